@@ -1,0 +1,9 @@
+"""The conditions safe2real raises. Every message carries the place, the value and the cure."""
+
+
+class Safe2RealError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InvalidInput(Safe2RealError, ValueError):
+    """An argument cannot be what it was given as; nothing was changed or recorded."""

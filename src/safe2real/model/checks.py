@@ -1,0 +1,107 @@
+"""Checks on what users hand in: each failure names the place, the value and the cure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real.errors import InvalidInput
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.uint32]
+
+ROW_SUM_TOLERANCE = 1e-9
+
+
+def place(name: str, index: Sequence[int]) -> str:
+    """`transition[3, 12, 0]`: where in the array `name` something is wrong."""
+    return f"{name}[{', '.join(str(int(i)) for i in index)}]" if len(index) else name
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """An array of our own, contiguous and made read only, so that what was validated stays valid."""
+    result = np.ascontiguousarray(array)
+    result.setflags(write=False)
+    return result
+
+
+def positive_integer(name: str, value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise InvalidInput(f"{name} is {value!r}; it must be a whole number of at least 1")
+    return int(value)
+
+
+def finite_floats(name: str, value: ArrayLike) -> Floats:
+    """A copy of `value` as float64, every entry finite."""
+    try:
+        array = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"{name} is not an array of numbers ({error}); give floats") from error
+    if not np.isfinite(array).all():
+        index = np.argwhere(~np.isfinite(array))[0]
+        raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]}; it must be a finite number")
+    return array
+
+
+def finite_number(name: str, value: Any) -> float:
+    array = finite_floats(name, value)
+    if array.ndim:
+        raise InvalidInput(f"{name} has shape {array.shape}; it must be a single number")
+    return float(array)
+
+
+def whole_numbers(name: str, value: ArrayLike, *, below: int, what: str) -> NDArray[np.int64]:
+    """`value` as int64 with every entry in 0..below-1."""
+    array = np.asarray(value)
+    if array.size == 0:
+        return array.astype(np.int64)
+    if array.dtype.kind not in "iu":
+        as_floats = finite_floats(name, value)
+        if array.dtype.kind == "b" or (as_floats != np.floor(as_floats)).any():
+            raise InvalidInput(f"{name} has entries of type {array.dtype}; {what} are whole numbers")
+        array = as_floats
+    outside = (array < 0) | (array >= below)
+    if outside.any():
+        index = np.argwhere(outside)[0]
+        raise InvalidInput(
+            f"{place(name, index)} is {array[tuple(index)]:.0f}; {what} run from 0 to {below - 1}"
+        )
+    return array.astype(np.int64)
+
+
+def step_utilities(
+    name: str, value: ArrayLike, *, horizon: int, num_states: int, num_actions: int, unit_interval: bool
+) -> Floats:
+    """A utility as [1, S, A] (the same at every step) or [H, S, A], read only."""
+    array = finite_floats(name, value)
+    stationary, per_step = (num_states, num_actions), (horizon, num_states, num_actions)
+    if array.shape not in (stationary, per_step):
+        raise InvalidInput(
+            f"{name} has shape {array.shape}; give (S, A) = {stationary}, or (H, S, A) = {per_step}"
+        )
+    if unit_interval:
+        outside = (array < 0.0) | (array > 1.0)
+        if outside.any():
+            index = np.argwhere(outside)[0]
+            raise InvalidInput(
+                f"{place(name, index)} is {array[tuple(index)]:g}; utilities lie in [0, 1]: "
+                "divide by their largest value, and the threshold too"
+            )
+    return frozen(array.reshape((-1, num_states, num_actions)))
+
+
+def distributions(name: str, value: ArrayLike) -> Floats:
+    """`value` with every last-axis row a probability distribution."""
+    array = finite_floats(name, value)
+    if (array < 0.0).any():
+        index = np.argwhere(array < 0.0)[0]
+        raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]:g}; probabilities are not negative")
+    totals = array.sum(axis=-1)
+    wrong = np.abs(totals - 1.0) > ROW_SUM_TOLERANCE
+    if wrong.any():
+        index = np.argwhere(wrong)[0]
+        raise InvalidInput(f"{place(name, index)} sums to {totals[tuple(index)]:.12g}; rows must sum to 1")
+    return array

@@ -1,0 +1,150 @@
+"""A constrained Markov decision process: transition rows, a horizon, a start, and zero or more safety constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import (
+    Floats,
+    distributions,
+    finite_floats,
+    finite_number,
+    frozen,
+    positive_integer,
+    step_utilities,
+    whole_numbers,
+)
+from safe2real.model.kernel import Kernel
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AtLeast:
+    """The paper's form: the expected sum of `utility` over an episode is at least `threshold`."""
+
+    utility: ArrayLike  # [S, A] or [H, S, A], in [0, 1]
+    threshold: float  # in [0, H]
+    name: str = "constraint"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AtMost:
+    """The field's form: the expected sum of `cost` over an episode is at most `limit`."""
+
+    cost: ArrayLike  # [S, A] or [H, S, A], in [0, 1]
+    limit: float  # in [0, H]
+    name: str = "constraint"
+
+
+Constraint = AtLeast | AtMost
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CMDP:
+    """A finite-horizon CMDP (paper, section 2.1); build one with `CMDP.of`.
+
+    K is the number of constraints. Both forms of constraint are kept as utility >= threshold: cost <= limit is the utility
+    1 - cost with threshold H - limit. The first axis of `utilities` after K is 1 when none of them changes with the step.
+    """
+
+    kernel: Kernel
+    horizon: int
+    start: Floats  # [S] distribution of the first state
+    utilities: Floats  # [K, 1 or H, S, A] in [0, 1]
+    thresholds: Floats  # [K]
+    names: tuple[str, ...]  # [K]
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        horizon: int,
+        start: int | ArrayLike = 0,
+        constraints: Sequence[Constraint] | Constraint = (),
+    ) -> CMDP:
+        """Put a system together. `start` is a state or a distribution [S]; `constraints` may be empty."""
+        horizon = positive_integer("horizon", horizon)
+        if kernel.horizon is not None and kernel.horizon != horizon:
+            raise InvalidInput(f"horizon is {horizon} but the kernel has rows for {kernel.horizon} steps; make them equal")
+        listed = [constraints] if isinstance(constraints, (AtLeast, AtMost)) else list(constraints)
+        parts = [_as_utility(c, k, horizon, kernel) for k, c in enumerate(listed)]
+        steps = max((len(utility) for utility, _ in parts), default=1)
+        shape = (len(parts), steps, kernel.num_states, kernel.num_actions)
+        stacked = np.empty(shape)
+        for k, (utility, _) in enumerate(parts):
+            stacked[k] = utility
+        return cls(
+            kernel=kernel,
+            horizon=horizon,
+            start=_start_distribution(start, kernel.num_states),
+            utilities=frozen(stacked),
+            thresholds=frozen(np.array([threshold for _, threshold in parts], dtype=np.float64)),
+            names=tuple(c.name for c in listed),
+        )
+
+    @property
+    def num_states(self) -> int:
+        return self.kernel.num_states
+
+    @property
+    def num_actions(self) -> int:
+        return self.kernel.num_actions
+
+    @property
+    def num_constraints(self) -> int:
+        return len(self.thresholds)
+
+    def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
+        """The same system with other thresholds [K], e.g. tightened ones for planning."""
+        values = finite_floats("thresholds", thresholds)
+        if values.shape != (self.num_constraints,):
+            raise InvalidInput(f"thresholds have shape {values.shape}; this system has {self.num_constraints} constraints")
+        for k, value in enumerate(values):
+            _check_range(f"thresholds[{k}]", float(value), self.horizon)
+        return CMDP(self.kernel, self.horizon, self.start, self.utilities, frozen(values), self.names)
+
+    def with_kernel(self, kernel: Kernel) -> CMDP:
+        """The same task on other dynamics, e.g. the real system beside its simulator."""
+        expected = (self.num_states, self.num_actions)
+        if (kernel.num_states, kernel.num_actions) != expected or kernel.horizon not in (None, self.horizon):
+            raise InvalidInput(
+                f"the kernel has (S, A) = {(kernel.num_states, kernel.num_actions)} and horizon {kernel.horizon}; "
+                f"this system has {expected} and horizon {self.horizon}"
+            )
+        return CMDP(kernel, self.horizon, self.start, self.utilities, self.thresholds, self.names)
+
+
+def _as_utility(constraint: Constraint, k: int, horizon: int, kernel: Kernel) -> tuple[Floats, float]:
+    sizes = {"horizon": horizon, "num_states": kernel.num_states, "num_actions": kernel.num_actions}
+    where = f"constraints[{k}]"
+    if isinstance(constraint, AtMost):
+        limit = finite_number(f"{where}.limit", constraint.limit)
+        _check_range(f"{where}.limit", limit, horizon)
+        cost = step_utilities(f"{where}.cost", constraint.cost, unit_interval=True, **sizes)
+        return 1.0 - cost, horizon - limit
+    if isinstance(constraint, AtLeast):
+        threshold = finite_number(f"{where}.threshold", constraint.threshold)
+        _check_range(f"{where}.threshold", threshold, horizon)
+        return step_utilities(f"{where}.utility", constraint.utility, unit_interval=True, **sizes), threshold
+    raise InvalidInput(f"{where} is a {type(constraint).__name__}; give AtLeast(utility, threshold) or AtMost(cost, limit)")
+
+
+def _check_range(name: str, value: float, horizon: int) -> None:
+    if not 0.0 <= value <= horizon:
+        raise InvalidInput(
+            f"{name} is {value:g}; a sum of {horizon} utilities in [0, 1] lies between 0 and {horizon}, so choose it there"
+        )
+
+
+def _start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
+    given = np.asarray(start)
+    if given.ndim == 0:
+        state = whole_numbers("start", given, below=num_states, what="states")
+        return frozen((np.arange(num_states) == state).astype(np.float64))
+    if given.shape != (num_states,):
+        raise InvalidInput(f"start has shape {given.shape}; give a state, or a distribution over {num_states} states")
+    return frozen(distributions("start", given))

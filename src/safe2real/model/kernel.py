@@ -1,0 +1,275 @@
+"""Transition rows P_h(. | s, a) of a finite system, stored sparsely, validated once, then read only.
+
+Rows are numbered (s * A + a) for stationary dynamics and ((h * S + s) * A + a) for dynamics that change with the step.
+Row i owns the stored transitions begin[i] .. begin[i] + length[i] - 1. A row of length 0 is uniform over all
+states: the empirical model of a pair nobody has visited (paper, eq. def-hat-P-real) is never written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import (
+    ROW_SUM_TOLERANCE,
+    Floats,
+    Indices,
+    finite_floats,
+    frozen,
+    place,
+    positive_integer,
+    whole_numbers,
+)
+
+# Rows closer to 1 than this are kept bit for bit, so that a kernel that is stored and read again stays the same.
+_EXACT_SUM = 1e-12
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Kernel:
+    """Transition probabilities of a finite system; build one with a `from_*` constructor.
+
+    R is S * A for stationary dynamics (`horizon` is None) and H * S * A otherwise; N is the number of stored transitions.
+    """
+
+    num_states: int
+    num_actions: int
+    horizon: int | None
+    begin: Indices  # [R] first stored transition of each row
+    length: Indices  # [R] stored transitions of each row; 0 means uniform over all states
+    successor: Indices  # [N]
+    probability: Floats  # [N]
+
+    @property
+    def is_stationary(self) -> bool:
+        return self.horizon is None
+
+    @property
+    def num_rows(self) -> int:
+        return self.begin.size
+
+    @classmethod
+    def from_dense(cls, transition: ArrayLike) -> Kernel:
+        """From an array [S, A, S] (stationary) or [H, S, A, S]."""
+        dense = finite_floats("transition", transition)
+        if dense.ndim not in (3, 4) or dense.shape[-3] != dense.shape[-1]:
+            raise InvalidInput(
+                f"transition has shape {dense.shape}; give (S, A, S) for stationary dynamics or (H, S, A, S)"
+            )
+        num_states, num_actions = dense.shape[-3], dense.shape[-2]
+        horizon = dense.shape[0] if dense.ndim == 4 else None
+        flat = dense.reshape(-1, num_states) if num_states else dense.reshape(0, 1)
+        # Negative entries are kept here so that the shared validation can name them.
+        rows, successors = np.nonzero(flat)
+        return cls._build(rows, successors, flat[rows, successors], num_states, num_actions, horizon)
+
+    @classmethod
+    def from_sparse(cls, matrix: Any, num_actions: int, *, horizon: int | None = None) -> Kernel:
+        """From a `scipy.sparse` matrix [S * A, S], or [H * S * A, S] when `horizon` is given; rows ordered (h, s, a)."""
+        if not hasattr(matrix, "tocoo"):
+            raise InvalidInput(f"matrix is a {type(matrix).__name__}; give a scipy.sparse matrix")
+        triples = matrix.tocoo()
+        num_actions = positive_integer("num_actions", num_actions)
+        num_states = int(triples.shape[1])
+        steps = 1 if horizon is None else positive_integer("horizon", horizon)
+        expected = (steps * num_states * num_actions, num_states)
+        if tuple(triples.shape) != expected:
+            raise InvalidInput(
+                f"matrix has shape {tuple(triples.shape)}; with {num_actions} actions it must be {expected}"
+            )
+        return cls._build(triples.row, triples.col, triples.data, num_states, num_actions, horizon)
+
+    @classmethod
+    def from_triples(
+        cls,
+        states: ArrayLike,
+        actions: ArrayLike,
+        successors: ArrayLike,
+        probabilities: ArrayLike,
+        *,
+        num_states: int,
+        num_actions: int,
+        steps: ArrayLike | None = None,
+        horizon: int | None = None,
+    ) -> Kernel:
+        """From parallel lists: `probabilities[i]` is P(successors[i] | states[i], actions[i]).
+
+        Give `steps` and `horizon` together for dynamics that change with the step. Duplicates are summed.
+        """
+        num_states = positive_integer("num_states", num_states)
+        num_actions = positive_integer("num_actions", num_actions)
+        if (steps is None) != (horizon is None):
+            raise InvalidInput("steps and horizon go together: give both for dynamics that change with the step")
+        columns = {
+            "states": whole_numbers("states", states, below=num_states, what="states"),
+            "actions": whole_numbers("actions", actions, below=num_actions, what="actions"),
+            "successors": whole_numbers("successors", successors, below=num_states, what="states"),
+            "probabilities": finite_floats("probabilities", probabilities),
+        }
+        if steps is not None and horizon is not None:
+            horizon = positive_integer("horizon", horizon)
+            columns["steps"] = whole_numbers("steps", steps, below=horizon, what="steps")
+        shapes = {name: column.shape for name, column in columns.items()}
+        if len(set(shapes.values())) != 1 or len(shapes["states"]) != 1:
+            raise InvalidInput(f"the lists have shapes {shapes}; give one-dimensional lists of one length")
+        rows = columns["states"] * num_actions + columns["actions"]
+        if "steps" in columns:
+            rows = rows + columns["steps"] * (num_states * num_actions)
+        return cls._build(rows, columns["successors"], columns["probabilities"], num_states, num_actions, horizon)
+
+    @classmethod
+    def from_gymnasium(cls, table: Mapping[int, Mapping[int, Sequence[Any]]]) -> Kernel:
+        """From a Gymnasium table `P[s][a] = [(probability, next state, reward, terminated), ...]`.
+
+        Repeated successors are summed. A state that is entered with `terminated` set ends the episode, so its rows
+        become self-loops whatever the table says of them; a state entered both ways is an error.
+        """
+        num_states = len(table)
+        positive_integer("the number of states in the table", num_states)
+        num_actions = len(table[0]) if 0 in table else 0
+        positive_integer("the number of actions of state 0", num_actions)
+        terminal = np.zeros(num_states, dtype=bool)
+        passing = np.zeros(num_states, dtype=bool)
+        entries: list[tuple[int, int, int, float]] = []
+        for s in range(num_states):
+            if s not in table or sorted(table[s]) != list(range(num_actions)):
+                raise InvalidInput(f"P[{s}] must list the actions 0 to {num_actions - 1}, like every other state")
+            for a in range(num_actions):
+                for k, entry in enumerate(table[s][a]):
+                    if len(entry) != 4:
+                        raise InvalidInput(
+                            f"P[{s}][{a}][{k}] is {entry!r}; give (probability, next state, reward, terminated)"
+                        )
+                    probability, successor, _, terminated = entry
+                    (index,) = whole_numbers(
+                        f"P[{s}][{a}][{k}], the next state,", [successor], below=num_states, what="states"
+                    )
+                    if probability > 0.0:
+                        (terminal if terminated else passing)[index] |= s != index
+                    entries.append((s, a, int(index), float(probability)))
+        both = np.flatnonzero(terminal & passing)
+        if both.size:
+            raise InvalidInput(
+                f"state {both[0]} is entered both with and without `terminated`; "
+                "add a separate absorbing state for the end of the episode"
+            )
+        loops = [(int(s), a, int(s), 1.0) for s in np.flatnonzero(terminal) for a in range(num_actions)]
+        kept = [entry for entry in entries if not terminal[entry[0]]] + loops
+        states, actions, successors, probabilities = zip(*kept, strict=True)
+        return cls.from_triples(
+            states, actions, successors, probabilities, num_states=num_states, num_actions=num_actions
+        )
+
+    @classmethod
+    def _build(
+        cls,
+        rows: NDArray[Any],
+        successors: NDArray[Any],
+        probabilities: NDArray[Any],
+        num_states: int,
+        num_actions: int,
+        horizon: int | None,
+    ) -> Kernel:
+        """The one place where transitions are validated; `rows` and `successors` are in range already."""
+        positive_integer("the number of states", num_states)
+        positive_integer("the number of actions", num_actions)
+        if horizon is not None:
+            horizon = positive_integer("the number of steps", horizon)
+        shape = (num_states, num_actions) if horizon is None else (horizon, num_states, num_actions)
+        num_rows = int(np.prod(shape))
+
+        def where(row: int) -> str:
+            return place("transition", np.unravel_index(row, shape))  # type: ignore[arg-type]
+
+        data = np.asarray(probabilities, dtype=np.float64)
+        bad = np.flatnonzero(~np.isfinite(data) | (data < 0.0))
+        if bad.size:
+            i = bad[0]
+            raise InvalidInput(
+                f"{where(rows[i])} gives state {successors[i]} probability {data[i]:g}; "
+                "probabilities are finite and not negative"
+            )
+        rows, successors, data = _merge_duplicates(rows, successors, data, num_states)
+        totals = np.bincount(rows, weights=data, minlength=num_rows)
+        wrong = np.flatnonzero(np.abs(totals - 1.0) > ROW_SUM_TOLERANCE)
+        if wrong.size:
+            raise InvalidInput(
+                f"{where(wrong[0])} sums to {totals[wrong[0]]:.12g}; rows must sum to 1: "
+                "add the missing successors or divide the row by its sum"
+            )
+        drifted = np.abs(totals - 1.0) > _EXACT_SUM
+        if drifted.any():
+            data = np.where(drifted[rows], data / totals[rows], data)
+        length = np.bincount(rows, minlength=num_rows)
+        # A row that gives every state the same probability is kept as "uniform" and stores nothing.
+        full = length == num_states
+        if full.any():
+            low = np.full(num_rows, np.inf)
+            np.minimum.at(low, rows, data)
+            high = np.zeros(num_rows)
+            np.maximum.at(high, rows, data)
+            uniform = full & (low == high)
+            keep = ~uniform[rows]
+            rows, successors, data = rows[keep], successors[keep], data[keep]
+            length[uniform] = 0
+        if data.size > np.iinfo(np.uint32).max:
+            raise InvalidInput(f"{data.size} transitions are stored; at most {np.iinfo(np.uint32).max} can be indexed")
+        begin = np.cumsum(length) - length
+        return cls(
+            num_states=int(num_states),
+            num_actions=int(num_actions),
+            horizon=horizon,
+            begin=frozen(begin.astype(np.uint32)),
+            length=frozen(length.astype(np.uint32)),
+            successor=frozen(successors.astype(np.uint32)),
+            probability=frozen(data),
+        )
+
+    def row(self, index: int) -> tuple[Indices, Floats]:
+        """Successors and probabilities of one row; a uniform row is written out."""
+        first, count = int(self.begin[index]), int(self.length[index])
+        if count == 0:
+            return np.arange(self.num_states, dtype=np.uint32), np.full(self.num_states, 1.0 / self.num_states)
+        return self.successor[first : first + count], self.probability[first : first + count]
+
+    def to_dense(self) -> Floats:
+        """The array [S, A, S] or [H, S, A, S]; meant for small systems and for tests."""
+        dense = np.zeros((self.num_rows, self.num_states))
+        for index in range(self.num_rows):
+            successors, probabilities = self.row(index)
+            dense[index, successors] = probabilities
+        lead = () if self.horizon is None else (self.horizon,)
+        return dense.reshape((*lead, self.num_states, self.num_actions, self.num_states))
+
+    def push(self, step: int, mass: Floats) -> Floats:
+        """Where probability mass [S, A] at `step` (counted from 0) goes: the state distribution [S] one step later."""
+        size = self.num_states * self.num_actions
+        first = 0 if self.is_stationary else step * size
+        begin, length = self.begin[first : first + size], self.length[first : first + size]
+        flat = np.ascontiguousarray(mass).reshape(-1)
+        stored = slice(int(begin[0]), int(begin[-1]) + int(length[-1]))
+        moved = np.repeat(flat, length) * self.probability[stored]
+        arrived = np.bincount(self.successor[stored], weights=moved, minlength=self.num_states)
+        return np.asarray(arrived + flat[length == 0].sum() / self.num_states)
+
+
+def _merge_duplicates(
+    rows: NDArray[Any], successors: NDArray[Any], data: Floats, num_states: int
+) -> tuple[NDArray[Any], NDArray[Any], Floats]:
+    """Transitions sorted by row and successor, repeated successors summed, zeros dropped."""
+    positive = data > 0.0
+    if not positive.all():
+        rows, successors, data = rows[positive], successors[positive], data[positive]
+    keys = rows.astype(np.int64) * num_states + successors
+    if (np.diff(keys) > 0).all():
+        return rows, successors, data
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    first = np.concatenate(([True], np.diff(keys) > 0))
+    summed = np.add.reduceat(data[order], np.flatnonzero(first))
+    return rows[order][first], successors[order][first], summed

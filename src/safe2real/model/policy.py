@@ -1,0 +1,156 @@
+"""What is deployed: Markov policies, and mixtures of them drawn once per episode.
+
+Values are linear in the weights of a `Mixture` under every kernel, which is what the safety argument rests on. Averaging
+the action probabilities of two policies is something else and is never done here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import (
+    Floats,
+    Indices,
+    distributions,
+    finite_floats,
+    frozen,
+    positive_integer,
+    whole_numbers,
+)
+
+if TYPE_CHECKING:
+    from safe2real.model.cmdp import CMDP
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MarkovPolicy:
+    """pi_h(a | s) for every step, state and action; build one with `stochastic`, `deterministic` or `uniform`.
+
+    A deterministic policy keeps its actions [H, S] and writes its probabilities out only when asked.
+    """
+
+    horizon: int
+    num_states: int
+    num_actions: int
+    actions: Indices | None  # [H, S], deterministic policies only
+    table: Floats | None  # [H, S, A], stochastic policies only
+
+    @classmethod
+    def stochastic(cls, probabilities: ArrayLike, *, horizon: int | None = None) -> MarkovPolicy:
+        """From [H, S, A], or from [S, A] with a `horizon` over which it is repeated."""
+        table = distributions("policy", probabilities)
+        if table.ndim == 2 and horizon is not None:
+            table = np.broadcast_to(table, (positive_integer("horizon", horizon), *table.shape))
+        if table.ndim != 3 or 0 in table.shape or (horizon is not None and len(table) != horizon):
+            raise InvalidInput(
+                f"policy has shape {table.shape}; give (H, S, A), or (S, A) together with horizon=H"
+            )
+        steps, states, actions = table.shape
+        return cls(steps, states, actions, None, frozen(table))
+
+    @classmethod
+    def deterministic(cls, actions: ArrayLike, *, num_actions: int, horizon: int | None = None) -> MarkovPolicy:
+        """From actions [H, S], or from [S] with a `horizon` over which they are repeated."""
+        num_actions = positive_integer("num_actions", num_actions)
+        chosen = whole_numbers("actions", actions, below=num_actions, what="actions")
+        if chosen.ndim == 1 and horizon is not None:
+            chosen = np.broadcast_to(chosen, (positive_integer("horizon", horizon), *chosen.shape))
+        if chosen.ndim != 2 or 0 in chosen.shape or (horizon is not None and len(chosen) != horizon):
+            raise InvalidInput(f"actions have shape {chosen.shape}; give (H, S), or (S,) together with horizon=H")
+        return cls(*chosen.shape, num_actions, frozen(chosen.astype(np.uint32)), None)
+
+    @classmethod
+    def uniform(cls, *, horizon: int, num_states: int, num_actions: int) -> MarkovPolicy:
+        """Every action equally likely."""
+        shape = tuple(
+            positive_integer(name, value)
+            for name, value in (("horizon", horizon), ("num_states", num_states), ("num_actions", num_actions))
+        )
+        return cls(*shape, None, frozen(np.full(shape, 1.0 / num_actions)))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (self.horizon, self.num_states, self.num_actions)
+
+    @property
+    def probabilities(self) -> Floats:
+        """[H, S, A], read only."""
+        if self.table is not None:
+            return self.table
+        return frozen((self.actions[..., None] == np.arange(self.num_actions)).astype(np.float64))  # type: ignore[index]
+
+    def act(self, step: int, state: int, rng: np.random.Generator) -> int:
+        """The action at `step` (counted from 0) in `state`."""
+        if self.actions is not None:
+            return int(self.actions[step, state])
+        return int(rng.choice(self.num_actions, p=self.table[step, state]))  # type: ignore[index]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Mixture:
+    """Weights over Markov policies: one of them is drawn at the start of an episode and followed to its end."""
+
+    weights: Floats  # [n]
+    policies: tuple[MarkovPolicy, ...]
+
+    @classmethod
+    def of(cls, weights: ArrayLike, policies: Sequence[MarkovPolicy]) -> Mixture:
+        """Policies of one shape with weights that sum to 1; weights of 0 are dropped."""
+        share = finite_floats("weights", weights)
+        if share.ndim != 1 or len(share) != len(policies) or not len(policies):
+            raise InvalidInput(
+                f"weights have shape {share.shape} for {len(policies)} policies; give one weight per policy"
+            )
+        distributions("weights", share)
+        shapes = [policy.shape for policy in policies]
+        if len(set(shapes)) != 1:
+            raise InvalidInput(f"the policies have shapes {shapes}; all must have the same (H, S, A)")
+        kept = share > 0.0
+        used = tuple(policy for policy, keep in zip(policies, kept, strict=True) if keep)
+        return cls(frozen(share[kept]), used)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.policies[0].shape
+
+    def draw(self, rng: np.random.Generator) -> MarkovPolicy:
+        """The policy of one episode."""
+        return self.policies[int(rng.choice(len(self.policies), p=self.weights / self.weights.sum()))]
+
+    def to_markov(self, model: CMDP) -> MarkovPolicy:
+        """The single Markov policy with the same occupancy measure, hence the same values, under `model`.
+
+        Under any other kernel its values may differ from the mixture's: certificates speak of the mixture. In states that
+        `model` cannot reach it acts as the heaviest component does.
+        """
+        check_policy(self, model)
+        components = [policy.probabilities for policy in self.policies]
+        heaviest = components[int(np.argmax(self.weights))]
+        table = np.empty(self.shape)
+        states = np.outer(self.weights, model.start)  # [n, S]
+        for h in range(model.horizon):
+            steps = np.stack([component[h] for component in components])  # [n, S, A]
+            pairs = states[:, :, None] * steps
+            visited = states.sum(axis=0)
+            reached = visited > 0.0
+            table[h] = heaviest[h]
+            table[h, reached] = pairs.sum(axis=0)[reached] / visited[reached, None]
+            table[h] /= table[h].sum(axis=1, keepdims=True)
+            states = np.stack([model.kernel.push(h, flow) for flow in pairs])
+        return MarkovPolicy(*self.shape, None, frozen(table))
+
+
+Policy = MarkovPolicy | Mixture
+
+
+def check_policy(policy: Policy, model: CMDP, name: str = "policy") -> None:
+    """Refuse a policy that was made for another system."""
+    expected = (model.horizon, model.num_states, model.num_actions)
+    if policy.shape != expected:
+        raise InvalidInput(f"{name} has shape (H, S, A) = {policy.shape}; this system has {expected}")

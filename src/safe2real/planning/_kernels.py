@@ -1,0 +1,665 @@
+"""Compiled passes of the planner over bare arrays; nothing here checks its input.
+
+Letters used throughout:
+  H, S, A, K           horizon, states, actions, constraints
+  begin, length        [R] stored transitions of each row; R = S*A or H*S*A; length 0 = uniform over all states
+  successor, probability  [N] stored transitions
+  start                [S] distribution of the first state
+  reward               [1 or H, S, A]
+  utilities            [K, 1 or H, S, A], thresholds [K]
+  actions              [C, H, S] deterministic policies in C slots
+  lines                [C, 1 + K] value of the reward and of every constraint for the policy of each slot
+
+A deterministic policy is a line (one constraint) or a plane (several) under the dual function
+    D(l) = max over policies of  V_reward + l . (V_constraints - thresholds),      l >= 0,
+which is convex and piecewise linear, and D(l) is an upper bound on the constrained optimum for every l >= 0 (weak duality).
+A solution is accepted only because a feasible mixture's value meets such a bound, never because a search has stalled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+OPTIMAL = 0
+INFEASIBLE = 1
+INACCURATE = 2
+
+MAX_SWEEPS = 400
+
+# A constraint is met when it is missed by no more than this times max(1, H): the rounding of one evaluation.
+FEASIBILITY_TOLERANCE = 1e-12
+# The search goes on until bound and value agree to this times max(1, |value|), or until rounding forbids more.
+TARGET_GAP = 1e-12
+# What still counts as optimal, times max(1, |value|).
+ACCEPTED_GAP = 1e-9
+# Two policies whose constraint values differ by less than this do not define a multiplier.
+NARROWEST_BRACKET = 1e-9
+
+
+@njit(cache=True)
+def expectation(begin, length, successor, probability, row, values, mean):
+    """Sum of P(s' | row) values[s']. Unsigned indices and a single exit keep this loop inlined: 13 times faster."""
+    n = length[row]
+    k = np.uint64(begin[row])
+    end = k + n
+    total = mean if n == 0 else 0.0
+    while k < end:
+        total += probability[k] * values[successor[k]]
+        k += np.uint64(1)
+    return total
+
+
+@njit(cache=True)
+def spread(begin, length, successor, probability, row, mass, arrived):
+    """Add mass * P(. | row) to `arrived`; returns the mass of a uniform row, which the caller spreads at the end."""
+    n = length[row]
+    k = np.uint64(begin[row])
+    end = k + n
+    while k < end:
+        arrived[successor[k]] += mass * probability[k]
+        k += np.uint64(1)
+    return mass if n == 0 else 0.0
+
+
+@njit(cache=True)
+def backward_step(begin, length, successor, probability, row, utility, later, now, choices):
+    """One step of backward induction: now[s] = max_a utility[s, a] + E[later]; `row` is the first row of the step."""
+    S, A = utility.shape
+    mean = later.sum() / S
+    for s in range(S):
+        best = -np.inf
+        choice = np.uint32(0)
+        for a in range(A):
+            q = utility[s, a] + expectation(begin, length, successor, probability, row, later, mean)
+            row += np.uint64(1)
+            # Written as selections, not a branch: which action wins cannot be predicted.
+            better = q > best
+            best = q if better else best
+            choice = np.uint32(a) if better else choice
+        now[s] = best
+        choices[s] = choice
+
+
+@njit(cache=True)
+def backward(begin, length, successor, probability, utility, H, actions, values):
+    """Backward induction: the greedy policy for one utility into `actions` [H, S]; returns its values [S] at the first step.
+
+    `values` [2, S] is working space.
+    """
+    S, A = utility.shape[1], utility.shape[2]
+    rows_per_step = 0 if begin.size == S * A else S * A
+    utility_per_step = 0 if utility.shape[0] == 1 else 1
+    values[H % 2] = 0.0
+    for h in range(H - 1, -1, -1):
+        backward_step(
+            begin, length, successor, probability, np.uint64(h * rows_per_step), utility[h * utility_per_step],
+            values[(h + 1) % 2], values[h % 2], actions[h],
+        )
+    return values[0]
+
+
+@njit(cache=True)
+def backward_lexicographic(begin, length, successor, probability, first, second, H, tie, actions):
+    """As `backward` for `first`; among actions within `tie` of the best, the one with the largest `second`."""
+    S, A = first.shape[1], first.shape[2]
+    rows_per_step = 0 if begin.size == S * A else S * A
+    v = np.zeros((2, S))
+    w = np.zeros((2, S))
+    q = np.empty((2, A))
+    for h in range(H - 1, -1, -1):
+        v_mean, w_mean = v[1].sum() / S, w[1].sum() / S
+        f = first[h if first.shape[0] > 1 else 0]
+        g = second[h if second.shape[0] > 1 else 0]
+        row = np.uint64(h * rows_per_step)
+        for s in range(S):
+            best = -np.inf
+            for a in range(A):
+                q[0, a] = f[s, a] + expectation(begin, length, successor, probability, row, v[1], v_mean)
+                q[1, a] = g[s, a] + expectation(begin, length, successor, probability, row, w[1], w_mean)
+                row += np.uint64(1)
+                best = max(best, q[0, a])
+            choice = -1
+            for a in range(A):
+                if q[0, a] >= best - tie and (choice < 0 or q[1, a] > q[1, choice]):
+                    choice = a
+            v[0, s], w[0, s] = q[0, choice], q[1, choice]
+            actions[h, s] = choice
+        v[1], w[1] = v[0], w[0]
+
+
+@njit(cache=True)
+def forward_step(
+    begin, length, successor, probability, first_row, reward, utilities, utility_step, actions, line, here, there
+):
+    """One step of `forward`: collect what the mass `here` [S] earns and move it on to `there` [S]."""
+    S, A = reward.shape
+    K = utilities.shape[0]
+    there[:] = 0.0
+    everywhere = 0.0
+    for s in range(S):
+        m = here[s]
+        if m > 0.0:
+            a = actions[s]
+            line[0] += m * reward[s, a]
+            for k in range(K):
+                line[1 + k] += m * utilities[k, utility_step, s, a]
+            everywhere += spread(begin, length, successor, probability, np.uint64(first_row + s * A + a), m, there)
+    if everywhere > 0.0:
+        there += everywhere / S
+
+
+@njit(cache=True)
+def forward(begin, length, successor, probability, start, reward, utilities, H, actions, line, mass):
+    """Values of the reward and of every constraint under the deterministic policy `actions` [H, S], into `line` [1 + K].
+
+    `mass` [2, S] is working space.
+    """
+    S, A = reward.shape[1], reward.shape[2]
+    rows_per_step = 0 if begin.size == S * A else S * A
+    reward_per_step = 0 if reward.shape[0] == 1 else 1
+    utility_per_step = 0 if utilities.shape[1] == 1 else 1
+    line[:] = 0.0
+    mass[0] = start
+    for h in range(H):
+        forward_step(
+            begin, length, successor, probability, h * rows_per_step, reward[h * reward_per_step], utilities,
+            h * utility_per_step, actions[h], line, mass[h % 2], mass[(h + 1) % 2],
+        )
+
+
+@njit(cache=True)
+def occupancy(begin, length, successor, probability, start, policy):
+    """State-action visitation probabilities [H, S, A] of a stochastic policy [H, S, A]."""
+    H, S, A = policy.shape
+    rows_per_step = 0 if begin.size == S * A else S * A
+    visits = np.zeros((H, S, A))
+    here = start.copy()
+    there = np.empty(S)
+    for h in range(H):
+        there[:] = 0.0
+        everywhere = 0.0
+        for s in range(S):
+            for a in range(A):
+                m = here[s] * policy[h, s, a]
+                if m > 0.0:
+                    visits[h, s, a] = m
+                    everywhere += spread(
+                        begin, length, successor, probability, np.uint64(h * rows_per_step + s * A + a), m, there
+                    )
+        there += everywhere / S
+        here, there = there, here
+    return visits
+
+
+@njit(cache=True)
+def value_functions(begin, length, successor, probability, utility, policy):
+    """V_h(s) [H + 1, S] of one utility [1 or H, S, A] under a stochastic policy [H, S, A]; the last row is 0."""
+    H, S, A = policy.shape
+    rows_per_step = 0 if begin.size == S * A else S * A
+    values = np.zeros((H + 1, S))
+    for h in range(H - 1, -1, -1):
+        mean = values[h + 1].sum() / S
+        u = utility[h if utility.shape[0] > 1 else 0]
+        for s in range(S):
+            total = 0.0
+            for a in range(A):
+                if policy[h, s, a] > 0.0:
+                    row = np.uint64(h * rows_per_step + s * A + a)
+                    later = expectation(begin, length, successor, probability, row, values[h + 1], mean)
+                    total += policy[h, s, a] * (u[s, a] + later)
+            values[h, s] = total
+    return values
+
+
+@njit(cache=True)
+def weigh(reward, utilities, multipliers, weighted):
+    """weighted = reward + multipliers . utilities, on [1 or H, S, A]."""
+    K = utilities.shape[0]
+    for h in range(weighted.shape[0]):
+        r = reward[h if reward.shape[0] > 1 else 0]
+        for s in range(weighted.shape[1]):
+            for a in range(weighted.shape[2]):
+                total = r[s, a]
+                for k in range(K):
+                    total += multipliers[k] * utilities[k, h if utilities.shape[1] > 1 else 0, s, a]
+                weighted[h, s, a] = total
+
+
+@njit(cache=True)
+def dot(x, y):
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * y[i]
+    return total
+
+
+@njit(cache=True)
+def price(
+    begin, length, successor, probability, start, reward, utilities, H, multipliers, actions, line, weighted, values, mass
+):
+    """One sweep: the policy that maximises reward + multipliers . utilities, its line, and that maximum.
+
+    Returns the backward value, the larger side of the rounding between it and the policy's own evaluation.
+    """
+    weigh(reward, utilities, multipliers, weighted)
+    first = backward(begin, length, successor, probability, weighted, H, actions, values)
+    best = dot(start, first)
+    forward(begin, length, successor, probability, start, reward, utilities, H, actions, line, mass)
+    return max(best, line[0] + dot(multipliers, line[1:]))
+
+
+@njit(cache=True)
+def solve_unconstrained(begin, length, successor, probability, start, reward, utilities, H, actions, lines, weights):
+    """K = 0: one sweep."""
+    S = reward.shape[1]
+    none = np.empty(0)
+    values, mass = np.empty((2, S)), np.empty((2, S))
+    bound = price(
+        begin, length, successor, probability, start, reward, utilities, H, none, actions[0], lines[0],
+        np.empty(reward.shape), values, mass,
+    )
+    weights[:] = 0.0
+    weights[0] = 1.0
+    return OPTIMAL, bound, 0.0, 1
+
+
+@njit(cache=True)
+def solve_one_constraint(
+    begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers
+):
+    """K = 1: walk along the dual function, which is convex and piecewise linear in one multiplier.
+
+    Keep one policy that meets the threshold (its line rises) and one that misses it (its line falls). Their lines cross at
+    a multiplier; a sweep there either shows that the crossing lies on the dual function, and then the mixture of the two
+    that meets the threshold exactly is optimal, or finds a policy above the crossing, which replaces one of the two.
+
+    `actions` [3, H, S]: the first `warm` slots hold policies to start from. Returns (status, bound, shortfall, sweeps).
+    """
+    S, A = reward.shape[1], reward.shape[2]
+    threshold = thresholds[0]
+    slack = FEASIBILITY_TOLERANCE * max(1.0, H)
+    weighted = np.empty((max(reward.shape[0], utilities.shape[1]), S, A))
+    values, mass = np.empty((2, S)), np.empty((2, S))
+    multiplier = np.zeros(1)
+    safe, unsafe, spare = -1, -1, 0
+    for slot in range(warm):
+        forward(begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], mass)
+        if lines[slot, 1] >= threshold - slack:
+            safe = slot
+        else:
+            unsafe = slot
+    if safe >= 0 and unsafe >= 0 and lines[safe, 1] - lines[unsafe, 1] < NARROWEST_BRACKET:
+        safe, unsafe = -1, -1
+    started_warm = safe >= 0 or unsafe >= 0
+    bound = np.inf
+    best_multiplier = 0.0
+    sweeps = 0
+    status = INACCURATE
+    while sweeps < MAX_SWEEPS:
+        spare = 0
+        while spare == safe or spare == unsafe:
+            spare += 1
+        if unsafe >= 0 and safe < 0:
+            # Which policy is safest, and of those the most rewarding? `tie` is the rounding of one backup.
+            backward_lexicographic(
+                begin, length, successor, probability, utilities[0], reward, H, 1e-15 * H, actions[spare]
+            )
+            forward(begin, length, successor, probability, start, reward, utilities, H, actions[spare], lines[spare], mass)
+            sweeps += 1
+            if lines[spare, 1] < threshold - slack:
+                backward(begin, length, successor, probability, utilities[0], H, actions[spare], values)
+                forward(
+                    begin, length, successor, probability, start, reward, utilities, H, actions[spare], lines[spare], mass
+                )
+                sweeps += 1
+                if lines[spare, 1] < threshold - slack:
+                    weights[:] = 0.0
+                    weights[spare] = 1.0
+                    multipliers[0] = np.inf
+                    return INFEASIBLE, -np.inf, threshold - lines[spare, 1], sweeps
+            safe = spare
+            continue
+        crossing = np.inf
+        multiplier[0] = 0.0
+        if safe >= 0 and unsafe >= 0:
+            rise = lines[safe, 1] - lines[unsafe, 1]
+            multiplier[0] = max(0.0, (lines[unsafe, 0] - lines[safe, 0]) / rise)
+            crossing = max(
+                lines[safe, 0] + multiplier[0] * (lines[safe, 1] - threshold),
+                lines[unsafe, 0] + multiplier[0] * (lines[unsafe, 1] - threshold),
+            )
+        peak = price(
+            begin, length, successor, probability, start, reward, utilities, H, multiplier, actions[spare], lines[spare],
+            weighted, values, mass,
+        ) - multiplier[0] * threshold
+        sweeps += 1
+        if peak < bound:
+            bound = peak
+            best_multiplier = multiplier[0]
+        meets = lines[spare, 1] >= threshold - slack
+        if multiplier[0] == 0.0 and meets:
+            # The best policy without the constraint meets it.
+            weights[:] = 0.0
+            weights[spare] = 1.0
+            multipliers[0] = 0.0
+            return OPTIMAL, bound, 0.0, sweeps
+        if safe >= 0 and unsafe >= 0:
+            value = mix(lines, safe, unsafe, threshold, weights)
+            scale = max(1.0, abs(value))
+            rounding = 1e-15 * (abs(value) + H * (1.0 + multiplier[0]))
+            if bound - value <= TARGET_GAP * scale or peak <= crossing + rounding:
+                if bound - value <= ACCEPTED_GAP * scale:
+                    status = OPTIMAL
+                    break
+                if started_warm:
+                    # A poor start; forget it and begin again.
+                    safe, unsafe, started_warm = -1, -1, False
+                    bound = np.inf
+                    continue
+                break
+        if meets:
+            safe = spare
+        else:
+            unsafe = spare
+    mix(lines, safe, unsafe, threshold, weights)
+    multipliers[0] = best_multiplier
+    return status, bound, 0.0, sweeps
+
+
+@njit(cache=True)
+def mix(lines, safe, unsafe, threshold, weights):
+    """Weights of the best mixture of a safe and an unsafe policy that meets the threshold; returns its value."""
+    weights[:] = 0.0
+    if safe < 0 or unsafe < 0:
+        weights[max(safe, unsafe)] = 1.0
+        return lines[max(safe, unsafe), 0]
+    share = (threshold - lines[unsafe, 1]) / (lines[safe, 1] - lines[unsafe, 1])
+    # A safe policy that is also the more rewarding one needs no mixing.
+    share = 1.0 if lines[safe, 0] >= lines[unsafe, 0] else min(1.0, share)
+    weights[safe] = share
+    weights[unsafe] = 1.0 - share
+    return share * lines[safe, 0] + (1.0 - share) * lines[unsafe, 0]
+
+
+@njit(cache=True)
+def solve_square(matrix, right):
+    """x with matrix x = right, by Gaussian elimination with partial pivoting; both arguments are overwritten."""
+    n = right.size
+    for i in range(n):
+        pivot = i
+        for j in range(i + 1, n):
+            if abs(matrix[j, i]) > abs(matrix[pivot, i]):
+                pivot = j
+        if pivot != i:
+            for k in range(n):
+                matrix[i, k], matrix[pivot, k] = matrix[pivot, k], matrix[i, k]
+            right[i], right[pivot] = right[pivot], right[i]
+        for j in range(i + 1, n):
+            factor = matrix[j, i] / matrix[i, i]
+            for k in range(i, n):
+                matrix[j, k] -= factor * matrix[i, k]
+            right[j] -= factor * right[i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            right[i] -= matrix[i, k] * right[k]
+        right[i] /= matrix[i, i]
+    return right
+
+
+@njit(cache=True)
+def column(lines, thresholds, j, out):
+    """Column j of the master program: a policy (j < C), the slack of a constraint, or the shared shortfall (last)."""
+    C, K = lines.shape[0], thresholds.size
+    out[:] = 0.0
+    if j < C:
+        for k in range(K):
+            out[k] = lines[j, 1 + k] - thresholds[k]
+        out[K] = 1.0
+    elif j < C + K:
+        out[j - C] = -1.0
+    else:
+        out[:K] = 1.0
+
+
+@njit(cache=True)
+def basis_matrix(lines, thresholds, basis):
+    n = basis.size
+    matrix = np.empty((n, n))
+    entry = np.empty(n)
+    for i in range(n):
+        column(lines, thresholds, basis[i], entry)
+        matrix[:, i] = entry
+    return matrix
+
+
+@njit(cache=True)
+def master_simplex(lines, used, thresholds, basis, minimise_shortfall, dual):
+    """Primal simplex on the master program over the policies found so far, from the feasible `basis` [K + 1].
+
+    maximise   sum_j w_j reward_j      (or minus the shortfall z)
+    subject to sum_j w_j (value_jk - threshold_k) - slack_k + z = 0 for every k,   sum_j w_j = 1,   all variables >= 0,
+    with z held out unless `minimise_shortfall`. Leaves the prices in `dual` [K + 1] and returns the basic solution [K + 1].
+    """
+    C, K = lines.shape[0], thresholds.size
+    n = K + 1
+    entry, costs = np.empty(n), np.empty(n)
+    last = C + K + 1 if minimise_shortfall else C + K
+    solution = np.empty(n)
+    for iteration in range(200):
+        solution[:] = 0.0
+        solution[K] = 1.0
+        solution = solve_square(basis_matrix(lines, thresholds, basis), solution)
+        for i in range(n):
+            j = basis[i]
+            costs[i] = (0.0 if minimise_shortfall else lines[j, 0]) if j < C else (-1.0 if j == C + K else 0.0)
+        dual[:] = solve_square(basis_matrix(lines, thresholds, basis).T.copy(), costs.copy())
+        entering, gain = -1, 1e-13 * max(1.0, np.abs(dual).max())
+        for j in range(last):
+            if j < C and not used[j]:
+                continue
+            column(lines, thresholds, j, entry)
+            cost = (0.0 if minimise_shortfall else lines[j, 0]) if j < C else (-1.0 if j == C + K else 0.0)
+            reduced = cost - dot(dual, entry)
+            basic = False
+            for i in range(n):
+                basic = basic or basis[i] == j
+            if not basic and reduced > gain:
+                entering = j
+                if iteration >= 100:
+                    break  # Bland's rule: the first improving column cannot cycle
+                gain = reduced
+        if entering < 0:
+            break
+        column(lines, thresholds, entering, entry)
+        direction = solve_square(basis_matrix(lines, thresholds, basis), entry.copy())
+        leaving, step = -1, np.inf
+        for i in range(n):
+            if direction[i] > 1e-12:
+                ratio = max(solution[i], 0.0) / direction[i]
+                if ratio < step - 1e-15 or (ratio <= step + 1e-15 and leaving >= 0 and basis[i] > basis[leaving]):
+                    leaving, step = i, ratio
+        if leaving < 0:
+            break
+        basis[leaving] = entering
+    return solution
+
+
+@njit(cache=True)
+def free_slot(lines, used, thresholds, basis, dual):
+    """A slot for a new policy: an unused one, or that of the policy the current prices like least."""
+    C = used.size
+    entry = np.empty(thresholds.size + 1)
+    slot, worst = -1, np.inf
+    for j in range(C):
+        if not used[j]:
+            return j
+        basic = False
+        for i in range(basis.size):
+            basic = basic or basis[i] == j
+        column(lines, thresholds, j, entry)
+        reduced = lines[j, 0] - dot(dual, entry)
+        if not basic and reduced < worst:
+            slot, worst = j, reduced
+    return slot
+
+
+@njit(cache=True)
+def expel_shortfall(lines, used, thresholds, basis):
+    """Exchange the shortfall, basic at zero, for the column that leaves the basis best conditioned."""
+    C, K = lines.shape[0], thresholds.size
+    at = -1
+    for i in range(K + 1):
+        if basis[i] == C + K:
+            at = i
+    if at < 0:
+        return
+    entry = np.empty(K + 1)
+    chosen, largest = -1, 0.0
+    for j in range(C + K):
+        if j < C and not used[j]:
+            continue
+        basic = False
+        for i in range(K + 1):
+            basic = basic or basis[i] == j
+        if basic:
+            continue
+        column(lines, thresholds, j, entry)
+        size = abs(solve_square(basis_matrix(lines, thresholds, basis), entry.copy())[at])
+        if size > largest:
+            chosen, largest = j, size
+    basis[at] = chosen
+
+
+@njit(cache=True)
+def solve_columns(
+    begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers
+):
+    """K >= 2: column generation. A small master program mixes the policies found so far; a sweep at its prices either
+    proves the mixture optimal or finds a policy that improves it. First the largest shortfall is driven to zero, then
+    the reward is maximised. `actions` [C, H, S]: the first `warm` slots hold policies to start from.
+    """
+    S, A, K, C = reward.shape[1], reward.shape[2], thresholds.size, actions.shape[0]
+    slack = FEASIBILITY_TOLERANCE * max(1.0, H)
+    weighted = np.empty((max(reward.shape[0], utilities.shape[1]), S, A))
+    nothing = np.zeros((1, S, A))
+    values, mass = np.empty((2, S)), np.empty((2, S))
+    used = np.zeros(C, dtype=np.bool_)
+    limits = thresholds.copy()
+    dual = np.zeros(K + 1)
+    basis = np.empty(K + 1, dtype=np.int64)
+    sweeps = 0
+    for slot in range(warm):
+        forward(begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], mass)
+        used[slot] = True
+    if warm == 0:
+        multipliers[:] = 0.0
+        bound = price(
+            begin, length, successor, probability, start, reward, utilities, H, multipliers, actions[0], lines[0],
+            weighted, values, mass,
+        )
+        sweeps += 1
+        used[0] = True
+        if (lines[0, 1:] >= limits - slack).all():
+            weights[:] = 0.0
+            weights[0] = 1.0
+            return OPTIMAL, bound, 0.0, sweeps
+    # A feasible first basis: the policy of slot 0, the slacks it leaves, and the shortfall in the row it misses most.
+    worst = 0
+    for k in range(K):
+        basis[k] = C + k
+        if lines[0, 1 + k] - limits[k] < lines[0, 1 + worst] - limits[worst]:
+            worst = k
+    basis[K] = 0
+    shortfall = limits[worst] - lines[0, 1 + worst]
+    if shortfall > 0.0:
+        basis[worst] = C + K
+
+    while shortfall > 0.0 and sweeps < MAX_SWEEPS:
+        solution = master_simplex(lines, used, limits, basis, True, dual)
+        shortfall = 0.0
+        for i in range(K + 1):
+            if basis[i] == C + K:
+                shortfall = max(solution[i], 0.0)
+        if shortfall <= slack:
+            break
+        for k in range(K):
+            multipliers[k] = max(0.0, -dual[k])
+        slot = free_slot(lines, used, limits, basis, dual)
+        best = price(
+            begin, length, successor, probability, start, nothing, utilities, H, multipliers, actions[slot], lines[slot],
+            weighted, values, mass,
+        ) - dot(multipliers, limits)
+        sweeps += 1
+        forward(begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], mass)
+        used[slot] = True
+        if best <= dual[K] + slack:
+            master_weights(basis, solution, C, weights)
+            multipliers[:] = np.inf
+            return INFEASIBLE, -np.inf, shortfall, sweeps
+    if shortfall > slack:
+        master_weights(basis, solution, C, weights)
+        return INACCURATE, np.inf, shortfall, sweeps
+    # Missing every threshold by rounding counts as meeting it; from here on the shortfall is exactly zero.
+    limits -= shortfall
+    expel_shortfall(lines, used, limits, basis)
+
+    bound = np.inf
+    status = INACCURATE
+    prices = np.zeros(K)
+    while True:
+        solution = master_simplex(lines, used, limits, basis, False, dual)
+        master_weights(basis, solution, C, weights)
+        value = dot(weights, lines[:, 0])
+        scale = max(1.0, abs(value))
+        if bound - value <= TARGET_GAP * scale or sweeps >= MAX_SWEEPS:
+            break
+        for k in range(K):
+            prices[k] = max(0.0, -dual[k])
+        slot = free_slot(lines, used, limits, basis, dual)
+        peak = price(
+            begin, length, successor, probability, start, reward, utilities, H, prices, actions[slot], lines[slot],
+            weighted, values, mass,
+        ) - dot(prices, limits)
+        sweeps += 1
+        used[slot] = True
+        if peak < bound:
+            bound = peak
+            multipliers[:] = prices
+        if peak - value <= 1e-15 * (abs(value) + H * (1.0 + prices.sum())):
+            break
+    if bound - value <= ACCEPTED_GAP * max(1.0, abs(value)):
+        status = OPTIMAL
+    return status, bound, 0.0, sweeps
+
+
+@njit(cache=True)
+def master_weights(basis, solution, C, weights):
+    """The policies' share of a basic solution, made to sum to 1."""
+    weights[:] = 0.0
+    total = 0.0
+    for i in range(basis.size):
+        if basis[i] < C:
+            weights[basis[i]] = max(solution[i], 0.0)
+            total += weights[basis[i]]
+    weights /= total
+
+
+@njit(cache=True)
+def solve(
+    begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers
+):
+    """The exact constrained optimum for any number of constraints. Returns (status, bound, shortfall, sweeps)."""
+    if thresholds.size == 0:
+        return solve_unconstrained(
+            begin, length, successor, probability, start, reward, utilities, H, actions, lines, weights
+        )
+    if thresholds.size == 1:
+        return solve_one_constraint(
+            begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights,
+            multipliers,
+        )
+    return solve_columns(
+        begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights,
+        multipliers,
+    )

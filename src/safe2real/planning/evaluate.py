@@ -1,0 +1,75 @@
+"""What a policy is worth in a known model: values of any utility, value functions, and the occupancy measure.
+
+Problem: V_f = E[ sum_h f_h(s_h, a_h) ] for a policy under a kernel. Algorithm: one pass over the stored transitions, forward
+for occupancies (and from them values), backward for value functions. A mixture's values are the weighted sum of its parts'.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, step_utilities
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
+from safe2real.planning import _kernels
+
+
+def occupancy(model: CMDP, policy: Policy) -> Floats:
+    """Probability [H, S, A] of being in state s at step h and taking action a; every step sums to 1."""
+    check_policy(policy, model)
+    if isinstance(policy, Mixture):
+        parts = (weight * occupancy(model, part) for weight, part in zip(policy.weights, policy.policies, strict=True))
+        total = next(parts)
+        for part in parts:
+            total += part
+        return total
+    kernel = model.kernel
+    visits: Floats = _kernels.occupancy(
+        kernel.begin, kernel.length, kernel.successor, kernel.probability, model.start, policy.probabilities
+    )
+    return visits
+
+
+def evaluate(model: CMDP, policy: Policy, utility: ArrayLike) -> float:
+    """V_f: the expected sum of `utility` ([S, A] or [H, S, A], any finite numbers) over one episode of `policy`."""
+    array = _utility(model, utility)
+    return float((occupancy(model, policy) * array).sum())
+
+
+def constraint_values(model: CMDP, policy: Policy) -> Floats:
+    """V_c of every constraint of `model` [K]; the policy is feasible when they reach `model.thresholds`."""
+    visits = occupancy(model, policy)
+    return np.array([(visits * utility).sum() for utility in model.utilities])
+
+
+def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Floats:
+    """V_h(s) for every step and state [H + 1, S]; row H is the end of the episode and 0."""
+    if isinstance(policy, Mixture):
+        raise InvalidInput(
+            "a mixture has no value function of its own (which part runs is drawn once per episode); "
+            "ask for those of its policies, or of mixture.to_markov(model)"
+        )
+    check_policy(policy, model)
+    kernel = model.kernel
+    values: Floats = _kernels.value_functions(
+        kernel.begin,
+        kernel.length,
+        kernel.successor,
+        kernel.probability,
+        _utility(model, utility),
+        policy.probabilities,
+    )
+    return values
+
+
+def _utility(model: CMDP, utility: ArrayLike) -> Floats:
+    return step_utilities(
+        "utility",
+        utility,
+        horizon=model.horizon,
+        num_states=model.num_states,
+        num_actions=model.num_actions,
+        unit_interval=False,
+    )

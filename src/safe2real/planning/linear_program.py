@@ -1,0 +1,108 @@
+"""The occupancy linear program of the paper on HiGHS (SciPy): the reference the exact solver is tested against.
+
+Problem: maximise sum d r over occupancy measures d [H, S, A] that start right, conserve flow and meet the constraints. It has
+H*S*A variables and H*S equations; `solve` answers the same question hundreds of times faster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from scipy.optimize import linprog
+
+from safe2real.model.checks import Floats, frozen, step_utilities
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.planning.evaluate import constraint_values, evaluate
+from safe2real.planning.solve import Solution, Status
+
+
+def occupancy_program(model: CMDP, reward: ArrayLike) -> dict[str, Any]:
+    """Arguments for `scipy.optimize.linprog` that state the problem; variables are d[h, s, a], flattened."""
+    H, S, A = model.horizon, model.num_states, model.num_actions
+    objective = _per_step(model, reward)
+    leave = sparse.kron(sparse.identity(S), np.ones((1, A)))  # [S, S*A] sums the actions of a state
+    blocks: list[list[Any]] = [[None] * H for _ in range(H)]
+    for h in range(H):
+        blocks[h][h] = leave
+        if h + 1 < H:
+            blocks[h + 1][h] = -_step_matrix(model, h).T
+    balance = np.zeros(H * S)
+    balance[:S] = model.start
+    problem: dict[str, Any] = {
+        "c": -objective.reshape(-1),
+        "A_eq": sparse.csr_array(sparse.block_array(blocks)),
+        "b_eq": balance,
+        "bounds": (0.0, None),
+    }
+    if model.num_constraints:
+        shape = (model.num_constraints, H, S, A)
+        problem["A_ub"] = -np.broadcast_to(model.utilities, shape).reshape(model.num_constraints, -1)
+        problem["b_ub"] = -model.thresholds
+    return problem
+
+
+def solve_linear_program(model: CMDP, reward: ArrayLike) -> Solution:
+    """As `solve`, through the occupancy program. The policy is one stochastic Markov policy.
+
+    HiGHS works to its own tolerances: `constraint_values` are evaluated, and may miss a threshold by about 1e-9.
+    """
+    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    result = linprog(**occupancy_program(model, reward), method="highs", options=options)
+    constraints = model.num_constraints
+    if result.status == 2 or result.x is None:
+        policy = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
+        status, bound = (Status.INFEASIBLE, -np.inf) if result.status == 2 else (Status.INACCURATE, np.inf)
+        multipliers = np.full(constraints, np.inf)
+    else:
+        policy = _policy_of(result.x.reshape(model.horizon, model.num_states, model.num_actions))
+        status = Status.OPTIMAL if result.status == 0 else Status.INACCURATE
+        bound = -float(result.fun)
+        multipliers = -np.asarray(result.ineqlin.marginals) if constraints else np.empty(0)
+    reached = constraint_values(model, policy)
+    shortfall = float(np.max(model.thresholds - reached, initial=0.0)) if status is Status.INFEASIBLE else 0.0
+    return Solution(
+        status=status,
+        policy=Mixture(frozen(np.ones(1)), (policy,)),
+        value=evaluate(model, policy, reward),
+        bound=bound,
+        constraint_values=frozen(reached),
+        multipliers=frozen(multipliers),
+        shortfall=shortfall,
+        sweeps=0,
+    )
+
+
+def _per_step(model: CMDP, reward: ArrayLike) -> Floats:
+    shape = (model.horizon, model.num_states, model.num_actions)
+    array = step_utilities(
+        "reward", reward, horizon=shape[0], num_states=shape[1], num_actions=shape[2], unit_interval=False
+    )
+    return np.broadcast_to(array, shape)
+
+
+def _step_matrix(model: CMDP, step: int) -> sparse.csr_array:
+    """Rows of one step as a matrix [S*A, S]."""
+    kernel, size = model.kernel, model.num_states * model.num_actions
+    first = 0 if kernel.is_stationary else step * size
+    rows = [kernel.row(first + i) for i in range(size)]
+    lengths = [len(successors) for successors, _ in rows]
+    return sparse.csr_array(
+        (
+            np.concatenate([probabilities for _, probabilities in rows]),
+            np.concatenate([successors for successors, _ in rows]).astype(np.int64),
+            np.concatenate(([0], np.cumsum(lengths))),
+        ),
+        shape=(size, model.num_states),
+    )
+
+
+def _policy_of(visits: Floats) -> MarkovPolicy:
+    """The policy that an occupancy measure [H, S, A] describes; uniform in states it does not visit."""
+    visits = np.maximum(visits, 0.0)
+    totals = visits.sum(axis=2, keepdims=True)
+    table = np.where(totals > 0.0, visits / np.where(totals > 0.0, totals, 1.0), 1.0 / visits.shape[2])
+    return MarkovPolicy.stochastic(table)

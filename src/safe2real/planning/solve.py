@@ -1,0 +1,120 @@
+"""The best policy of a known CMDP, exactly.
+
+Problem: maximise V_r subject to V_c >= threshold for K constraints (paper, eq. compute-CMDP). Algorithm: not the occupancy
+linear program, but its Lagrangian dual, which is convex and piecewise linear in K multipliers and costs one backward
+induction per evaluation. K = 1: move to the crossing of two supporting lines until the crossing lies on the dual. K >= 2: column
+generation with backward induction as the pricing step. Stopping rule: a feasible mixture's value meets a dual bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, frozen, step_utilities
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.planning import _kernels
+
+
+class Status(Enum):
+    """How a planning problem ended."""
+
+    OPTIMAL = _kernels.OPTIMAL
+    """Feasible, and `bound` shows that nothing is better (to 1e-9, relative above 1)."""
+    INFEASIBLE = _kernels.INFEASIBLE
+    """No policy meets every threshold; `shortfall` says by how much the best one misses."""
+    INACCURATE = _kernels.INACCURATE
+    """Rounding stopped the search: the policy meets its thresholds, but `bound` may be above `value` by more than 1e-9."""
+
+
+_STATUS = {status.value: status for status in Status}
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Solution:
+    """The answer to one planning problem.
+
+    `bound` is a dual bound: no policy that meets the thresholds is worth more. When INFEASIBLE, `policy` is the one whose
+    largest miss is smallest, `value` is its reward, `bound` is -inf and the multipliers are infinite.
+    """
+
+    status: Status
+    policy: Mixture  # at most K + 1 deterministic policies
+    value: float  # V_r of `policy`, by evaluation
+    bound: float  # no feasible policy is worth more
+    constraint_values: Floats  # [K] V_c of `policy`, by evaluation
+    multipliers: Floats  # [K] price of safety: reward lost per unit of threshold
+    shortfall: float  # smallest possible largest miss; 0 when feasible
+    sweeps: int  # backward inductions used
+
+    @property
+    def is_feasible(self) -> bool:
+        return self.status is not Status.INFEASIBLE and self.shortfall == 0.0
+
+
+def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> Solution:
+    """The exact optimum of `reward` ([S, A] or [H, S, A], any finite numbers) over the policies that meet every constraint.
+
+    `warm` is the solution of a similar problem (other rewards, slightly other rows): its policies are evaluated anew in
+    `model` and the search starts from them. The answer is certified in the same way, so a poor start costs time only.
+    """
+    horizon, states, actions = model.horizon, model.num_states, model.num_actions
+    objective = step_utilities(
+        "reward", reward, horizon=horizon, num_states=states, num_actions=actions, unit_interval=False
+    )
+    constraints = model.num_constraints
+    slots = _slots(constraints)
+    policies = np.empty((slots, horizon, states), dtype=np.uint32)
+    count = 0
+    if warm is not None:
+        if warm.policy.shape != (horizon, states, actions):
+            raise InvalidInput(
+                f"the warm start has shape (H, S, A) = {warm.policy.shape}; this system has {(horizon, states, actions)}"
+            )
+        for part in warm.policy.policies[: constraints + 1]:
+            if part.actions is not None:
+                policies[count] = part.actions
+                count += 1
+    lines = np.zeros((slots, 1 + constraints))
+    weights = np.zeros(slots)
+    multipliers = np.zeros(constraints)
+    kernel = model.kernel
+    code, bound, shortfall, sweeps = _kernels.solve(
+        kernel.begin,
+        kernel.length,
+        kernel.successor,
+        kernel.probability,
+        model.start,
+        objective,
+        model.utilities,
+        model.thresholds,
+        horizon,
+        count,
+        policies,
+        lines,
+        weights,
+        multipliers,
+    )
+    used = [j for j, weight in enumerate(weights.tolist()) if weight > 0.0]
+    parts = tuple(MarkovPolicy(horizon, states, actions, frozen(policies[j].copy()), None) for j in used)
+    totals = weights @ lines
+    return Solution(
+        status=_STATUS[code],
+        policy=Mixture(frozen(weights[used]), parts),
+        value=float(totals[0]),
+        bound=bound,
+        constraint_values=frozen(totals[1:]),
+        multipliers=frozen(multipliers),
+        shortfall=shortfall,
+        sweeps=sweeps,
+    )
+
+
+def _slots(constraints: int) -> int:
+    """How many policies the search may hold at once."""
+    return (1, 3)[constraints] if constraints < 2 else 4 * constraints + 12
