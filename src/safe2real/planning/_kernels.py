@@ -33,8 +33,20 @@ FEASIBILITY_TOLERANCE = 1e-12
 TARGET_GAP = 1e-12
 # What still counts as optimal, times max(1, |value|).
 ACCEPTED_GAP = 1e-9
+# Allowance for rounding in a dual bound, times (|bound| + H * sum of multipliers); a bound must not be below the optimum.
+ROUNDING = 2e-15
 # Two policies whose constraint values differ by less than this do not define a multiplier.
 NARROWEST_BRACKET = 1e-9
+# Slack of the master program's ratio test: a constraint may be missed by this much for a better conditioned basis.
+PIVOT_TOLERANCE = 1e-11
+
+
+@njit(cache=True)
+def dot(x, y):
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] * y[i]
+    return total
 
 
 @njit(cache=True)
@@ -63,10 +75,11 @@ def spread(begin, length, successor, probability, row, mass, arrived):
 
 
 @njit(cache=True)
-def backward_step(begin, length, successor, probability, row, utility, later, now, choices):
-    """One step of backward induction: now[s] = max_a utility[s, a] + E[later]; `row` is the first row of the step."""
+def backward_step(begin, length, successor, probability, first_row, utility, later, now, choices):
+    """One step of backward induction: now[s] = max_a utility[s, a] + E[later]; `first_row` is the first row of the step."""
     S, A = utility.shape
     mean = later.sum() / S
+    row = first_row
     for s in range(S):
         best = -np.inf
         choice = np.uint32(0)
@@ -82,21 +95,74 @@ def backward_step(begin, length, successor, probability, row, utility, later, no
 
 
 @njit(cache=True)
-def backward(begin, length, successor, probability, utility, H, actions, values):
-    """Backward induction: the greedy policy for one utility into `actions` [H, S]; returns its values [S] at the first step.
+def follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, parts):
+    """One step of evaluating `actions` [H, S] for the reward and constraint k at once, from parts[(h + 1) % 2] to parts[h % 2].
 
-    `values` [2, S] is working space.
+    Indices instead of slices: making a slice costs as much as several rows.
     """
-    S, A = utility.shape[1], utility.shape[2]
+    S, A = reward.shape[1], reward.shape[2]
+    reward_step = h if reward.shape[0] > 1 else 0
+    utility_step = h if utilities.shape[1] > 1 else 0
+    later, now = (h + 1) % 2, h % 2
+    mean = parts[later, 0].sum() / S
+    other_mean = parts[later, 1 + k].sum() / S
+    first = np.uint64(h * rows_per_step)
+    for s in range(S):
+        a = actions[h, s]
+        row = first + np.uint64(a)
+        first += np.uint64(A)
+        n = length[row]
+        i = np.uint64(begin[row])
+        end = i + n
+        total = reward[reward_step, s, a] + (mean if n == 0 else 0.0)
+        other = utilities[k, utility_step, s, a] + (other_mean if n == 0 else 0.0)
+        while i < end:
+            p = probability[i]
+            t = successor[i]
+            total += p * parts[later, 0, t]
+            other += p * parts[later, 1 + k, t]
+            i += np.uint64(1)
+        parts[now, 0, s] = total
+        parts[now, 1 + k, s] = other
+
+
+@njit(cache=True)
+def sweep(begin, length, successor, probability, start, weighted, reward, utilities, H, actions, line, values, parts):
+    """Backward induction on `weighted` [1 or H, S, A]: the greedy policy into `actions` [H, S], its values of the reward and of
+    every constraint into `line` [1 + K]; returns its weighted value. The chosen rows are evaluated step by step, while
+    they are still in the cache. `values` [2, S] and `parts` [2, 1 + K, S] are working space.
+    """
+    S, A, K = weighted.shape[1], weighted.shape[2], utilities.shape[0]
     rows_per_step = 0 if begin.size == S * A else S * A
-    utility_per_step = 0 if utility.shape[0] == 1 else 1
     values[H % 2] = 0.0
+    parts[H % 2] = 0.0
     for h in range(H - 1, -1, -1):
+        u = weighted[h if weighted.shape[0] > 1 else 0]
         backward_step(
-            begin, length, successor, probability, np.uint64(h * rows_per_step), utility[h * utility_per_step],
-            values[(h + 1) % 2], values[h % 2], actions[h],
+            begin, length, successor, probability, np.uint64(h * rows_per_step), u, values[(h + 1) % 2], values[h % 2],
+            actions[h],
         )
-    return values[0]
+        for k in range(K):
+            follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, parts)
+    best = dot(start, values[0])
+    line[0] = best  # without constraints the weighted value is the reward's
+    if K > 0:
+        for j in range(1 + K):
+            line[j] = dot(start, parts[0, j])
+    return best
+
+
+@njit(cache=True)
+def evaluate_actions(begin, length, successor, probability, start, reward, utilities, H, actions, line, parts):
+    """Values of the reward and of K >= 1 constraints under the deterministic policy `actions` [H, S], into `line` [1 + K]."""
+    S, A, K = reward.shape[1], reward.shape[2], utilities.shape[0]
+    rows_per_step = 0 if begin.size == S * A else S * A
+    parts[H % 2] = 0.0
+    for h in range(H - 1, -1, -1):
+        for k in range(K):
+            follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, parts)
+    for j in range(1 + K):
+        line[j] = dot(start, parts[0, j])
 
 
 @njit(cache=True)
@@ -125,47 +191,8 @@ def backward_lexicographic(begin, length, successor, probability, first, second,
                     choice = a
             v[0, s], w[0, s] = q[0, choice], q[1, choice]
             actions[h, s] = choice
-        v[1], w[1] = v[0], w[0]
-
-
-@njit(cache=True)
-def forward_step(
-    begin, length, successor, probability, first_row, reward, utilities, utility_step, actions, line, here, there
-):
-    """One step of `forward`: collect what the mass `here` [S] earns and move it on to `there` [S]."""
-    S, A = reward.shape
-    K = utilities.shape[0]
-    there[:] = 0.0
-    everywhere = 0.0
-    for s in range(S):
-        m = here[s]
-        if m > 0.0:
-            a = actions[s]
-            line[0] += m * reward[s, a]
-            for k in range(K):
-                line[1 + k] += m * utilities[k, utility_step, s, a]
-            everywhere += spread(begin, length, successor, probability, np.uint64(first_row + s * A + a), m, there)
-    if everywhere > 0.0:
-        there += everywhere / S
-
-
-@njit(cache=True)
-def forward(begin, length, successor, probability, start, reward, utilities, H, actions, line, mass):
-    """Values of the reward and of every constraint under the deterministic policy `actions` [H, S], into `line` [1 + K].
-
-    `mass` [2, S] is working space.
-    """
-    S, A = reward.shape[1], reward.shape[2]
-    rows_per_step = 0 if begin.size == S * A else S * A
-    reward_per_step = 0 if reward.shape[0] == 1 else 1
-    utility_per_step = 0 if utilities.shape[1] == 1 else 1
-    line[:] = 0.0
-    mass[0] = start
-    for h in range(H):
-        forward_step(
-            begin, length, successor, probability, h * rows_per_step, reward[h * reward_per_step], utilities,
-            h * utility_per_step, actions[h], line, mass[h % 2], mass[(h + 1) % 2],
-        )
+        v[1] = v[0]
+        w[1] = w[0]
 
 
 @njit(cache=True)
@@ -227,37 +254,26 @@ def weigh(reward, utilities, multipliers, weighted):
 
 
 @njit(cache=True)
-def dot(x, y):
-    total = 0.0
-    for i in range(x.size):
-        total += x[i] * y[i]
-    return total
-
-
-@njit(cache=True)
 def price(
-    begin, length, successor, probability, start, reward, utilities, H, multipliers, actions, line, weighted, values, mass
+    begin, length, successor, probability, start, objective, reward, utilities, H, multipliers, actions, line,
+    weighted, values, parts,
 ):
-    """One sweep: the policy that maximises reward + multipliers . utilities, its line, and that maximum.
-
-    Returns the backward value, the larger side of the rounding between it and the policy's own evaluation.
-    """
-    weigh(reward, utilities, multipliers, weighted)
-    first = backward(begin, length, successor, probability, weighted, H, actions, values)
-    best = dot(start, first)
-    forward(begin, length, successor, probability, start, reward, utilities, H, actions, line, mass)
-    return max(best, line[0] + dot(multipliers, line[1:]))
+    """One sweep: the policy that maximises objective + multipliers . utilities, its line, and (returned) that maximum."""
+    weigh(objective, utilities, multipliers, weighted)
+    return sweep(
+        begin, length, successor, probability, start, weighted, reward, utilities, H, actions, line, values, parts
+    )
 
 
 @njit(cache=True)
 def solve_unconstrained(begin, length, successor, probability, start, reward, utilities, H, actions, lines, weights):
     """K = 0: one sweep."""
-    S = reward.shape[1]
+    S, K = reward.shape[1], 0
     none = np.empty(0)
-    values, mass = np.empty((2, S)), np.empty((2, S))
+    values, parts = np.empty((2, S)), np.empty((2, 1 + K, S))
     bound = price(
-        begin, length, successor, probability, start, reward, utilities, H, none, actions[0], lines[0],
-        np.empty(reward.shape), values, mass,
+        begin, length, successor, probability, start, reward, reward, utilities, H, none, actions[0], lines[0],
+        np.empty(reward.shape), values, parts,
     )
     weights[:] = 0.0
     weights[0] = 1.0
@@ -276,15 +292,17 @@ def solve_one_constraint(
 
     `actions` [3, H, S]: the first `warm` slots hold policies to start from. Returns (status, bound, shortfall, sweeps).
     """
-    S, A = reward.shape[1], reward.shape[2]
+    S, A, K = reward.shape[1], reward.shape[2], 1
     threshold = thresholds[0]
     slack = FEASIBILITY_TOLERANCE * max(1.0, H)
     weighted = np.empty((max(reward.shape[0], utilities.shape[1]), S, A))
-    values, mass = np.empty((2, S)), np.empty((2, S))
+    values, parts = np.empty((2, S)), np.empty((2, 1 + K, S))
     multiplier = np.zeros(1)
     safe, unsafe, spare = -1, -1, 0
     for slot in range(warm):
-        forward(begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], mass)
+        evaluate_actions(
+            begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], parts
+        )
         if lines[slot, 1] >= threshold - slack:
             safe = slot
         else:
@@ -301,23 +319,33 @@ def solve_one_constraint(
         while spare == safe or spare == unsafe:
             spare += 1
         if unsafe >= 0 and safe < 0:
-            # Which policy is safest, and of those the most rewarding? `tie` is the rounding of one backup.
-            backward_lexicographic(
-                begin, length, successor, probability, utilities[0], reward, H, 1e-15 * H, actions[spare]
+            sweep(
+                begin, length, successor, probability, start, utilities[0], reward, utilities, H, actions[spare],
+                lines[spare], values, parts,
             )
-            forward(begin, length, successor, probability, start, reward, utilities, H, actions[spare], lines[spare], mass)
             sweeps += 1
-            if lines[spare, 1] < threshold - slack:
-                backward(begin, length, successor, probability, utilities[0], H, actions[spare], values)
-                forward(
-                    begin, length, successor, probability, start, reward, utilities, H, actions[spare], lines[spare], mass
+            safest = lines[spare, 1]
+            if safest < threshold - slack:
+                weights[:] = 0.0
+                weights[spare] = 1.0
+                multipliers[0] = np.inf
+                return INFEASIBLE, -np.inf, threshold - safest, sweeps
+            if safest < threshold + NARROWEST_BRACKET:
+                # Only the safest policies will do, and no finite multiplier may tell them apart by reward: of the
+                # actions that are equally safe up to rounding, take the most rewarding.
+                backward_lexicographic(
+                    begin, length, successor, probability, utilities[0], reward, H, 1e-15 * H, actions[spare]
+                )
+                evaluate_actions(
+                    begin, length, successor, probability, start, reward, utilities, H, actions[spare], lines[spare], parts
                 )
                 sweeps += 1
                 if lines[spare, 1] < threshold - slack:
-                    weights[:] = 0.0
-                    weights[spare] = 1.0
-                    multipliers[0] = np.inf
-                    return INFEASIBLE, -np.inf, threshold - lines[spare, 1], sweeps
+                    sweep(
+                        begin, length, successor, probability, start, utilities[0], reward, utilities, H, actions[spare],
+                        lines[spare], values, parts,
+                    )
+                    sweeps += 1
             safe = spare
             continue
         crossing = np.inf
@@ -330,12 +358,13 @@ def solve_one_constraint(
                 lines[unsafe, 0] + multiplier[0] * (lines[unsafe, 1] - threshold),
             )
         peak = price(
-            begin, length, successor, probability, start, reward, utilities, H, multiplier, actions[spare], lines[spare],
-            weighted, values, mass,
+            begin, length, successor, probability, start, reward, reward, utilities, H, multiplier, actions[spare],
+            lines[spare], weighted, values, parts,
         ) - multiplier[0] * threshold
         sweeps += 1
-        if peak < bound:
-            bound = peak
+        ceiling = peak + ROUNDING * (max(1.0, abs(peak)) + H * multiplier[0])
+        if ceiling < bound:
+            bound = ceiling
             best_multiplier = multiplier[0]
         meets = lines[spare, 1] >= threshold - slack
         if multiplier[0] == 0.0 and meets:
@@ -347,7 +376,7 @@ def solve_one_constraint(
         if safe >= 0 and unsafe >= 0:
             value = mix(lines, safe, unsafe, threshold, weights)
             scale = max(1.0, abs(value))
-            rounding = 1e-15 * (abs(value) + H * (1.0 + multiplier[0]))
+            rounding = ROUNDING * (scale + H * multiplier[0])
             if bound - value <= TARGET_GAP * scale or peak <= crossing + rounding:
                 if bound - value <= ACCEPTED_GAP * scale:
                     status = OPTIMAL
@@ -423,6 +452,14 @@ def column(lines, thresholds, j, out):
 
 
 @njit(cache=True)
+def is_basic(basis, j):
+    for i in range(basis.size):
+        if basis[i] == j:
+            return True
+    return False
+
+
+@njit(cache=True)
 def basis_matrix(lines, thresholds, basis):
     n = basis.size
     matrix = np.empty((n, n))
@@ -461,10 +498,7 @@ def master_simplex(lines, used, thresholds, basis, minimise_shortfall, dual):
             column(lines, thresholds, j, entry)
             cost = (0.0 if minimise_shortfall else lines[j, 0]) if j < C else (-1.0 if j == C + K else 0.0)
             reduced = cost - dot(dual, entry)
-            basic = False
-            for i in range(n):
-                basic = basic or basis[i] == j
-            if not basic and reduced > gain:
+            if reduced > gain and not is_basic(basis, j):
                 entering = j
                 if iteration >= 100:
                     break  # Bland's rule: the first improving column cannot cycle
@@ -473,12 +507,15 @@ def master_simplex(lines, used, thresholds, basis, minimise_shortfall, dual):
             break
         column(lines, thresholds, entering, entry)
         direction = solve_square(basis_matrix(lines, thresholds, basis), entry.copy())
-        leaving, step = -1, np.inf
+        # Harris' ratio test: of the rows that leave within rounding of the first, the one with the largest pivot.
+        step = np.inf
         for i in range(n):
-            if direction[i] > 1e-12:
-                ratio = max(solution[i], 0.0) / direction[i]
-                if ratio < step - 1e-15 or (ratio <= step + 1e-15 and leaving >= 0 and basis[i] > basis[leaving]):
-                    leaving, step = i, ratio
+            if direction[i] > PIVOT_TOLERANCE:
+                step = min(step, (max(solution[i], 0.0) + PIVOT_TOLERANCE) / direction[i])
+        leaving, pivot = -1, 0.0
+        for i in range(n):
+            if direction[i] > max(PIVOT_TOLERANCE, pivot) and max(solution[i], 0.0) <= step * direction[i]:
+                leaving, pivot = i, direction[i]
         if leaving < 0:
             break
         basis[leaving] = entering
@@ -486,20 +523,16 @@ def master_simplex(lines, used, thresholds, basis, minimise_shortfall, dual):
 
 
 @njit(cache=True)
-def free_slot(lines, used, thresholds, basis, dual):
-    """A slot for a new policy: an unused one, or that of the policy the current prices like least."""
-    C = used.size
+def free_slot(lines, used, thresholds, basis, weights, dual):
+    """A slot for a new policy: an unused one, or that of the idle policy the current prices like least."""
     entry = np.empty(thresholds.size + 1)
     slot, worst = -1, np.inf
-    for j in range(C):
+    for j in range(used.size):
         if not used[j]:
             return j
-        basic = False
-        for i in range(basis.size):
-            basic = basic or basis[i] == j
         column(lines, thresholds, j, entry)
         reduced = lines[j, 0] - dot(dual, entry)
-        if not basic and reduced < worst:
+        if weights[j] == 0.0 and reduced < worst and not is_basic(basis, j):
             slot, worst = j, reduced
     return slot
 
@@ -517,12 +550,7 @@ def expel_shortfall(lines, used, thresholds, basis):
     entry = np.empty(K + 1)
     chosen, largest = -1, 0.0
     for j in range(C + K):
-        if j < C and not used[j]:
-            continue
-        basic = False
-        for i in range(K + 1):
-            basic = basic or basis[i] == j
-        if basic:
+        if (j < C and not used[j]) or is_basic(basis, j):
             continue
         column(lines, thresholds, j, entry)
         size = abs(solve_square(basis_matrix(lines, thresholds, basis), entry.copy())[at])
@@ -543,20 +571,22 @@ def solve_columns(
     slack = FEASIBILITY_TOLERANCE * max(1.0, H)
     weighted = np.empty((max(reward.shape[0], utilities.shape[1]), S, A))
     nothing = np.zeros((1, S, A))
-    values, mass = np.empty((2, S)), np.empty((2, S))
+    values, parts = np.empty((2, S)), np.empty((2, 1 + K, S))
     used = np.zeros(C, dtype=np.bool_)
     limits = thresholds.copy()
     dual = np.zeros(K + 1)
     basis = np.empty(K + 1, dtype=np.int64)
     sweeps = 0
     for slot in range(warm):
-        forward(begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], mass)
+        evaluate_actions(
+            begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], parts
+        )
         used[slot] = True
     if warm == 0:
         multipliers[:] = 0.0
         bound = price(
-            begin, length, successor, probability, start, reward, utilities, H, multipliers, actions[0], lines[0],
-            weighted, values, mass,
+            begin, length, successor, probability, start, reward, reward, utilities, H, multipliers, actions[0], lines[0],
+            weighted, values, parts,
         )
         sweeps += 1
         used[0] = True
@@ -571,7 +601,7 @@ def solve_columns(
         if lines[0, 1 + k] - limits[k] < lines[0, 1 + worst] - limits[worst]:
             worst = k
     basis[K] = 0
-    shortfall = limits[worst] - lines[0, 1 + worst]
+    shortfall = max(0.0, limits[worst] - lines[0, 1 + worst])
     if shortfall > 0.0:
         basis[worst] = C + K
 
@@ -585,13 +615,12 @@ def solve_columns(
             break
         for k in range(K):
             multipliers[k] = max(0.0, -dual[k])
-        slot = free_slot(lines, used, limits, basis, dual)
+        slot = free_slot(lines, used, limits, basis, weights, dual)
         best = price(
-            begin, length, successor, probability, start, nothing, utilities, H, multipliers, actions[slot], lines[slot],
-            weighted, values, mass,
+            begin, length, successor, probability, start, nothing, reward, utilities, H, multipliers, actions[slot],
+            lines[slot], weighted, values, parts,
         ) - dot(multipliers, limits)
         sweeps += 1
-        forward(begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], mass)
         used[slot] = True
         if best <= dual[K] + slack:
             master_weights(basis, solution, C, weights)
@@ -602,35 +631,51 @@ def solve_columns(
         return INACCURATE, np.inf, shortfall, sweeps
     # Missing every threshold by rounding counts as meeting it; from here on the shortfall is exactly zero.
     limits -= shortfall
+    solution = np.zeros(K + 1)
+    solution[K] = 1.0
+    master_weights(basis, solve_square(basis_matrix(lines, limits, basis), solution), C, weights)
     expel_shortfall(lines, used, limits, basis)
 
-    bound = np.inf
-    status = INACCURATE
-    prices = np.zeros(K)
+    bound, value = np.inf, dot(weights, lines[:, 0])
+    prices, previous = np.zeros(K), np.full(K + 1, np.nan)
+    candidate = np.zeros(C)
     while True:
         solution = master_simplex(lines, used, limits, basis, False, dual)
-        master_weights(basis, solution, C, weights)
-        value = dot(weights, lines[:, 0])
+        master_weights(basis, solution, C, candidate)
+        # A nearly singular basis can spoil the weights: keep the best mixture that met its thresholds when evaluated.
+        if largest_miss(candidate, lines, limits) <= slack and dot(candidate, lines[:, 0]) > value:
+            weights[:] = candidate
+            value = dot(candidate, lines[:, 0])
         scale = max(1.0, abs(value))
-        if bound - value <= TARGET_GAP * scale or sweeps >= MAX_SWEEPS:
+        if bound - value <= TARGET_GAP * scale or sweeps >= MAX_SWEEPS or (dual == previous).all():
             break
+        previous[:] = dual
         for k in range(K):
             prices[k] = max(0.0, -dual[k])
-        slot = free_slot(lines, used, limits, basis, dual)
+        slot = free_slot(lines, used, limits, basis, weights, dual)
         peak = price(
-            begin, length, successor, probability, start, reward, utilities, H, prices, actions[slot], lines[slot],
-            weighted, values, mass,
+            begin, length, successor, probability, start, reward, reward, utilities, H, prices, actions[slot], lines[slot],
+            weighted, values, parts,
         ) - dot(prices, limits)
         sweeps += 1
         used[slot] = True
-        if peak < bound:
-            bound = peak
+        ceiling = peak + ROUNDING * (max(1.0, abs(peak)) + H * prices.sum())
+        if ceiling < bound:
+            bound = ceiling
             multipliers[:] = prices
-        if peak - value <= 1e-15 * (abs(value) + H * (1.0 + prices.sum())):
+        if peak - value <= ROUNDING * (scale + H * prices.sum()):
             break
-    if bound - value <= ACCEPTED_GAP * max(1.0, abs(value)):
-        status = OPTIMAL
-    return status, bound, 0.0, sweeps
+    accepted = bound - value <= ACCEPTED_GAP * max(1.0, abs(value))
+    return OPTIMAL if accepted else INACCURATE, bound, 0.0, sweeps
+
+
+@njit(cache=True)
+def largest_miss(weights, lines, limits):
+    """By how much a mixture falls short of the limits at the worst; negative when it meets them all."""
+    missed = -np.inf
+    for k in range(limits.size):
+        missed = max(missed, limits[k] - dot(weights, lines[:, 1 + k]))
+    return missed
 
 
 @njit(cache=True)
