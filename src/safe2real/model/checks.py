@@ -66,9 +66,7 @@ def whole_numbers(name: str, value: ArrayLike, *, below: int, what: str) -> NDAr
     outside = (array < 0) | (array >= below)
     if outside.any():
         index = np.argwhere(outside)[0]
-        raise InvalidInput(
-            f"{place(name, index)} is {array[tuple(index)]:.0f}; {what} run from 0 to {below - 1}"
-        )
+        raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]:.0f}; {what} run from 0 to {below - 1}")
     return array.astype(np.int64)
 
 
@@ -79,9 +77,7 @@ def step_utilities(
     array = finite_floats(name, value)
     stationary, per_step = (num_states, num_actions), (horizon, num_states, num_actions)
     if array.shape not in (stationary, per_step):
-        raise InvalidInput(
-            f"{name} has shape {array.shape}; give (S, A) = {stationary}, or (H, S, A) = {per_step}"
-        )
+        raise InvalidInput(f"{name} has shape {array.shape}; give (S, A) = {stationary}, or (H, S, A) = {per_step}")
     if unit_interval:
         outside = (array < 0.0) | (array > 1.0)
         if outside.any():

@@ -58,9 +58,7 @@ class Kernel:
         """From an array [S, A, S] (stationary) or [H, S, A, S]."""
         dense = finite_floats("transition", transition)
         if dense.ndim not in (3, 4) or dense.shape[-3] != dense.shape[-1]:
-            raise InvalidInput(
-                f"transition has shape {dense.shape}; give (S, A, S) for stationary dynamics or (H, S, A, S)"
-            )
+            raise InvalidInput(f"transition has shape {dense.shape}; give (S, A, S) for stationary dynamics or (H, S, A, S)")
         num_states, num_actions = dense.shape[-3], dense.shape[-2]
         horizon = dense.shape[0] if dense.ndim == 4 else None
         flat = dense.reshape(-1, num_states) if num_states else dense.reshape(0, 1)
@@ -79,9 +77,7 @@ class Kernel:
         steps = 1 if horizon is None else positive_integer("horizon", horizon)
         expected = (steps * num_states * num_actions, num_states)
         if tuple(triples.shape) != expected:
-            raise InvalidInput(
-                f"matrix has shape {tuple(triples.shape)}; with {num_actions} actions it must be {expected}"
-            )
+            raise InvalidInput(f"matrix has shape {tuple(triples.shape)}; with {num_actions} actions it must be {expected}")
         return cls._build(triples.row, triples.col, triples.data, num_states, num_actions, horizon)
 
     @classmethod
@@ -161,9 +157,7 @@ class Kernel:
         loops = [(int(s), a, int(s), 1.0) for s in np.flatnonzero(terminal) for a in range(num_actions)]
         kept = [entry for entry in entries if not terminal[entry[0]]] + loops
         states, actions, successors, probabilities = zip(*kept, strict=True)
-        return cls.from_triples(
-            states, actions, successors, probabilities, num_states=num_states, num_actions=num_actions
-        )
+        return cls.from_triples(states, actions, successors, probabilities, num_states=num_states, num_actions=num_actions)
 
     @classmethod
     def _build(

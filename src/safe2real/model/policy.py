@@ -48,9 +48,7 @@ class MarkovPolicy:
         if table.ndim == 2 and horizon is not None:
             table = np.broadcast_to(table, (positive_integer("horizon", horizon), *table.shape))
         if table.ndim != 3 or 0 in table.shape or (horizon is not None and len(table) != horizon):
-            raise InvalidInput(
-                f"policy has shape {table.shape}; give (H, S, A), or (S, A) together with horizon=H"
-            )
+            raise InvalidInput(f"policy has shape {table.shape}; give (H, S, A), or (S, A) together with horizon=H")
         steps, states, actions = table.shape
         return cls(steps, states, actions, None, frozen(table))
 
@@ -104,9 +102,7 @@ class Mixture:
         """Policies of one shape with weights that sum to 1; weights of 0 are dropped."""
         share = finite_floats("weights", weights)
         if share.ndim != 1 or len(share) != len(policies) or not len(policies):
-            raise InvalidInput(
-                f"weights have shape {share.shape} for {len(policies)} policies; give one weight per policy"
-            )
+            raise InvalidInput(f"weights have shape {share.shape} for {len(policies)} policies; give one weight per policy")
         distributions("weights", share)
         shapes = [policy.shape for policy in policies]
         if len(set(shapes)) != 1:

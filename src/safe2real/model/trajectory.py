@@ -21,7 +21,7 @@ class Trajectory:
 
     @classmethod
     def of(cls, model: CMDP, states: ArrayLike, actions: ArrayLike) -> Trajectory:
-        """Check lengths, ranges and the first state. Any transition is accepted: the real system need not agree with `model`."""
+        """Check lengths, ranges and the first state. Any transition will do: the real system need not agree with `model`."""
         visited = whole_numbers("states", states, below=model.num_states, what="states")
         chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")
         if visited.shape != (model.horizon + 1,) or chosen.shape != (model.horizon,):

@@ -18,8 +18,35 @@ A solution is accepted only because a feasible mixture's value meets such a boun
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit
+
+Array = Any  # numba infers dtypes and dimensions
+
+
+class Problem(NamedTuple):
+    """A CMDP and a reward as bare arrays; the letters are explained above."""
+
+    begin: Array
+    length: Array
+    successor: Array
+    probability: Array
+    start: Array
+    reward: Array
+    utilities: Array
+    thresholds: Array
+    H: int
+
+
+class Work(NamedTuple):
+    """Working space of a sweep, made once per solve."""
+
+    weighted: Array  # [1 or H, S, A]
+    values: Array  # [2, S]
+    parts: Array  # [2, 1 + K, S]
+
 
 OPTIMAL = 0
 INFEASIBLE = 1
@@ -96,9 +123,9 @@ def backward_step(begin, length, successor, probability, first_row, utility, lat
 
 @njit(cache=True)
 def follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, parts):
-    """One step of evaluating `actions` [H, S] for the reward and constraint k at once, from parts[(h + 1) % 2] to parts[h % 2].
+    """One step of evaluating `actions` [H, S] for the reward and constraint k at once.
 
-    Indices instead of slices: making a slice costs as much as several rows.
+    From parts[(h + 1) % 2] to parts[h % 2]. Indices instead of slices: making a slice costs as much as several rows.
     """
     S, A = reward.shape[1], reward.shape[2]
     reward_step = h if reward.shape[0] > 1 else 0
@@ -127,21 +154,29 @@ def follow_step(begin, length, successor, probability, rows_per_step, h, reward,
 
 
 @njit(cache=True)
-def sweep(begin, length, successor, probability, start, weighted, reward, utilities, H, actions, line, values, parts):
-    """Backward induction on `weighted` [1 or H, S, A]: the greedy policy into `actions` [H, S], its values of the reward and of
-    every constraint into `line` [1 + K]; returns its weighted value. The chosen rows are evaluated step by step, while
-    they are still in the cache. `values` [2, S] and `parts` [2, 1 + K, S] are working space.
+def make_work(problem):
+    _, S, A = problem.reward.shape
+    K, utility_steps = problem.utilities.shape[0], problem.utilities.shape[1]
+    weighted = np.empty((max(problem.reward.shape[0], utility_steps), S, A))
+    return Work(weighted, np.empty((2, S)), np.empty((2, 1 + K, S)))
+
+
+@njit(cache=True)
+def sweep(problem, weighted, actions, line, work):
+    """Backward induction on `weighted` [1 or H, S, A]: the greedy policy into `actions` [H, S], its values of the reward and
+    of every constraint into `line` [1 + K]; returns its weighted value. The chosen rows are evaluated step by step, while
+    they are still in the cache.
     """
+    begin, length, successor, probability, start, reward, utilities, _, H = problem
+    values, parts = work.values, work.parts
     S, A, K = weighted.shape[1], weighted.shape[2], utilities.shape[0]
     rows_per_step = 0 if begin.size == S * A else S * A
     values[H % 2] = 0.0
     parts[H % 2] = 0.0
     for h in range(H - 1, -1, -1):
         u = weighted[h if weighted.shape[0] > 1 else 0]
-        backward_step(
-            begin, length, successor, probability, np.uint64(h * rows_per_step), u, values[(h + 1) % 2], values[h % 2],
-            actions[h],
-        )
+        first_row = np.uint64(h * rows_per_step)
+        backward_step(begin, length, successor, probability, first_row, u, values[(h + 1) % 2], values[h % 2], actions[h])
         for k in range(K):
             follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, parts)
     best = dot(start, values[0])
@@ -153,21 +188,29 @@ def sweep(begin, length, successor, probability, start, weighted, reward, utilit
 
 
 @njit(cache=True)
-def evaluate_actions(begin, length, successor, probability, start, reward, utilities, H, actions, line, parts):
-    """Values of the reward and of K >= 1 constraints under the deterministic policy `actions` [H, S], into `line` [1 + K]."""
+def evaluate_actions(problem, actions, line, work):
+    """Values of the reward and of K >= 1 constraints under the policy `actions` [H, S], into `line` [1 + K]."""
+    begin, length, successor, probability, start, reward, utilities, _, H = problem
     S, A, K = reward.shape[1], reward.shape[2], utilities.shape[0]
     rows_per_step = 0 if begin.size == S * A else S * A
-    parts[H % 2] = 0.0
+    work.parts[H % 2] = 0.0
     for h in range(H - 1, -1, -1):
         for k in range(K):
-            follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, parts)
+            follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, work.parts)
     for j in range(1 + K):
-        line[j] = dot(start, parts[0, j])
+        line[j] = dot(start, work.parts[0, j])
 
 
 @njit(cache=True)
-def backward_lexicographic(begin, length, successor, probability, first, second, H, tie, actions):
-    """As `backward` for `first`; among actions within `tie` of the best, the one with the largest `second`."""
+def backward_lexicographic(problem, first, second, tie, actions):
+    """Backward induction on `first`; among actions within `tie` of the best, the one with the largest `second`."""
+    begin, length, successor, probability, H = (
+        problem.begin,
+        problem.length,
+        problem.successor,
+        problem.probability,
+        problem.H,
+    )
     S, A = first.shape[1], first.shape[2]
     rows_per_step = 0 if begin.size == S * A else S * A
     v = np.zeros((2, S))
@@ -254,36 +297,23 @@ def weigh(reward, utilities, multipliers, weighted):
 
 
 @njit(cache=True)
-def price(
-    begin, length, successor, probability, start, objective, reward, utilities, H, multipliers, actions, line,
-    weighted, values, parts,
-):
+def price(problem, objective, multipliers, actions, line, work):
     """One sweep: the policy that maximises objective + multipliers . utilities, its line, and (returned) that maximum."""
-    weigh(objective, utilities, multipliers, weighted)
-    return sweep(
-        begin, length, successor, probability, start, weighted, reward, utilities, H, actions, line, values, parts
-    )
+    weigh(objective, problem.utilities, multipliers, work.weighted)
+    return sweep(problem, work.weighted, actions, line, work)
 
 
 @njit(cache=True)
-def solve_unconstrained(begin, length, successor, probability, start, reward, utilities, H, actions, lines, weights):
+def solve_unconstrained(problem, actions, lines, weights, multipliers):
     """K = 0: one sweep."""
-    S, K = reward.shape[1], 0
-    none = np.empty(0)
-    values, parts = np.empty((2, S)), np.empty((2, 1 + K, S))
-    bound = price(
-        begin, length, successor, probability, start, reward, reward, utilities, H, none, actions[0], lines[0],
-        np.empty(reward.shape), values, parts,
-    )
+    bound = price(problem, problem.reward, multipliers, actions[0], lines[0], make_work(problem))
     weights[:] = 0.0
     weights[0] = 1.0
     return OPTIMAL, bound, 0.0, 1
 
 
 @njit(cache=True)
-def solve_one_constraint(
-    begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers
-):
+def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
     """K = 1: walk along the dual function, which is convex and piecewise linear in one multiplier.
 
     Keep one policy that meets the threshold (its line rises) and one that misses it (its line falls). Their lines cross at
@@ -292,17 +322,13 @@ def solve_one_constraint(
 
     `actions` [3, H, S]: the first `warm` slots hold policies to start from. Returns (status, bound, shortfall, sweeps).
     """
-    S, A, K = reward.shape[1], reward.shape[2], 1
-    threshold = thresholds[0]
+    threshold, safety, reward, H = problem.thresholds[0], problem.utilities[0], problem.reward, problem.H
     slack = FEASIBILITY_TOLERANCE * max(1.0, H)
-    weighted = np.empty((max(reward.shape[0], utilities.shape[1]), S, A))
-    values, parts = np.empty((2, S)), np.empty((2, 1 + K, S))
+    work = make_work(problem)
     multiplier = np.zeros(1)
     safe, unsafe, spare = -1, -1, 0
     for slot in range(warm):
-        evaluate_actions(
-            begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], parts
-        )
+        evaluate_actions(problem, actions[slot], lines[slot], work)
         if lines[slot, 1] >= threshold - slack:
             safe = slot
         else:
@@ -316,13 +342,10 @@ def solve_one_constraint(
     status = INACCURATE
     while sweeps < MAX_SWEEPS:
         spare = 0
-        while spare == safe or spare == unsafe:
+        while spare in (safe, unsafe):
             spare += 1
         if unsafe >= 0 and safe < 0:
-            sweep(
-                begin, length, successor, probability, start, utilities[0], reward, utilities, H, actions[spare],
-                lines[spare], values, parts,
-            )
+            sweep(problem, safety, actions[spare], lines[spare], work)
             sweeps += 1
             safest = lines[spare, 1]
             if safest < threshold - slack:
@@ -333,18 +356,11 @@ def solve_one_constraint(
             if safest < threshold + NARROWEST_BRACKET:
                 # Only the safest policies will do, and no finite multiplier may tell them apart by reward: of the
                 # actions that are equally safe up to rounding, take the most rewarding.
-                backward_lexicographic(
-                    begin, length, successor, probability, utilities[0], reward, H, 1e-15 * H, actions[spare]
-                )
-                evaluate_actions(
-                    begin, length, successor, probability, start, reward, utilities, H, actions[spare], lines[spare], parts
-                )
+                backward_lexicographic(problem, safety, reward, 1e-15 * H, actions[spare])
+                evaluate_actions(problem, actions[spare], lines[spare], work)
                 sweeps += 1
                 if lines[spare, 1] < threshold - slack:
-                    sweep(
-                        begin, length, successor, probability, start, utilities[0], reward, utilities, H, actions[spare],
-                        lines[spare], values, parts,
-                    )
+                    sweep(problem, safety, actions[spare], lines[spare], work)
                     sweeps += 1
             safe = spare
             continue
@@ -357,10 +373,7 @@ def solve_one_constraint(
                 lines[safe, 0] + multiplier[0] * (lines[safe, 1] - threshold),
                 lines[unsafe, 0] + multiplier[0] * (lines[unsafe, 1] - threshold),
             )
-        peak = price(
-            begin, length, successor, probability, start, reward, reward, utilities, H, multiplier, actions[spare],
-            lines[spare], weighted, values, parts,
-        ) - multiplier[0] * threshold
+        peak = price(problem, reward, multiplier, actions[spare], lines[spare], work) - multiplier[0] * threshold
         sweeps += 1
         ceiling = peak + ROUNDING * (max(1.0, abs(peak)) + H * multiplier[0])
         if ceiling < bound:
@@ -560,34 +573,27 @@ def expel_shortfall(lines, used, thresholds, basis):
 
 
 @njit(cache=True)
-def solve_columns(
-    begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers
-):
+def solve_columns(problem, warm, actions, lines, weights, multipliers):
     """K >= 2: column generation. A small master program mixes the policies found so far; a sweep at its prices either
     proves the mixture optimal or finds a policy that improves it. First the largest shortfall is driven to zero, then
     the reward is maximised. `actions` [C, H, S]: the first `warm` slots hold policies to start from.
     """
-    S, A, K, C = reward.shape[1], reward.shape[2], thresholds.size, actions.shape[0]
+    reward, thresholds, H = problem.reward, problem.thresholds, problem.H
+    K, C = thresholds.size, actions.shape[0]
     slack = FEASIBILITY_TOLERANCE * max(1.0, H)
-    weighted = np.empty((max(reward.shape[0], utilities.shape[1]), S, A))
-    nothing = np.zeros((1, S, A))
-    values, parts = np.empty((2, S)), np.empty((2, 1 + K, S))
+    nothing = np.zeros((1, reward.shape[1], reward.shape[2]))
+    work = make_work(problem)
     used = np.zeros(C, dtype=np.bool_)
     limits = thresholds.copy()
     dual = np.zeros(K + 1)
     basis = np.empty(K + 1, dtype=np.int64)
     sweeps = 0
     for slot in range(warm):
-        evaluate_actions(
-            begin, length, successor, probability, start, reward, utilities, H, actions[slot], lines[slot], parts
-        )
+        evaluate_actions(problem, actions[slot], lines[slot], work)
         used[slot] = True
     if warm == 0:
         multipliers[:] = 0.0
-        bound = price(
-            begin, length, successor, probability, start, reward, reward, utilities, H, multipliers, actions[0], lines[0],
-            weighted, values, parts,
-        )
+        bound = price(problem, reward, multipliers, actions[0], lines[0], work)
         sweeps += 1
         used[0] = True
         if (lines[0, 1:] >= limits - slack).all():
@@ -616,10 +622,7 @@ def solve_columns(
         for k in range(K):
             multipliers[k] = max(0.0, -dual[k])
         slot = free_slot(lines, used, limits, basis, weights, dual)
-        best = price(
-            begin, length, successor, probability, start, nothing, reward, utilities, H, multipliers, actions[slot],
-            lines[slot], weighted, values, parts,
-        ) - dot(multipliers, limits)
+        best = price(problem, nothing, multipliers, actions[slot], lines[slot], work) - dot(multipliers, limits)
         sweeps += 1
         used[slot] = True
         if best <= dual[K] + slack:
@@ -653,10 +656,7 @@ def solve_columns(
         for k in range(K):
             prices[k] = max(0.0, -dual[k])
         slot = free_slot(lines, used, limits, basis, weights, dual)
-        peak = price(
-            begin, length, successor, probability, start, reward, reward, utilities, H, prices, actions[slot], lines[slot],
-            weighted, values, parts,
-        ) - dot(prices, limits)
+        peak = price(problem, reward, prices, actions[slot], lines[slot], work) - dot(prices, limits)
         sweeps += 1
         used[slot] = True
         ceiling = peak + ROUNDING * (max(1.0, abs(peak)) + H * prices.sum())
@@ -692,19 +692,16 @@ def master_weights(basis, solution, C, weights):
 
 @njit(cache=True)
 def solve(
-    begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers
-):
-    """The exact constrained optimum for any number of constraints. Returns (status, bound, shortfall, sweeps)."""
+    begin, length, successor, probability, start, reward, utilities, thresholds, H,
+    warm, actions, lines, weights, multipliers,
+):  # fmt: skip
+    """The exact constrained optimum for any number of constraints. Returns (status, bound, shortfall, sweeps).
+
+    Bare arrays, because numba recognises them several times faster than a tuple when it is called from Python.
+    """
+    problem = Problem(begin, length, successor, probability, start, reward, utilities, thresholds, H)
     if thresholds.size == 0:
-        return solve_unconstrained(
-            begin, length, successor, probability, start, reward, utilities, H, actions, lines, weights
-        )
+        return solve_unconstrained(problem, actions, lines, weights, multipliers)
     if thresholds.size == 1:
-        return solve_one_constraint(
-            begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights,
-            multipliers,
-        )
-    return solve_columns(
-        begin, length, successor, probability, start, reward, utilities, thresholds, H, warm, actions, lines, weights,
-        multipliers,
-    )
+        return solve_one_constraint(problem, warm, actions, lines, weights, multipliers)
+    return solve_columns(problem, warm, actions, lines, weights, multipliers)

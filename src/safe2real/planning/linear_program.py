@@ -1,7 +1,7 @@
 """The occupancy linear program of the paper on HiGHS (SciPy): the reference the exact solver is tested against.
 
-Problem: maximise sum d r over occupancy measures d [H, S, A] that start right, conserve flow and meet the constraints. It has
-H*S*A variables and H*S equations; `solve` answers the same question hundreds of times faster.
+Problem: maximise sum d r over occupancy measures d [H, S, A] that start right, conserve flow and meet the constraints.
+It has H*S*A variables and H*S equations; `solve` answers the same question hundreds of times faster.
 """
 
 from __future__ import annotations

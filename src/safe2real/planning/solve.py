@@ -2,8 +2,8 @@
 
 Problem: maximise V_r subject to V_c >= threshold for K constraints (paper, eq. compute-CMDP). Algorithm: not the occupancy
 linear program, but its Lagrangian dual, which is convex and piecewise linear in K multipliers and costs one backward
-induction per evaluation. K = 1: move to the crossing of two supporting lines until the crossing lies on the dual. K >= 2: column
-generation with backward induction as the pricing step. Stopping rule: a feasible mixture's value meets a dual bound.
+induction per evaluation. K = 1: move to the crossing of two supporting lines until the crossing lies on the dual. K >= 2:
+column generation with backward induction as the pricing step. Stopping rule: a feasible mixture's value meets a dual bound.
 """
 
 from __future__ import annotations

@@ -1,0 +1,7 @@
+"""What the planner costs, measured beside its competitors; nothing here is part of the package."""
+
+import os
+
+# One core for everybody, set before any of the libraries below is imported and makes its threads.
+for _name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[_name] = "1"

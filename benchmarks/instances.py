@@ -1,0 +1,101 @@
+"""Random systems to plan in, with thresholds that bind.
+
+Successors are spread over the whole state space, one in each of as many equal parts of it, so that a sweep cannot profit
+from neighbouring states being neighbours in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from safe2real import CMDP, AtLeast, Kernel, Solution, constraint_values, solve
+from safe2real.model.checks import Floats, frozen
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Size:
+    """How large a random system is."""
+
+    states: int
+    actions: int
+    horizon: int
+    successors: int = 5  # per row; at most this many when `ragged`
+    per_step: bool = False  # rows, rewards and utilities that change with the step
+    ragged: bool = False  # rows of different lengths
+    constraints: int = 1
+
+    def __str__(self) -> str:
+        rows = "per-step" if self.per_step else "stationary"
+        return f"({self.states}, {self.actions}, {self.horizon}) {rows}"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Instance:
+    """A planning problem whose constraints bind at the optimum."""
+
+    model: CMDP
+    reward: Floats  # [S, A] or [H, S, A]
+
+
+def random_kernel(rng: np.random.Generator, size: Size) -> Kernel:
+    """Rows built straight in the stored form: the validating constructors need several times the memory of the result."""
+    rows = size.states * size.actions * (size.horizon if size.per_step else 1)
+    part = size.states // size.successors
+    successor = rng.integers(part, size=(rows, size.successors), dtype=np.uint32)
+    successor += np.arange(size.successors, dtype=np.uint32) * np.uint32(part)
+    probability = rng.random((rows, size.successors))
+    probability += 1e-3
+    length = np.full(rows, size.successors, dtype=np.uint32)
+    if size.ragged:
+        kept = rng.random((rows, size.successors)) < 0.7
+        kept[:, 0] |= ~kept.any(axis=1)
+        probability *= kept
+        length = kept.sum(axis=1, dtype=np.uint32)
+        successor = successor[kept]
+    probability /= probability.sum(axis=1, keepdims=True)
+    return Kernel(
+        num_states=size.states,
+        num_actions=size.actions,
+        horizon=size.horizon if size.per_step else None,
+        begin=frozen((np.cumsum(length, dtype=np.uint32) - length).astype(np.uint32)),
+        length=frozen(length),
+        successor=frozen(successor.reshape(-1)),
+        probability=frozen(probability[kept] if size.ragged else probability.reshape(-1)),
+    )
+
+
+def random_instance(size: Size, seed: int) -> Instance:
+    """Thresholds lie halfway between what the best unconstrained policy reaches and the most that any policy can reach.
+
+    With several constraints they start from the policy that is best for all constraints at once, so that all can be met.
+    """
+    rng = np.random.default_rng(seed)
+    kernel = random_kernel(rng, size)
+    lead = (size.horizon,) if size.per_step else ()
+    shape = (*lead, size.states, size.actions)
+    reward = rng.random(shape)
+    utilities = [rng.random(shape) for _ in range(size.constraints)]
+    loose = CMDP.of(kernel, size.horizon, 0, [AtLeast(utility, 0.0) for utility in utilities])
+    free = CMDP.of(kernel, size.horizon, 0)
+    rewarding = constraint_values(loose, solve(free, reward).policy)
+    safest = constraint_values(loose, solve(free, np.mean(utilities, axis=0)).policy)
+    return Instance(loose.with_thresholds(0.5 * (rewarding + safest)), reward)
+
+
+def perturbed(instance: Instance, rng: np.random.Generator, *, rows: int) -> Instance:
+    """What the next round of learning looks like: `rows` rows moved by about 5 %, every reward by about 1 %."""
+    kernel = instance.model.kernel
+    probability = kernel.probability.copy()
+    for row in rng.choice(kernel.num_rows, size=rows, replace=False):
+        stored = slice(int(kernel.begin[row]), int(kernel.begin[row]) + int(kernel.length[row]))
+        probability[stored] *= np.exp(0.05 * rng.standard_normal(int(kernel.length[row])))
+        probability[stored] /= probability[stored].sum()
+    reward = instance.reward * np.exp(0.01 * rng.standard_normal(instance.reward.shape))
+    return Instance(instance.model.with_kernel(replace(kernel, probability=frozen(probability))), reward)
+
+
+def relative_gap(solution: Solution) -> float:
+    """How far the certificate leaves the optimum open, relative above 1."""
+    return (solution.bound - solution.value) / max(1.0, abs(solution.value))

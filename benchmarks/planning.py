@@ -1,0 +1,230 @@
+"""The planner against SciPy's HiGHS, against reading memory, and against its own growth.
+
+Run `python -m benchmarks.planning`, with `--quick` to leave out what takes more than a few seconds. Competitors take turns
+on one core and medians are compared, so ratios carry over to other machines better than times do. The exit code is 0
+whatever is measured: a benchmark informs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from benchmarks.instances import Instance, Size, perturbed, random_instance
+from benchmarks.report import Target, interleaved, milliseconds, print_table, seconds
+from safe2real import Solution, Status, solve
+from safe2real.planning.linear_program import occupancy_program
+
+SMALL = Size(25, 4, 12, ragged=True)
+MIDDLE = Size(400, 4, 50, ragged=True)
+GROWING = Size(800, 4, 50)
+
+FIRST_SOLVE = """
+import numpy as np, safe2real
+rng = np.random.default_rng(0)
+kernel = safe2real.Kernel.from_dense(rng.dirichlet(np.full(25, 0.2), size=(25, 4)))
+model = safe2real.CMDP.of(kernel, 12, 0, safe2real.AtLeast(rng.random((25, 4)), 7.0))
+print(safe2real.solve(model, rng.random((25, 4))).status.name)
+"""
+
+
+def against_linear_program(sizes: Sequence[Size], *, instances: int, repeats: int, wanted: float | None) -> list[Target]:
+    """`solve` cold, `solve` warm (one round of learning later) and HiGHS on the same problems; `wanted` is for cold ones."""
+    rows: list[list[str]] = []
+    targets: list[Target] = []
+    for size in sizes:
+        measured = [_one_against_linear_program(size, seed, repeats) for seed in range(instances)]
+        cold, warm, program, difference, sweeps, active = (list(column) for column in zip(*measured, strict=True))
+        ratio = statistics.median(p / c for p, c in zip(program, cold, strict=True))
+        warm_ratio = statistics.median(p / w for p, w in zip(program, warm, strict=True))
+        rows.append(
+            [
+                f"{size}, K = {size.constraints}",
+                *(milliseconds(statistics.median(times)) for times in (cold, warm, program)),
+                f"{ratio:,.0f}x",
+                f"{warm_ratio:,.0f}x",
+                f"{max(difference):.1e}",
+                f"{min(sweeps):.0f} to {max(sweeps):.0f}",
+                f"{sum(active):.0f} of {size.constraints * instances}",
+            ]
+        )
+        if wanted is not None:
+            targets.append(
+                Target(f"{size}: HiGHS / solve, cold", f">= {wanted:,.0f}x", f"{ratio:,.0f}x", ratio >= wanted)
+            )
+    print_table(
+        f"solve against linprog(method='highs'), medians over {instances} instances",
+        ["(S, A, H)", "cold", "warm", "HiGHS", "ratio", "warm ratio", "values differ", "sweeps", "active"],
+        rows,
+    )
+    return targets
+
+
+def _one_against_linear_program(size: Size, seed: int, repeats: int) -> tuple[float, float, float, float, int, int]:
+    instance = random_instance(size, seed)
+    model, reward = instance.model, instance.reward
+    solution = solve(model, reward)
+    later = perturbed(instance, np.random.default_rng(seed), rows=size.horizon)
+    program = occupancy_program(model, reward)
+    answers: list[Any] = []
+
+    def cold() -> None:
+        for _ in range(10):  # one call takes less time than the clock's own jitter
+            solve(model, reward)
+
+    def warm() -> None:
+        for _ in range(10):
+            solve(later.model, later.reward, warm=solution)
+
+    def reference() -> None:
+        answers.append(linprog(**program, method="highs"))
+
+    cold()
+    warm()
+    if repeats == 1:  # the reference is long: surround it
+        cold_time, warm_time = interleaved([cold, warm], 5)
+        program_time = seconds(reference)
+        again_cold, again_warm = interleaved([cold, warm], 5)
+        cold_time, warm_time = 0.5 * (cold_time + again_cold), 0.5 * (warm_time + again_warm)
+    else:
+        cold_time, warm_time, program_time = interleaved([cold, warm, reference], repeats)
+    difference = abs(-float(answers[0].fun) - solution.value)
+    active = int((solution.multipliers > 0.0).sum())
+    return cold_time / 10, warm_time / 10, program_time, difference, solution.sweeps, active
+
+
+def warm_loop() -> list[Target]:
+    """Rounds of learning that each start from the solution of the one before."""
+    rng = np.random.default_rng(0)
+    instance = random_instance(SMALL, 0)
+    previous = solve(instance.model, instance.reward)
+    sweeps: list[int] = []
+    warm_times: list[float] = []
+    cold_times: list[float] = []
+    found: list[Solution] = []
+    for _ in range(300):
+        instance = perturbed(instance, rng, rows=SMALL.horizon)
+        start = previous
+        warm_times.append(seconds(lambda: found.append(solve(instance.model, instance.reward, warm=start))))  # noqa: B023
+        cold_times.append(seconds(lambda: solve(instance.model, instance.reward)))  # noqa: B023
+        previous = found[-1]
+        sweeps.append(previous.sweeps)
+    mean = statistics.mean(sweeps)
+    optimal = sum(solution.status is Status.OPTIMAL for solution in found)
+    cold, warm = statistics.median(cold_times), statistics.median(warm_times)
+    print_table(
+        "300 warm rounds, each with 12 rows moved by 5 % and all rewards by 1 %",
+        ["(S, A, H)", "mean sweeps", "largest", "warm", "cold", "optimal"],
+        [[str(SMALL), f"{mean:.2f}", str(max(sweeps)), milliseconds(warm), milliseconds(cold), str(optimal)]],
+    )
+    return [Target("warm rounds: mean sweeps", "<= 4", f"{mean:.2f}", mean <= 4.0)]
+
+
+def large() -> list[Target]:
+    """Sweeps, memory, certificate and speed at 10,000 states, in fresh processes."""
+    rows: list[list[str]] = []
+    targets: list[Target] = []
+    for kind in ("stationary", "per-step"):
+        output = subprocess.run(
+            [sys.executable, "-m", "benchmarks.large", kind], check=True, capture_output=True, text=True
+        ).stdout
+        result = json.loads(output)
+        sweep = result["solve"] / result["sweeps"]
+        ratio, peak = sweep / result["stream"], result["peak"] / 2**30
+        rows.append(
+            [
+                f"(10000, 4, 100) {kind}",
+                milliseconds(result["solve"]),
+                str(result["sweeps"]),
+                milliseconds(sweep),
+                milliseconds(result["stream"]),
+                f"{ratio:.2f}x",
+                f"{peak:.2f} GiB",
+                f"{result['gap']:.1e}",
+                f"{result['multiplier']:.3f}",
+            ]
+        )
+        name = f"(10000, 4, 100) {kind}"
+        targets += [
+            Target(f"{name}: cold sweeps", "< 30", str(result["sweeps"]), result["sweeps"] < 30),
+            Target(f"{name}: peak memory", "< 1 GiB", f"{peak:.2f} GiB", peak < 1.0),
+            Target(f"{name}: bound - value", "<= 1e-9", f"{result['gap']:.1e}", result["gap"] <= 1e-9),
+            Target(f"{name}: sweep / streaming", "<= 3x", f"{ratio:.2f}x", ratio <= 3.0),
+        ]
+    header = ["(S, A, H)", "cold", "sweeps", "one sweep", "streaming", "ratio", "peak", "gap", "multiplier"]
+    print_table("Large problems, 5 successors per row", header, rows)
+    return targets
+
+
+def growth() -> list[Target]:
+    """Doubling one dimension should double the time of a sweep: the work is linear, and no cache is fallen out of."""
+    per_step = replace(GROWING, per_step=True)
+    pairs = [
+        ("S", GROWING, replace(GROWING, states=2 * GROWING.states)),
+        ("H", GROWING, replace(GROWING, horizon=2 * GROWING.horizon)),
+        ("successors", GROWING, replace(GROWING, successors=2 * GROWING.successors)),
+        ("S, per-step rows", per_step, replace(per_step, states=2 * per_step.states)),
+    ]
+    rows: list[list[str]] = []
+    targets: list[Target] = []
+    for name, base, doubled in pairs:
+        before, after = _sweep_times([random_instance(base, 0), random_instance(doubled, 0)])
+        factor = after / before
+        rows.append([name, str(base), milliseconds(before), milliseconds(after), f"{factor:.2f}"])
+        targets.append(Target(f"growth: twice {name}", "1.7 to 2.4", f"{factor:.2f}", 1.7 <= factor <= 2.4))
+    print_table("Time of one sweep when one dimension doubles", ["doubled", "base", "before", "after", "factor"], rows)
+    return targets
+
+
+def _sweep_times(instances: Sequence[Instance]) -> list[float]:
+    """Time of one sweep of each instance."""
+    sweeps = [solve(instance.model, instance.reward).sweeps for instance in instances]
+    times = interleaved([lambda i=instance: solve(i.model, i.reward) for instance in instances], 21)  # type: ignore[misc]
+    return [time / count for time, count in zip(times, sweeps, strict=True)]
+
+
+def start() -> list[Target]:
+    """From nothing to the first solution in a fresh process, with compiled code found on disk."""
+    command = [sys.executable, "-c", FIRST_SOLVE]
+
+    def run() -> None:
+        subprocess.run(command, check=True, capture_output=True)
+
+    first = seconds(run)
+    taken = interleaved([run], 5)[0]
+    rows = [["first run", f"{first:.2f} s"], ["median of the next 5", f"{taken:.2f} s"]]
+    print_table("Import and first solve in a fresh process", ["", "time"], rows)
+    return [Target("start: import and first solve", "< 2 s", f"{taken:.2f} s", taken < 2.0)]
+
+
+def main() -> None:
+    """Measure everything, then list the targets."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="leave out HiGHS on (400, 4, 50), which takes minutes")
+    quick = parser.parse_args().quick
+    small = [SMALL, replace(SMALL, per_step=True)]
+    targets = against_linear_program(small, instances=8, repeats=15, wanted=300.0)
+    targets += warm_loop()
+    several = [replace(SMALL, constraints=k) for k in (2, 3)]
+    against_linear_program(several, instances=8, repeats=15, wanted=None)
+    targets += growth()
+    targets += start()
+    targets += large()
+    if not quick:
+        targets += against_linear_program([MIDDLE], instances=1, repeats=1, wanted=5000.0)
+    print("\nTargets")
+    for target in targets:
+        print(f"  {target}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+"""Environments: the paper's windy grid as a model and as `safe2real/WindyGrid-v0`, registered on import."""
+
+import gymnasium
+
+from safe2real.envs.windy_grid import Cell, WindyGrid, equispaced_wind, windy_order
+from safe2real.envs.windy_grid_env import WindyGridEnv, draw_grid
+
+WINDY_GRID_ID = "safe2real/WindyGrid-v0"
+
+# The environment truncates its own episodes (the horizon belongs to the grid), so no TimeLimit is asked for. Gymnasium
+# also imports this module for "safe2real.envs:safe2real/WindyGrid-v0", and registering twice would warn.
+if WINDY_GRID_ID not in gymnasium.registry:
+    gymnasium.register(id=WINDY_GRID_ID, entry_point="safe2real.envs.windy_grid_env:WindyGridEnv")
+
+__all__ = ["WINDY_GRID_ID", "Cell", "WindyGrid", "WindyGridEnv", "draw_grid", "equispaced_wind", "windy_order"]

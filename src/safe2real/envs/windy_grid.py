@@ -1,0 +1,274 @@
+"""The paper's windy gridworld as a pair of kernels: a nominal simulator, and a real system with wind in some cells.
+
+Cells are (row, column) with row 0 at the top; state s is row * size + column; actions are up, right, down, left.
+
+Simulator: the intended move is made with probability `intended`; otherwise the agent slips, uniformly to one of the in-grid
+neighbours of its cell. An intended move off the grid stays put.
+
+Real system: on a windy cell of strength p, P_real(. | s, a) = (1 - p) P_sim(. | s, a) + p P_sim(. | s, opposite of a). This
+is the formula of the paper's appendix on sigma_s; the prose of its section 5 describes another wind, whose gap (0.8375)
+contradicts the reported sigma_s = 0.68.
+
+An action and its opposite slip alike and intend two different cells (at most one of the two moves leaves the grid), so on
+every windy pair the total variation gap is exactly `intended` * p. Hence |B| = 4 n for n windy cells, and sigma_s is
+`intended` times the weakest wind. Under a policy that gives an action and its opposite the same probability, such as the
+uniform one, the wind cancels out: its values are the same on both systems, wherever the wind blows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.model import CMDP, AtLeast, Kernel
+from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, positive_integer
+
+Cell = tuple[int, int]  # (row, column)
+
+ACTIONS = ("up", "right", "down", "left")
+_MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # [A, 2]
+_OPPOSITE = np.array([2, 3, 0, 1])  # [A]
+
+# The figure's cells are not listed in the text; see `WindyGrid.paper` for how these were found.
+_PAPER_WINDY: tuple[Cell, ...] = ((3, 2), (1, 2), (1, 3))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class WindyGrid:
+    """A square grid with an unsafe wall and windy cells, n of them; `paper` and `with_mismatch` build the paper's.
+
+    The wall is unsafe, not solid: the agent walks through it and pays for it. `wind` is one strength for all windy cells or
+    one per cell, in the order of `windy`. By default the wall is the three central cells of the middle row and the start is
+    the bottom-left corner. Wind may also blow on wall cells and on the start.
+    """
+
+    size: int
+    horizon: int
+    intended: float  # in (0, 1]: probability of the intended move
+    windy: tuple[Cell, ...]  # [n]
+    wind: tuple[float, ...]  # [n] in (0, 1]: probability that the wind reverses the move
+    wall: tuple[Cell, ...]
+    start: Cell
+
+    def __init__(
+        self,
+        size: int = 5,
+        horizon: int = 12,
+        intended: float = 0.85,
+        windy: Iterable[Cell] = (),
+        wind: float | Sequence[float] = 0.8,
+        wall: Iterable[Cell] | None = None,
+        start: Cell | None = None,
+    ) -> None:
+        size = _grid_size(size)
+        windy_cells = _distinct_cells("windy", windy, size)
+        wall_cells = central_wall(size) if wall is None else _distinct_cells("wall", wall, size)
+        first = (size - 1, 0) if start is None else _as_cell("start", start, size)
+        if first in wall_cells:
+            raise InvalidInput(f"start is {first}, a wall cell; start in a safe cell or leave it out of the wall")
+        for name, value in (
+            ("size", size),
+            ("horizon", positive_integer("horizon", horizon)),
+            ("intended", _probability("intended", intended, "for a move nobody controls there is nothing to learn")),
+            ("windy", windy_cells),
+            ("wind", _strengths(wind, len(windy_cells))),
+            ("wall", wall_cells),
+            ("start", first),
+        ):
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def paper(cls, wind: float | Sequence[float] = 0.8) -> WindyGrid:
+        """Figure 1: windy cells (3, 2), (1, 2) and (1, 3) around the wall (2, 1), (2, 2), (2, 3); sigma_s = 0.85 * wind.
+
+        The text does not list the figure's cells. Three adjacent to the wall that `windy_order` can begin with are the two
+        at distance 1 of its centre, (3, 2) and (1, 2), and one at distance 2. The figure on estimating sigma_s tells more:
+        with the literal radius and the uniform policy, C = B first holds near the reported 2.4e5, 1.2e6 and 6e5 samples only
+        if the weakest wind of instance III blows on (3, 2), between the start and the wall, and the third cell is (1, 3) or
+        (2, 4), which the uniform policy visits about equally rarely. Of these two, (1, 3) has the wall below it: there the
+        paper's example, *up* sending the agent downward, is a move away from the wall that ends in it.
+        """
+        return cls(windy=_PAPER_WINDY, wind=wind)
+
+    @classmethod
+    def with_mismatch(
+        cls, num_windy: int, wind: float | Sequence[float] = 0.8, seed: int = 0, *, size: int = 5, horizon: int = 12
+    ) -> WindyGrid:
+        """The first `num_windy` cells of `windy_order` are windy: for one seed, fewer windy cells are a subset of more."""
+        calm = cls(size=size, horizon=horizon)
+        order = windy_order(calm, seed)
+        if isinstance(num_windy, bool) or not isinstance(num_windy, (int, np.integer)) or not 0 <= num_windy <= len(order):
+            raise InvalidInput(f"num_windy is {num_windy!r}; this grid can have 0 to {len(order)} windy cells")
+        return cls(size=size, horizon=horizon, windy=order[:num_windy], wind=wind)
+
+    @property
+    def num_states(self) -> int:
+        return self.size * self.size
+
+    @property
+    def num_actions(self) -> int:
+        return len(ACTIONS)
+
+    def state(self, cell: Cell) -> int:
+        """The number of a cell."""
+        row, column = _as_cell("cell", cell, self.size)
+        return row * self.size + column
+
+    def cell(self, state: int) -> Cell:
+        """The (row, column) of a state."""
+        if not 0 <= state < self.num_states:
+            raise InvalidInput(f"state is {state}; states run from 0 to {self.num_states - 1}")
+        return int(state) // self.size, int(state) % self.size
+
+    def simulator(self) -> Kernel:
+        """P_sim: no wind anywhere."""
+        return self._kernel(np.zeros(self.num_states))
+
+    def real(self) -> Kernel:
+        """P_real: the wind reverses moves on the windy cells. Rows of all other cells equal the simulator's bit for bit."""
+        strength = np.zeros(self.num_states)
+        for cell, value in zip(self.windy, self.wind, strict=True):
+            strength[self.state(cell)] = value
+        return self._kernel(strength)
+
+    def safety(self) -> Floats:
+        """c(s, a) [S, A]: 1 where s is safe, 0 where it is a wall cell."""
+        utility = np.ones((self.num_states, self.num_actions))
+        utility[[self.state(cell) for cell in self.wall]] = 0.0
+        return frozen(utility)
+
+    def cmdp(self, kernel: Kernel, threshold: float) -> CMDP:
+        """The task on `kernel` (real, simulated or an estimate): at least `threshold` of the H steps in safe cells."""
+        return CMDP.of(kernel, self.horizon, self.state(self.start), AtLeast(self.safety(), threshold, name="safety"))
+
+    def gaps(self) -> Floats:
+        """Total variation distance [S, A] between the real and the simulated row of every pair."""
+        simulator, real = self.simulator(), self.real()
+        gaps = np.zeros((self.num_states, self.num_actions))
+        for cell in self.windy:
+            for a in range(self.num_actions):
+                row = self.state(cell) * self.num_actions + a
+                difference = np.zeros(self.num_states)
+                for kernel, sign in ((real, 1.0), (simulator, -1.0)):
+                    successors, probabilities = kernel.row(row)
+                    difference[successors] += sign * probabilities
+                gaps[self.state(cell), a] = np.abs(difference).sum() / 2.0
+        return frozen(gaps)
+
+    def mismatch(self) -> NDArray[np.bool_]:
+        """B [S, A]: the pairs where the simulator is wrong."""
+        return frozen(self.gaps() > 0.0)
+
+    def mismatch_gap(self) -> float:
+        """sigma_s, the smallest positive entry of `gaps`; 1.0 if there is none, for then every separation holds."""
+        gaps = self.gaps()
+        return float(gaps[gaps > 0.0].min(initial=1.0))
+
+    def _kernel(self, strength: Floats) -> Kernel:
+        """The kernel with wind `strength` [S]; written as transitions, so that the grid may be large."""
+        states = np.arange(self.num_states)
+        position = np.stack(np.divmod(states, self.size), axis=1)  # [S, 2]
+        target = position[:, None, :] + _MOVES  # [S, A, 2]
+        inside = ((target >= 0) & (target < self.size)).all(axis=2)  # [S, A]
+        arrival = np.where(inside, target @ np.array([self.size, 1]), states[:, None])  # [S, A] where a move ends
+        slip = inside * ((1.0 - self.intended) / inside.sum(axis=1, keepdims=True))  # [S, A] by direction of the slip
+        # Outcomes of every pair: its intended move, then a slip in each direction.
+        shape = (self.num_states, self.num_actions, 1 + self.num_actions)
+        successors, probabilities = np.empty(shape, dtype=np.int64), np.empty(shape)
+        successors[..., 0], probabilities[..., 0] = arrival, self.intended
+        successors[..., 1:], probabilities[..., 1:] = arrival[:, None, :], slip[:, None, :]
+        p = strength[:, None, None]
+        successors = np.concatenate([successors, successors[:, _OPPOSITE]], axis=2)
+        probabilities = np.concatenate([(1.0 - p) * probabilities, p * probabilities[:, _OPPOSITE]], axis=2)
+        from_state, action, _ = np.indices(successors.shape)
+        return Kernel.from_triples(
+            from_state.ravel(),
+            action.ravel(),
+            successors.ravel(),
+            probabilities.ravel(),
+            num_states=self.num_states,
+            num_actions=self.num_actions,
+        )
+
+
+def central_wall(size: int) -> tuple[Cell, ...]:
+    """The three central cells of the middle row; of an even number of rows or columns the later of the two middle ones."""
+    size = _grid_size(size)
+    if size < 3:
+        raise InvalidInput(f"size is {size}; the default wall is three cells wide, so give a wall or a size of at least 3")
+    middle = size // 2
+    return tuple((middle, column) for column in range(middle - 1, middle + 2))
+
+
+def windy_order(grid: WindyGrid, seed: int) -> tuple[Cell, ...]:
+    """All cells in the order in which the paper makes them windy (appendix on |B|).
+
+    First the cells that are neither wall nor start, by increasing Manhattan distance to the centre of the wall, ties in a
+    random order fixed by `seed`; then the wall cells; then the start.
+    """
+    if not grid.wall:
+        raise InvalidInput("the grid has no wall, so no cell is closest to it; give the windy cells yourself")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InvalidInput(f"seed is {seed!r}; it must be a whole number of at least 0")
+    every = [grid.cell(state) for state in range(grid.num_states)]
+    regular = [cell for cell in every if cell not in grid.wall and cell != grid.start]
+    shuffled = [regular[i] for i in np.random.default_rng(seed).permutation(len(regular))]
+    # The centre is the mean of the wall cells; distances are multiplied by their number to compare whole numbers.
+    count, rows, columns = len(grid.wall), sum(r for r, _ in grid.wall), sum(c for _, c in grid.wall)
+    shuffled.sort(key=lambda cell: abs(count * cell[0] - rows) + abs(count * cell[1] - columns))  # stable: keeps the shuffle
+    return (*shuffled, *grid.wall, grid.start)
+
+
+def equispaced_wind(num_windy: int, weakest: float = 0.2, strongest: float = 0.8) -> tuple[float, ...]:
+    """Wind of the heterogeneous instance III: equispaced along the order of windy cells, the weakest closest to the wall."""
+    count = positive_integer("num_windy", num_windy)
+    low, high = finite_number("weakest", weakest), finite_number("strongest", strongest)
+    if not 0.0 < low <= high <= 1.0:
+        raise InvalidInput(f"the wind goes from {low:g} to {high:g}; choose 0 < weakest <= strongest <= 1")
+    return tuple(float(value) for value in np.linspace(low, high, count))
+
+
+def _grid_size(value: Any) -> int:
+    size = positive_integer("size", value)
+    if size < 2:
+        raise InvalidInput(f"size is {size}; a cell needs a neighbour to slip to, so give at least 2")
+    return size
+
+
+def _probability(name: str, value: Any, why_not_zero: str) -> float:
+    number = finite_number(name, value)
+    if not 0.0 < number <= 1.0:
+        raise InvalidInput(f"{name} is {number:g}; it must be above 0 ({why_not_zero}) and at most 1")
+    return number
+
+
+def _strengths(wind: Any, count: int) -> tuple[float, ...]:
+    values = finite_floats("wind", wind)
+    if values.shape not in ((), (count,)):
+        raise InvalidInput(f"wind has shape {values.shape} for {count} windy cells; give one number, or one per windy cell")
+    names = ["wind"] if values.ndim == 0 else [f"wind[{i}]" for i in range(count)]
+    reason = "a cell without wind is left out of `windy`"
+    checked = [_probability(name, value, reason) for name, value in zip(names, values.reshape(-1), strict=True)]
+    return tuple(checked * count) if values.ndim == 0 else tuple(checked)
+
+
+def _as_cell(name: str, value: Any, size: int) -> Cell:
+    pair = np.asarray(value)
+    if pair.shape != (2,) or pair.dtype.kind not in "iu":
+        raise InvalidInput(f"{name} is {value!r}; a cell is a pair of whole numbers (row, column)")
+    if (pair < 0).any() or (pair >= size).any():
+        raise InvalidInput(f"{name} is {tuple(pair.tolist())}; rows and columns of this grid run from 0 to {size - 1}")
+    return int(pair[0]), int(pair[1])
+
+
+def _distinct_cells(name: str, value: Iterable[Any], size: int) -> tuple[Cell, ...]:
+    cells = tuple(_as_cell(f"{name}[{i}]", cell, size) for i, cell in enumerate(value))
+    for i, cell in enumerate(cells):
+        if cell in cells[:i]:
+            raise InvalidInput(f"{name}[{i}] is {cell}, which {name}[{cells.index(cell)}] is already; list a cell once")
+    return cells

@@ -1,0 +1,116 @@
+"""Visits and successors of every row: all that the real system has shown.
+
+Pooled over steps for stationary dynamics (each episode adds H visits), per step otherwise (each adds one visit to one row of
+every step), exactly as the paper counts. Memory grows with the distinct transitions seen, not with S^2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.model.checks import Floats
+from safe2real.model.kernel import Kernel
+from safe2real.model.trajectory import Trajectory
+from safe2real.uncertainty import _kernels
+
+
+class Counts:
+    """Counts beside the rows of a simulator; pooled when the simulator is stationary, per step otherwise."""
+
+    def __init__(self, simulator: Kernel, horizon: int) -> None:
+        self.simulator = simulator
+        self.horizon = horizon
+        self.episodes = 0
+        rows = simulator.num_rows
+        # New successors a row can meet in one episode; every segment keeps that much room.
+        self._new_per_episode = horizon if simulator.is_stationary else 1
+        capacity = np.full(rows, min(simulator.num_states, self._new_per_episode + 3), dtype=np.int64)
+        self.tally = self._lay_out(capacity, None)
+
+    @property
+    def rows_per_step(self) -> int:
+        """0 when counts are pooled over steps."""
+        return 0 if self.simulator.is_stationary else self.simulator.num_states * self.simulator.num_actions
+
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """n(s, a) as [S, A], or [H, S, A] per step; a copy."""
+        shape = (self.simulator.num_states, self.simulator.num_actions)
+        lead = () if self.simulator.is_stationary else (self.horizon,)
+        return np.array(self.tally.visits).reshape((*lead, *shape))
+
+    @property
+    def samples(self) -> int:
+        """State-action pairs sampled from the real system."""
+        return int(self.tally.visits.sum())
+
+    def record(self, trajectory: Trajectory) -> None:
+        """Add one validated episode."""
+        _kernels.record_episode(
+            self.tally, trajectory.states, trajectory.actions, self.simulator.num_actions, self.rows_per_step
+        )
+        self.episodes += 1
+        self.make_room()
+
+    def empirical_row(self, row: int) -> Floats:
+        """Observed successor frequencies [S]; uniform for an unvisited row (paper, eq. def-hat-P-real)."""
+        size = self.simulator.num_states
+        n = int(self.tally.visits[row])
+        if n == 0:
+            return np.full(size, 1.0 / size)
+        first, count = int(self.tally.begin[row]), int(self.tally.length[row])
+        result = np.zeros(size)
+        result[self.tally.successor[first : first + count]] = self.tally.count[first : first + count] / n
+        return result
+
+    def distances(self) -> Floats:
+        """TV distance of every empirical row to the simulator's [R]; unvisited rows count as uniform."""
+        rows = range(self.simulator.num_rows)
+        probability = self.tally.probability
+        for row in rows:
+            first, count = int(self.tally.begin[row]), int(self.tally.length[row])
+            probability[first : first + count] = self.tally.count[first : first + count] / max(1, self.tally.visits[row])
+        return np.array([_kernels.simulator_distance(self.tally, row, self.simulator.num_states) for row in rows])
+
+    def make_room(self) -> bool:
+        """Give rows whose segment could overflow in the next episode twice the space; says whether anything moved."""
+        tally, size = self.tally, self.simulator.num_states
+        needed = np.minimum(size, tally.length.astype(np.int64) + self._new_per_episode)
+        full = tally.capacity < needed
+        if not full.any():
+            return False
+        capacity = tally.capacity.astype(np.int64)
+        capacity[full] = np.minimum(size, 2 * needed[full])
+        self.tally = self._lay_out(capacity, tally)
+        return True
+
+    def _lay_out(self, capacity: NDArray[np.int64], old: _kernels.Tally | None) -> _kernels.Tally:
+        """Fresh segments of the given capacities behind the simulator's transitions, with the old content copied in."""
+        simulator = self.simulator
+        rows, stored = simulator.num_rows, simulator.successor.size
+        begin = stored + np.cumsum(capacity) - capacity
+        total = stored + int(capacity.sum())
+        successor = np.zeros(total, dtype=np.uint32)
+        probability = np.zeros(total)
+        count = np.zeros(total, dtype=np.int64)
+        successor[:stored], probability[:stored] = simulator.successor, simulator.probability
+        length, visits = np.zeros(rows, dtype=np.uint32), np.zeros(rows, dtype=np.int64)
+        if old is not None:
+            length, visits = old.length, old.visits
+            for row in np.flatnonzero(length):
+                source = slice(int(old.begin[row]), int(old.begin[row]) + int(length[row]))
+                target = slice(int(begin[row]), int(begin[row]) + int(length[row]))
+                for new, previous in ((successor, old.successor), (probability, old.probability), (count, old.count)):
+                    new[target] = previous[source]
+        return _kernels.Tally(
+            simulator_begin=simulator.begin.copy(),
+            simulator_length=simulator.length.copy(),
+            begin=begin.astype(np.uint32),
+            length=length,
+            capacity=capacity.astype(np.uint32),
+            successor=successor,
+            probability=probability,
+            count=count,
+            visits=visits,
+        )

@@ -1,0 +1,142 @@
+"""Where the simulator is wrong: the deletion rule, the suspects, the hybrid model, and the bonus (Algorithm 1, Lines 3 and 4).
+
+A row is suspect until its empirical distribution is so close to the simulator's that, by the separation assumption, it cannot
+be a mismatch. Suspect rows are learnt from real data, cleared rows are the simulator's, known rows were never in doubt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.model.checks import Floats
+from safe2real.model.kernel import Kernel
+from safe2real.model.trajectory import Trajectory
+from safe2real.uncertainty import _kernels
+from safe2real.uncertainty.confidence import Radius, System, radius_constants
+from safe2real.uncertainty.counts import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """Assumption 2: every row's TV distance to the simulator is at most `calibrated_gap` or at least `mismatch_gap`."""
+
+    calibrated_gap: float  # eps_s
+    mismatch_gap: float  # sigma_s
+
+
+class HybridModel:
+    """Counts, suspects and the model made of both; the only state that grows with real data."""
+
+    def __init__(
+        self,
+        simulator: Kernel,
+        horizon: int,
+        *,
+        separation: Separation | None,
+        radius: Radius,
+        delta: float,
+        bonus_scale: float = 1.0,
+        known: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """`separation=None` never clears a row (Algorithm 2). `known` [R] marks rows that the simulator has exactly right."""
+        self.counts = Counts(simulator, horizon)
+        rows = simulator.num_rows
+        system = System(simulator.num_states, simulator.num_actions, horizon)
+        constant, weight = radius_constants(system, delta)
+        gaps = separation or Separation(0.0, 0.0)
+        self.rule = _kernels.Rule(
+            constant=constant,
+            weight=weight,
+            scale=float(radius.scale),
+            threshold=-1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap),
+            suspect_bonus=float(bonus_scale * horizon),
+            cleared_bonus=float(horizon * gaps.calibrated_gap),
+        )
+        exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
+        self.belief = _kernels.Belief(
+            begin=np.zeros(rows, dtype=np.uint32),
+            length=np.zeros(rows, dtype=np.uint32),
+            suspect=~exact,
+            known=exact,
+            distance=np.zeros(rows),
+            radius=np.ones(rows),
+            bonus=np.zeros(rows),
+        )
+        self._update_all()
+
+    def observe(self, trajectory: Trajectory) -> None:
+        """Add one validated episode and apply the deletion rule."""
+        simulator = self.counts.simulator
+        _kernels.observe_episode(
+            self.counts.tally,
+            self.belief,
+            self.rule,
+            trajectory.states,
+            trajectory.actions,
+            simulator.num_states,
+            simulator.num_actions,
+            self.counts.rows_per_step,
+        )
+        self.counts.episodes += 1
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Enlarge segments that are nearly full, and point the model at their new places."""
+        if self.counts.make_room():
+            self._update_all()
+
+    @property
+    def suspects(self) -> NDArray[np.bool_]:
+        """Rows still learnt from real data, [S, A] or [H, S, A]; it only ever shrinks."""
+        return np.array(self._shaped(self.belief.suspect))
+
+    @property
+    def distances(self) -> Floats:
+        """TV distance of the empirical rows to the simulator's, [S, A] or [H, S, A]."""
+        return np.array(self._shaped(self.belief.distance))
+
+    @property
+    def radii(self) -> Floats:
+        """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
+        return np.array(self._shaped(self.belief.radius))
+
+    @property
+    def bonus(self) -> Floats:
+        """b: what the uncertainty of a row may add to any value, [S, A] or [H, S, A] (paper, Lemma 1)."""
+        return np.array(self._shaped(self.belief.bonus))
+
+    def to_kernel(self) -> Kernel:
+        """The hybrid model as a kernel of its own: empirical rows inside `suspects`, simulator rows outside."""
+        simulator, tally, belief = self.counts.simulator, self.counts.tally, self.belief
+        rows, successors, probabilities = [], [], []
+        for row in range(simulator.num_rows):
+            first, count = int(belief.begin[row]), int(belief.length[row])
+            here = tally.successor[first : first + count] if count else np.arange(simulator.num_states)
+            rows.append(np.full(len(here), row))
+            successors.append(here)
+            share = tally.probability[first : first + count]
+            probabilities.append(share if count else np.full(len(here), 1.0 / simulator.num_states))
+        steps, states, actions = np.unravel_index(
+            np.concatenate(rows), (simulator.horizon or 1, simulator.num_states, simulator.num_actions)
+        )
+        per_step = {} if simulator.is_stationary else {"steps": steps, "horizon": simulator.horizon}
+        return Kernel.from_triples(
+            states,
+            actions,
+            np.concatenate(successors),
+            np.concatenate(probabilities),
+            num_states=simulator.num_states,
+            num_actions=simulator.num_actions,
+            **per_step,  # type: ignore[arg-type]
+        )
+
+    def _update_all(self) -> None:
+        _kernels.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
+
+    def _shaped(self, rows: NDArray[np.generic]) -> NDArray[np.generic]:
+        simulator = self.counts.simulator
+        lead = () if simulator.horizon is None else (simulator.horizon,)
+        return rows.reshape((*lead, simulator.num_states, simulator.num_actions))
