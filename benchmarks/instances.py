@@ -84,15 +84,17 @@ def random_instance(size: Size, seed: int) -> Instance:
     return Instance(loose.with_thresholds(0.5 * (rewarding + safest)), reward)
 
 
-def perturbed(instance: Instance, rng: np.random.Generator, *, rows: int) -> Instance:
-    """What the next round of learning looks like: `rows` rows moved by about 5 %, every reward by about 1 %."""
+def perturbed(
+    instance: Instance, rng: np.random.Generator, *, rows: int, row_change: float, reward_change: float
+) -> Instance:
+    """What the next round of learning looks like: some rows have moved, and all rewards a little. Changes are relative."""
     kernel = instance.model.kernel
     probability = kernel.probability.copy()
     for row in rng.choice(kernel.num_rows, size=rows, replace=False):
         stored = slice(int(kernel.begin[row]), int(kernel.begin[row]) + int(kernel.length[row]))
-        probability[stored] *= np.exp(0.05 * rng.standard_normal(int(kernel.length[row])))
+        probability[stored] *= np.exp(row_change * rng.standard_normal(int(kernel.length[row])))
         probability[stored] /= probability[stored].sum()
-    reward = instance.reward * np.exp(0.01 * rng.standard_normal(instance.reward.shape))
+    reward = instance.reward * np.exp(reward_change * rng.standard_normal(instance.reward.shape))
     return Instance(instance.model.with_kernel(replace(kernel, probability=frozen(probability))), reward)
 
 

@@ -9,6 +9,7 @@ import json
 import resource
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -46,7 +47,7 @@ def _passes(
 
 
 # fastmath lets the sums be reordered, hence vectorised: this runs at the speed of the memory.
-_compiled_passes = njit(fastmath=True)(_passes)
+_compiled_passes: Any = njit(fastmath=True)(_passes)
 
 
 def stream(instance: Instance) -> float:
@@ -83,9 +84,7 @@ def main() -> None:
     solution = solve(instance.model, instance.reward)
     peak = peak_bytes()
     stream(instance)
-    solving, streaming = interleaved(
-        [lambda: solve(instance.model, instance.reward), lambda: stream(instance)], REPEATS
-    )
+    solving, streaming = interleaved([lambda: solve(instance.model, instance.reward), lambda: stream(instance)], REPEATS)
     result = {
         "status": solution.status.name,
         "sweeps": solution.sweeps,

@@ -1,6 +1,6 @@
 """safe2real: provably safe sim-to-real transfer for finite systems."""
 
-from safe2real.errors import InvalidInput, Safe2RealError
+from safe2real.errors import InvalidInput, OutOfOrder, Safe2RealError
 from safe2real.model import CMDP, AtLeast, AtMost, Constraint, Kernel, MarkovPolicy, Mixture, Policy, Trajectory
 from safe2real.planning import Solution, Status, constraint_values, evaluate, occupancy, solve, value_functions
 
@@ -15,6 +15,7 @@ __all__ = [
     "Kernel",
     "MarkovPolicy",
     "Mixture",
+    "OutOfOrder",
     "Policy",
     "Safe2RealError",
     "Solution",

@@ -7,3 +7,7 @@ class Safe2RealError(Exception):
 
 class InvalidInput(Safe2RealError, ValueError):
     """An argument cannot be what it was given as; nothing was changed or recorded."""
+
+
+class OutOfOrder(Safe2RealError):
+    """Asked for what only one side of the stop has: a plan before it, or another episode after it."""

@@ -224,6 +224,24 @@ class Kernel:
             probability=frozen(data),
         )
 
+    def repeated(self, horizon: int) -> Kernel:
+        """Stationary rows written out for every step: the same dynamics as a kernel of its own for each step."""
+        if self.horizon is not None:
+            raise InvalidInput(
+                f"the kernel has rows for {self.horizon} steps already; only stationary kernels can be repeated"
+            )
+        steps = positive_integer("horizon", horizon)
+        # All steps share the stored transitions.
+        return Kernel(
+            self.num_states,
+            self.num_actions,
+            steps,
+            frozen(np.tile(self.begin, steps)),
+            frozen(np.tile(self.length, steps)),
+            self.successor,
+            self.probability,
+        )
+
     def row(self, index: int) -> tuple[Indices, Floats]:
         """Successors and probabilities of one row; a uniform row is written out."""
         first, count = int(self.begin[index]), int(self.length[index])

@@ -61,14 +61,16 @@ class MarkovPolicy:
             chosen = np.broadcast_to(chosen, (positive_integer("horizon", horizon), *chosen.shape))
         if chosen.ndim != 2 or 0 in chosen.shape or (horizon is not None and len(chosen) != horizon):
             raise InvalidInput(f"actions have shape {chosen.shape}; give (H, S), or (S,) together with horizon=H")
-        return cls(*chosen.shape, num_actions, frozen(chosen.astype(np.uint32)), None)
+        steps, states = chosen.shape
+        return cls(steps, states, num_actions, frozen(chosen.astype(np.uint32)), None)
 
     @classmethod
     def uniform(cls, *, horizon: int, num_states: int, num_actions: int) -> MarkovPolicy:
         """Every action equally likely."""
-        shape = tuple(
-            positive_integer(name, value)
-            for name, value in (("horizon", horizon), ("num_states", num_states), ("num_actions", num_actions))
+        shape = (
+            positive_integer("horizon", horizon),
+            positive_integer("num_states", num_states),
+            positive_integer("num_actions", num_actions),
         )
         return cls(*shape, None, frozen(np.full(shape, 1.0 / num_actions)))
 

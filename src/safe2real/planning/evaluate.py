@@ -20,10 +20,9 @@ def occupancy(model: CMDP, policy: Policy) -> Floats:
     """Probability [H, S, A] of being in state s at step h and taking action a; every step sums to 1."""
     check_policy(policy, model)
     if isinstance(policy, Mixture):
-        parts = (weight * occupancy(model, part) for weight, part in zip(policy.weights, policy.policies, strict=True))
-        total = next(parts)
-        for part in parts:
-            total += part
+        total = np.zeros(policy.shape)
+        for weight, part in zip(policy.weights, policy.policies, strict=True):
+            total += weight * occupancy(model, part)
         return total
     kernel = model.kernel
     visits: Floats = _kernels.occupancy(

@@ -50,8 +50,11 @@ def solve_linear_program(model: CMDP, reward: ArrayLike) -> Solution:
 
     HiGHS works to its own tolerances: `constraint_values` are evaluated, and may miss a threshold by about 1e-9.
     """
-    options = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-    result = linprog(**occupancy_program(model, reward), method="highs", options=options)
+    result = linprog(
+        **occupancy_program(model, reward),
+        method="highs",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
     constraints = model.num_constraints
     if result.status == 2 or result.x is None:
         policy = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
@@ -60,7 +63,7 @@ def solve_linear_program(model: CMDP, reward: ArrayLike) -> Solution:
     else:
         policy = _policy_of(result.x.reshape(model.horizon, model.num_states, model.num_actions))
         status = Status.OPTIMAL if result.status == 0 else Status.INACCURATE
-        bound = -float(result.fun)
+        bound = float(-np.asarray(result.fun))
         multipliers = -np.asarray(result.ineqlin.marginals) if constraints else np.empty(0)
     reached = constraint_values(model, policy)
     shortfall = float(np.max(model.thresholds - reached, initial=0.0)) if status is Status.INFEASIBLE else 0.0

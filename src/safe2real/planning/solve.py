@@ -68,7 +68,7 @@ def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> So
         "reward", reward, horizon=horizon, num_states=states, num_actions=actions, unit_interval=False
     )
     constraints = model.num_constraints
-    slots = _slots(constraints)
+    slots = slots_for(constraints)
     policies = np.empty((slots, horizon, states), dtype=np.uint32)
     count = 0
     if warm is not None:
@@ -115,6 +115,6 @@ def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> So
     )
 
 
-def _slots(constraints: int) -> int:
+def slots_for(constraints: int) -> int:
     """How many policies the search may hold at once."""
     return (1, 3)[constraints] if constraints < 2 else 4 * constraints + 12

@@ -53,7 +53,9 @@ class ScaledRadius:
 
     def __post_init__(self) -> None:
         if finite_number("scale", self.scale) <= 0.0:
-            raise InvalidInput(f"scale is {self.scale:g}; it must be positive, e.g. 0.4 for radii 0.4 times the literal ones")
+            raise InvalidInput(
+                f"scale is {self.scale:g}; it must be positive, e.g. 0.4 for radii 0.4 times the literal ones"
+            )
 
     def __str__(self) -> str:
         return f"{self.scale:g} x the paper's radius (heuristic)"

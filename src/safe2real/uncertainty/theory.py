@@ -202,7 +202,7 @@ def _separation(small: float, large: float) -> Condition:
         cure = "lower mismatch_gap to 1 or less: a total variation distance does not exceed 1"
     else:
         cure = (
-            f"lower calibrated_gap to at most {large:.10g}, or raise mismatch_gap to at least {small:.10g}, "
+            f"lower calibrated_gap to at most {large!r}, or raise mismatch_gap to at least {small!r}, "
             "but only to values that are true of the real system: too large a mismatch_gap is unsafe"
         )
     return _condition(
@@ -260,10 +260,9 @@ def _accuracy(epsilon: float, small: float, margin: float, horizon: int) -> Cond
     limit = min(1.0, horizon - residual)
     target = epsilon if 0.0 < epsilon <= 1.0 else 1.0
     room = horizon - target
-    changes = (
-        f"lower calibrated_gap to {_down(margin * room / (4 * horizon**4))}, "
-        f"or {_ask_margin(4 * horizon**4 * small / room if room > 0.0 else math.inf, horizon)}"
-    )
+    changes = f"lower calibrated_gap to {_down(margin * room / (4 * horizon**4))}"
+    if room > 0.0:
+        changes += f", or {_ask_margin(4 * horizon**4 * small / room, horizon)}"
     if limit <= 0.0:
         cure = f"no epsilon is small enough: for an epsilon of {target:.10g}, {changes}"
     elif target == epsilon:
@@ -291,11 +290,14 @@ def _tolerance_at_most_margin(tolerance: float, margin: float, chosen: bool) -> 
 
 
 def _tolerance_above_residual(tolerance: float, small: float, horizon: int, chosen: bool) -> Condition:
-    # the simulator's residual alone can keep the certificate at H^3 eps_s, so no run need ever get below it
+    # the proof takes the simulator's residual, H^3 eps_s, off the certificate: what is left is the progress of an episode
     residual = horizon**3 * small
-    cure = "choose a larger epsilon, from which it follows"
-    if chosen:
+    if not chosen:
+        cure = "it follows from margin and epsilon: mend those conditions"
+    elif tolerance > 0.0:
         cure = f"raise tolerance above {_up(residual)}, or lower calibrated_gap below {_down(tolerance / horizon**3)}"
+    else:
+        cure = f"raise tolerance above {_up(residual)}"
     return _condition(
         "tolerance against calibrated_gap",
         tolerance > residual,
@@ -306,11 +308,10 @@ def _tolerance_above_residual(tolerance: float, small: float, horizon: int, chos
 
 
 def _tolerance_of_theorem(tolerance: float, theorems: float, small: float, margin: float, horizon: int) -> Condition:
-    cure = f"use tolerance = {theorems!r}"
-    if margin > 0.0 and tolerance > horizon**3 * small:
-        cure += (
-            f", or state the epsilon that this one stands for, {4 * horizon * (tolerance - horizon**3 * small) / margin!r}"
-        )
+    cure = f"use a tolerance of {theorems!r}"
+    meant = 4 * horizon * (tolerance - horizon**3 * small) / margin if margin > 0.0 else 0.0
+    if 0.0 < meant <= 1.0 and _at_most(tolerance, margin / 4):
+        cure += f", or state the epsilon that this one stands for, {meant!r}"
     holds = math.isclose(tolerance, theorems, rel_tol=1e-9)
     # a larger tolerance stops sooner and plans worse, a smaller one the other way round
     needed_for = _AFTERWARDS if holds else (Guarantee.ACCURACY if tolerance > theorems else Guarantee.TERMINATION,)
@@ -664,6 +665,6 @@ def _mismatch_size(mismatch_size: int, triples: int) -> int:
     whole = isinstance(mismatch_size, Integral) and not isinstance(mismatch_size, bool)
     if not whole or not 0 <= mismatch_size <= triples:
         raise InvalidInput(
-            f"mismatch_size is {mismatch_size!r}; it counts triples (h, s, a): give a whole number from 0 to H S A = {triples}"
+            f"mismatch_size is {mismatch_size!r}; it counts triples: give a whole number between 0 and H S A = {triples}"
         )
     return int(mismatch_size)

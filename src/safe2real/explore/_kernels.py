@@ -1,0 +1,265 @@
+"""Compiled rounds of exploration: propose, roll out, observe. The same functions serve one `propose` and a whole simulated run.
+
+Letters as in planning/_kernels.py and uncertainty/_kernels.py. C slots hold deterministic policies; the candidate of a round is
+the mixture of the slots with weight, and after it comes the baseline.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from safe2real.planning import _kernels as planning
+from safe2real.uncertainty import _kernels as uncertainty
+
+Array = Any  # numba infers dtypes and dimensions
+
+BASELINE = 0
+MIXTURE = 1
+STOP = 2
+
+
+class Task(NamedTuple):
+    """What has to hold in every round."""
+
+    start: Array  # [S]
+    utilities: Array  # [K, 1 or H, S, A]; K = 0 when safety is not asked for (Algorithm 3)
+    thresholds: Array  # [K]
+    margins: Array  # [K] Slater margins of the baseline
+    baseline: Array  # [H, S, A]
+    tolerance: float
+    H: int
+
+
+class Candidate(NamedTuple):
+    """The last planned candidate, overwritten by every round that plans."""
+
+    actions: Array  # [C, H, S]
+    lines: Array  # [C, 1 + K]
+    weights: Array  # [C]
+    multipliers: Array  # [K]
+    values: Array  # [K] V_c on the hybrid model
+    baseline_values: Array  # [K] V_c of the baseline on the hybrid model
+
+
+class Reality(NamedTuple):
+    """A real system that is known after all: for simulated runs."""
+
+    begin: Array
+    length: Array
+    successor: Array
+    probability: Array
+    utilities: Array  # [K, 1 or H, S, A] of every constraint, also when exploration ignores them
+    baseline_values: Array  # [K] exact V_c of the baseline
+
+
+class Log(NamedTuple):
+    """One entry per round of a simulated run."""
+
+    reason: Array  # [T]
+    certificate: Array  # [T] Delta
+    weight: Array  # [T] alpha
+    real_values: Array  # [T, K] exact V_c of the deployed mixture
+    suspects: Array  # [T]
+
+
+@njit(cache=True)
+def mix(z):
+    """The finaliser of SplitMix64."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True)
+def stream(seed, round_number):
+    """Where the random numbers of one round begin: a function of (seed, round) alone, so that any round can be replayed."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    return mix(mix(np.uint64(seed) + golden) ^ (np.uint64(round_number) * golden))
+
+
+@njit(cache=True)
+def uniform(origin, index):
+    """The index-th uniform number in [0, 1) of a stream."""
+    z = mix(origin + (np.uint64(index) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+    return np.float64(z >> np.uint64(11)) * 2.0**-53
+
+
+@njit(cache=True)
+def draw(seed, round_number, index):
+    """A uniform number in [0, 1) that depends on (seed, round, index) alone; for callers outside compiled code."""
+    return uniform(stream(seed, round_number), index)
+
+
+@njit(cache=True)
+def pick(weights, u):
+    """Index drawn from weights that sum to 1; never one of weight 0."""
+    last = 0
+    total = 0.0
+    for i in range(weights.size):
+        if weights[i] > 0.0:
+            last = i
+            total += weights[i]
+            if u < total:
+                return i
+    return last
+
+
+@njit(cache=True)
+def propose(tally, belief, task, candidate, warm):
+    """Lines 5 to 13 of Algorithm 1 on the current hybrid model. Returns (reason, Delta, alpha, policies to start from next).
+
+    Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is.
+    """
+    H, K = task.H, task.thresholds.size
+    S, A = task.baseline.shape[1], task.baseline.shape[2]
+    successor, probability = tally.successor, tally.probability
+    for k in range(K):
+        values = planning.value_functions(
+            belief.begin, belief.length, successor, probability, task.utilities[k], task.baseline
+        )
+        candidate.baseline_values[k] = planning.dot(task.start, values[0])
+    for k in range(K):
+        if candidate.baseline_values[k] < task.thresholds[k] + 0.5 * task.margins[k]:
+            return BASELINE, np.inf, 0.0, warm
+    bonus = belief.bonus.reshape((-1, S, A))
+    status, bound, _, _ = planning.solve(
+        belief.begin, belief.length, successor, probability, task.start, bonus, task.utilities, task.thresholds, H,
+        warm, candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
+    )  # fmt: skip
+    if status == planning.INFEASIBLE:
+        # Cannot happen after Line 5; if rounding ever makes it happen, the safe answer is the baseline.
+        return BASELINE, np.inf, 0.0, 0
+    used = 0
+    for slot in range(candidate.weights.size):
+        if candidate.weights[slot] > 0.0:
+            if used != slot:
+                candidate.actions[used] = candidate.actions[slot]
+                candidate.lines[used] = candidate.lines[slot]
+                candidate.weights[used] = candidate.weights[slot]
+                candidate.weights[slot] = 0.0
+            used += 1
+    # Delta bounds the uncertainty of EVERY policy that is feasible on the estimate, so the dual bound is what counts.
+    delta = min(float(H), bound)
+    if delta <= task.tolerance:
+        return STOP, delta, 0.0, used
+    alpha = 1.0
+    for k in range(K):
+        candidate.values[k] = planning.dot(candidate.weights, candidate.lines[:, 1 + k])
+        excess = max(0.0, task.thresholds[k] + delta - candidate.values[k])
+        alpha = min(alpha, task.margins[k] / (task.margins[k] + excess))
+    return MIXTURE, delta, alpha, used
+
+
+@njit(cache=True)
+def draw_component(candidate, alpha, coin, shares):
+    """Which policy runs this episode: a slot of the candidate, or C for the baseline. `shares` [C + 1] is working space."""
+    C = candidate.weights.size
+    shares[:C] = alpha * candidate.weights
+    shares[C] = max(0.0, 1.0 - shares[:C].sum())
+    return pick(shares, coin)
+
+
+@njit(cache=True)
+def sample_row(begin, length, successor, probability, row, S, u):
+    n = length[row]
+    if n == 0:
+        return min(np.int64(u * S), S - 1)
+    first = np.int64(begin[row])
+    total = 0.0
+    for i in range(first, first + n):
+        total += probability[i]
+        if u < total:
+            return np.int64(successor[i])
+    return np.int64(successor[first + n - 1])
+
+
+@njit(cache=True)
+def roll_out(begin, length, successor, probability, start, policy, fixed, origin, states, actions):
+    """One episode on a known system, into states [H + 1] and actions [H].
+
+    Follows the deterministic actions `fixed` [H, S] when that is not empty, otherwise the stochastic `policy` [H, S, A]. Draw 0
+    of the stream is the mixture's coin, draw 1 the first state, draws 2 + 2h and 3 + 2h the action and successor of step h.
+    """
+    H, S, A = policy.shape
+    rows_per_step = 0 if begin.size == S * A else S * A
+    s = pick(start, uniform(origin, 1))
+    states[0] = s
+    for h in range(H):
+        a = np.int64(fixed[h, s]) if fixed.size > 0 else pick(policy[h, s], uniform(origin, 2 + 2 * h))
+        row = h * rows_per_step + s * A + a
+        s = sample_row(begin, length, successor, probability, row, S, uniform(origin, 3 + 2 * h))
+        actions[h] = a
+        states[h + 1] = s
+
+
+@njit(cache=True)
+def collect(tally, begin, length, successor, probability, start, policy, seed, first_episode, episodes, tally_rows_per_step):
+    """Count episodes of one policy on a known system, until a row needs more room; returns how many were counted."""
+    H, S, A = policy.shape
+    states, actions = np.empty(H + 1, dtype=np.uint32), np.empty(H, dtype=np.uint32)
+    fixed = np.empty((0, 0), dtype=np.uint32)
+    for t in range(episodes):
+        origin = stream(seed, first_episode + t)
+        roll_out(begin, length, successor, probability, start, policy, fixed, origin, states, actions)
+        uncertainty.record_episode(tally, states, actions, A, tally_rows_per_step)
+        if uncertainty.lacks_room(tally, states, actions, S, A, tally_rows_per_step):
+            return t + 1
+    return episodes
+
+
+@njit(cache=True)
+def real_values(reality, task, candidate, alpha, line, work, out):
+    """Exact V_c of the deployed mixture on the real system, constraint by constraint, into `out` [K]."""
+    out[:] = (1.0 - alpha) * reality.baseline_values
+    if alpha == 0.0:
+        return
+    problem = planning.Problem(
+        reality.begin, reality.length, reality.successor, reality.probability, task.start,
+        reality.utilities[0], reality.utilities, reality.baseline_values, task.H,
+    )  # fmt: skip
+    for slot in range(candidate.weights.size):
+        if candidate.weights[slot] > 0.0:
+            planning.evaluate_actions(problem, candidate.actions[slot], line, work)
+            out += alpha * candidate.weights[slot] * line[1:]
+
+
+@njit(cache=True)
+def run(tally, belief, rule, task, candidate, reality, seed, first_round, warm, log, state_visits):
+    """Rounds first_round, first_round + 1, ... on a known real system until the stop, until `log` is full, or until a row
+    needs more room. Returns (rounds rolled out, whether it stopped, policies to start from next).
+    """
+    H, S, A = task.H, task.baseline.shape[1], task.baseline.shape[2]
+    K = reality.baseline_values.size
+    rows_per_step = 0 if belief.begin.size == S * A else S * A
+    states, actions = np.empty(H + 1, dtype=np.uint32), np.empty(H, dtype=np.uint32)
+    shares = np.empty(candidate.weights.size + 1)
+    nothing = np.empty((0, 0), dtype=np.uint32)
+    line = np.empty(1 + K)
+    work = planning.Work(np.empty((1, 1, 1)), np.empty((1, 1)), np.empty((2, 1 + K, S)))
+    remaining = belief.suspect.sum()
+    for t in range(log.reason.size):
+        reason, delta, alpha, warm = propose(tally, belief, task, candidate, warm)
+        log.reason[t], log.certificate[t], log.weight[t] = reason, delta, alpha
+        log.suspects[t] = remaining
+        if reason == STOP:
+            log.real_values[t] = np.nan
+            return t, True, warm
+        if K > 0:
+            real_values(reality, task, candidate, alpha, line, work, log.real_values[t])
+        origin = stream(seed, first_round + t)
+        component = draw_component(candidate, alpha, uniform(origin, 0), shares)
+        fixed = candidate.actions[component] if component < candidate.weights.size else nothing
+        roll_out(
+            reality.begin, reality.length, reality.successor, reality.probability, task.start, task.baseline, fixed,
+            origin, states, actions,
+        )  # fmt: skip
+        uncertainty.observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step)
+        remaining = belief.suspect.sum()
+        for h in range(H):
+            state_visits[states[h]] += 1
+        if uncertainty.lacks_room(tally, states, actions, S, A, rows_per_step):
+            return t + 1, False, warm
+    return log.reason.size, False, warm

@@ -1,0 +1,334 @@
+"""What to deploy next: Algorithm 1 of the paper, and Algorithms 2 and 3 as its two variations.
+
+Problem: choose, episode after episode, a policy that meets every constraint on a real system that differs from the simulator in
+an unknown region, and stop when a near-optimal plan for any reward is possible. Algorithm: keep a hybrid model; if the baseline
+does not look safe on it, deploy the baseline (Line 5); otherwise find the policy that would be most uncertain among those feasible
+on the model (Line 8), and deploy it mixed with the baseline so that the baseline's margin pays for the uncertainty (Line 13).
+Stopping rule: that largest uncertainty, Delta, is at most the tolerance (Line 10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real.errors import InvalidInput, OutOfOrder
+from safe2real.explore import _kernels
+from safe2real.explore.certificate import Certificate
+from safe2real.model.checks import Floats, finite_floats, finite_number
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
+from safe2real.model.trajectory import Trajectory
+from safe2real.planning.solve import Solution, Status, slots_for, solve
+from safe2real.uncertainty.confidence import LiteralRadius, Radius
+from safe2real.uncertainty.mismatch import HybridModel, Separation
+from safe2real.uncertainty.theory import accuracy_of
+
+
+class Algorithm(Enum):
+    """Which parts of the loop are switched on."""
+
+    SIM_TO_REAL = "sim-to-real safe RL"
+    """Algorithm 1: reuse the simulator, keep safe."""
+    REWARD_FREE = "reward-free safe RL"
+    """Algorithm 2: keep safe, never trust the simulator: no row is ever cleared."""
+    UNCONSTRAINED = "unconstrained sim-to-real RL"
+    """Algorithm 3: reuse the simulator, ignore safety while exploring."""
+
+    @property
+    def reuses_simulator(self) -> bool:
+        return self is not Algorithm.REWARD_FREE
+
+    @property
+    def keeps_safe(self) -> bool:
+        return self is not Algorithm.UNCONSTRAINED
+
+
+class Reason(Enum):
+    """Why a round proposes what it does."""
+
+    BASELINE = _kernels.BASELINE
+    """Line 5: on the current estimate the baseline does not look safe enough to mix; deploy it alone."""
+    MIXTURE = _kernels.MIXTURE
+    """Line 13: deploy the candidate mixed with the baseline."""
+    STOP = _kernels.STOP
+    """Line 10: the model is accurate enough; nothing more to deploy."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Everything a run depends on besides the system and the baseline.
+
+    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. `known` marks rows that the simulator
+    has exactly right, such as absorbing states. `radius` and `bonus_scale` other than their defaults make a run heuristic.
+    """
+
+    margin: float | tuple[float, ...]
+    calibrated_gap: float
+    mismatch_gap: float
+    tolerance: float
+    delta: float = 0.05
+    seed: int = 0
+    algorithm: Algorithm = Algorithm.SIM_TO_REAL
+    radius: Radius = field(default_factory=LiteralRadius)
+    bonus_scale: float = 1.0
+
+    @property
+    def certified(self) -> bool:
+        return self.radius.certified and self.bonus_scale >= 1.0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Proposal:
+    """One round's answer. `mixture` is None after the stop."""
+
+    round: int
+    reason: Reason
+    mixture: Mixture | None
+    exploration_weight: float  # alpha: share of the candidate
+    uncertainty: float  # Delta; inf in rounds of Line 5, which do not plan
+    certificate: Certificate
+    coin: float  # uniform in [0, 1), a function of (seed, round)
+
+    def draw(self) -> MarkovPolicy:
+        """The policy to run this episode: the coin is fixed by (seed, round), so asking twice gives the same policy."""
+        if self.mixture is None:
+            raise OutOfOrder("the run has stopped: there is nothing left to deploy; call plan(reward)")
+        return self.mixture.policies[int(_kernels.pick(self.mixture.weights, self.coin))]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Plan:
+    """pi^out for one reward, with what is promised about it on the real system."""
+
+    solution: Solution
+    policy: Mixture
+    suboptimality: float  # 2 H tau / xi + 2 tau; inf when tau > xi / 4, where the lemma says nothing
+    certificate: Certificate
+
+
+class Learner:
+    """Algorithm 1 as ask and tell: `propose()` what to deploy, `observe()` what happened; `plan(reward)` after the stop.
+
+    Guarantee (Theorem 1, literal constants): under Slater's condition with `margin` and the separation condition with the two
+    gaps, with probability at least 1 - delta every proposed mixture meets every constraint on the real system, and after
+    the stop every plan is feasible and within 2 H tau / xi + 2 tau of the optimum, for every reward.
+    """
+
+    def __init__(
+        self,
+        simulator: CMDP,
+        baseline: MarkovPolicy,
+        settings: Settings,
+        *,
+        known: ArrayLike | None = None,
+    ) -> None:
+        """`simulator` carries the constraints; `baseline` is the trusted policy; `known` [S, A] or [H, S, A] marks exact rows."""
+        check_policy(baseline, simulator, "baseline")
+        self.simulator = simulator
+        self.baseline = baseline
+        self.settings = settings
+        self.margins = _check_settings(settings, simulator)
+        self.round = 1
+        self.hybrid = HybridModel(
+            simulator.kernel,
+            simulator.horizon,
+            separation=Separation(settings.calibrated_gap, settings.mismatch_gap)
+            if settings.algorithm.reuses_simulator
+            else None,
+            radius=settings.radius,
+            delta=settings.delta,
+            bonus_scale=settings.bonus_scale,
+            known=_known_rows(known, simulator),
+        )
+        kept = simulator.num_constraints if settings.algorithm.keeps_safe else 0
+        slots = slots_for(kept)
+        self._task = _kernels.Task(
+            start=simulator.start.copy(),
+            utilities=simulator.utilities[:kept].copy(),
+            thresholds=simulator.thresholds[:kept].copy(),
+            margins=self.margins[:kept].copy(),
+            baseline=baseline.probabilities.copy(),
+            tolerance=float(settings.tolerance),
+            H=simulator.horizon,
+        )
+        self._candidate = _kernels.Candidate(
+            actions=np.zeros((slots, simulator.horizon, simulator.num_states), dtype=np.uint32),
+            lines=np.zeros((slots, 1 + kept)),
+            weights=np.zeros(slots),
+            multipliers=np.zeros(kept),
+            values=np.zeros(kept),
+            baseline_values=np.zeros(kept),
+        )
+        self._warm = 0
+        self._proposal: Proposal | None = None
+
+    @property
+    def samples(self) -> int:
+        """State-action pairs sampled from the real system so far."""
+        return self.hybrid.counts.samples
+
+    @property
+    def stopped(self) -> bool:
+        return self.propose().reason is Reason.STOP
+
+    def propose(self) -> Proposal:
+        """What to deploy in this round; asking again before `observe` gives the same object."""
+        if self._proposal is None:
+            reason, delta, alpha, self._warm = _kernels.propose(
+                self.hybrid.counts.tally, self.hybrid.belief, self._task, self._candidate, self._warm
+            )
+            self._proposal = self._as_proposal(Reason(reason), delta, alpha)
+        return self._proposal
+
+    def observe(self, trajectory: Trajectory) -> None:
+        """Take in one episode of the proposed mixture and move to the next round. A refused episode changes nothing."""
+        checked = Trajectory.of(self.simulator, trajectory.states, trajectory.actions)
+        if self.propose().reason is Reason.STOP:
+            raise OutOfOrder("the run has stopped; no further episode is expected. Start a new learner to explore on")
+        self.hybrid.observe(checked)
+        self.round += 1
+        self._proposal = None
+
+    def advance(self, rounds: int) -> None:
+        """Take over `rounds` rounds that compiled code has run on this learner's own state."""
+        self.hybrid.counts.episodes += rounds
+        self.hybrid.make_room()
+        self.round += rounds
+        self._proposal = None
+
+    def plan(self, reward: ArrayLike) -> Plan:
+        """pi^out: the best policy for `reward` in [0, 1] on the hybrid model at thresholds tightened by the tolerance (Line 17)."""
+        proposal = self.propose()
+        if proposal.reason is not Reason.STOP:
+            raise OutOfOrder(
+                f"round {self.round}: the certificate is {proposal.uncertainty:.4g} and has not reached the tolerance "
+                f"{self.settings.tolerance:.4g}, so no plan can be guaranteed yet; go on with propose() and observe()"
+            )
+        tightened = np.minimum(self.simulator.thresholds + self.settings.tolerance, self.simulator.horizon)
+        model = self.simulator.with_kernel(self.hybrid.to_kernel()).with_thresholds(tightened)
+        rewards = finite_floats("reward", reward)
+        if ((rewards < 0.0) | (rewards > 1.0)).any():
+            raise InvalidInput(
+                f"reward spans [{rewards.min():g}, {rewards.max():g}]; the guarantee is stated for rewards in [0, 1]: rescale it"
+            )
+        solution = solve(model, rewards)
+        margin = float(self.margins.min(initial=float(self.simulator.horizon)))
+        feasible = solution.status is not Status.INFEASIBLE
+        doubts = [] if feasible else ["no policy meets the tightened thresholds on the learnt model"]
+        tau, horizon = self.settings.tolerance, self.simulator.horizon
+        return Plan(
+            solution=solution,
+            policy=solution.policy,
+            suboptimality=accuracy_of(tau, horizon, margin) if tau <= margin / 4.0 else np.inf,
+            certificate=self._certificate(solution.constraint_values - tau, self.simulator.thresholds, doubts),
+        )
+
+    def _as_proposal(self, reason: Reason, delta: float, alpha: float) -> Proposal:
+        settings, thresholds = self.settings, self._task.thresholds
+        parts = [
+            MarkovPolicy.deterministic(self._candidate.actions[j], num_actions=self.simulator.num_actions)
+            for j in np.flatnonzero(self._candidate.weights)
+            if reason is Reason.MIXTURE
+        ]
+        weights = [alpha * weight for weight in self._candidate.weights if weight > 0.0 and reason is Reason.MIXTURE]
+        bounds = thresholds + self._task.margins
+        if reason is Reason.MIXTURE:
+            bounds = alpha * (self._candidate.values - delta) + (1.0 - alpha) * bounds
+        doubts = [] if settings.algorithm.keeps_safe else ["the exploration ignores the constraints (Algorithm 3)"]
+        mixture = None if reason is Reason.STOP else Mixture.of([*weights, max(0.0, 1.0 - sum(weights))], [*parts, self.baseline])
+        return Proposal(
+            round=self.round,
+            reason=reason,
+            mixture=mixture,
+            exploration_weight=alpha,
+            uncertainty=delta,
+            certificate=self._certificate(bounds, thresholds, doubts),
+            coin=_kernels.draw(np.uint64(settings.seed), self.round, 0),
+        )
+
+    def _certificate(self, bounds: Floats, thresholds: Floats, doubts: list[str]) -> Certificate:
+        settings = self.settings
+        if not settings.radius.certified:
+            doubts.append(f"the radius is {settings.radius}")
+        if settings.bonus_scale < 1.0:
+            doubts.append(f"the bonus is {settings.bonus_scale:g} times the literal one")
+        assumptions = [
+            f"the baseline exceeds threshold {k} by {xi:g} on the real system" for k, xi in enumerate(self.margins)
+        ]
+        if settings.algorithm.reuses_simulator:
+            assumptions.append(
+                f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
+                f"or at least {settings.mismatch_gap:g} away"
+            )
+        if self.hybrid.belief.known.any():
+            assumptions.append(f"the {int(self.hybrid.belief.known.sum())} rows declared known are exact")
+        assumptions.append(f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds")
+        return Certificate(
+            certified=not doubts,
+            lower_bounds=np.array(bounds),
+            thresholds=np.array(thresholds),
+            assumptions=tuple(assumptions),
+            reason_uncertified="; ".join(doubts),
+        )
+
+
+def _known_rows(known: ArrayLike | None, simulator: CMDP) -> NDArray[np.bool_]:
+    kernel = simulator.kernel
+    shape = (kernel.num_states, kernel.num_actions)
+    shape = shape if kernel.horizon is None else (kernel.horizon, *shape)  # type: ignore[assignment]
+    given = np.zeros(shape, dtype=np.bool_) if known is None else np.asarray(known)
+    if given.shape != shape or given.dtype != np.bool_:
+        raise InvalidInput(f"known has shape {given.shape} and type {given.dtype}; give booleans of shape {shape}")
+    return given.reshape(-1).copy()
+
+
+def _check_settings(settings: Settings, simulator: CMDP) -> Floats:
+    """Refuse what the guarantee cannot hold for; returns the margins [K]."""
+    constraints, horizon = simulator.num_constraints, simulator.horizon
+    margins = (
+        np.broadcast_to(finite_floats("margin", settings.margin), (constraints,)).copy()
+        if _fits(settings.margin, constraints)
+        else None
+    )
+    if margins is None:
+        raise InvalidInput(f"margin is {settings.margin!r}; give one number, or one per constraint ({constraints})")
+    for k, xi in enumerate(margins):
+        room = horizon - simulator.thresholds[k]
+        if not 0.0 < xi <= room + 1e-9:
+            raise InvalidInput(
+                f"the margin of constraint {k} is {xi:g}; it must be positive and at most {room:g} (horizon minus threshold): "
+                "measure it with estimate_margin, or lower the threshold"
+            )
+    eps, sigma = (
+        finite_number("calibrated_gap", settings.calibrated_gap),
+        finite_number("mismatch_gap", settings.mismatch_gap),
+    )
+    if not 0.0 <= eps <= sigma <= 1.0:
+        raise InvalidInput(
+            f"calibrated_gap is {eps:g} and mismatch_gap {sigma:g}; the separation condition needs "
+            "0 <= calibrated_gap <= mismatch_gap <= 1"
+        )
+    delta = finite_number("delta", settings.delta)
+    if not 0.0 < delta < 1.0:
+        raise InvalidInput(f"delta is {delta:g}; the probability of failure lies strictly between 0 and 1, e.g. 0.05")
+    tau = finite_number("tolerance", settings.tolerance)
+    if tau <= 0.0:
+        raise InvalidInput(f"tolerance is {tau:g}; it must be positive")
+    if finite_number("bonus_scale", settings.bonus_scale) <= 0.0:
+        raise InvalidInput(f"bonus_scale is {settings.bonus_scale:g}; it must be positive (1 is the literal bonus)")
+    limit = float(margins.min(initial=np.inf)) / 4.0
+    if settings.certified and tau > limit * (1.0 + 1e-12):
+        raise InvalidInput(
+            f"tolerance is {tau:g}; with a certified radius Algorithm 1 needs at most margin / 4 = {limit:g}: lower it to that"
+        )
+    if isinstance(settings.seed, bool) or not isinstance(settings.seed, int) or not 0 <= settings.seed < 2**64:
+        raise InvalidInput(f"seed is {settings.seed!r}; give a whole number from 0 to 2^64 - 1")
+    return margins
+
+
+def _fits(margin: float | tuple[float, ...], constraints: int) -> bool:
+    return np.ndim(margin) == 0 or np.shape(margin) == (constraints,)

@@ -1,0 +1,67 @@
+"""Run a learner on a Gymnasium environment, one episode after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.explore import _kernels
+from safe2real.explore.learner import Learner, Proposal, Reason
+from safe2real.model.trajectory import Trajectory
+
+
+def explore(
+    learner: Learner,
+    env: Any,
+    *,
+    max_rounds: int,
+    progress: Callable[[Proposal], None] | None = None,
+) -> Proposal:
+    """Propose, roll out on `env` and observe until the stop or for `max_rounds` rounds; returns the last proposal.
+
+    `env` is any Gymnasium environment with discrete observations and actions of the learner's sizes. An episode that terminates
+    early stays in its last state, as the simulator's absorbing rows say. The environment's rewards and costs are not read.
+    """
+    model = learner.simulator
+    _check_space("observation", env.observation_space, model.num_states)
+    _check_space("action", env.action_space, model.num_actions)
+    for _ in range(max_rounds):
+        proposal = learner.propose()
+        if progress is not None:
+            progress(proposal)
+        if proposal.reason is Reason.STOP:
+            return proposal
+        learner.observe(_episode(learner, env, proposal))
+    return learner.propose()
+
+
+def _episode(learner: Learner, env: Any, proposal: Proposal) -> Trajectory:
+    model, settings = learner.simulator, learner.settings
+    policy = proposal.draw().probabilities
+    seed = np.uint64(settings.seed)
+    # Every round seeds the environment anew, so that a run can be repeated from any round on.
+    state, _ = env.reset(seed=int(_kernels.draw(seed, proposal.round, 1) * 2**31))
+    states, actions = [int(state)], []
+    terminated = False
+    for h in range(model.horizon):
+        action = _kernels.pick(policy[h, states[-1]], _kernels.draw(seed, proposal.round, 2 + 2 * h))
+        if not terminated:
+            state, _, terminated, truncated, _ = env.step(action)
+            if truncated and not terminated and h + 1 < model.horizon:
+                raise InvalidInput(
+                    f"the environment cut the episode off after {h + 1} steps, before the horizon of {model.horizon}; "
+                    "raise its max_episode_steps to the horizon"
+                )
+        actions.append(action)
+        states.append(int(state))
+    return Trajectory.of(model, states, actions)
+
+
+def _check_space(name: str, space: Any, size: int) -> None:
+    if not hasattr(space, "n"):
+        raise InvalidInput(f"the {name} space is {space}; it must be Discrete({size}): bin it first")
+    if int(space.n) != size or int(getattr(space, "start", 0)) != 0:
+        raise InvalidInput(f"the {name} space is {space}; the learner's system needs Discrete({size}) starting at 0")

@@ -1,0 +1,168 @@
+"""Whole runs inside compiled code when the "real" system is itself a known kernel: for experiments and rehearsals.
+
+The rounds are those of `Learner.propose` and `Learner.observe`, by the very same compiled functions on the learner's own state; after
+`simulate` the learner is where ask and tell would have left it. All randomness is a function of (seed, round).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.explore import _kernels
+from safe2real.explore.learner import Learner
+from safe2real.model.checks import Floats
+from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy, Policy
+from safe2real.model.trajectory import Trajectory
+from safe2real.planning.evaluate import constraint_values
+from safe2real.uncertainty.counts import Counts
+
+_CHUNK = 4096  # rounds between two looks at the clock
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Run:
+    """The record of a simulated run: T rounds were rolled out; arrays have one more entry when the run stopped."""
+
+    stopped: bool
+    rounds: int  # T
+    samples: int  # T * H
+    reason: NDArray[np.int8]  # [T (+ 1)] values of `Reason`
+    certificate: Floats  # [T (+ 1)] Delta; inf in rounds of Line 5
+    exploration_weight: Floats  # [T (+ 1)] alpha
+    real_values: Floats  # [T, K] exact V_c of every deployed mixture on the real system
+    suspects: NDArray[np.int64]  # [T (+ 1)] rows not cleared
+    state_visits: NDArray[np.int64]  # [S]
+
+    def unsafe_share(self, thresholds: Floats) -> float:
+        """Share of rounds whose deployed mixture misses a threshold on the real system, by exact evaluation."""
+        if self.rounds == 0:
+            return 0.0
+        return float((self.real_values < thresholds - 1e-9).any(axis=1).mean())
+
+
+def simulate(
+    learner: Learner,
+    real: Kernel,
+    *,
+    max_rounds: int = 1_000_000,
+    progress: Callable[[int, float], None] | None = None,
+) -> Run:
+    """Run `learner` on the known system `real` until it stops, or for `max_rounds` rounds.
+
+    `progress(rounds, certificate)` is called every few thousand rounds. The same settings and seed give the same run, bit for bit.
+    """
+    model = learner.simulator.with_kernel(real)
+    if not learner.simulator.kernel.is_stationary and real.is_stationary:
+        raise InvalidInput(
+            "the learner counts per step but the real kernel is stationary; give real.repeated(horizon), "
+            "or build the learner on a stationary simulator to pool its counts"
+        )
+    if learner.simulator.kernel.is_stationary and not real.is_stationary:
+        raise InvalidInput(
+            "the real kernel changes with the step but the learner pools its counts over steps, which would void the "
+            "guarantee; build the learner on simulator.repeated(horizon)"
+        )
+    reality = _kernels.Reality(
+        begin=real.begin,
+        length=real.length,
+        successor=real.successor,
+        probability=real.probability,
+        utilities=model.utilities,
+        baseline_values=constraint_values(model, learner.baseline),
+    )
+    visits = np.zeros(model.num_states, dtype=np.int64)
+    logs: list[_kernels.Log] = []
+    done, stopped = 0, False
+    while done < max_rounds and not stopped:
+        log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
+        rounds, stopped, learner._warm = _kernels.run(
+            learner.hybrid.counts.tally,
+            learner.hybrid.belief,
+            learner.hybrid.rule,
+            learner._task,
+            learner._candidate,
+            reality,
+            np.uint64(learner.settings.seed),
+            learner.round,
+            learner._warm,
+            log,
+            visits,
+        )
+        entries = rounds + 1 if stopped else rounds
+        logs.append(_kernels.Log(*(part[:entries] for part in log)))
+        done += rounds
+        learner.advance(rounds)
+        if progress is not None and entries:
+            progress(done, float(log.certificate[entries - 1]))
+    joined = [np.concatenate(parts) for parts in zip(*logs, strict=True)]
+    return Run(
+        stopped=stopped,
+        rounds=done,
+        samples=done * model.horizon,
+        reason=joined[0],
+        certificate=joined[1],
+        exploration_weight=joined[2],
+        real_values=joined[3][:done],
+        suspects=joined[4],
+        state_visits=visits,
+    )
+
+
+def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
+    """One episode of `policy` on the known system `model`; a function of (seed, round), like every episode of `simulate`."""
+    source = np.uint64(seed)
+    state = _kernels.pick(model.start, _kernels.draw(source, round_number, 1))
+    kernel, table = model.kernel, policy.probabilities
+    states, actions = [state], []
+    for h in range(model.horizon):
+        action = _kernels.pick(table[h, state], _kernels.draw(source, round_number, 2 + 2 * h))
+        step = 0 if kernel.is_stationary else h * model.num_states * model.num_actions
+        successors, probabilities = kernel.row(step + state * model.num_actions + action)
+        u = _kernels.draw(source, round_number, 3 + 2 * h)
+        place = min(int(np.searchsorted(np.cumsum(probabilities), u, side="right")), len(successors) - 1)
+        state = int(successors[place])
+        actions.append(action)
+        states.append(state)
+    return Trajectory.of(model, states, actions)
+
+
+def collect(model: CMDP, policy: Policy, counts: Counts, *, episodes: int, seed: int) -> None:
+    """Roll a Markov policy out on the known system `model` and add what happened to `counts` (for Algorithm 4 and rehearsals)."""
+    if not isinstance(policy, MarkovPolicy):
+        raise InvalidInput("collect rolls out one Markov policy; draw one from the mixture first")
+    kernel = model.kernel
+    remaining = episodes
+    while remaining > 0:
+        done = _kernels.collect(
+            counts.tally,
+            kernel.begin,
+            kernel.length,
+            kernel.successor,
+            kernel.probability,
+            model.start,
+            policy.probabilities,
+            np.uint64(seed),
+            counts.episodes + 1,
+            remaining,
+            counts.rows_per_step,
+        )
+        counts.episodes += done
+        remaining -= done
+        counts.make_room()
+
+
+def _empty_log(rounds: int, constraints: int) -> _kernels.Log:
+    return _kernels.Log(
+        reason=np.empty(rounds, dtype=np.int8),
+        certificate=np.empty(rounds),
+        weight=np.empty(rounds),
+        real_values=np.empty((rounds, constraints)),
+        suspects=np.empty(rounds, dtype=np.int64),
+    )

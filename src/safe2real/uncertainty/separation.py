@@ -1,0 +1,147 @@
+"""Where the assumptions come from: the mismatch gap from safe data (Algorithm 4), the baseline's margin, and a cloned baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, finite_number, positive_integer
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy
+from safe2real.model.trajectory import Trajectory
+from safe2real.uncertainty.confidence import LiteralRadius, Radius, System, radius_after
+from safe2real.uncertainty.counts import Counts
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SeparationEstimate:
+    """sigma-hat_s of Algorithm 4, with what it does and does not cover.
+
+    `gap` is at most the true sigma_s if every mismatch row was detected (Proposition calibration, iii); if some mismatch row was
+    not, it can be ABOVE sigma_s, which is the unsafe direction. The data cannot tell the two apart: `undecided` rows may still
+    hide a mismatch of up to `largest_hidden`.
+    """
+
+    gap: float  # sigma-hat_s; 0 when nothing was detected
+    detected: NDArray[np.bool_]  # C: [S, A] or [H, S, A], rows whose mismatch is proved
+    undecided: NDArray[np.bool_]  # rows visited too rarely, or neither proved wrong nor shown to be close
+    lower_bounds: Floats  # L: on the TV distance of every row
+    upper_bounds: Floats  # on the TV distance of every row
+    visited_share: float  # rows with at least `min_visits` visits
+    certified: bool
+
+    @property
+    def largest_hidden(self) -> float:
+        """The largest mismatch that an undecided row could still have."""
+        return float(self.upper_bounds[self.undecided].max(initial=0.0))
+
+    def describe(self) -> str:
+        label = "" if self.certified else "HEURISTIC radius. "
+        return (
+            f"{label}Estimated mismatch gap {self.gap:.4g} from {int(self.detected.sum())} rows proved wrong; "
+            f"{self.visited_share:.1%} of the rows were visited often enough. {int(self.undecided.sum())} rows are undecided "
+            f"and may hide a mismatch of up to {self.largest_hidden:.4g}: the estimate is conservative only if none does."
+        )
+
+
+def estimate_mismatch_gap(
+    counts: Counts, *, delta: float, min_visits: int = 1, radius: Radius | None = None, resolution: float = 0.0
+) -> SeparationEstimate:
+    """Algorithm 4 on the counts of a safe policy's episodes (paper, appendix on estimating sigma_s).
+
+    A row with upper bound at most `resolution` counts as shown to be close; with 0 (the paper's eps_s = 0) no finite sample can
+    show that, and every undetected row is undecided.
+    """
+    _check_delta(delta)
+    rule = radius or LiteralRadius()
+    simulator = counts.simulator
+    system = System(simulator.num_states, simulator.num_actions, counts.horizon)
+    visits = counts.visits
+    radii = np.array([radius_after(rule, float(n), system, delta) for n in visits.reshape(-1)]).reshape(visits.shape)
+    distances = counts.distances().reshape(visits.shape)
+    lower = np.maximum(distances - radii, 0.0)
+    upper = np.minimum(distances + radii, 1.0)
+    often = visits >= positive_integer("min_visits", min_visits)
+    detected = often & (lower > 0.0)
+    return SeparationEstimate(
+        gap=min(1.0, float(lower[detected].min())) if detected.any() else 0.0,
+        detected=detected,
+        undecided=~detected & (upper > resolution),
+        lower_bounds=lower,
+        upper_bounds=upper,
+        visited_share=float(often.mean()),
+        certified=rule.certified,
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MarginEstimate:
+    """How safe a policy is, from rollouts; `margins` may be negative, and is then no margin."""
+
+    margins: Floats  # [K] lower_bounds - thresholds: usable as xi
+    lower_bounds: Floats  # [K] on V_c, together with probability at least 1 - delta
+    means: Floats  # [K]
+    episodes: int
+
+
+def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float) -> MarginEstimate:
+    """The Slater margin of a policy from independent episodes of it on the real system (paper, assumption verification).
+
+    The lower confidence bound on V_c is the better of Hoeffding's and the empirical Bernstein bound (Maurer and Pontil, 2009), each
+    at delta / (2 K), so that all hold together with probability at least 1 - delta.
+    """
+    _check_delta(delta)
+    n = len(episodes)
+    if n < 2:
+        raise InvalidInput(f"{n} episodes were given; a confidence bound on the margin needs at least 2")
+    if model.num_constraints == 0:
+        raise InvalidInput("this system has no constraint, so there is no margin to estimate; add AtLeast or AtMost")
+    steps = np.arange(model.horizon)
+    returns = np.empty((n, model.num_constraints))
+    for i, episode in enumerate(episodes):
+        checked = Trajectory.of(model, episode.states, episode.actions)
+        for k, utility in enumerate(model.utilities):
+            when = steps if len(utility) > 1 else 0
+            returns[i, k] = utility[when, checked.states[:-1], checked.actions].sum()
+    log_term = math.log(2.0 * model.num_constraints / delta)
+    means, spread = returns.mean(axis=0), returns.std(axis=0, ddof=1)
+    hoeffding = model.horizon * math.sqrt(log_term / (2.0 * n))
+    # Maurer and Pontil, Theorem 4, for values in [0, H]: both tails of their bound cost log(2 / delta).
+    log_two = log_term + math.log(2.0)
+    bernstein = spread * math.sqrt(2.0 * log_two / n) + 7.0 * model.horizon * log_two / (3.0 * (n - 1))
+    lower = means - np.minimum(hoeffding, bernstein)
+    return MarginEstimate(lower - model.thresholds, lower, means, n)
+
+
+def clone_baseline(
+    model: CMDP, demonstrations: Sequence[Trajectory], *, smoothing: float = 1.0, per_step: bool = False
+) -> MarkovPolicy:
+    """A policy from demonstrations by counting: pi(a | s) = (n(s, a) + smoothing) / (n(s) + A smoothing).
+
+    Pooled over steps unless `per_step`. States nobody visited get the uniform policy. Nothing here says that the clone is safe: measure
+    it with `estimate_margin` before trusting it.
+    """
+    if finite_number("smoothing", smoothing) < 0.0:
+        raise InvalidInput(f"smoothing is {smoothing:g}; it must not be negative (0 copies the demonstrated frequencies)")
+    if len(demonstrations) == 0:
+        raise InvalidInput("no demonstration was given; a policy cannot be cloned from nothing")
+    counts = np.zeros((model.horizon, model.num_states, model.num_actions))
+    for episode in demonstrations:
+        checked = Trajectory.of(model, episode.states, episode.actions)
+        np.add.at(counts, (np.arange(model.horizon), checked.states[:-1], checked.actions), 1.0)
+    if not per_step:
+        counts = np.broadcast_to(counts.sum(axis=0), counts.shape)
+    weights = counts + smoothing
+    totals = weights.sum(axis=2, keepdims=True)
+    uniform = 1.0 / model.num_actions
+    return MarkovPolicy.stochastic(np.where(totals > 0.0, weights / np.where(totals > 0.0, totals, 1.0), uniform))
+
+
+def _check_delta(delta: float) -> None:
+    if not 0.0 < finite_number("delta", delta) < 1.0:
+        raise InvalidInput(f"delta is {delta:g}; the probability of failure lies strictly between 0 and 1, e.g. 0.05")
