@@ -141,6 +141,7 @@ def test_a_setting_that_meets_every_condition():
     ("changes", "names", "said", "cure"),
     [
         ({"mismatch_gap": 1.2}, {"separation"}, "mismatch_gap is 1.2", "lower mismatch_gap to 1 or less"),
+        ({"mismatch_gap": 1.0005, "calibrated_gap": 0.0}, {"separation"}, "1.0005", "lower mismatch_gap to 1 or less"),
         ({"calibrated_gap": -1e-9}, {"separation"}, "calibrated_gap is -1e-09", "raise calibrated_gap to 0 or more"),
         (
             {"mismatch_gap": 5e-6},
@@ -152,6 +153,7 @@ def test_a_setting_that_meets_every_condition():
         ({"delta": 0.0}, {"delta"}, "delta is 0;", "0.05"),
         ({"delta": 1.0}, {"delta"}, "delta is 1;", "0.05"),
         ({"epsilon": 1.5}, {"epsilon"}, "epsilon is 1.5;", "choose an epsilon above 0 and at most 1"),
+        ({"epsilon": 1.0005}, {"epsilon"}, "epsilon is 1.0005;", "choose an epsilon above 0 and at most 1"),
         # 0.5 x 1 / 48 + 1728 x 1e-5 = 0.0276967; 0.02 stands for 48 x (0.02 - 0.01728) / 1 = 0.13056
         (
             {"tolerance": 0.02},
@@ -194,13 +196,30 @@ def test_a_margin_that_would_help_is_not_called_impossible():
     # 0.0005 x 6912 = 3.456
     (gap,) = (failing(calibrated_gap=0.0005)[name] for name in ["calibrated_gap"])
     assert gap.cure == "lower calibrated_gap to 0.000144675, or ask for a margin of at least 3.456"
+    # 4 x 2^3 / 16 = 2, the horizon itself
+    largest = failing(horizon=2, calibrated_gap=1 / 16)["calibrated_gap"]
+    assert largest.cure == "lower calibrated_gap to 0.03125, or ask for a margin of at least 2"
+
+
+def test_a_calibrated_gap_above_every_mismatch_gap():
+    assert failing(mismatch_gap=1.0, calibrated_gap=1.5)["separation"].cure.startswith(
+        "lower calibrated_gap to at most 1.0,"
+    )
 
 
 def test_no_epsilon_is_left_at_the_largest_calibrated_gap():
     """Theorem 1 admits eps_s = xi / (4 H^3), where its interval for epsilon is empty."""
-    largest = 1.0 / 6912
     for epsilon in (1e-6, 0.5, 1.0):
-        assert set(failing(calibrated_gap=largest, epsilon=epsilon)) == {"epsilon", "tolerance against margin"}
+        found = failing(horizon=2, calibrated_gap=1 / 32, epsilon=epsilon)
+        assert set(found) == {"epsilon", "tolerance against margin"}
+        assert found["epsilon"].cure.startswith(
+            f"no epsilon is small enough: for an epsilon of {epsilon:g}, lower calibrated"
+        )
+    # an epsilon that no system could have is not what the cure aims at: (2 - 1) / 64 = 0.015625, 64 / 32 / (2 - 1) = 2
+    assert failing(horizon=2, calibrated_gap=1 / 32, epsilon=1.0005)["epsilon"].cure == (
+        "no epsilon is small enough: for an epsilon of 1, lower calibrated_gap to 0.015625, "
+        "or ask for a margin of at least 2"
+    )
 
 
 def test_epsilon_above_the_limit_that_the_calibrated_gap_leaves():
@@ -220,6 +239,10 @@ def test_one_step_leaves_no_room_for_epsilon_one_and_a_gap():
     found = failing(horizon=1, epsilon=1.0)
     assert found["epsilon"].cure == "lower epsilon to 0.99996, or lower calibrated_gap to 0"
     assert failing(horizon=1, epsilon=1.0, calibrated_gap=0.0) == {}
+    # at epsilon = 0.5 a margin of 4 x 0.2 / 0.5 = 1.6 would do, if it could be had
+    assert (
+        "or ask for a margin of at least 1.6, which is impossible" in failing(horizon=1, calibrated_gap=0.2)["epsilon"].cure
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -0.5])
@@ -239,6 +262,8 @@ def test_no_margin_at_all(margin):
     for name in ("calibrated_gap", "epsilon", "tolerance against margin"):
         assert found[name].cure == "give a positive margin first"
     assert not any(conditions.hold_for(guarantee) for guarantee in Guarantee)
+    assert "calibrated_gap" not in failing(margin=0.0, calibrated_gap=0.0)  # 0 is at most 0
+    assert "stands for" not in failing(margin=margin, tolerance=0.02)["tolerance against epsilon"].cure
 
 
 def test_a_chosen_tolerance_above_a_quarter_of_the_margin():
@@ -268,11 +293,26 @@ def test_a_chosen_tolerance_that_is_not_positive():
 
 
 def test_a_chosen_tolerance_and_the_epsilon_it_stands_for():
-    (condition,) = failing(tolerance=0.02).values()
+    # 48 x (0.02 - 0.01728) / 0.8 = 0.1632
+    (condition,) = failing(tolerance=0.02, margin=0.8).values()
     meant = cured_number(condition.cure, "stands for,")
-    assert meant == pytest.approx(0.13056, rel=1e-9)
-    assert failing(tolerance=0.02, epsilon=meant) == {}
-    assert failing(tolerance=cured_number(condition.cure, "use a tolerance of")) == {}
+    assert meant == pytest.approx(0.1632, rel=1e-9)
+    assert failing(tolerance=0.02, margin=0.8, epsilon=meant) == {}
+    assert failing(tolerance=cured_number(condition.cure, "use a tolerance of"), margin=0.8) == {}
+
+
+@pytest.mark.parametrize(
+    ("tolerance", "calibrated_gap", "offered"),
+    [
+        (1 / 48, 0.0, True),  # epsilon = 1
+        (1.0005 / 48, 0.0, False),  # epsilon = 1.0005
+        (0.26, 0.00014, False),  # epsilon = 48 x (0.26 - 0.24192) = 0.868, but 0.26 is more than margin / 4
+        (0.01728, 1e-5, False),  # epsilon = 0
+    ],
+)
+def test_only_an_epsilon_that_the_theorem_admits_is_offered(tolerance, calibrated_gap, offered):
+    condition = failing(tolerance=tolerance, calibrated_gap=calibrated_gap)["tolerance against epsilon"]
+    assert ("stands for" in condition.cure) == offered
 
 
 @pytest.mark.parametrize(
@@ -731,6 +771,7 @@ def test_numpy_numbers_do_as_well_as_pythons():
     "value",
     [
         theory.check_conditions(**CHECK),
+        theory.check_conditions(**CHECK).items[0],
         theory.RunLength(1.0, 2.0),
         theory.run_length_bounds(**RUN),
         theory.comparison(**TABLE)[0],

@@ -211,8 +211,20 @@ def collect(tally, begin, length, successor, probability, start, policy, seed, f
 
 
 @njit(cache=True)
-def real_values(reality, task, candidate, alpha, line, work, out):
-    """Exact V_c of the deployed mixture on the real system, constraint by constraint, into `out` [K]."""
+def same_actions(left, right):
+    for h in range(left.shape[0]):
+        for s in range(left.shape[1]):
+            if left[h, s] != right[h, s]:
+                return False
+    return True
+
+
+@njit(cache=True)
+def real_values(reality, task, candidate, alpha, seen, lines, work, out):
+    """Exact V_c of the deployed mixture on the real system, constraint by constraint, into `out` [K].
+
+    `seen` [C, H, S] and `lines` [C, 1 + K] remember the policies evaluated last: most rounds deploy the same ones again.
+    """
     out[:] = (1.0 - alpha) * reality.baseline_values
     if alpha == 0.0:
         return
@@ -222,8 +234,10 @@ def real_values(reality, task, candidate, alpha, line, work, out):
     )  # fmt: skip
     for slot in range(candidate.weights.size):
         if candidate.weights[slot] > 0.0:
-            planning.evaluate_actions(problem, candidate.actions[slot], line, work)
-            out += alpha * candidate.weights[slot] * line[1:]
+            if not same_actions(seen[slot], candidate.actions[slot]):
+                seen[slot] = candidate.actions[slot]
+                planning.evaluate_actions(problem, candidate.actions[slot], lines[slot], work)
+            out += alpha * candidate.weights[slot] * lines[slot, 1:]
 
 
 @njit(cache=True)
@@ -237,7 +251,8 @@ def run(tally, belief, rule, task, candidate, reality, seed, first_round, warm, 
     states, actions = np.empty(H + 1, dtype=np.uint32), np.empty(H, dtype=np.uint32)
     shares = np.empty(candidate.weights.size + 1)
     nothing = np.empty((0, 0), dtype=np.uint32)
-    line = np.empty(1 + K)
+    lines = np.empty((candidate.weights.size, 1 + K))
+    seen = np.full(candidate.actions.shape, A, dtype=np.uint32)  # no action at all
     work = planning.Work(np.empty((1, 1, 1)), np.empty((1, 1)), np.empty((2, 1 + K, S)))
     remaining = belief.suspect.sum()
     for t in range(log.reason.size):
@@ -248,7 +263,7 @@ def run(tally, belief, rule, task, candidate, reality, seed, first_round, warm, 
             log.real_values[t] = np.nan
             return t, True, warm
         if K > 0:
-            real_values(reality, task, candidate, alpha, line, work, log.real_values[t])
+            real_values(reality, task, candidate, alpha, seen, lines, work, log.real_values[t])
         origin = stream(seed, first_round + t)
         component = draw_component(candidate, alpha, uniform(origin, 0), shares)
         fixed = candidate.actions[component] if component < candidate.weights.size else nothing

@@ -36,8 +36,6 @@ class Belief(NamedTuple):
     length: Array  # [R]
     suspect: Array  # [R]
     known: Array  # [R]
-    distance: Array  # [R] TV distance of the empirical row to the simulator's
-    radius: Array  # [R] TV confidence radius of the empirical row
     bonus: Array  # [R]
 
 
@@ -118,26 +116,44 @@ def simulator_distance(tally, row, S):
 
 
 @njit(cache=True)
+def refresh(tally, row):
+    """The empirical probabilities of a row from its counts."""
+    first = np.int64(tally.begin[row])
+    for i in range(first, first + tally.length[row]):
+        tally.probability[i] = tally.count[i] / tally.visits[row]
+
+
+@njit(cache=True)
+def distances(tally, S, out):
+    """TV distance of every empirical row to the simulator's, into `out` [R]."""
+    for row in range(out.size):
+        refresh(tally, row)
+        out[row] = simulator_distance(tally, row, S)
+
+
+@njit(cache=True)
+def radii(rule, visits, out):
+    """The radius of every row, into `out` [R]."""
+    for row in range(out.size):
+        out[row] = radius_at(rule, visits[row])
+
+
+@njit(cache=True)
 def update_row(tally, belief, rule, row, S):
     """Everything that follows from a row's counts: its empirical probabilities, the deletion rule, its place in the model.
 
     Deletion (paper, eq. deletetion-rule) is permanent; counts of a deleted row are still kept.
     """
-    n = tally.visits[row]
-    if n > 0:
-        first = np.int64(tally.begin[row])
-        for i in range(first, first + tally.length[row]):
-            tally.probability[i] = tally.count[i] / n
-    belief.distance[row] = simulator_distance(tally, row, S)
-    belief.radius[row] = radius_at(rule, n)
-    if belief.suspect[row] and belief.distance[row] + belief.radius[row] <= rule.threshold:
-        belief.suspect[row] = False
     if belief.suspect[row]:
-        belief.begin[row], belief.length[row] = tally.begin[row], tally.length[row]
-        belief.bonus[row] = rule.suspect_bonus * belief.radius[row]
-    else:
-        belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
-        belief.bonus[row] = 0.0 if belief.known[row] else rule.cleared_bonus
+        refresh(tally, row)
+        radius = radius_at(rule, tally.visits[row])
+        if simulator_distance(tally, row, S) + radius > rule.threshold:
+            belief.begin[row], belief.length[row] = tally.begin[row], tally.length[row]
+            belief.bonus[row] = rule.suspect_bonus * radius
+            return
+        belief.suspect[row] = False
+    belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
+    belief.bonus[row] = 0.0 if belief.known[row] else rule.cleared_bonus
 
 
 @njit(cache=True)

@@ -22,11 +22,10 @@ class Counts:
         self.simulator = simulator
         self.horizon = horizon
         self.episodes = 0
-        rows = simulator.num_rows
         # New successors a row can meet in one episode; every segment keeps that much room.
         self._new_per_episode = horizon if simulator.is_stationary else 1
-        capacity = np.full(rows, min(simulator.num_states, self._new_per_episode + 3), dtype=np.int64)
-        self.tally = self._lay_out(capacity, None)
+        likely = simulator.length.astype(np.int64) + self._new_per_episode + 4
+        self.tally = self._lay_out(np.minimum(simulator.num_states, likely), None)
 
     @property
     def rows_per_step(self) -> int:
@@ -66,12 +65,9 @@ class Counts:
 
     def distances(self) -> Floats:
         """TV distance of every empirical row to the simulator's [R]; unvisited rows count as uniform."""
-        rows = range(self.simulator.num_rows)
-        probability = self.tally.probability
-        for row in rows:
-            first, count = int(self.tally.begin[row]), int(self.tally.length[row])
-            probability[first : first + count] = self.tally.count[first : first + count] / max(1, self.tally.visits[row])
-        return np.array([_kernels.simulator_distance(self.tally, row, self.simulator.num_states) for row in rows])
+        result = np.empty(self.simulator.num_rows)
+        _kernels.distances(self.tally, self.simulator.num_states, result)
+        return result
 
     def make_room(self) -> bool:
         """Give rows whose segment could overflow in the next episode twice the space; says whether anything moved."""
@@ -80,9 +76,9 @@ class Counts:
         full = tally.capacity < needed
         if not full.any():
             return False
-        capacity = tally.capacity.astype(np.int64)
-        capacity[full] = np.minimum(size, 2 * needed[full])
-        self.tally = self._lay_out(capacity, tally)
+        # Rows that will soon be full move in the same go: laying out costs as much for one row as for all.
+        roomy = np.minimum(size, 2 * needed)
+        self.tally = self._lay_out(np.maximum(tally.capacity.astype(np.int64), roomy), tally)
         return True
 
     def _lay_out(self, capacity: NDArray[np.int64], old: _kernels.Tally | None) -> _kernels.Tally:
@@ -98,11 +94,11 @@ class Counts:
         length, visits = np.zeros(rows, dtype=np.uint32), np.zeros(rows, dtype=np.int64)
         if old is not None:
             length, visits = old.length, old.visits
-            for row in np.flatnonzero(length):
-                source = slice(int(old.begin[row]), int(old.begin[row]) + int(length[row]))
-                target = slice(int(begin[row]), int(begin[row]) + int(length[row]))
-                for new, previous in ((successor, old.successor), (probability, old.probability), (count, old.count)):
-                    new[target] = previous[source]
+            within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length, dtype=np.int64) - length, length)
+            source = np.repeat(old.begin.astype(np.int64), length) + within
+            target = np.repeat(begin, length) + within
+            for new, previous in ((successor, old.successor), (probability, old.probability), (count, old.count)):
+                new[target] = previous[source]
         return _kernels.Tally(
             simulator_begin=simulator.begin.copy(),
             simulator_length=simulator.length.copy(),

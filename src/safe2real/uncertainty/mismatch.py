@@ -7,6 +7,7 @@ be a mismatch. Suspect rows are learnt from real data, cleared rows are the simu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,8 +62,6 @@ class HybridModel:
             length=np.zeros(rows, dtype=np.uint32),
             suspect=~exact,
             known=exact,
-            distance=np.zeros(rows),
-            radius=np.ones(rows),
             bonus=np.zeros(rows),
         )
         self._update_all()
@@ -91,22 +90,24 @@ class HybridModel:
     @property
     def suspects(self) -> NDArray[np.bool_]:
         """Rows still learnt from real data, [S, A] or [H, S, A]; it only ever shrinks."""
-        return np.array(self._shaped(self.belief.suspect))
+        return self._shaped(self.belief.suspect.copy())
 
     @property
     def distances(self) -> Floats:
         """TV distance of the empirical rows to the simulator's, [S, A] or [H, S, A]."""
-        return np.array(self._shaped(self.belief.distance))
+        return self._shaped(self.counts.distances())
 
     @property
     def radii(self) -> Floats:
         """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
-        return np.array(self._shaped(self.belief.radius))
+        result = np.empty(self.counts.simulator.num_rows)
+        _kernels.radii(self.rule, self.counts.tally.visits, result)
+        return self._shaped(result)
 
     @property
     def bonus(self) -> Floats:
         """b: what the uncertainty of a row may add to any value, [S, A] or [H, S, A] (paper, Lemma 1)."""
-        return np.array(self._shaped(self.belief.bonus))
+        return self._shaped(self.belief.bonus.copy())
 
     def to_kernel(self) -> Kernel:
         """The hybrid model as a kernel of its own: empirical rows inside `suspects`, simulator rows outside."""
@@ -136,7 +137,7 @@ class HybridModel:
     def _update_all(self) -> None:
         _kernels.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
 
-    def _shaped(self, rows: NDArray[np.generic]) -> NDArray[np.generic]:
+    def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         simulator = self.counts.simulator
         lead = () if simulator.horizon is None else (simulator.horizon,)
         return rows.reshape((*lead, simulator.num_states, simulator.num_actions))
