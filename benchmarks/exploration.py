@@ -62,7 +62,11 @@ def main() -> None:
     round_time, peer_time = float(np.median(ours)), float(np.median(peers))
     print(f"compiled run: {1.0 / round_time:,.0f} rounds/s; linprog alone: {1.0 / peer_time:,.0f} rounds/s")
     ratio = peer_time / round_time
-    print(Target("rounds per second, Algorithm 1 on the paper's grid, against linprog", ">= 300x", f"{ratio:.0f}x", ratio >= 300.0))
+    print(
+        Target(
+            "rounds per second, Algorithm 1 on the paper's grid, against linprog", ">= 300x", f"{ratio:.0f}x", ratio >= 300.0
+        )
+    )
 
 
 if __name__ == "__main__":

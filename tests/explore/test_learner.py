@@ -92,9 +92,7 @@ def test_a_row_is_cleared_at_exactly_the_predicted_count():
     threshold = 0.5 * (0.02 + 0.9)
     needed = next(n for n in range(1, 10_000) if radius_after(LiteralRadius(), n, system, delta) <= threshold)
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(
-        model.kernel, 1, separation=Separation(0.02, 0.9), radius=LiteralRadius(), delta=delta, known=None
-    )
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.02, 0.9), radius=LiteralRadius(), delta=delta, known=None)
     for n in range(1, needed + 1):
         assert hybrid.suspects[0, 0], n
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
@@ -107,9 +105,7 @@ def test_a_row_is_cleared_at_exactly_the_predicted_count():
 
 def test_deletion_is_permanent_and_counts_go_on():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(
-        model.kernel, 1, separation=Separation(0.0, 1.0), radius=ScaledRadius(0.1), delta=0.1, known=None
-    )
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 1.0), radius=ScaledRadius(0.1), delta=0.1, known=None)
     for _ in range(30):
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
     assert not hybrid.suspects[0, 0]
@@ -123,9 +119,7 @@ def test_deletion_is_permanent_and_counts_go_on():
 
 def test_a_wrong_row_stays_suspect():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(
-        model.kernel, 1, separation=Separation(0.0, 0.4), radius=LiteralRadius(), delta=0.1, known=None
-    )
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.4), radius=LiteralRadius(), delta=0.1, known=None)
     rng = np.random.default_rng(0)
     for _ in range(20_000):
         hybrid.observe(s2r.Trajectory.of(model, [0, int(rng.random() < 0.4)], [0]))
@@ -193,9 +187,7 @@ def test_plan_only_after_the_stop():
 
 def test_alpha_is_the_smallest_over_constraints():
     other = np.array([[1.0, 0.5], [1.0, 1.0]])
-    both = s2r.CMDP.of(
-        s2r.Kernel.from_dense(ROWS), 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(other, 1.0)]
-    )
+    both = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(other, 1.0)])
     learner = Learner(both, stay(), settings(margin=(1.0, 0.4), tolerance=0.1))
     proposal = learner.propose()
     # Without data every policy has V_b = 4, so Delta = 2; V_c is 1.5 and, on the uniform model, between 1 and 2.

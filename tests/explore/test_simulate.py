@@ -76,7 +76,9 @@ def test_ask_and_tell_equals_the_compiled_run(algorithm, per_step, constraints):
 
 def test_runs_repeat_bit_for_bit_and_in_pieces():
     model, real, baseline = random_problem(1, per_step=False)
-    runs = [simulate(Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 4)), real, max_rounds=600) for _ in range(2)]
+    runs = [
+        simulate(Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 4)), real, max_rounds=600) for _ in range(2)
+    ]
     np.testing.assert_array_equal(runs[0].certificate, runs[1].certificate)
     np.testing.assert_array_equal(runs[0].real_values, runs[1].real_values)
     pieces = Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 4))
@@ -91,7 +93,10 @@ def test_progress_is_reported():
     model, real, baseline = random_problem(1, per_step=False)
     seen = []
     simulate(
-        Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL)), real, max_rounds=50, progress=lambda *p: seen.append(p)
+        Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL)),
+        real,
+        max_rounds=50,
+        progress=lambda *p: seen.append(p),
     )
     assert seen[-1][0] == 50
 
@@ -114,7 +119,13 @@ def test_the_paper_grid_is_explored_safely():
     model = grid.cmdp(grid.simulator(), 10.71)
     baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
     settings = Settings(
-        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.385, seed=1, radius=ScaledRadius(0.376), bonus_scale=0.0201
+        margin=0.306,
+        calibrated_gap=0.0,
+        mismatch_gap=0.68,
+        tolerance=0.385,
+        seed=1,
+        radius=ScaledRadius(0.376),
+        bonus_scale=0.0201,
     )
     learner = Learner(model, baseline, settings)
     run = simulate(learner, grid.real())

@@ -230,7 +230,7 @@ def real_values(reality, task, candidate, alpha, seen, lines, work, out):
         return
     problem = planning.Problem(
         reality.begin, reality.length, reality.successor, reality.probability, task.start,
-        reality.utilities[0], reality.utilities, reality.baseline_values, task.H,
+        reality.utilities[0], reality.utilities, reality.baseline_values, task.H, True,
     )  # fmt: skip
     for slot in range(candidate.weights.size):
         if candidate.weights[slot] > 0.0:

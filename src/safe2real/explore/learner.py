@@ -239,7 +239,9 @@ class Learner:
         if reason is Reason.MIXTURE:
             bounds = alpha * (self._candidate.values - delta) + (1.0 - alpha) * bounds
         doubts = [] if settings.algorithm.keeps_safe else ["the exploration ignores the constraints (Algorithm 3)"]
-        mixture = None if reason is Reason.STOP else Mixture.of([*weights, max(0.0, 1.0 - sum(weights))], [*parts, self.baseline])
+        mixture = (
+            None if reason is Reason.STOP else Mixture.of([*weights, max(0.0, 1.0 - sum(weights))], [*parts, self.baseline])
+        )
         return Proposal(
             round=self.round,
             reason=reason,

@@ -38,6 +38,7 @@ class Problem(NamedTuple):
     utilities: Array
     thresholds: Array
     H: int
+    uniform: bool  # whether any row is uniform; if not, means need not be computed
 
 
 class Work(NamedTuple):
@@ -102,10 +103,10 @@ def spread(begin, length, successor, probability, row, mass, arrived):
 
 
 @njit(cache=True)
-def backward_step(begin, length, successor, probability, first_row, utility, later, now, choices):
+def backward_step(begin, length, successor, probability, uniform, first_row, utility, later, now, choices):
     """One step of backward induction: now[s] = max_a utility[s, a] + E[later]; `first_row` is the first row of the step."""
     S, A = utility.shape
-    mean = later.sum() / S
+    mean = later.sum() / S if uniform else 0.0
     row = first_row
     for s in range(S):
         best = -np.inf
@@ -122,7 +123,7 @@ def backward_step(begin, length, successor, probability, first_row, utility, lat
 
 
 @njit(cache=True)
-def follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, parts):
+def follow_step(begin, length, successor, probability, uniform, rows_per_step, h, reward, utilities, k, actions, parts):
     """One step of evaluating `actions` [H, S] for the reward and constraint k at once.
 
     From parts[(h + 1) % 2] to parts[h % 2]. Indices instead of slices: making a slice costs as much as several rows.
@@ -131,8 +132,8 @@ def follow_step(begin, length, successor, probability, rows_per_step, h, reward,
     reward_step = h if reward.shape[0] > 1 else 0
     utility_step = h if utilities.shape[1] > 1 else 0
     later, now = (h + 1) % 2, h % 2
-    mean = parts[later, 0].sum() / S
-    other_mean = parts[later, 1 + k].sum() / S
+    mean = parts[later, 0].sum() / S if uniform else 0.0
+    other_mean = parts[later, 1 + k].sum() / S if uniform else 0.0
     first = np.uint64(h * rows_per_step)
     for s in range(S):
         a = actions[h, s]
@@ -154,6 +155,14 @@ def follow_step(begin, length, successor, probability, rows_per_step, h, reward,
 
 
 @njit(cache=True)
+def has_uniform_row(length):
+    for row in range(length.size):
+        if length[row] == 0:
+            return True
+    return False
+
+
+@njit(cache=True)
 def make_work(problem):
     _, S, A = problem.reward.shape
     K, utility_steps = problem.utilities.shape[0], problem.utilities.shape[1]
@@ -167,7 +176,7 @@ def sweep(problem, weighted, actions, line, work):
     of every constraint into `line` [1 + K]; returns its weighted value. The chosen rows are evaluated step by step, while
     they are still in the cache.
     """
-    begin, length, successor, probability, start, reward, utilities, _, H = problem
+    begin, length, successor, probability, start, reward, utilities, _, H, uniform = problem
     values, parts = work.values, work.parts
     S, A, K = weighted.shape[1], weighted.shape[2], utilities.shape[0]
     rows_per_step = 0 if begin.size == S * A else S * A
@@ -176,9 +185,13 @@ def sweep(problem, weighted, actions, line, work):
     for h in range(H - 1, -1, -1):
         u = weighted[h if weighted.shape[0] > 1 else 0]
         first_row = np.uint64(h * rows_per_step)
-        backward_step(begin, length, successor, probability, first_row, u, values[(h + 1) % 2], values[h % 2], actions[h])
+        backward_step(
+            begin, length, successor, probability, uniform, first_row, u, values[(h + 1) % 2], values[h % 2], actions[h]
+        )
         for k in range(K):
-            follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, parts)
+            follow_step(
+                begin, length, successor, probability, uniform, rows_per_step, h, reward, utilities, k, actions, parts
+            )
     best = dot(start, values[0])
     line[0] = best  # without constraints the weighted value is the reward's
     if K > 0:
@@ -190,13 +203,15 @@ def sweep(problem, weighted, actions, line, work):
 @njit(cache=True)
 def evaluate_actions(problem, actions, line, work):
     """Values of the reward and of K >= 1 constraints under the policy `actions` [H, S], into `line` [1 + K]."""
-    begin, length, successor, probability, start, reward, utilities, _, H = problem
+    begin, length, successor, probability, start, reward, utilities, _, H, uniform = problem
     S, A, K = reward.shape[1], reward.shape[2], utilities.shape[0]
     rows_per_step = 0 if begin.size == S * A else S * A
     work.parts[H % 2] = 0.0
     for h in range(H - 1, -1, -1):
         for k in range(K):
-            follow_step(begin, length, successor, probability, rows_per_step, h, reward, utilities, k, actions, work.parts)
+            follow_step(
+                begin, length, successor, probability, uniform, rows_per_step, h, reward, utilities, k, actions, work.parts
+            )
     for j in range(1 + K):
         line[j] = dot(start, work.parts[0, j])
 
@@ -699,7 +714,8 @@ def solve(
 
     Bare arrays, because numba recognises them several times faster than a tuple when it is called from Python.
     """
-    problem = Problem(begin, length, successor, probability, start, reward, utilities, thresholds, H)
+    uniform = has_uniform_row(length)
+    problem = Problem(begin, length, successor, probability, start, reward, utilities, thresholds, H, uniform)
     if thresholds.size == 0:
         return solve_unconstrained(problem, actions, lines, weights, multipliers)
     if thresholds.size == 1:
