@@ -127,17 +127,19 @@ def follow_step(begin, length, successor, probability, uniform, rows_per_step, h
     """One step of evaluating `actions` [H, S] for the reward and constraint k at once.
 
     From parts[(h + 1) % 2] to parts[h % 2]. Indices instead of slices: making a slice costs as much as several rows.
+    Unsigned ones, because a signed index is tested for being negative at every use.
     """
     S, A = reward.shape[1], reward.shape[2]
-    reward_step = h if reward.shape[0] > 1 else 0
-    utility_step = h if utilities.shape[1] > 1 else 0
-    later, now = (h + 1) % 2, h % 2
+    reward_step = np.uint64(h if reward.shape[0] > 1 else 0)
+    utility_step = np.uint64(h if utilities.shape[1] > 1 else 0)
+    later, now = np.uint64((h + 1) % 2), np.uint64(h % 2)
+    part = np.uint64(1 + k)
     mean = parts[later, 0].sum() / S if uniform else 0.0
-    other_mean = parts[later, 1 + k].sum() / S if uniform else 0.0
+    other_mean = parts[later, part].sum() / S if uniform else 0.0
     first = np.uint64(h * rows_per_step)
     for s in range(S):
-        a = actions[h, s]
-        row = first + np.uint64(a)
+        a = np.uint64(actions[h, s])
+        row = first + a
         first += np.uint64(A)
         n = length[row]
         i = np.uint64(begin[row])
@@ -148,10 +150,10 @@ def follow_step(begin, length, successor, probability, uniform, rows_per_step, h
             p = probability[i]
             t = successor[i]
             total += p * parts[later, 0, t]
-            other += p * parts[later, 1 + k, t]
+            other += p * parts[later, part, t]
             i += np.uint64(1)
         parts[now, 0, s] = total
-        parts[now, 1 + k, s] = other
+        parts[now, part, s] = other
 
 
 @njit(cache=True)
@@ -160,6 +162,19 @@ def has_uniform_row(length):
         if length[row] == 0:
             return True
     return False
+
+
+@njit(cache=True)
+def is_packed(begin, length, rows_per_step):
+    """Whether within every step each row is stored right after the one before it."""
+    packed = True
+    step_end = rows_per_step
+    for row in range(1, length.size):
+        if row == step_end:
+            step_end += rows_per_step
+        else:
+            packed &= begin[row] == begin[row - 1] + length[row - 1]
+    return packed
 
 
 @njit(cache=True)
@@ -201,19 +216,87 @@ def sweep(problem, weighted, actions, line, work):
 
 
 @njit(cache=True)
+def sweep_pair(problem, packed, multiplier, actions, line, parts, q):
+    """`price` for K = 1, without a second pass over the chosen rows; returns nothing, the maximum follows from `line`."""
+    if packed and not problem.uniform:
+        backward_pair(problem, None, multiplier, actions, parts, q)
+    else:
+        backward_pair(problem, True, multiplier, actions, parts, q)
+    line[0] = dot(problem.start, parts[0, 0])
+    line[1] = dot(problem.start, parts[0, 1])
+
+
+@njit(cache=True)
+def backward_pair(problem, any_rows, multiplier, actions, parts, q):
+    """Backward induction on reward + multiplier * utility that carries the two values of the greedy policy, `parts` [2, 2, S],
+    instead of their sum: one pass over the rows yields policy and values. An infinite multiplier means the utility alone.
+
+    Where time goes: `any_rows` is None (known when this is compiled) if every row follows the one before it in memory and
+    none is uniform, which saves reading `begin`. The values of all actions go to `q` [2, A] and the best is picked from
+    there, because selecting three numbers at once is compiled to a branch, and which action wins cannot be predicted.
+    Indices are unsigned and nothing is sliced, for the reasons given in `follow_step`.
+    """
+    begin, length, successor, probability, _, reward, utilities, _, H, uniform = problem
+    S, A = reward.shape[1], reward.shape[2]
+    rows_per_step = 0 if begin.size == S * A else S * A
+    reward_weight, utility_weight = (0.0, 1.0) if multiplier == np.inf else (1.0, multiplier)
+    parts[H % 2] = 0.0
+    for h in range(H - 1, -1, -1):
+        later, now = np.uint64((h + 1) % 2), np.uint64(h % 2)
+        reward_step = np.uint64(h if reward.shape[0] > 1 else 0)
+        utility_step = np.uint64(h if utilities.shape[1] > 1 else 0)
+        mean = parts[later, 0].sum() / S if uniform else 0.0
+        other_mean = parts[later, 1].sum() / S if uniform else 0.0
+        row = np.uint64(h * rows_per_step)
+        i = np.uint64(begin[row])
+        for s in range(S):
+            best = -np.inf
+            choice = np.uint32(0)
+            for a in range(A):
+                total = reward[reward_step, s, a]
+                other = utilities[0, utility_step, s, a]
+                n = length[row]
+                if any_rows is not None:
+                    i = np.uint64(begin[row])
+                    total += mean if n == 0 else 0.0
+                    other += other_mean if n == 0 else 0.0
+                end = i + n
+                while i < end:
+                    p = probability[i]
+                    t = successor[i]
+                    total += p * parts[later, 0, t]
+                    other += p * parts[later, 1, t]
+                    i += np.uint64(1)
+                row += np.uint64(1)
+                q[0, a] = total
+                q[1, a] = other
+                weighted = reward_weight * total + utility_weight * other
+                better = weighted > best
+                best = weighted if better else best
+                choice = np.uint32(a) if better else choice
+            parts[now, 0, s] = q[0, choice]
+            parts[now, 1, s] = q[1, choice]
+            actions[h, s] = choice
+
+
+@njit(cache=True)
 def evaluate_actions(problem, actions, line, work):
     """Values of the reward and of K >= 1 constraints under the policy `actions` [H, S], into `line` [1 + K]."""
+    evaluate_into(problem, actions, line, work.parts)
+
+
+@njit(cache=True)
+def evaluate_into(problem, actions, line, parts):
+    """`evaluate_actions` with `parts` [2, 1 + K, S] as its only working space."""
     begin, length, successor, probability, start, reward, utilities, _, H, uniform = problem
     S, A, K = reward.shape[1], reward.shape[2], utilities.shape[0]
     rows_per_step = 0 if begin.size == S * A else S * A
-    work.parts[H % 2] = 0.0
+    parts[H % 2] = 0.0
     for h in range(H - 1, -1, -1):
         for k in range(K):
-            follow_step(
-                begin, length, successor, probability, uniform, rows_per_step, h, reward, utilities, k, actions, work.parts
-            )
+            follow_step(begin, length, successor, probability, uniform, rows_per_step, h, reward, utilities, k, actions, parts)
     for j in range(1 + K):
-        line[j] = dot(start, work.parts[0, j])
+        line[j] = dot(start, parts[0, j])
 
 
 @njit(cache=True)
@@ -338,12 +421,13 @@ def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
     `actions` [3, H, S]: the first `warm` slots hold policies to start from. Returns (status, bound, shortfall, sweeps).
     """
     threshold, safety, reward, H = problem.thresholds[0], problem.utilities[0], problem.reward, problem.H
+    S, A = reward.shape[1], reward.shape[2]
     slack = FEASIBILITY_TOLERANCE * max(1.0, H)
-    work = make_work(problem)
-    multiplier = np.zeros(1)
+    parts, q = np.empty((2, 2, S)), np.empty((2, A))
+    packed = is_packed(problem.begin, problem.length, S * A)
     safe, unsafe, spare = -1, -1, 0
     for slot in range(warm):
-        evaluate_actions(problem, actions[slot], lines[slot], work)
+        evaluate_into(problem, actions[slot], lines[slot], parts)
         if lines[slot, 1] >= threshold - slack:
             safe = slot
         else:
@@ -360,7 +444,7 @@ def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
         while spare in (safe, unsafe):
             spare += 1
         if unsafe >= 0 and safe < 0:
-            sweep(problem, safety, actions[spare], lines[spare], work)
+            sweep_pair(problem, packed, np.inf, actions[spare], lines[spare], parts, q)
             sweeps += 1
             safest = lines[spare, 1]
             if safest < threshold - slack:
@@ -372,30 +456,31 @@ def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
                 # Only the safest policies will do, and no finite multiplier may tell them apart by reward: of the
                 # actions that are equally safe up to rounding, take the most rewarding.
                 backward_lexicographic(problem, safety, reward, 1e-15 * H, actions[spare])
-                evaluate_actions(problem, actions[spare], lines[spare], work)
+                evaluate_into(problem, actions[spare], lines[spare], parts)
                 sweeps += 1
                 if lines[spare, 1] < threshold - slack:
-                    sweep(problem, safety, actions[spare], lines[spare], work)
+                    sweep_pair(problem, packed, np.inf, actions[spare], lines[spare], parts, q)
                     sweeps += 1
             safe = spare
             continue
         crossing = np.inf
-        multiplier[0] = 0.0
+        multiplier = 0.0
         if safe >= 0 and unsafe >= 0:
             rise = lines[safe, 1] - lines[unsafe, 1]
-            multiplier[0] = max(0.0, (lines[unsafe, 0] - lines[safe, 0]) / rise)
+            multiplier = max(0.0, (lines[unsafe, 0] - lines[safe, 0]) / rise)
             crossing = max(
-                lines[safe, 0] + multiplier[0] * (lines[safe, 1] - threshold),
-                lines[unsafe, 0] + multiplier[0] * (lines[unsafe, 1] - threshold),
+                lines[safe, 0] + multiplier * (lines[safe, 1] - threshold),
+                lines[unsafe, 0] + multiplier * (lines[unsafe, 1] - threshold),
             )
-        peak = price(problem, reward, multiplier, actions[spare], lines[spare], work) - multiplier[0] * threshold
+        sweep_pair(problem, packed, multiplier, actions[spare], lines[spare], parts, q)
+        peak = lines[spare, 0] + multiplier * (lines[spare, 1] - threshold)
         sweeps += 1
-        ceiling = peak + ROUNDING * (max(1.0, abs(peak)) + H * multiplier[0])
+        ceiling = peak + ROUNDING * (max(1.0, abs(peak)) + H * multiplier)
         if ceiling < bound:
             bound = ceiling
-            best_multiplier = multiplier[0]
+            best_multiplier = multiplier
         meets = lines[spare, 1] >= threshold - slack
-        if multiplier[0] == 0.0 and meets:
+        if multiplier == 0.0 and meets:
             # The best policy without the constraint meets it.
             weights[:] = 0.0
             weights[spare] = 1.0
@@ -404,7 +489,7 @@ def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
         if safe >= 0 and unsafe >= 0:
             value = mix(lines, safe, unsafe, threshold, weights)
             scale = max(1.0, abs(value))
-            rounding = ROUNDING * (scale + H * multiplier[0])
+            rounding = ROUNDING * (scale + H * multiplier)
             if bound - value <= TARGET_GAP * scale or peak <= crossing + rounding:
                 if bound - value <= ACCEPTED_GAP * scale:
                     status = OPTIMAL

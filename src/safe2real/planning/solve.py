@@ -100,15 +100,18 @@ def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> So
         weights,
         multipliers,
     )
-    used = [j for j, weight in enumerate(weights.tolist()) if weight > 0.0]
-    parts = tuple(MarkovPolicy(horizon, states, actions, frozen(policies[j].copy()), None) for j in used)
-    totals = weights @ lines
+    # Every call to NumPy costs as much as a hundred rows of a sweep, so there are few of them here.
+    share = weights.tolist()
+    used = [j for j, weight in enumerate(share) if weight > 0.0]
+    kept = frozen(policies.take(used, axis=0))
+    parts = [MarkovPolicy(horizon, states, actions, kept[i], None) for i in range(len(used))]
+    totals = frozen(weights.dot(lines))
     return Solution(
         status=_STATUS[code],
-        policy=Mixture(frozen(weights[used]), parts),
+        policy=Mixture(frozen(np.array([share[j] for j in used])), tuple(parts)),
         value=float(totals[0]),
         bound=bound,
-        constraint_values=frozen(totals[1:]),
+        constraint_values=totals[1:],
         multipliers=frozen(multipliers),
         shortfall=shortfall,
         sweeps=sweeps,

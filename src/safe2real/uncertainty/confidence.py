@@ -23,13 +23,19 @@ class System:
     num_actions: int
     horizon: int
 
+    @property
+    def num_triples(self) -> int:
+        """H S A: how many (h, s, a) there are."""
+        return self.horizon * self.num_states * self.num_actions
+
 
 @dataclass(frozen=True, slots=True)
 class LiteralRadius:
     """rho(n) = min(1, sqrt(beta(n) / (2 n))), beta(n) = log(2 S A H / delta) + S log(8 e (n + 1)) (paper, section 3).
 
-    Guarantee: Lemma proba_master_event (a time-uniform KL bound of Jonsson et al., 2020, and Pinsker's inequality); the event
-    holds with probability 1 - delta / 2. For pooled counts the union over H steps is not needed, and is kept as stated.
+    Guarantee: Lemma proba_master_event (a time-uniform KL bound of Jonsson et al., 2020, and Pinsker's inequality); the
+    event holds with probability 1 - delta / 2. For pooled counts the union over H steps is not needed, and is kept as
+    stated.
     """
 
     name: ClassVar[str] = "literal"
@@ -65,13 +71,16 @@ Radius = LiteralRadius | ScaledRadius
 
 
 def radius_constants(system: System, delta: float) -> tuple[float, float]:
-    """(constant, weight) of beta(n) = constant + weight * log(8 e (n + 1))."""
-    pairs = system.num_states * system.num_actions * system.horizon
-    return math.log(2.0 * pairs / delta), float(system.num_states)
+    """(constant, weight) of beta(n) = constant + weight * log(8 e (n + 1)); what the compiled `radius_at` is given."""
+    return math.log(2.0 * system.num_triples / delta), float(system.num_states)
+
+
+def beta_after(visits: float, system: System, delta: float) -> float:
+    """beta(n) of a row seen n = `visits` times."""
+    constant, weight = radius_constants(system, delta)
+    return constant + weight * math.log(8.0 * math.e * (visits + 1.0))
 
 
 def radius_after(radius: Radius, visits: float, system: System, delta: float) -> float:
     """The radius of a row seen `visits` times."""
-    constant, weight = radius_constants(system, delta)
-    beta = constant + weight * math.log(8.0 * math.e * (visits + 1.0))
-    return min(1.0, radius.scale * math.sqrt(beta / max(2.0 * visits, 1.0)))
+    return min(1.0, radius.scale * math.sqrt(beta_after(visits, system, delta) / max(2.0 * visits, 1.0)))

@@ -1,0 +1,28 @@
+"""Figure 1(a): start, unsafe wall, windy cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+from safe2real.envs import draw_grid
+from safe2real.envs.windy_grid import WindyGrid
+from safe2real.experiments.artefact import Artefact, Outcome, save_figure
+from safe2real.experiments.store import Row, Task
+
+
+def tasks(seeds: int | None) -> list[Task]:
+    return []
+
+
+def draw(rows: list[Row], folder: Path) -> Outcome:
+    outcome = Outcome()
+    figure = Figure(figsize=(4.6, 3.4))
+    draw_grid(WindyGrid.paper(), figure.add_subplot())
+    save_figure(figure, folder, "gridworld", outcome)
+    outcome.remarks.append("The three windy cells are inferred: the paper's figure is not part of its source.")
+    return outcome
+
+
+GRIDWORLD = Artefact("gridworld", "Figure 1(a): the gridworld", "no constants", tasks, draw)
