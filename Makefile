@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 .PHONY: demo test slow bench lint docs clean
 
 demo: $(READY)
-	$(BIN)/python examples/price_of_safety.py
+	$(BIN)/safe2real reproduce table1 gridworld safety heatmaps --seeds 3 --out out/demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2
@@ -17,6 +17,7 @@ slow: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.planning
+	$(BIN)/python -m benchmarks.exploration
 
 lint: $(READY)
 	$(BIN)/ruff check .

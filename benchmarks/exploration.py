@@ -1,7 +1,7 @@
 """Rounds per second of a simulated run of Algorithm 1 against the same loop with `linprog` as its planner.
 
-The peer is given every advantage: its time per round is that of the `linprog(method="highs")` call alone, on the very problems of
-the run, with the matrices built beforehand and nothing added for counting, rolling out or mixing.
+The peer is given every advantage: its time per round is that of the `linprog(method="highs")` call alone, on the very
+problems of the run, with the matrices built beforehand and nothing added for counting, rolling out or mixing.
 
 Run with `python -m benchmarks.exploration`.
 """
@@ -18,28 +18,17 @@ import numpy as np
 from scipy.optimize import linprog
 
 from benchmarks.report import Target
-from safe2real import MarkovPolicy
 from safe2real.envs import WindyGrid
-from safe2real.explore import Learner, Settings, simulate
+from safe2real.experiments.inferred import learner_on
+from safe2real.explore import Learner, simulate
 from safe2real.planning.linear_program import occupancy_program
-from safe2real.uncertainty.confidence import ScaledRadius
 
 SAMPLED_ROUNDS = 12
 
 
 def learner_of(grid: WindyGrid, seed: int) -> Learner:
     """The paper's grid with the inferred constants of its experiments."""
-    settings = Settings(
-        margin=0.306,
-        calibrated_gap=0.0,
-        mismatch_gap=0.68,
-        tolerance=0.385,
-        seed=seed,
-        radius=ScaledRadius(0.376),
-        bonus_scale=0.0201,
-    )
-    baseline = MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
-    return Learner(grid.cmdp(grid.simulator(), 10.71), baseline, settings)
+    return learner_on(grid, seed=seed, mismatch_gap=0.68)
 
 
 def main() -> None:

@@ -23,7 +23,9 @@ def failing_blocks(page: Path) -> list[str]:
     if not blocks:
         return []
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=folder, capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", "\n".join(blocks)], cwd=folder, capture_output=True, text=True, check=False
+        )
     return [] if done.returncode == 0 else [done.stderr.strip().splitlines()[-1]]
 
 

@@ -18,13 +18,19 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Provably saf
 NAMES = ", ".join(artefact.name for artefact in ARTEFACTS)
 
 
-@app.callback()
-def main(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.", is_eager=True)] = False,
-) -> None:
-    if version:
+def _version(wanted: bool) -> None:
+    if wanted:
         typer.echo(__version__)
         raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Provably safe sim-to-real transfer for finite systems."""
 
 
 @app.command()
@@ -39,9 +45,7 @@ def reproduce(
     """Regenerate the paper's tables and figures, with its values beside ours, into one report."""
     console = Console()
     try:
-        report = run_reproduce(
-            names or [], out, seeds=seeds, jobs=jobs, engine=engine, address=address, console=console
-        )
+        report = run_reproduce(names or [], out, seeds=seeds, jobs=jobs, engine=engine, address=address, console=console)
     except Safe2RealError as error:
         console.print(f"[red]error:[/red] {error}")
         raise typer.Exit(2) from error

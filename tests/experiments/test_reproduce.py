@@ -70,7 +70,19 @@ def test_reproduce_writes_everything_and_repeats_nothing(tmp_path):
 
 
 def test_a_killed_reproduce_goes_on_where_it_was(tmp_path):
-    command = [sys.executable, "-m", "safe2real.cli", "reproduce", "table1", "--seeds", "3", "--jobs", "1", "--out", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "safe2real.cli",
+        "reproduce",
+        "table1",
+        "--seeds",
+        "3",
+        "--jobs",
+        "1",
+        "--out",
+        str(tmp_path),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
     path = tmp_path / "runs" / "explore.jsonl"
     deadline = time.monotonic() + 90

@@ -26,7 +26,7 @@ def small_problem(seed: int, per_step: bool):
             real[tuple(index)] = far[0]
             mismatch[tuple(index)] = True
     safety = rng.random((S, A))
-    # The baseline takes the safer action 85 % of the time; its margin is measured on the real system, as Slater's condition asks.
+    # The baseline takes the safer action 85 % of the time; its margin is exact on the real system.
     truth = s2r.CMDP.of(s2r.Kernel.from_dense(real), H, 0, s2r.AtLeast(safety, 0.0))
     greedy = s2r.solve(truth, safety).policy.policies[0]
     table = 0.85 * greedy.probabilities + 0.15 / A

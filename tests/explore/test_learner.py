@@ -31,9 +31,10 @@ def settings(**changes):
 def test_first_round_worked_on_paper():
     """No data: every row is uniform and has radius 1, so b = H * 1 = 2 everywhere and V_b = 4 for every policy.
 
-    On the uniform model V_c of every policy is 1 (in state 0 at step 1) + 0.5 (half the mass at step 2) = 1.5. With threshold
-    0.5 and margin 1, Line 5 asks for 1.5 >= 0.5 + 0.5: it passes. Delta = min(H, 4) = 2, the candidate's V_c is 1.5, and
-    alpha = 1 / (1 + (0.5 + 2 - 1.5)) = 0.5. The certificate is 0.5 (1.5 - 2) + 0.5 (0.5 + 1) = 0.5, the threshold itself.
+    On the uniform model V_c of every policy is 1 (in state 0 at step 1) + 0.5 (half the mass at step 2) = 1.5. With
+    threshold 0.5 and margin 1, Line 5 asks for 1.5 >= 0.5 + 0.5: it passes. Delta = min(H, 4) = 2, the candidate's V_c is
+    1.5, and alpha = 1 / (1 + (0.5 + 2 - 1.5)) = 0.5. The certificate is 0.5 (1.5 - 2) + 0.5 (0.5 + 1) = 0.5, the
+    threshold itself.
     """
     proposal = Learner(tiny(), stay(), settings()).propose()
     assert proposal.reason is Reason.MIXTURE
@@ -61,7 +62,7 @@ def test_line_5_compares_with_half_the_margin():
 
 
 def test_second_round_worked_on_paper():
-    """After one episode that stays in state 0, row (0, 0) has n = 2 pooled visits, all to 0; the others are still uniform."""
+    """After one episode that stays in state 0, row (0, 0) has n = 2 pooled visits, all to 0; the others are uniform."""
     system = System(2, 2, 2)
     learner = Learner(tiny(), stay(), settings(radius=ScaledRadius(0.1), mismatch_gap=0.3))
     learner.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))

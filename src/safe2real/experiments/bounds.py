@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from safe2real.experiments.artefact import Artefact, Outcome, markdown_table
 from safe2real.experiments.inferred import INFERRED
@@ -20,7 +21,13 @@ def tasks(seeds: int | None) -> list[Task]:
 
 def draw(rows: list[Row], folder: Path) -> Outcome:
     outcome = Outcome()
-    common = {"num_states": STATES, "num_actions": ACTIONS, "horizon": HORIZON, "margin": INFERRED.margin, "epsilon": EPSILON}
+    common: dict[str, Any] = {
+        "num_states": STATES,
+        "num_actions": ACTIONS,
+        "horizon": HORIZON,
+        "margin": INFERRED.margin,
+        "epsilon": EPSILON,
+    }
     table = comparison(
         **common, mismatch_size=MISMATCH, mismatch_gap=0.68, calibrated_gap=0.0, reachability=0.01, return_dimension=2
     )
@@ -43,7 +50,8 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     (folder / "bounds.md").write_text(outcome.table)
     finite = run_length_bounds(**common, mismatch_size=MISMATCH, mismatch_gap=0.68, calibrated_gap=0.0, delta=INFERRED.delta)
     outcome.remarks = [
-        f"S = {STATES}, A = {ACTIONS}, H = {HORIZON}, xi = {INFERRED.margin}, epsilon = {EPSILON}, |B| = {MISMATCH} triples, "
+        f"S = {STATES}, A = {ACTIONS}, H = {HORIZON}, xi = {INFERRED.margin}, epsilon = {EPSILON}, "
+        f"|B| = {MISMATCH} triples, "
         "sigma_s = 0.68, eps_s = 0, reachability 0.01, two-dimensional returns. Orders without constants and logarithms.",
         f"With its constants Theorem 1 allows {finite.stopping.samples:.2e} samples (reusing the simulator) or "
         f"{finite.online.samples:.2e} (fully online).",

@@ -20,7 +20,13 @@ ENGINES = ("local", "dask", "ray")
 
 
 def run_all(
-    tasks: Sequence[Task], store: Store, *, jobs: int = -1, engine: str = "local", address: str | None = None, console: Console
+    tasks: Sequence[Task],
+    store: Store,
+    *,
+    jobs: int = -1,
+    engine: str = "local",
+    address: str | None = None,
+    console: Console,
 ) -> int:
     """Run the tasks that are not in the store; returns how many that were."""
     missing = store.missing(tasks)
@@ -66,7 +72,8 @@ def _dask(address: str | None) -> Iterator[None]:
         from distributed import Client
     except ImportError as error:
         raise InvalidInput("engine 'dask' needs its extra: pip install 'safe2real[dask]'") from error
-    with Client(address) if address else Client(), joblib.parallel_config(backend="dask"):
+    client = Client(address) if address else Client()  # type: ignore[no-untyped-call]
+    with client, joblib.parallel_config(backend="dask"):
         yield
 
 

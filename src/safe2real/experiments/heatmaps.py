@@ -46,9 +46,10 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     save_figure(figure, folder, "heatmaps", outcome)
     wall = {name: sum(share[cell] for cell in grid.wall) for name, share in shares.items()}
     wind = {name: sum(share[cell] for cell in grid.windy) for name, share in shares.items()}
-    outcome.remarks.append("White frames: unsafe wall; red frames: windy cells. " + "; ".join(
-        f"{name}: {wind[name]:.1%} of samples on windy cells, {wall[name]:.1%} on the wall" for name in shares
-    ))
+    outcome.remarks.append(
+        "White frames: unsafe wall; red frames: windy cells. "
+        + "; ".join(f"{name}: {wind[name]:.1%} of samples on windy cells, {wall[name]:.1%} on the wall" for name in shares)
+    )
     return outcome
 
 

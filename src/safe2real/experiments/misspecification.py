@@ -107,13 +107,13 @@ def _figure(outcome: Outcome, cells: dict[tuple[str, float], dict[str, float]], 
         gaps = paper.GAP_VALUES
         left.plot(gaps, [cells[instance, gap]["samples"] for gap in gaps], color=colour, label=f"{instance}, ours")
         left.plot(
-            gaps, [paper.MISSPECIFICATION[instance, gap]["samples"] for gap in gaps], color=colour, linestyle=":", marker=".",
-            label=f"{instance}, paper",
+            gaps, [paper.MISSPECIFICATION[instance, gap]["samples"] for gap in gaps], color=colour, linestyle=":",
+            marker=".", label=f"{instance}, paper",
         )  # fmt: skip
         right.plot(gaps, [cells[instance, gap]["lost"] for gap in gaps], color=colour, label=f"{instance}, ours")
         right.plot(
-            gaps, [paper.MISSPECIFICATION[instance, gap]["lost"] for gap in gaps], color=colour, linestyle=":", marker=".",
-            label=f"{instance}, paper",
+            gaps, [paper.MISSPECIFICATION[instance, gap]["lost"] for gap in gaps], color=colour, linestyle=":",
+            marker=".", label=f"{instance}, paper",
         )  # fmt: skip
     left.set_ylabel("samples to the stop")
     left.set_ylim(bottom=0)

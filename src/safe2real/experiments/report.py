@@ -66,7 +66,9 @@ def _comparisons(comparisons: Sequence[Comparison]) -> str:
         for c in comparisons
     )
     return (
-        "<table><tr><th>compared</th><th>paper</th><th>ours</th><th>ratio</th><th>within target</th></tr>" + rows + "</table>"
+        "<table><tr><th>compared</th><th>paper</th><th>ours</th><th>ratio</th><th>within target</th></tr>"
+        + rows
+        + "</table>"
     )
 
 

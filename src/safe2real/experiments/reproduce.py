@@ -102,14 +102,17 @@ def linprog_cost(rows: Sequence[Row]) -> str:
     spent = sum(row["seconds"] for row in explored.values())
     hours = rounds * float(np.median(times)) / 3600.0
     return (
-        f"{len(explored)} exploration runs planned {rounds:,} rounds in {spent:.0f} s of one core; with one linprog per round "
-        f"({1000 * float(np.median(times)):.1f} ms each, median of {len(times)} measured) planning alone would take {hours:.1f} h."
+        f"{len(explored)} exploration runs planned {rounds:,} rounds in {spent:.0f} s of one core; with one linprog per "
+        f"round ({1000 * float(np.median(times)):.1f} ms each, median of {len(times)} measured) planning alone would take "
+        f"{hours:.1f} h."
     )
 
 
 def _print(console: Console, artefact: Artefact, outcome: Outcome) -> None:
     if outcome.comparisons:
-        table = Table("compared", "paper", "ours", "ratio", "within target", title=f"{artefact.title} ({artefact.certified})")
+        table = Table(
+            "compared", "paper", "ours", "ratio", "within target", title=f"{artefact.title} ({artefact.certified})"
+        )
         for c in outcome.comparisons:
             word = {True: "yes", False: "[red]no[/red]", None: "no target"}[c.within]
             table.add_row(c.name, c.paper, c.ours, c.ratio, word)

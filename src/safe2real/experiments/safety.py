@@ -29,8 +29,8 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
             rounds, np.nanmin(padded, axis=0), np.nanmax(padded, axis=0), color=COLOURS[name], alpha=0.25, linewidth=0
         )
         axes.plot(rounds, np.nanmean(padded, axis=0), color=COLOURS[name], linewidth=1.0, label=name)
-        ends = [(row["result"]["rounds"], row["result"]["curve"][-1]) for row in group]
-        axes.scatter(*zip(*ends, strict=True), color=COLOURS[name], marker="o", s=26, edgecolor="white", zorder=3)
+        ends = np.array([(row["result"]["rounds"], row["result"]["curve"][-1]) for row in group])
+        axes.scatter(ends[:, 0], ends[:, 1], color=COLOURS[name], marker="o", s=26, edgecolor="white", zorder=3)
         lowest = min(row["result"]["lowest_value"] for row in group)
         outcome.remarks.append(f"{name}: lowest V_c of any deployed policy {lowest:.4f} (threshold {INFERRED.threshold})")
     axes.axhline(INFERRED.threshold, color="black", linestyle="--", linewidth=1.0, label="threshold")

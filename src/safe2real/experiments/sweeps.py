@@ -30,9 +30,7 @@ def size_tasks(seeds: int | None) -> list[Task]:
 
 def separation_tasks(seeds: int | None) -> list[Task]:
     return [
-        explore_task(
-            seed=seed, constants=INFERRED, algorithm=algorithm, wind=wind, mismatch_gap=round(INTENDED * wind, 6)
-        )
+        explore_task(seed=seed, constants=INFERRED, algorithm=algorithm, wind=wind, mismatch_gap=round(INTENDED * wind, 6))
         for algorithm in (Algorithm.SIM_TO_REAL, Algorithm.REWARD_FREE)
         for wind in paper.WIND_STRENGTHS
         for seed in range(seeds or SEEDS)
@@ -75,11 +73,16 @@ def draw_size(rows: list[Row], folder: Path) -> Outcome:
     save_figure(figure, folder, "mismatch-size", outcome)
     outcome.table = markdown_table(
         ["|B|", "iterations (mean)", "min", "max"],
-        [[str(size), f"{run.mean():,.0f}", f"{run.min():,}", f"{run.max():,}"] for size, run in zip(sizes, runs, strict=True)],
+        [
+            [str(size), f"{run.mean():,.0f}", f"{run.min():,}", f"{run.max():,}"]
+            for size, run in zip(sizes, runs, strict=True)
+        ],
     )
     same = bool((runs[-1] == reference).all())
     outcome.comparisons = [
-        Comparison("iterations rise with |B|", "yes", _yes(bool((np.diff(means) > 0).all())), "-", bool((np.diff(means) > 0).all())),
+        Comparison(
+            "iterations rise with |B|", "yes", _yes(bool((np.diff(means) > 0).all())), "-", bool((np.diff(means) > 0).all())
+        ),
         Comparison("linear in |B|: R^2", "approximately", f"{fit:.3f}", "-", None),
         Comparison("same as Algorithm 2 at |B| = 100", "yes", _yes(same), "-", same),
         Comparison("runs with an unsafe iteration", "0", str(_unsafe(rows)), "-", _unsafe(rows) == 0),

@@ -53,7 +53,9 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         ratio = float(samples.mean()) / reported[0]
         limit = (0.45, 0.55) if reported[2] else (0.0, 0.0)
         outcome.comparisons += [
-            Comparison(f"{name}: samples", f"{reported[0]:,}", f"{samples.mean():,.0f}", f"{ratio:.3f}", abs(ratio - 1) <= 0.1),
+            Comparison(
+                f"{name}: samples", f"{reported[0]:,}", f"{samples.mean():,.0f}", f"{ratio:.3f}", abs(ratio - 1) <= 0.1
+            ),
             Comparison(f"{name}: gap", f"{reported[1]}", f"{gaps.mean():.4f}", "-", bool(gaps.mean() <= 0.01)),
             Comparison(
                 f"{name}: unsafe", f"{reported[2]:.1%}", f"{unsafe:.1%}", "-", limit[0] - 1e-12 <= unsafe <= limit[1] + 1e-12

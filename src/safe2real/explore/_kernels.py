@@ -1,7 +1,8 @@
-"""Compiled rounds of exploration: propose, roll out, observe. The same functions serve one `propose` and a whole simulated run.
+"""Compiled rounds of exploration: propose, roll out, observe. The same functions serve one `propose` and a whole
+simulated run.
 
-Letters as in planning/_kernels.py and uncertainty/_kernels.py. C slots hold deterministic policies; the candidate of a round is
-the mixture of the slots with weight, and after it comes the baseline.
+Letters as in planning/_kernels.py and uncertainty/_kernels.py. C slots hold deterministic policies; the candidate of a
+round is the mixture of the slots with weight, and after it comes the baseline.
 """
 
 from __future__ import annotations
@@ -180,8 +181,9 @@ def sample_row(begin, length, successor, probability, row, S, u):
 def roll_out(begin, length, successor, probability, start, policy, fixed, origin, states, actions):
     """One episode on a known system, into states [H + 1] and actions [H].
 
-    Follows the deterministic actions `fixed` [H, S] when that is not empty, otherwise the stochastic `policy` [H, S, A]. Draw 0
-    of the stream is the mixture's coin, draw 1 the first state, draws 2 + 2h and 3 + 2h the action and successor of step h.
+    Follows the deterministic actions `fixed` [H, S] when that is not empty, otherwise the stochastic `policy` [H, S, A].
+    Draw 0 of the stream is the mixture's coin, draw 1 the first state, draws 2 + 2h and 3 + 2h the action and successor
+    of step h.
     """
     H, S, A = policy.shape
     rows_per_step = 0 if begin.size == S * A else S * A

@@ -13,10 +13,10 @@ from safe2real.model.checks import Floats
 class Certificate:
     """A statement about the exact value V_c of one deployed mixture on the real system.
 
-    With probability at least 1 - delta over the whole run, every deployed mixture has V_c >= `lower_bounds` >= `thresholds`. The
-    guarantee is in expectation, over the coin of the mixture too: once the coin shows the candidate, that policy alone is
-    only guaranteed threshold - Delta. When `certified` is False the numbers were computed with constants that carry no
-    guarantee, and nothing here is one.
+    With probability at least 1 - delta over the whole run, every deployed mixture has V_c >= `lower_bounds` >=
+    `thresholds`. The guarantee is in expectation, over the coin of the mixture too: once the coin shows the candidate,
+    that policy alone is only guaranteed threshold - Delta. When `certified` is False the numbers were computed with
+    constants that carry no guarantee, and nothing here is one.
     """
 
     certified: bool

@@ -1,10 +1,11 @@
 """What to deploy next: Algorithm 1 of the paper, and Algorithms 2 and 3 as its two variations.
 
-Problem: choose, episode after episode, a policy that meets every constraint on a real system that differs from the simulator in
-an unknown region, and stop when a near-optimal plan for any reward is possible. Algorithm: keep a hybrid model; if the baseline
-does not look safe on it, deploy the baseline (Line 5); otherwise find the policy that would be most uncertain among those feasible
-on the model (Line 8), and deploy it mixed with the baseline so that the baseline's margin pays for the uncertainty (Line 13).
-Stopping rule: that largest uncertainty, Delta, is at most the tolerance (Line 10).
+Problem: choose, episode after episode, a policy that meets every constraint on a real system that differs from the
+simulator in an unknown region, and stop when a near-optimal plan for any reward is possible. Algorithm: keep a hybrid
+model; if the baseline does not look safe on it, deploy the baseline (Line 5); otherwise find the policy that would be
+most uncertain among those feasible on the model (Line 8), and deploy it mixed with the baseline so that the baseline's
+margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertainty, Delta, is at most the tolerance (Line
+10).
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ class Reason(Enum):
 class Settings:
     """Everything a run depends on besides the system and the baseline.
 
-    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. `known` marks rows that the simulator
-    has exactly right, such as absorbing states. `radius` and `bonus_scale` other than their defaults make a run heuristic.
+    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. A `radius`
+    that is not certified or a `bonus_scale` below 1 makes a run heuristic.
     """
 
     margin: float | tuple[float, ...]
@@ -113,9 +114,9 @@ class Plan:
 class Learner:
     """Algorithm 1 as ask and tell: `propose()` what to deploy, `observe()` what happened; `plan(reward)` after the stop.
 
-    Guarantee (Theorem 1, literal constants): under Slater's condition with `margin` and the separation condition with the two
-    gaps, with probability at least 1 - delta every proposed mixture meets every constraint on the real system, and after
-    the stop every plan is feasible and within 2 H tau / xi + 2 tau of the optimum, for every reward.
+    Guarantee (Theorem 1, literal constants): under Slater's condition with `margin` and the separation condition with the
+    two gaps, with probability at least 1 - delta every proposed mixture meets every constraint on the real system, and
+    after the stop every plan is feasible and within 2 H tau / xi + 2 tau of the optimum, for every reward.
     """
 
     def __init__(
@@ -126,7 +127,7 @@ class Learner:
         *,
         known: ArrayLike | None = None,
     ) -> None:
-        """`simulator` carries the constraints; `baseline` is the trusted policy; `known` [S, A] or [H, S, A] marks exact rows."""
+        """`simulator` carries the constraints; `baseline` is the trusted policy; `known` marks exact rows."""
         check_policy(baseline, simulator, "baseline")
         self.simulator = simulator
         self.baseline = baseline
@@ -201,7 +202,7 @@ class Learner:
         self._proposal = None
 
     def plan(self, reward: ArrayLike) -> Plan:
-        """pi^out: the best policy for `reward` in [0, 1] on the hybrid model at thresholds tightened by the tolerance (Line 17)."""
+        """pi^out: the best policy for `reward` in [0, 1] on the hybrid model, thresholds raised by tau (Line 17)."""
         proposal = self.propose()
         if proposal.reason is not Reason.STOP:
             raise OutOfOrder(
@@ -213,7 +214,7 @@ class Learner:
         rewards = finite_floats("reward", reward)
         if ((rewards < 0.0) | (rewards > 1.0)).any():
             raise InvalidInput(
-                f"reward spans [{rewards.min():g}, {rewards.max():g}]; the guarantee is stated for rewards in [0, 1]: rescale it"
+                f"reward spans [{rewards.min():g}, {rewards.max():g}]; the guarantee is for rewards in [0, 1]: rescale it"
             )
         solution = solve(model, rewards)
         margin = float(self.margins.min(initial=float(self.simulator.horizon)))
@@ -302,7 +303,7 @@ def _check_settings(settings: Settings, simulator: CMDP) -> Floats:
         room = horizon - simulator.thresholds[k]
         if not 0.0 < xi <= room + 1e-9:
             raise InvalidInput(
-                f"the margin of constraint {k} is {xi:g}; it must be positive and at most {room:g} (horizon minus threshold): "
+                f"the margin of constraint {k} is {xi:g}; it must be positive and at most {room:g} (H - threshold): "
                 "measure it with estimate_margin, or lower the threshold"
             )
     eps, sigma = (
@@ -325,7 +326,7 @@ def _check_settings(settings: Settings, simulator: CMDP) -> Floats:
     limit = float(margins.min(initial=np.inf)) / 4.0
     if settings.certified and tau > limit * (1.0 + 1e-12):
         raise InvalidInput(
-            f"tolerance is {tau:g}; with a certified radius Algorithm 1 needs at most margin / 4 = {limit:g}: lower it to that"
+            f"tolerance is {tau:g}; with a certified radius it must be at most margin / 4 = {limit:g}: lower it to that"
         )
     if isinstance(settings.seed, bool) or not isinstance(settings.seed, int) or not 0 <= settings.seed < 2**64:
         raise InvalidInput(f"seed is {settings.seed!r}; give a whole number from 0 to 2^64 - 1")

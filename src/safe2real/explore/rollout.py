@@ -22,8 +22,9 @@ def explore(
 ) -> Proposal:
     """Propose, roll out on `env` and observe until the stop or for `max_rounds` rounds; returns the last proposal.
 
-    `env` is any Gymnasium environment with discrete observations and actions of the learner's sizes. An episode that terminates
-    early stays in its last state, as the simulator's absorbing rows say. The environment's rewards and costs are not read.
+    `env` is any Gymnasium environment with discrete observations and actions of the learner's sizes. An episode that
+    terminates early stays in its last state, as the simulator's absorbing rows say. The environment's rewards and costs
+    are not read.
     """
     model = learner.simulator
     _check_space("observation", env.observation_space, model.num_states)

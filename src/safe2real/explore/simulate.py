@@ -1,7 +1,8 @@
 """Whole runs inside compiled code when the "real" system is itself a known kernel: for experiments and rehearsals.
 
-The rounds are those of `Learner.propose` and `Learner.observe`, by the very same compiled functions on the learner's own state; after
-`simulate` the learner is where ask and tell would have left it. All randomness is a function of (seed, round).
+The rounds are those of `Learner.propose` and `Learner.observe`, by the very same compiled functions on the learner's own
+state; after `simulate` the learner is where ask and tell would have left it. All randomness is a function of (seed,
+round).
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def simulate(
 ) -> Run:
     """Run `learner` on the known system `real` until it stops, or for `max_rounds` rounds.
 
-    `progress(rounds, certificate)` is called every few thousand rounds. The same settings and seed give the same run, bit for bit.
+    `progress(rounds, certificate)` is called every few thousand rounds. The same settings and seed give the same run, bit
+    for bit.
     """
     model = learner.simulator.with_kernel(real)
     if not learner.simulator.kernel.is_stationary and real.is_stationary:
@@ -134,7 +136,7 @@ def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int)
 
 
 def collect(model: CMDP, policy: Policy, counts: Counts, *, episodes: int, seed: int) -> None:
-    """Roll a Markov policy out on the known system `model` and add what happened to `counts` (for Algorithm 4 and rehearsals)."""
+    """Roll a Markov policy out on the known system `model` and add what happened to `counts` (for Algorithm 4)."""
     if not isinstance(policy, MarkovPolicy):
         raise InvalidInput("collect rolls out one Markov policy; draw one from the mixture first")
     kernel = model.kernel

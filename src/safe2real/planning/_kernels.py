@@ -65,6 +65,8 @@ ACCEPTED_GAP = 1e-9
 ROUNDING = 2e-15
 # Two policies whose constraint values differ by less than this do not define a multiplier.
 NARROWEST_BRACKET = 1e-9
+# How far from the multiplier of a warm start the first one to try lies, relatively, if its policies are all on one side.
+FIRST_REACH = 0.02
 # Slack of the master program's ratio test: a constraint may be missed by this much for a better conditioned basis.
 PIVOT_TOLERANCE = 1e-11
 
@@ -123,40 +125,6 @@ def backward_step(begin, length, successor, probability, uniform, first_row, uti
 
 
 @njit(cache=True)
-def follow_step(begin, length, successor, probability, uniform, rows_per_step, h, reward, utilities, k, actions, parts):
-    """One step of evaluating `actions` [H, S] for the reward and constraint k at once.
-
-    From parts[(h + 1) % 2] to parts[h % 2]. Indices instead of slices: making a slice costs as much as several rows.
-    Unsigned ones, because a signed index is tested for being negative at every use.
-    """
-    S, A = reward.shape[1], reward.shape[2]
-    reward_step = np.uint64(h if reward.shape[0] > 1 else 0)
-    utility_step = np.uint64(h if utilities.shape[1] > 1 else 0)
-    later, now = np.uint64((h + 1) % 2), np.uint64(h % 2)
-    part = np.uint64(1 + k)
-    mean = parts[later, 0].sum() / S if uniform else 0.0
-    other_mean = parts[later, part].sum() / S if uniform else 0.0
-    first = np.uint64(h * rows_per_step)
-    for s in range(S):
-        a = np.uint64(actions[h, s])
-        row = first + a
-        first += np.uint64(A)
-        n = length[row]
-        i = np.uint64(begin[row])
-        end = i + n
-        total = reward[reward_step, s, a] + (mean if n == 0 else 0.0)
-        other = utilities[k, utility_step, s, a] + (other_mean if n == 0 else 0.0)
-        while i < end:
-            p = probability[i]
-            t = successor[i]
-            total += p * parts[later, 0, t]
-            other += p * parts[later, part, t]
-            i += np.uint64(1)
-        parts[now, 0, s] = total
-        parts[now, part, s] = other
-
-
-@njit(cache=True)
 def has_uniform_row(length):
     for row in range(length.size):
         if length[row] == 0:
@@ -188,55 +156,39 @@ def make_work(problem):
 @njit(cache=True)
 def sweep(problem, weighted, actions, line, work):
     """Backward induction on `weighted` [1 or H, S, A]: the greedy policy into `actions` [H, S], its values of the reward and
-    of every constraint into `line` [1 + K]; returns its weighted value. The chosen rows are evaluated step by step, while
-    they are still in the cache.
+    of every constraint into `line` [1 + K]; returns its weighted value.
     """
-    begin, length, successor, probability, start, reward, utilities, _, H, uniform = problem
-    values, parts = work.values, work.parts
-    S, A, K = weighted.shape[1], weighted.shape[2], utilities.shape[0]
+    begin, length, successor, probability, start, _, utilities, _, H, uniform = problem
+    values = work.values
+    S, A = weighted.shape[1], weighted.shape[2]
     rows_per_step = 0 if begin.size == S * A else S * A
     values[H % 2] = 0.0
-    parts[H % 2] = 0.0
     for h in range(H - 1, -1, -1):
         u = weighted[h if weighted.shape[0] > 1 else 0]
         first_row = np.uint64(h * rows_per_step)
         backward_step(
             begin, length, successor, probability, uniform, first_row, u, values[(h + 1) % 2], values[h % 2], actions[h]
         )
-        for k in range(K):
-            follow_step(
-                begin, length, successor, probability, uniform, rows_per_step, h, reward, utilities, k, actions, parts
-            )
     best = dot(start, values[0])
     line[0] = best  # without constraints the weighted value is the reward's
-    if K > 0:
-        for j in range(1 + K):
-            line[j] = dot(start, parts[0, j])
+    if utilities.shape[0] > 0:
+        evaluate_into(problem, actions, line, work.parts)
     return best
 
 
 @njit(cache=True)
-def sweep_pair(problem, packed, multiplier, actions, line, parts, q):
-    """`price` for K = 1, without a second pass over the chosen rows; returns nothing, the maximum follows from `line`."""
-    if packed and not problem.uniform:
-        backward_pair(problem, None, multiplier, actions, parts, q)
-    else:
-        backward_pair(problem, True, multiplier, actions, parts, q)
-    line[0] = dot(problem.start, parts[0, 0])
-    line[1] = dot(problem.start, parts[0, 1])
+def sweep_pair(problem, any_rows, multiplier, actions, line, parts, q):
+    """Backward induction on reward + multiplier * utility for K = 1: the greedy policy into `actions` [H, S], its two values
+    into `line` [2]. An infinite multiplier means the utility alone.
 
-
-@njit(cache=True)
-def backward_pair(problem, any_rows, multiplier, actions, parts, q):
-    """Backward induction on reward + multiplier * utility that carries the two values of the greedy policy, `parts` [2, 2, S],
-    instead of their sum: one pass over the rows yields policy and values. An infinite multiplier means the utility alone.
-
-    Where time goes: `any_rows` is None (known when this is compiled) if every row follows the one before it in memory and
-    none is uniform, which saves reading `begin`. The values of all actions go to `q` [2, A] and the best is picked from
-    there, because selecting three numbers at once is compiled to a branch, and which action wins cannot be predicted.
-    Indices are unsigned and nothing is sliced, for the reasons given in `follow_step`.
+    It carries the two values of the greedy policy (`parts` [2, 2, S]) instead of their weighted sum, so that nothing is left
+    to evaluate. `any_rows` is None, which is known when this is compiled, if every row is stored right after the one before
+    and none is uniform: `begin` need not be read then. The values of all actions go to `q` [2, A] and the best is fetched
+    from there, because selecting three numbers at once is compiled to a branch, and which action wins cannot be predicted.
+    Indices instead of slices, because making a slice costs as much as several rows; unsigned, because a signed index is
+    tested for being negative at every use.
     """
-    begin, length, successor, probability, _, reward, utilities, _, H, uniform = problem
+    begin, length, successor, probability, start, reward, utilities, _, H, uniform = problem
     S, A = reward.shape[1], reward.shape[2]
     rows_per_step = 0 if begin.size == S * A else S * A
     reward_weight, utility_weight = (0.0, 1.0) if multiplier == np.inf else (1.0, multiplier)
@@ -277,6 +229,8 @@ def backward_pair(problem, any_rows, multiplier, actions, parts, q):
             parts[now, 0, s] = q[0, choice]
             parts[now, 1, s] = q[1, choice]
             actions[h, s] = choice
+    line[0] = dot(start, parts[0, 0])
+    line[1] = dot(start, parts[0, 1])
 
 
 @njit(cache=True)
@@ -287,14 +241,37 @@ def evaluate_actions(problem, actions, line, work):
 
 @njit(cache=True)
 def evaluate_into(problem, actions, line, parts):
-    """`evaluate_actions` with `parts` [2, 1 + K, S] as its only working space."""
+    """`evaluate_actions` with `parts` [2, 1 + K, S] as its only working space; written like `sweep_pair`."""
     begin, length, successor, probability, start, reward, utilities, _, H, uniform = problem
     S, A, K = reward.shape[1], reward.shape[2], utilities.shape[0]
     rows_per_step = 0 if begin.size == S * A else S * A
     parts[H % 2] = 0.0
     for h in range(H - 1, -1, -1):
+        later, now = np.uint64((h + 1) % 2), np.uint64(h % 2)
+        reward_step = np.uint64(h if reward.shape[0] > 1 else 0)
+        utility_step = np.uint64(h if utilities.shape[1] > 1 else 0)
         for k in range(K):
-            follow_step(begin, length, successor, probability, uniform, rows_per_step, h, reward, utilities, k, actions, parts)
+            part = np.uint64(1 + k)
+            mean = parts[later, 0].sum() / S if uniform else 0.0
+            other_mean = parts[later, part].sum() / S if uniform else 0.0
+            first = np.uint64(h * rows_per_step)
+            for s in range(S):
+                a = np.uint64(actions[h, s])
+                row = first + a
+                first += np.uint64(A)
+                n = length[row]
+                i = np.uint64(begin[row])
+                end = i + n
+                total = reward[reward_step, s, a] + (mean if n == 0 else 0.0)
+                other = utilities[k, utility_step, s, a] + (other_mean if n == 0 else 0.0)
+                while i < end:
+                    p = probability[i]
+                    t = successor[i]
+                    total += p * parts[later, 0, t]
+                    other += p * parts[later, part, t]
+                    i += np.uint64(1)
+                parts[now, 0, s] = total
+                parts[now, part, s] = other
     for j in range(1 + K):
         line[j] = dot(start, parts[0, j])
 
@@ -411,20 +388,22 @@ def solve_unconstrained(problem, actions, lines, weights, multipliers):
 
 
 @njit(cache=True)
-def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
+def solve_one_constraint(problem, any_rows, warm, actions, lines, weights, multipliers):
     """K = 1: walk along the dual function, which is convex and piecewise linear in one multiplier.
 
     Keep one policy that meets the threshold (its line rises) and one that misses it (its line falls). Their lines cross at
     a multiplier; a sweep there either shows that the crossing lies on the dual function, and then the mixture of the two
     that meets the threshold exactly is optimal, or finds a policy above the crossing, which replaces one of the two.
 
-    `actions` [3, H, S]: the first `warm` slots hold policies to start from. Returns (status, bound, shortfall, sweeps).
+    While only one of the two is known, multipliers further and further from a guess are tried, and at last 0 or infinity.
+
+    `actions` [3, H, S]: the first `warm` slots hold policies to start from, and `multipliers` the multiplier that went with
+    them. Returns (status, bound, shortfall, sweeps).
     """
     threshold, safety, reward, H = problem.thresholds[0], problem.utilities[0], problem.reward, problem.H
     S, A = reward.shape[1], reward.shape[2]
     slack = FEASIBILITY_TOLERANCE * max(1.0, H)
     parts, q = np.empty((2, 2, S)), np.empty((2, A))
-    packed = is_packed(problem.begin, problem.length, S * A)
     safe, unsafe, spare = -1, -1, 0
     for slot in range(warm):
         evaluate_into(problem, actions[slot], lines[slot], parts)
@@ -435,6 +414,9 @@ def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
     if safe >= 0 and unsafe >= 0 and lines[safe, 1] - lines[unsafe, 1] < NARROWEST_BRACKET:
         safe, unsafe = -1, -1
     started_warm = safe >= 0 or unsafe >= 0
+    guess, reach = multipliers[0], FIRST_REACH
+    if not started_warm or not 0.0 < guess < np.inf:
+        guess, reach = first_guess(reward, safety)
     bound = np.inf
     best_multiplier = 0.0
     sweeps = 0
@@ -443,8 +425,23 @@ def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
         spare = 0
         while spare in (safe, unsafe):
             spare += 1
-        if unsafe >= 0 and safe < 0:
-            sweep_pair(problem, packed, np.inf, actions[spare], lines[spare], parts, q)
+        crossing = np.inf
+        multiplier = 0.0
+        if safe >= 0 and unsafe >= 0:
+            rise = lines[safe, 1] - lines[unsafe, 1]
+            multiplier = max(0.0, (lines[unsafe, 0] - lines[safe, 0]) / rise)
+            crossing = max(
+                lines[safe, 0] + multiplier * (lines[safe, 1] - threshold),
+                lines[unsafe, 0] + multiplier * (lines[unsafe, 1] - threshold),
+            )
+        elif unsafe >= 0:
+            multiplier = guess * (1.0 + reach) if reach <= 1.0 else np.inf
+            reach *= 4.0
+        elif safe >= 0:
+            multiplier = guess * (1.0 - min(1.0, reach))
+            reach *= 4.0
+        if multiplier == np.inf:
+            sweep_pair(problem, any_rows, np.inf, actions[spare], lines[spare], parts, q)
             sweeps += 1
             safest = lines[spare, 1]
             if safest < threshold - slack:
@@ -459,20 +456,11 @@ def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
                 evaluate_into(problem, actions[spare], lines[spare], parts)
                 sweeps += 1
                 if lines[spare, 1] < threshold - slack:
-                    sweep_pair(problem, packed, np.inf, actions[spare], lines[spare], parts, q)
+                    sweep_pair(problem, any_rows, np.inf, actions[spare], lines[spare], parts, q)
                     sweeps += 1
             safe = spare
             continue
-        crossing = np.inf
-        multiplier = 0.0
-        if safe >= 0 and unsafe >= 0:
-            rise = lines[safe, 1] - lines[unsafe, 1]
-            multiplier = max(0.0, (lines[unsafe, 0] - lines[safe, 0]) / rise)
-            crossing = max(
-                lines[safe, 0] + multiplier * (lines[safe, 1] - threshold),
-                lines[unsafe, 0] + multiplier * (lines[unsafe, 1] - threshold),
-            )
-        sweep_pair(problem, packed, multiplier, actions[spare], lines[spare], parts, q)
+        sweep_pair(problem, any_rows, multiplier, actions[spare], lines[spare], parts, q)
         peak = lines[spare, 0] + multiplier * (lines[spare, 1] - threshold)
         sweeps += 1
         ceiling = peak + ROUNDING * (max(1.0, abs(peak)) + H * multiplier)
@@ -497,6 +485,7 @@ def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
                 if started_warm:
                     # A poor start; forget it and begin again.
                     safe, unsafe, started_warm = -1, -1, False
+                    guess, reach = first_guess(reward, safety)
                     bound = np.inf
                     continue
                 break
@@ -507,6 +496,27 @@ def solve_one_constraint(problem, warm, actions, lines, weights, multipliers):
     mix(lines, safe, unsafe, threshold, weights)
     multipliers[0] = best_multiplier
     return status, bound, 0.0, sweeps
+
+
+@njit(cache=True)
+def first_guess(reward, safety):
+    """(guess, reach) without a warm start: the first multiplier after 0, guess * (1 + reach), makes the whole range of the
+    utility worth that of the reward, which is nearer to most solutions than infinity; the next one is infinity.
+    """
+    rate = extent(reward) / max(extent(safety), 1e-300)
+    return 0.5 * rate, 1.0 if 0.0 < rate < 1e100 else np.inf
+
+
+@njit(cache=True)
+def extent(x):
+    """Largest minus smallest entry of x [1 or H, S, A]."""
+    low, high = x[0, 0, 0], x[0, 0, 0]
+    for h in range(x.shape[0]):
+        for s in range(x.shape[1]):
+            for a in range(x.shape[2]):
+                low = min(low, x[h, s, a])
+                high = max(high, x[h, s, a])
+    return high - low
 
 
 @njit(cache=True)
@@ -804,5 +814,7 @@ def solve(
     if thresholds.size == 0:
         return solve_unconstrained(problem, actions, lines, weights, multipliers)
     if thresholds.size == 1:
-        return solve_one_constraint(problem, warm, actions, lines, weights, multipliers)
+        if uniform or not is_packed(begin, length, reward.shape[1] * reward.shape[2]):
+            return solve_one_constraint(problem, True, warm, actions, lines, weights, multipliers)
+        return solve_one_constraint(problem, None, warm, actions, lines, weights, multipliers)
     return solve_columns(problem, warm, actions, lines, weights, multipliers)

@@ -83,6 +83,8 @@ def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> So
     lines = np.zeros((slots, 1 + constraints))
     weights = np.zeros(slots)
     multipliers = np.zeros(constraints)
+    if warm is not None and warm.multipliers.size == constraints:
+        multipliers[:] = warm.multipliers
     kernel = model.kernel
     code, bound, shortfall, sweeps = _kernels.solve(
         kernel.begin,

@@ -1,8 +1,8 @@
 """Compiled bookkeeping of what the real system has shown; nothing here checks its input.
 
-Letters: R rows (S*A, or H*S*A for dynamics that change with the step), N stored transitions. The first part of `successor` and
-`probability` holds the simulator's transitions, the rest a segment of its own for the observed successors of each row, so
-that a row of the hybrid model is a pointer to one or the other and never a copy.
+Letters: R rows (S*A, or H*S*A for dynamics that change with the step), N stored transitions. The first part of
+`successor` and `probability` holds the simulator's transitions, the rest a segment of its own for the observed successors
+of each row, so that a row of the hybrid model is a pointer to one or the other and never a copy.
 """
 
 from __future__ import annotations

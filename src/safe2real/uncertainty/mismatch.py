@@ -1,7 +1,9 @@
-"""Where the simulator is wrong: the deletion rule, the suspects, the hybrid model, and the bonus (Algorithm 1, Lines 3 and 4).
+"""Where the simulator is wrong: the deletion rule, the suspects, the hybrid model, and the bonus (Algorithm 1, Lines 3
+and 4).
 
-A row is suspect until its empirical distribution is so close to the simulator's that, by the separation assumption, it cannot
-be a mismatch. Suspect rows are learnt from real data, cleared rows are the simulator's, known rows were never in doubt.
+A row is suspect until its empirical distribution is so close to the simulator's that, by the separation assumption, it
+cannot be a mismatch. Suspect rows are learnt from real data, cleared rows are the simulator's, known rows were never in
+doubt.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ class HybridModel:
         bonus_scale: float = 1.0,
         known: NDArray[np.bool_] | None = None,
     ) -> None:
-        """`separation=None` never clears a row (Algorithm 2). `known` [R] marks rows that the simulator has exactly right."""
+        """`separation=None` never clears a row (Algorithm 2). `known` [R] marks rows that the simulator has right."""
         self.counts = Counts(simulator, horizon)
         rows = simulator.num_rows
         system = System(simulator.num_states, simulator.num_actions, horizon)

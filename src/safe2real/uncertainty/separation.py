@@ -1,4 +1,4 @@
-"""Where the assumptions come from: the mismatch gap from safe data (Algorithm 4), the baseline's margin, and a cloned baseline."""
+"""Where the assumptions come from: the mismatch gap (Algorithm 4), the baseline's margin, and a cloned baseline."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from safe2real.uncertainty.counts import Counts
 class SeparationEstimate:
     """sigma-hat_s of Algorithm 4, with what it does and does not cover.
 
-    `gap` is at most the true sigma_s if every mismatch row was detected (Proposition calibration, iii); if some mismatch row was
-    not, it can be ABOVE sigma_s, which is the unsafe direction. The data cannot tell the two apart: `undecided` rows may still
-    hide a mismatch of up to `largest_hidden`.
+    `gap` is at most the true sigma_s if every mismatch row was detected (Proposition calibration, iii); if some mismatch
+    row was not, it can be ABOVE sigma_s, which is the unsafe direction. The data cannot tell the two apart: `undecided`
+    rows may still hide a mismatch of up to `largest_hidden`.
     """
 
     gap: float  # sigma-hat_s; 0 when nothing was detected
@@ -44,7 +44,7 @@ class SeparationEstimate:
         label = "" if self.certified else "HEURISTIC radius. "
         return (
             f"{label}Estimated mismatch gap {self.gap:.4g} from {int(self.detected.sum())} rows proved wrong; "
-            f"{self.visited_share:.1%} of the rows were visited often enough. {int(self.undecided.sum())} rows are undecided "
+            f"{self.visited_share:.1%} of the rows were visited often enough. {int(self.undecided.sum())} are undecided "
             f"and may hide a mismatch of up to {self.largest_hidden:.4g}: the estimate is conservative only if none does."
         )
 
@@ -54,8 +54,8 @@ def estimate_mismatch_gap(
 ) -> SeparationEstimate:
     """Algorithm 4 on the counts of a safe policy's episodes (paper, appendix on estimating sigma_s).
 
-    A row with upper bound at most `resolution` counts as shown to be close; with 0 (the paper's eps_s = 0) no finite sample can
-    show that, and every undetected row is undecided.
+    A row with upper bound at most `resolution` counts as shown to be close; with 0 (the paper's eps_s = 0) no finite
+    sample can show that, and every undetected row is undecided.
     """
     _check_delta(delta)
     rule = radius or LiteralRadius()
@@ -92,8 +92,8 @@ class MarginEstimate:
 def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float) -> MarginEstimate:
     """The Slater margin of a policy from independent episodes of it on the real system (paper, assumption verification).
 
-    The lower confidence bound on V_c is the better of Hoeffding's and the empirical Bernstein bound (Maurer and Pontil, 2009), each
-    at delta / (2 K), so that all hold together with probability at least 1 - delta.
+    The lower confidence bound on V_c is the better of Hoeffding's and the empirical Bernstein bound (Maurer and Pontil,
+    2009), each at delta / (2 K), so that all hold together with probability at least 1 - delta.
     """
     _check_delta(delta)
     n = len(episodes)
@@ -123,8 +123,8 @@ def clone_baseline(
 ) -> MarkovPolicy:
     """A policy from demonstrations by counting: pi(a | s) = (n(s, a) + smoothing) / (n(s) + A smoothing).
 
-    Pooled over steps unless `per_step`. States nobody visited get the uniform policy. Nothing here says that the clone is safe: measure
-    it with `estimate_margin` before trusting it.
+    Pooled over steps unless `per_step`. States nobody visited get the uniform policy. Nothing here says that the clone is
+    safe: measure it with `estimate_margin` before trusting it.
     """
     if finite_number("smoothing", smoothing) < 0.0:
         raise InvalidInput(f"smoothing is {smoothing:g}; it must not be negative (0 copies the demonstrated frequencies)")
