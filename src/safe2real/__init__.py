@@ -1,29 +1,53 @@
 """safe2real: provably safe sim-to-real transfer for finite systems."""
 
 from safe2real.errors import InvalidInput, OutOfOrder, Safe2RealError
+from safe2real.explore import (
+    Algorithm,
+    Certificate,
+    Learner,
+    Plan,
+    Proposal,
+    Reason,
+    Run,
+    Settings,
+    simulate,
+)
 from safe2real.model import CMDP, AtLeast, AtMost, Constraint, Kernel, MarkovPolicy, Mixture, Policy, Trajectory
 from safe2real.planning import Solution, Status, constraint_values, evaluate, occupancy, solve, value_functions
+from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
 
 __version__ = "0.1.0"
 
 __all__ = [
     "CMDP",
+    "Algorithm",
     "AtLeast",
     "AtMost",
+    "Certificate",
     "Constraint",
     "InvalidInput",
     "Kernel",
+    "Learner",
+    "LiteralRadius",
     "MarkovPolicy",
     "Mixture",
     "OutOfOrder",
+    "Plan",
     "Policy",
+    "Proposal",
+    "Radius",
+    "Reason",
+    "Run",
     "Safe2RealError",
+    "ScaledRadius",
+    "Settings",
     "Solution",
     "Status",
     "Trajectory",
     "constraint_values",
     "evaluate",
     "occupancy",
+    "simulate",
     "solve",
     "value_functions",
 ]

@@ -91,3 +91,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def ratio_of(ours: float, paper: float) -> str:
     return f"{ours / paper:.3f}" if paper else "-"
+
+
+def yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"

@@ -14,7 +14,17 @@ from scipy.optimize import linprog
 
 from safe2real.envs.windy_grid import WindyGrid
 from safe2real.errors import InvalidInput
-from safe2real.experiments import bounds, estimation, gridworld, heatmaps, misspecification, safety, sweeps, table1
+from safe2real.experiments import (
+    bounds,
+    estimation,
+    gridworld,
+    heatmaps,
+    mismatch_size,
+    misspecification,
+    safety,
+    separation,
+    table1,
+)
 from safe2real.experiments.artefact import Artefact, Outcome, save_rows
 from safe2real.experiments.engine import run_all
 from safe2real.experiments.inferred import learner_on
@@ -28,8 +38,8 @@ ARTEFACTS: tuple[Artefact, ...] = (
     gridworld.GRIDWORLD,
     safety.SAFETY,
     heatmaps.HEATMAPS,
-    sweeps.MISMATCH_SIZE,
-    sweeps.SEPARATION,
+    mismatch_size.MISMATCH_SIZE,
+    separation.SEPARATION,
     estimation.ESTIMATION,
     misspecification.MISSPECIFICATION,
     bounds.BOUNDS,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from safe2real.envs.windy_grid import WindyGrid
 from safe2real.experiments.inferred import (
@@ -16,7 +17,7 @@ from safe2real.experiments.inferred import (
     misspecification_grid,
     uniform_policy,
 )
-from safe2real.experiments.store import Task
+from safe2real.experiments.store import Row, Task
 from safe2real.explore.learner import Algorithm, Learner
 from safe2real.explore.simulate import Run, collect, simulate
 from safe2real.model.policy import Mixture
@@ -129,3 +130,19 @@ def explore_task(
             "constants": constants.as_dict(),
         },
     )
+
+
+def rounds_where(rows: list[Row], algorithm: Algorithm, key: str, value: float) -> NDArray[np.int64]:
+    """Iterations of the runs of one algorithm with one setting, in the order of their seeds."""
+    return np.array(
+        [
+            row["result"]["rounds"]
+            for row in rows
+            if row["settings"]["algorithm"] == algorithm.value and row["settings"][key] == value
+        ]
+    )
+
+
+def unsafe_runs(rows: list[Row]) -> int:
+    """How many runs deployed an unsafe policy at least once."""
+    return sum(row["result"]["unsafe_share"] > 0.0 for row in rows)
