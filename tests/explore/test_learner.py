@@ -161,9 +161,10 @@ def test_algorithm_2_never_clears_and_algorithm_3_never_mixes():
     assert (runs[Algorithm.UNCONSTRAINED][1].exploration_weight[:-1] == 1.0).all()
     for learner, run in runs.values():
         assert run.stopped
-        assert not learner.propose().certificate.certified
-    text = runs[Algorithm.UNCONSTRAINED][0].propose().certificate.describe()
-    assert "nothing is promised" in text
+        assert learner.propose().certificate is None
+    unconstrained = Learner(tiny(), stay(), settings(algorithm=Algorithm.UNCONSTRAINED)).propose().certificate
+    assert not unconstrained.certified
+    assert "nothing is promised" in unconstrained.describe()
 
 
 def test_plan_only_after_the_stop():
@@ -222,6 +223,8 @@ def test_asking_again_changes_nothing_and_the_coin_is_fixed():
         ({"tolerance": 0.0}, "tolerance is 0"),
         ({"bonus_scale": 0.0}, "bonus_scale is 0"),
         ({"seed": -1}, "seed is -1"),
+        ({"radius": 0.4}, "radius is 0.4"),
+        ({"algorithm": "fast"}, "algorithm is 'fast'"),
         ({"mismatch_gap": 1.2}, "mismatch_gap 1.2"),
     ],
 )
@@ -242,6 +245,8 @@ def test_a_heuristic_run_may_use_a_larger_tolerance_and_says_so():
 def test_other_bad_input_is_refused_and_changes_nothing():
     with pytest.raises(s2r.InvalidInput, match=r"baseline has shape .*\(3, 2, 2\)"):
         Learner(tiny(), stay(3), settings())
+    with pytest.raises(s2r.InvalidInput, match="baseline is a Mixture"):
+        Learner(tiny(), s2r.Mixture.of([1.0], [stay()]), settings())
     with pytest.raises(s2r.InvalidInput, match="known has shape"):
         Learner(tiny(), stay(), settings(), known=np.zeros((2, 3), dtype=bool))
     learner = Learner(tiny(), stay(), settings())
@@ -253,7 +258,7 @@ def test_other_bad_input_is_refused_and_changes_nothing():
         s2r.Trajectory(np.array([1, 1, 1], dtype=np.uint32), np.array([0, 0], dtype=np.uint32)),
         s2r.Trajectory(np.array([0, 0, 0], dtype=np.uint32), np.array([0, 9], dtype=np.uint32)),
     ]
-    for episode in bad:
+    for episode in [*bad, [[0, 0, 0], [0, 0]], None]:
         with pytest.raises(s2r.InvalidInput):
             learner.observe(episode)
     assert learner.propose() is before

@@ -89,6 +89,52 @@ def test_runs_repeat_bit_for_bit_and_in_pieces():
     assert (other.state_visits != runs[0].state_visits).any()
 
 
+@pytest.mark.parametrize("constraints", [1, 2])
+def test_looking_at_a_proposal_does_not_change_the_run(constraints):
+    model, real, baseline = random_problem(5, per_step=False, constraints=constraints)
+    plain = simulate(Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 2)), real, max_rounds=120)
+    looked = Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 2))
+    pieces = []
+    for _ in range(12):
+        looked.propose()
+        pieces.append(simulate(looked, real, max_rounds=10).real_values)
+    np.testing.assert_array_equal(np.concatenate(pieces), plain.real_values)
+
+
+def test_bad_arguments_of_simulated_runs_are_named():
+    model, real, baseline = random_problem(1, per_step=False)
+    learner = Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL))
+    for arguments, message in [
+        ({"real": model}, "give the Kernel"),
+        ({"real": real, "max_rounds": 0}, "max_rounds is 0"),
+        ({"real": real, "max_rounds": 1.5}, "max_rounds is 1.5"),
+    ]:
+        with pytest.raises(s2r.InvalidInput, match=message):
+            simulate(learner, **arguments)
+    truth = model.with_kernel(real)
+    short = s2r.MarkovPolicy.uniform(horizon=3, num_states=5, num_actions=3)
+    for policy, seed, message in [
+        (short, 0, "policy has shape"),
+        (baseline, -1, "seed is -1"),
+        (baseline, 2**64, "seed is"),
+    ]:
+        with pytest.raises(s2r.InvalidInput, match=message):
+            roll_out(truth, policy, seed=seed, round_number=1)
+    small = Counts(s2r.Kernel.from_dense(np.full((2, 3, 2), 0.5)), 4)
+    with pytest.raises(s2r.InvalidInput, match=r"counts are for \(H, S, A\) = \(4, 2, 3\)"):
+        collect(truth, baseline, small, episodes=1, seed=0)
+    steps = truth.with_kernel(real.repeated(4))
+    with pytest.raises(s2r.InvalidInput, match="pool over steps"):
+        collect(steps, baseline, Counts(model.kernel, 4), episodes=1, seed=0)
+    with pytest.raises(s2r.InvalidInput, match="episodes is -3"):
+        collect(truth, baseline, Counts(model.kernel, 4), episodes=-3, seed=0)
+    hand_made = s2r.Trajectory(np.array([0, 9, 0, 0, 0], dtype=np.uint32), np.zeros(4, dtype=np.uint32))
+    with pytest.raises(s2r.InvalidInput, match=r"states\[1\] is 9"):
+        Counts(model.kernel, 4).record(hand_made)
+    with pytest.raises(s2r.InvalidInput, match="give a Gymnasium environment"):
+        explore(learner, object(), max_rounds=1)
+
+
 def test_progress_is_reported():
     model, real, baseline = random_problem(1, per_step=False)
     seen = []
@@ -179,6 +225,10 @@ def test_explore_absorbs_early_ends_and_refuses_what_does_not_fit():
     learner = Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL))
     explore(learner, Ends(), max_rounds=2)
     assert learner.hybrid.counts.visits.sum(axis=1).tolist() == [2, 4]
+    # An end in a state that the simulator can leave is not Markov in these states, and is refused.
+    leaves = s2r.CMDP.of(s2r.Kernel.from_dense(rows[::-1, :, ::-1]), 3, 0, s2r.AtLeast(np.ones((2, 2)), 1.0))
+    with pytest.raises(s2r.InvalidInput, match="ended the episode in state 1 after 1 steps"):
+        explore(Learner(leaves, baseline, settings_for(Algorithm.SIM_TO_REAL)), Ends(), max_rounds=1)
     with pytest.raises(s2r.InvalidInput, match="cut the episode off after 1 steps"):
         explore(learner, Ends(cut=True), max_rounds=1)
     with pytest.raises(s2r.InvalidInput, match=r"observation space is Discrete\(3\)"):
@@ -200,5 +250,5 @@ def test_collect_counts_what_roll_out_shows():
     np.testing.assert_array_equal(counts.visits, expected.visits)
     np.testing.assert_allclose(counts.distances(), expected.distances())
     assert counts.episodes == 300
-    with pytest.raises(s2r.InvalidInput, match="one Markov policy"):
+    with pytest.raises(s2r.InvalidInput, match="give one Markov policy"):
         collect(truth, s2r.Mixture.of([1.0], [baseline]), counts, episodes=1, seed=0)

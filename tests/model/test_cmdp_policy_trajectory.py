@@ -60,6 +60,8 @@ def test_bad_systems_are_named():
         s2r.CMDP.of(KERNEL, 3, 0, [1.0])
     with pytest.raises(s2r.InvalidInput, match="horizon is 0"):
         s2r.CMDP.of(KERNEL, 0)
+    with pytest.raises(s2r.InvalidInput, match="kernel is a NoneType"):
+        s2r.CMDP.of(None, 3)
     with pytest.raises(s2r.InvalidInput, match="start is 2; states run from 0 to 1"):
         s2r.CMDP.of(KERNEL, 3, 2)
     with pytest.raises(s2r.InvalidInput, match=r"start sums to 0\.9"):
@@ -132,6 +134,9 @@ def test_an_episode_is_checked_against_its_system():
         ([0, 0, 1, 1], [0, 1, 0], r"states\[0\] is 0; episodes of this system start in \[1\]"),
         ([1.0, 0.5, 1, 1], [0, 1, 0], "whole numbers"),
         ([[1, 0, 1, 1]], [0, 1, 0], "got shapes"),
+        (["a", 0, 1, 1], [0, 1, 0], "whole numbers"),
+        ([1, [0], 1, 1], [0, 1, 0], "not a plain list"),
+        (None, [0, 1, 0], "whole numbers"),
     ]:
         with pytest.raises(s2r.InvalidInput, match=message):
             s2r.Trajectory.of(model, states, actions)

@@ -70,7 +70,11 @@ def test_a_state_entered_both_ways_is_refused():
 def test_gymnasium_tables(name):
     gymnasium = pytest.importorskip("gymnasium")
     env = gymnasium.make(name)
-    kernel = s2r.Kernel.from_gymnasium(env.unwrapped.P)
+    table, start = env.unwrapped.P, np.flatnonzero(env.unwrapped.initial_state_distrib)
+    kernel = s2r.Kernel.from_gymnasium(table, start=start)
+    ends = {t for s in start for a in table[s] for p, t, _, done in table[s][a] if done and p > 0}
+    for state in ends:
+        assert (kernel.to_dense()[state, :, state] == 1.0).all()
     assert kernel.num_states == env.observation_space.n
     assert kernel.num_actions == env.action_space.n
 
@@ -144,6 +148,10 @@ def test_bad_tables_are_named():
         s2r.Kernel.from_gymnasium({0: {0: [(1.0, 5, 0.0, False)]}})
     with pytest.raises(s2r.InvalidInput, match=r"P\[0\]\[0\]\[0\] is \(1.0, 0\)"):
         s2r.Kernel.from_gymnasium({0: {0: [(1.0, 0)]}})
+    with pytest.raises(s2r.InvalidInput, match=r"the probability, is not an array of numbers"):
+        s2r.Kernel.from_gymnasium({0: {0: [("a", 0, 0.0, False)]}})
+    with pytest.raises(s2r.InvalidInput, match="ends the episode in state 0 itself"):
+        s2r.Kernel.from_gymnasium({0: {0: [(0.5, 0, 0.0, True), (0.5, 1, 0.0, False)]}, 1: {0: [(1.0, 1, 0.0, False)]}})
     with pytest.raises(s2r.InvalidInput, match="number of states in the table is 0"):
         s2r.Kernel.from_gymnasium({})
     with pytest.raises(s2r.InvalidInput, match=r"shape \(5, 3\); with 2 actions it must be \(6, 3\)"):

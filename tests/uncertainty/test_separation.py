@@ -127,5 +127,9 @@ def test_bad_input_is_named():
         clone_baseline(model, [episode], smoothing=-1.0)
     with pytest.raises(s2r.InvalidInput, match="no demonstration"):
         clone_baseline(model, [])
+    with pytest.raises(s2r.InvalidInput, match="resolution is nan"):
+        estimate_mismatch_gap(Counts(model.kernel, 2), delta=0.1, resolution=float("nan"))
+    with pytest.raises(s2r.InvalidInput, match="an episode is a tuple"):
+        estimate_margin(model, [([0, 0, 1], [1, 0]), episode], delta=0.1)
     with pytest.raises(s2r.InvalidInput, match="min_visits is 0"):
         estimate_mismatch_gap(Counts(model.kernel, 2), delta=0.1, min_visits=0)

@@ -27,11 +27,11 @@ class Constants:
     """What the paper leaves out."""
 
     threshold: float = 10.71
-    margin: float = 0.27
-    tolerance: float = 0.34
+    margin: float = 0.306
+    tolerance: float = 0.385
     delta: float = 0.05
     radius_scale: float = 0.376
-    bonus_scale: float = 0.0179
+    bonus_scale: float = 0.0201
 
     def as_dict(self) -> dict[str, float]:
         return asdict(self)

@@ -7,12 +7,25 @@ import json
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from safe2real import __version__
+import safe2real
 
 Row = dict[str, Any]
+
+
+@cache
+def code_version() -> str:
+    """The version and a digest of the sources that runs depend on: after any change to them, runs are done again."""
+    root = Path(safe2real.__file__).parent
+    digest = hashlib.sha256()
+    for folder in ("model", "planning", "uncertainty", "explore", "envs"):
+        for path in sorted((root / folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    digest.update((root / "experiments" / "runs.py").read_bytes())
+    return f"{safe2real.__version__}+{digest.hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +37,8 @@ class Task:
 
     @property
     def id(self) -> str:
-        """The same kind, settings and version give the same id."""
-        text = json.dumps([self.kind, self.settings, __version__], sort_keys=True)
+        """The same kind, settings and code give the same id."""
+        text = json.dumps([self.kind, self.settings, code_version()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -50,7 +63,7 @@ class Store:
         row: Row = {
             "id": task.id,
             "kind": task.kind,
-            "version": __version__,
+            "version": code_version(),
             "seconds": round(seconds, 4),
             "settings": task.settings,
             "result": result,

@@ -7,6 +7,9 @@ round is the mixture of the slots with weight, and after it comes the baseline.
 
 from __future__ import annotations
 
+import contextlib
+import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +17,13 @@ from numba import njit
 
 from safe2real.planning import _kernels as planning
 from safe2real.uncertainty import _kernels as uncertainty
+
+# numba notices a change of this file only, not of the compiled functions it calls from others: when those are newer, make
+# this file look changed, or a cached `propose` would go on running an old planner.
+with contextlib.suppress(OSError):
+    newest = max(Path(str(module.__file__)).stat().st_mtime for module in (planning, uncertainty))
+    if Path(__file__).stat().st_mtime < newest:
+        os.utime(__file__)
 
 Array = Any  # numba infers dtypes and dimensions
 
@@ -142,8 +152,9 @@ def propose(tally, belief, task, candidate, warm):
                 candidate.weights[used] = candidate.weights[slot]
                 candidate.weights[slot] = 0.0
             used += 1
-    # Delta bounds the uncertainty of EVERY policy that is feasible on the estimate, so the dual bound is what counts.
-    delta = min(float(H), bound)
+    # Delta bounds the uncertainty of EVERY policy that is feasible on the estimate, so the dual bound is what counts; the
+    # candidate itself may miss a threshold by rounding, so its own value counts too.
+    delta = min(float(H), max(bound, planning.dot(candidate.weights, candidate.lines[:, 0])))
     if delta <= task.tolerance:
         return STOP, delta, 0.0, used
     alpha = 1.0
@@ -151,6 +162,10 @@ def propose(tally, belief, task, candidate, warm):
         candidate.values[k] = planning.dot(candidate.weights, candidate.lines[:, 1 + k])
         excess = max(0.0, task.thresholds[k] + delta - candidate.values[k])
         alpha = min(alpha, task.margins[k] / (task.margins[k] + excess))
+    for k in range(K):
+        lower = alpha * (candidate.values[k] - delta) + (1.0 - alpha) * (task.thresholds[k] + task.margins[k])
+        if not lower >= task.thresholds[k] - 1e-9:  # the last gate before deployment; it also catches NaN
+            return BASELINE, np.inf, 0.0, 0
     return MIXTURE, delta, alpha, used
 
 
@@ -195,6 +210,14 @@ def roll_out(begin, length, successor, probability, start, policy, fixed, origin
         s = sample_row(begin, length, successor, probability, row, S, uniform(origin, 3 + 2 * h))
         actions[h] = a
         states[h + 1] = s
+
+
+@njit(cache=True)
+def roll_out_round(begin, length, successor, probability, start, policy, seed, round_number, states, actions):
+    """`roll_out` of a stochastic policy for callers outside compiled code."""
+    fixed = np.empty((0, 0), dtype=np.uint32)
+    origin = stream(seed, round_number)
+    roll_out(begin, length, successor, probability, start, policy, fixed, origin, states, actions)
 
 
 @njit(cache=True)
@@ -243,9 +266,10 @@ def real_values(reality, task, candidate, alpha, seen, lines, work, out):
 
 
 @njit(cache=True)
-def run(tally, belief, rule, task, candidate, reality, seed, first_round, warm, log, state_visits):
+def run(tally, belief, rule, task, candidate, reality, seed, first_round, warm, pending, log, state_visits):
     """Rounds first_round, first_round + 1, ... on a known real system until the stop, until `log` is full, or until a row
-    needs more room. Returns (rounds rolled out, whether it stopped, policies to start from next).
+    needs more room. `pending` is the (reason, Delta, alpha) of a first round that was proposed already, or (-1, 0, 0).
+    Returns (rounds rolled out, whether it stopped, policies to start from next).
     """
     H, S, A = task.H, task.baseline.shape[1], task.baseline.shape[2]
     K = reality.baseline_values.size
@@ -258,7 +282,10 @@ def run(tally, belief, rule, task, candidate, reality, seed, first_round, warm, 
     work = planning.Work(np.empty((1, 1, 1)), np.empty((1, 1)), np.empty((2, 1 + K, S)))
     remaining = belief.suspect.sum()
     for t in range(log.reason.size):
-        reason, delta, alpha, warm = propose(tally, belief, task, candidate, warm)
+        if t == 0 and pending[0] >= 0:
+            reason, delta, alpha = pending
+        else:
+            reason, delta, alpha, warm = propose(tally, belief, task, candidate, warm)
         log.reason[t], log.certificate[t], log.weight[t] = reason, delta, alpha
         log.suspects[t] = remaining
         if reason == STOP:

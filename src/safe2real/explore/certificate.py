@@ -38,6 +38,8 @@ class Certificate:
             f"V_c >= {low:.6g} (threshold {limit:.6g})"
             for low, limit in zip(self.lower_bounds, self.thresholds, strict=True)
         )
+        if not self.holds:
+            return f"NOT SAFE: the bound misses a threshold. {bounds}. {self.reason_uncertified}"
         if not self.certified:
             return f"HEURISTIC, not a guarantee ({self.reason_uncertified}). Estimated: {bounds}."
         return f"Certified: {bounds}, provided that " + "; ".join(self.assumptions) + "."

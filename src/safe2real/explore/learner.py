@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import InvalidInput, OutOfOrder
 from safe2real.explore import _kernels
 from safe2real.explore.certificate import Certificate
-from safe2real.model.checks import Floats, finite_floats, finite_number
+from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
-from safe2real.model.trajectory import Trajectory
-from safe2real.planning.solve import Solution, Status, slots_for, solve
-from safe2real.uncertainty.confidence import LiteralRadius, Radius
+from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.planning.solve import Solution, slots_for, solve
+from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
 from safe2real.uncertainty.mismatch import HybridModel, Separation
 from safe2real.uncertainty.theory import accuracy_of
 
@@ -84,14 +84,14 @@ class Settings:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Proposal:
-    """One round's answer. `mixture` is None after the stop."""
+    """One round's answer. After the stop nothing is deployed: `mixture` and `certificate` are None (a plan has its own)."""
 
     round: int
     reason: Reason
     mixture: Mixture | None
     exploration_weight: float  # alpha: share of the candidate
     uncertainty: float  # Delta; inf in rounds of Line 5, which do not plan
-    certificate: Certificate
+    certificate: Certificate | None
     coin: float  # uniform in [0, 1), a function of (seed, round)
 
     def draw(self) -> MarkovPolicy:
@@ -107,7 +107,7 @@ class Plan:
 
     solution: Solution
     policy: Mixture
-    suboptimality: float  # 2 H tau / xi + 2 tau; inf when tau > xi / 4, where the lemma says nothing
+    suboptimality: float  # 2 H tau / xi + 2 tau and the planner's own gap; inf where the lemma says nothing
     certificate: Certificate
 
 
@@ -128,6 +128,8 @@ class Learner:
         known: ArrayLike | None = None,
     ) -> None:
         """`simulator` carries the constraints; `baseline` is the trusted policy; `known` marks exact rows."""
+        if not isinstance(baseline, MarkovPolicy):
+            raise InvalidInput(f"baseline is a {type(baseline).__name__}; give one MarkovPolicy whose margin you know")
         check_policy(baseline, simulator, "baseline")
         self.simulator = simulator
         self.baseline = baseline
@@ -187,12 +189,19 @@ class Learner:
 
     def observe(self, trajectory: Trajectory) -> None:
         """Take in one episode of the proposed mixture and move to the next round. A refused episode changes nothing."""
-        checked = Trajectory.of(self.simulator, trajectory.states, trajectory.actions)
+        checked = check_trajectory(self.simulator, trajectory)
         if self.propose().reason is Reason.STOP:
             raise OutOfOrder("the run has stopped; no further episode is expected. Start a new learner to explore on")
         self.hybrid.observe(checked)
         self.round += 1
         self._proposal = None
+
+    @property
+    def pending(self) -> tuple[int, float, float]:
+        """(reason, Delta, alpha) of this round if it was proposed already, for compiled code; else (-1, 0, 0)."""
+        if self._proposal is None:
+            return (-1, 0.0, 0.0)
+        return (self._proposal.reason.value, self._proposal.uncertainty, self._proposal.exploration_weight)
 
     def advance(self, rounds: int) -> None:
         """Take over `rounds` rounds that compiled code has run on this learner's own state."""
@@ -218,38 +227,37 @@ class Learner:
             )
         solution = solve(model, rewards)
         margin = float(self.margins.min(initial=float(self.simulator.horizon)))
-        feasible = solution.status is not Status.INFEASIBLE
+        feasible = solution.is_feasible
         doubts = [] if feasible else ["no policy meets the tightened thresholds on the learnt model"]
         tau, horizon = self.settings.tolerance, self.simulator.horizon
         return Plan(
             solution=solution,
             policy=solution.policy,
-            suboptimality=accuracy_of(tau, horizon, margin) if tau <= margin / 4.0 else np.inf,
+            suboptimality=accuracy_of(tau, horizon, margin) + max(0.0, solution.bound - solution.value)
+            if feasible and tau <= margin / 4.0
+            else np.inf,
             certificate=self._certificate(solution.constraint_values - tau, self.simulator.thresholds, doubts),
         )
 
     def _as_proposal(self, reason: Reason, delta: float, alpha: float) -> Proposal:
         settings, thresholds = self.settings, self._task.thresholds
+        used = np.flatnonzero(self._candidate.weights > 0.0) if reason is Reason.MIXTURE else np.empty(0, dtype=np.int64)
         parts = [
-            MarkovPolicy.deterministic(self._candidate.actions[j], num_actions=self.simulator.num_actions)
-            for j in np.flatnonzero(self._candidate.weights)
-            if reason is Reason.MIXTURE
+            MarkovPolicy.deterministic(self._candidate.actions[j], num_actions=self.simulator.num_actions) for j in used
         ]
-        weights = [alpha * weight for weight in self._candidate.weights if weight > 0.0 and reason is Reason.MIXTURE]
+        weights = [alpha * float(self._candidate.weights[j]) for j in used]
         bounds = thresholds + self._task.margins
         if reason is Reason.MIXTURE:
             bounds = alpha * (self._candidate.values - delta) + (1.0 - alpha) * bounds
         doubts = [] if settings.algorithm.keeps_safe else ["the exploration ignores the constraints (Algorithm 3)"]
-        mixture = (
-            None if reason is Reason.STOP else Mixture.of([*weights, max(0.0, 1.0 - sum(weights))], [*parts, self.baseline])
-        )
+        stopped = reason is Reason.STOP
         return Proposal(
             round=self.round,
             reason=reason,
-            mixture=mixture,
+            mixture=None if stopped else Mixture.of([*weights, max(0.0, 1.0 - sum(weights))], [*parts, self.baseline]),
             exploration_weight=alpha,
             uncertainty=delta,
-            certificate=self._certificate(bounds, thresholds, doubts),
+            certificate=None if stopped else self._certificate(bounds, thresholds, doubts),
             coin=_kernels.draw(np.uint64(settings.seed), self.round, 0),
         )
 
@@ -267,6 +275,9 @@ class Learner:
                 f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
                 f"or at least {settings.mismatch_gap:g} away"
             )
+        if self.simulator.kernel.is_stationary:
+            assumptions.append("the real system's rows do not change with the step")
+        assumptions.append("episodes start as the simulator's do and have exactly its horizon")
         if self.hybrid.belief.known.any():
             assumptions.append(f"the {int(self.hybrid.belief.known.sum())} rows declared known are exact")
         assumptions.append(f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds")
@@ -291,6 +302,13 @@ def _known_rows(known: ArrayLike | None, simulator: CMDP) -> NDArray[np.bool_]:
 
 def _check_settings(settings: Settings, simulator: CMDP) -> Floats:
     """Refuse what the guarantee cannot hold for; returns the margins [K]."""
+    if not isinstance(settings.radius, (LiteralRadius, ScaledRadius)):
+        raise InvalidInput(
+            f"radius is {settings.radius!r}; give LiteralRadius(), or ScaledRadius(scale) for a heuristic run"
+        )
+    if not isinstance(settings.algorithm, Algorithm):
+        raise InvalidInput(f"algorithm is {settings.algorithm!r}; give one of {', '.join(map(str, Algorithm))}")
+    seed_number("seed", settings.seed)
     constraints, horizon = simulator.num_constraints, simulator.horizon
     margins = (
         np.broadcast_to(finite_floats("margin", settings.margin), (constraints,)).copy()
@@ -315,9 +333,7 @@ def _check_settings(settings: Settings, simulator: CMDP) -> Floats:
             f"calibrated_gap is {eps:g} and mismatch_gap {sigma:g}; the separation condition needs "
             "0 <= calibrated_gap <= mismatch_gap <= 1"
         )
-    delta = finite_number("delta", settings.delta)
-    if not 0.0 < delta < 1.0:
-        raise InvalidInput(f"delta is {delta:g}; the probability of failure lies strictly between 0 and 1, e.g. 0.05")
+    probability_of_failure("delta", settings.delta)
     tau = finite_number("tolerance", settings.tolerance)
     if tau <= 0.0:
         raise InvalidInput(f"tolerance is {tau:g}; it must be positive")
@@ -328,8 +344,6 @@ def _check_settings(settings: Settings, simulator: CMDP) -> Floats:
         raise InvalidInput(
             f"tolerance is {tau:g}; with a certified radius it must be at most margin / 4 = {limit:g}: lower it to that"
         )
-    if isinstance(settings.seed, bool) or not isinstance(settings.seed, int) or not 0 <= settings.seed < 2**64:
-        raise InvalidInput(f"seed is {settings.seed!r}; give a whole number from 0 to 2^64 - 1")
     return margins
 
 

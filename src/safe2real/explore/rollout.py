@@ -27,6 +27,8 @@ def explore(
     are not read.
     """
     model = learner.simulator
+    if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
+        raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
     _check_space("observation", env.observation_space, model.num_states)
     _check_space("action", env.action_space, model.num_actions)
     for _ in range(max_rounds):
@@ -51,6 +53,11 @@ def _episode(learner: Learner, env: Any, proposal: Proposal) -> Trajectory:
         action = _kernels.pick(policy[h, states[-1]], _kernels.draw(seed, proposal.round, 2 + 2 * h))
         if not terminated:
             state, _, terminated, truncated, _ = env.step(action)
+            if terminated and h + 1 < model.horizon and not _absorbs(learner, int(state), h + 1):
+                raise InvalidInput(
+                    f"the environment ended the episode in state {int(state)} after {h + 1} steps, but the simulator's "
+                    "rows there are not self-loops; add an absorbing state for the end of the episode"
+                )
             if truncated and not terminated and h + 1 < model.horizon:
                 raise InvalidInput(
                     f"the environment cut the episode off after {h + 1} steps, before the horizon of {model.horizon}; "
@@ -59,6 +66,14 @@ def _episode(learner: Learner, env: Any, proposal: Proposal) -> Trajectory:
         actions.append(action)
         states.append(int(state))
     return Trajectory.of(model, states, actions)
+
+
+def _absorbs(learner: Learner, state: int, step: int) -> bool:
+    """Whether the simulator stays in `state` from `step` on, whatever the action."""
+    kernel, actions = learner.simulator.kernel, learner.simulator.num_actions
+    steps = [0] if kernel.is_stationary else range(step, learner.simulator.horizon)
+    rows = [(h * kernel.num_states + state) * actions + a for h in steps for a in range(actions)]
+    return all(kernel.row(row)[0].tolist() == [state] for row in rows)
 
 
 def _check_space(name: str, space: Any, size: int) -> None:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.explore import _kernels
 from safe2real.explore.learner import Learner
-from safe2real.model.checks import Floats
+from safe2real.model.checks import Floats, positive_integer, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy, Policy
+from safe2real.model.policy import MarkovPolicy, check_policy
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.evaluate import constraint_values
 from safe2real.uncertainty.counts import Counts
@@ -60,6 +60,9 @@ def simulate(
     `progress(rounds, certificate)` is called every few thousand rounds. The same settings and seed give the same run, bit
     for bit.
     """
+    if not isinstance(real, Kernel):
+        raise InvalidInput(f"real is a {type(real).__name__}; give the Kernel of the real system")
+    max_rounds = positive_integer("max_rounds", max_rounds)
     model = learner.simulator.with_kernel(real)
     if not learner.simulator.kernel.is_stationary and real.is_stationary:
         raise InvalidInput(
@@ -94,6 +97,7 @@ def simulate(
             np.uint64(learner.settings.seed),
             learner.round,
             learner._warm,
+            learner.pending,
             log,
             visits,
         )
@@ -119,28 +123,38 @@ def simulate(
 
 def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
     """One episode of `policy` on the known system `model`; a function of (seed, round), like every episode of `simulate`."""
-    source = np.uint64(seed)
-    state = _kernels.pick(model.start, _kernels.draw(source, round_number, 1))
-    kernel, table = model.kernel, policy.probabilities
-    states, actions = [state], []
-    for h in range(model.horizon):
-        action = _kernels.pick(table[h, state], _kernels.draw(source, round_number, 2 + 2 * h))
-        step = 0 if kernel.is_stationary else h * model.num_states * model.num_actions
-        successors, probabilities = kernel.row(step + state * model.num_actions + action)
-        u = _kernels.draw(source, round_number, 3 + 2 * h)
-        place = min(int(np.searchsorted(np.cumsum(probabilities), u, side="right")), len(successors) - 1)
-        state = int(successors[place])
-        actions.append(action)
-        states.append(state)
+    _check_markov(policy, model)
+    kernel = model.kernel
+    states, actions = np.empty(model.horizon + 1, dtype=np.uint32), np.empty(model.horizon, dtype=np.uint32)
+    _kernels.roll_out_round(
+        kernel.begin,
+        kernel.length,
+        kernel.successor,
+        kernel.probability,
+        model.start,
+        policy.probabilities,
+        np.uint64(seed_number("seed", seed)),
+        round_number,
+        states,
+        actions,
+    )
     return Trajectory.of(model, states, actions)
 
 
-def collect(model: CMDP, policy: Policy, counts: Counts, *, episodes: int, seed: int) -> None:
+def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int, seed: int) -> None:
     """Roll a Markov policy out on the known system `model` and add what happened to `counts` (for Algorithm 4)."""
-    if not isinstance(policy, MarkovPolicy):
-        raise InvalidInput("collect rolls out one Markov policy; draw one from the mixture first")
-    kernel = model.kernel
-    remaining = episodes
+    _check_markov(policy, model)
+    kernel, own = model.kernel, (counts.horizon, counts.simulator.num_states, counts.simulator.num_actions)
+    if own != policy.shape:
+        raise InvalidInput(
+            f"the counts are for (H, S, A) = {own}; this system has {policy.shape}: make them from its simulator"
+        )
+    if counts.simulator.is_stationary and not kernel.is_stationary:
+        raise InvalidInput(
+            "the system changes with the step but the counts pool over steps; make Counts from simulator.repeated(horizon)"
+        )
+    remaining = positive_integer("episodes", episodes)
+    source = np.uint64(seed_number("seed", seed))
     while remaining > 0:
         done = _kernels.collect(
             counts.tally,
@@ -150,7 +164,7 @@ def collect(model: CMDP, policy: Policy, counts: Counts, *, episodes: int, seed:
             kernel.probability,
             model.start,
             policy.probabilities,
-            np.uint64(seed),
+            source,
             counts.episodes + 1,
             remaining,
             counts.rows_per_step,
@@ -158,6 +172,12 @@ def collect(model: CMDP, policy: Policy, counts: Counts, *, episodes: int, seed:
         counts.episodes += done
         remaining -= done
         counts.make_room()
+
+
+def _check_markov(policy: MarkovPolicy, model: CMDP) -> None:
+    if not isinstance(policy, MarkovPolicy):
+        raise InvalidInput(f"policy is a {type(policy).__name__}; give one Markov policy, e.g. drawn from a mixture")
+    check_policy(policy, model)
 
 
 def _empty_log(rounds: int, constraints: int) -> _kernels.Log:

@@ -35,6 +35,19 @@ def positive_integer(name: str, value: Any) -> int:
     return int(value)
 
 
+def seed_number(name: str, value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
+        raise InvalidInput(f"{name} is {value!r}; give a whole number from 0 to 2^64 - 1")
+    return int(value)
+
+
+def probability_of_failure(name: str, value: Any) -> float:
+    number = finite_number(name, value)
+    if not 0.0 < number < 1.0:
+        raise InvalidInput(f"{name} is {number:g}; the probability of failure lies strictly between 0 and 1, e.g. 0.05")
+    return number
+
+
 def finite_floats(name: str, value: ArrayLike) -> Floats:
     """A copy of `value` as float64, every entry finite."""
     try:
@@ -57,7 +70,12 @@ def finite_number(name: str, value: Any) -> float:
 
 def whole_numbers(name: str, value: ArrayLike, *, below: int, what: str) -> NDArray[np.int64]:
     """`value` as int64 with every entry in 0..below-1."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InvalidInput(f"{name} is not a plain list ({error}); {what} are whole numbers") from error
+    if array.dtype.kind not in "iufb":
+        raise InvalidInput(f"{name} has entries of type {array.dtype}; {what} are whole numbers")
     if array.size == 0:
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":

@@ -67,10 +67,12 @@ class CMDP:
         constraints: Sequence[Constraint] | Constraint = (),
     ) -> CMDP:
         """Put a system together. `start` is a state or a distribution [S]; `constraints` may be empty."""
+        if not isinstance(kernel, Kernel):
+            raise InvalidInput(f"kernel is a {type(kernel).__name__}; build one with Kernel.from_dense or another from_*")
         horizon = positive_integer("horizon", horizon)
         if kernel.horizon is not None and kernel.horizon != horizon:
             raise InvalidInput(f"horizon is {horizon} but the kernel has rows for {kernel.horizon} steps; make them equal")
-        listed = [constraints] if isinstance(constraints, (AtLeast, AtMost)) else list(constraints)
+        listed = [constraints] if isinstance(constraints, (AtLeast, AtMost)) else list(constraints or ())
         parts = [_as_utility(c, k, horizon, kernel) for k, c in enumerate(listed)]
         steps = max((len(utility) for utility, _ in parts), default=1)
         shape = (len(parts), steps, kernel.num_states, kernel.num_actions)

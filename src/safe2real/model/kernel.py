@@ -20,6 +20,7 @@ from safe2real.model.checks import (
     Floats,
     Indices,
     finite_floats,
+    finite_number,
     frozen,
     place,
     positive_integer,
@@ -119,44 +120,30 @@ class Kernel:
         return cls._build(rows, columns["successors"], columns["probabilities"], num_states, num_actions, horizon)
 
     @classmethod
-    def from_gymnasium(cls, table: Mapping[int, Mapping[int, Sequence[Any]]]) -> Kernel:
+    def from_gymnasium(
+        cls, table: Mapping[int, Mapping[int, Sequence[Any]]], *, start: Sequence[int] | None = None
+    ) -> Kernel:
         """From a Gymnasium table `P[s][a] = [(probability, next state, reward, terminated), ...]`.
 
-        Repeated successors are summed. A state that is entered with `terminated` set ends the episode, so its rows
-        become self-loops whatever the table says of them; a state entered both ways is an error.
+        Repeated successors are summed. A state that is entered with `terminated` set ends the episode, so its rows become
+        self-loops whatever the table says of them; a state entered both ways is an error. Tables often list states that no
+        episode reaches, such as Taxi's: give the states where episodes `start`, and only what follows them is looked at.
         """
         num_states = len(table)
         positive_integer("the number of states in the table", num_states)
         num_actions = len(table[0]) if 0 in table else 0
         positive_integer("the number of actions of state 0", num_actions)
-        terminal = np.zeros(num_states, dtype=bool)
-        passing = np.zeros(num_states, dtype=bool)
-        entries: list[tuple[int, int, int, float]] = []
+        entries: list[list[tuple[int, int, float, bool]]] = []  # [S] of (action, successor, probability, terminated)
         for s in range(num_states):
             if s not in table or sorted(table[s]) != list(range(num_actions)):
                 raise InvalidInput(f"P[{s}] must list the actions 0 to {num_actions - 1}, like every other state")
-            for a in range(num_actions):
-                for k, entry in enumerate(table[s][a]):
-                    if len(entry) != 4:
-                        raise InvalidInput(
-                            f"P[{s}][{a}][{k}] is {entry!r}; give (probability, next state, reward, terminated)"
-                        )
-                    probability, successor, _, terminated = entry
-                    (index,) = whole_numbers(
-                        f"P[{s}][{a}][{k}], the next state,", [successor], below=num_states, what="states"
-                    )
-                    if probability > 0.0:
-                        (terminal if terminated else passing)[index] |= s != index
-                    entries.append((s, a, int(index), float(probability)))
-        both = np.flatnonzero(terminal & passing)
-        if both.size:
-            raise InvalidInput(
-                f"state {both[0]} is entered both with and without `terminated`; "
-                "add a separate absorbing state for the end of the episode"
-            )
-        loops = [(int(s), a, int(s), 1.0) for s in np.flatnonzero(terminal) for a in range(num_actions)]
-        kept = [entry for entry in entries if not terminal[entry[0]]] + loops
-        states, actions, successors, probabilities = zip(*kept, strict=True)
+            listed = [(a, k, entry) for a in range(num_actions) for k, entry in enumerate(table[s][a])]
+            entries.append([_table_entry(f"P[{s}][{a}][{k}]", entry, a, num_states) for a, k, entry in listed])
+        first = range(num_states) if start is None else whole_numbers("start", start, below=num_states, what="states")
+        terminal = _terminal_states(entries, [int(s) for s in first])
+        columns = [(s, a, t, p) for s in range(num_states) if s not in terminal for a, t, p, _ in entries[s]]
+        columns += [(s, a, s, 1.0) for s in sorted(terminal) for a in range(num_actions)]
+        states, actions, successors, probabilities = zip(*columns, strict=True)
         return cls.from_triples(states, actions, successors, probabilities, num_states=num_states, num_actions=num_actions)
 
     @classmethod
@@ -268,6 +255,41 @@ class Kernel:
         moved = np.repeat(flat, length) * self.probability[stored]
         arrived = np.bincount(self.successor[stored], weights=moved, minlength=self.num_states)
         return np.asarray(arrived + flat[length == 0].sum() / self.num_states)
+
+
+def _table_entry(name: str, entry: Sequence[Any], action: int, num_states: int) -> tuple[int, int, float, bool]:
+    if len(entry) != 4:
+        raise InvalidInput(f"{name} is {entry!r}; give (probability, next state, reward, terminated)")
+    (successor,) = whole_numbers(f"{name}, the next state,", [entry[1]], below=num_states, what="states")
+    return action, int(successor), finite_number(f"{name}, the probability,", entry[0]), bool(entry[3])
+
+
+def _terminal_states(entries: list[list[tuple[int, int, float, bool]]], start: Sequence[int]) -> set[int]:
+    """States in which episodes end, of those that can follow `start`."""
+    terminal: set[int] = set()
+    seen, waiting = set(start), list(start)
+    entered = set() if len(seen) == len(entries) else set(start)
+    while waiting:
+        s = waiting.pop()
+        ways_out = any(p > 0.0 and t != s for _, t, p, _ in entries[s])
+        for _, t, p, ends in entries[s]:
+            if p > 0.0 and ends and t == s and ways_out:
+                raise InvalidInput(
+                    f"P[{s}] ends the episode in state {s} itself but also has ways out of it; "
+                    "add a separate absorbing state for the end of the episode"
+                )
+            if p > 0.0 and t != s:
+                (terminal if ends else entered).add(t)
+                if not ends and t not in seen:
+                    seen.add(t)
+                    waiting.append(t)
+    both = sorted(terminal & entered)
+    if both:
+        raise InvalidInput(
+            f"state {both[0]} is entered both with and without `terminated`; add a separate absorbing state for the end of "
+            "the episode, or give the states where episodes `start` if the table lists states that none of them reaches"
+        )
+    return terminal
 
 
 def _merge_duplicates(

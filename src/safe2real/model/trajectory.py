@@ -33,3 +33,10 @@ class Trajectory:
             possible = np.flatnonzero(model.start)
             raise InvalidInput(f"states[0] is {visited[0]}; episodes of this system start in {possible[:10].tolist()}")
         return cls(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)))
+
+
+def check_trajectory(model: CMDP, trajectory: Trajectory) -> Trajectory:
+    """The same episode, checked against `model`: it may have been made for another system, or by hand."""
+    if not isinstance(trajectory, Trajectory):
+        raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give Trajectory.of(model, states, actions)")
+    return Trajectory.of(model, trajectory.states, trajectory.actions)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.model.checks import Floats
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, positive_integer, whole_numbers
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.uncertainty import _kernels
@@ -20,7 +21,11 @@ class Counts:
 
     def __init__(self, simulator: Kernel, horizon: int) -> None:
         self.simulator = simulator
-        self.horizon = horizon
+        self.horizon = positive_integer("horizon", horizon)
+        if simulator.horizon not in (None, self.horizon):
+            raise InvalidInput(
+                f"horizon is {horizon} but the simulator has rows for {simulator.horizon} steps; make them equal"
+            )
         self.episodes = 0
         # New successors a row can meet in one episode; every segment keeps that much room.
         self._new_per_episode = horizon if simulator.is_stationary else 1
@@ -45,7 +50,12 @@ class Counts:
         return int(self.tally.visits.sum())
 
     def record(self, trajectory: Trajectory) -> None:
-        """Add one validated episode."""
+        """Add one episode; its transitions need not be possible in the simulator."""
+        size, horizon = self.simulator.num_states, self.horizon
+        whole_numbers("states", trajectory.states, below=size, what="states")
+        whole_numbers("actions", trajectory.actions, below=self.simulator.num_actions, what="actions")
+        if len(trajectory.actions) != horizon or len(trajectory.states) != horizon + 1:
+            raise InvalidInput(f"the episode has {len(trajectory.actions)} actions; these counts are for {horizon} steps")
         _kernels.record_episode(
             self.tally, trajectory.states, trajectory.actions, self.simulator.num_actions, self.rows_per_step
         )
@@ -87,6 +97,10 @@ class Counts:
         rows, stored = simulator.num_rows, simulator.successor.size
         begin = stored + np.cumsum(capacity) - capacity
         total = stored + int(capacity.sum())
+        if total > np.iinfo(np.uint32).max:
+            raise InvalidInput(
+                f"{total} transitions would have to be kept; at most {np.iinfo(np.uint32).max} can be indexed"
+            )
         successor = np.zeros(total, dtype=np.uint32)
         probability = np.zeros(total)
         count = np.zeros(total, dtype=np.int64)

@@ -69,7 +69,7 @@ class HybridModel:
         self._update_all()
 
     def observe(self, trajectory: Trajectory) -> None:
-        """Add one validated episode and apply the deletion rule."""
+        """Add one episode and apply the deletion rule. The episode must have been checked against the system."""
         simulator = self.counts.simulator
         _kernels.observe_episode(
             self.counts.tally,

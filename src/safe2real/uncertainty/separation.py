@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_number, positive_integer
+from safe2real.model.checks import Floats, finite_number, positive_integer, probability_of_failure
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.trajectory import Trajectory
+from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.uncertainty.confidence import LiteralRadius, Radius, System, radius_after
 from safe2real.uncertainty.counts import Counts
+from safe2real.uncertainty.theory import unit_number
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -57,7 +58,8 @@ def estimate_mismatch_gap(
     A row with upper bound at most `resolution` counts as shown to be close; with 0 (the paper's eps_s = 0) no finite
     sample can show that, and every undetected row is undecided.
     """
-    _check_delta(delta)
+    probability_of_failure("delta", delta)
+    resolution = unit_number("resolution", resolution)
     rule = radius or LiteralRadius()
     simulator = counts.simulator
     system = System(simulator.num_states, simulator.num_actions, counts.horizon)
@@ -95,7 +97,7 @@ def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float
     The lower confidence bound on V_c is the better of Hoeffding's and the empirical Bernstein bound (Maurer and Pontil,
     2009), each at delta / (2 K), so that all hold together with probability at least 1 - delta.
     """
-    _check_delta(delta)
+    probability_of_failure("delta", delta)
     n = len(episodes)
     if n < 2:
         raise InvalidInput(f"{n} episodes were given; a confidence bound on the margin needs at least 2")
@@ -104,7 +106,7 @@ def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float
     steps = np.arange(model.horizon)
     returns = np.empty((n, model.num_constraints))
     for i, episode in enumerate(episodes):
-        checked = Trajectory.of(model, episode.states, episode.actions)
+        checked = check_trajectory(model, episode)
         for k, utility in enumerate(model.utilities):
             when = steps if len(utility) > 1 else 0
             returns[i, k] = utility[when, checked.states[:-1], checked.actions].sum()
@@ -132,7 +134,7 @@ def clone_baseline(
         raise InvalidInput("no demonstration was given; a policy cannot be cloned from nothing")
     counts = np.zeros((model.horizon, model.num_states, model.num_actions))
     for episode in demonstrations:
-        checked = Trajectory.of(model, episode.states, episode.actions)
+        checked = check_trajectory(model, episode)
         np.add.at(counts, (np.arange(model.horizon), checked.states[:-1], checked.actions), 1.0)
     if not per_step:
         counts = np.broadcast_to(counts.sum(axis=0), counts.shape)
@@ -140,8 +142,3 @@ def clone_baseline(
     totals = weights.sum(axis=2, keepdims=True)
     uniform = 1.0 / model.num_actions
     return MarkovPolicy.stochastic(np.where(totals > 0.0, weights / np.where(totals > 0.0, totals, 1.0), uniform))
-
-
-def _check_delta(delta: float) -> None:
-    if not 0.0 < finite_number("delta", delta) < 1.0:
-        raise InvalidInput(f"delta is {delta:g}; the probability of failure lies strictly between 0 and 1, e.g. 0.05")
