@@ -6,11 +6,13 @@ from neighbouring states being neighbours in memory.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from safe2real import CMDP, AtLeast, Kernel, Solution, constraint_values, solve
+from safe2real.envs import WindyGrid
 from safe2real.model.checks import Floats, frozen
 
 
@@ -25,8 +27,11 @@ class Size:
     per_step: bool = False  # rows, rewards and utilities that change with the step
     ragged: bool = False  # rows of different lengths
     constraints: int = 1
+    grid: bool = False  # the paper's kind of system: a slippery grid with neighbouring successors, an unsafe wall
 
     def __str__(self) -> str:
+        if self.grid:
+            return f"({self.states}, {self.actions}, {self.horizon}) grid"
         rows = "per-step" if self.per_step else "stationary"
         return f"({self.states}, {self.actions}, {self.horizon}) {rows}"
 
@@ -72,6 +77,8 @@ def random_instance(size: Size, seed: int) -> Instance:
     With several constraints they start from the policy that is best for all constraints at once, so that all can be met.
     """
     rng = np.random.default_rng(seed)
+    if size.grid:
+        return grid_instance(rng, size)
     kernel = random_kernel(rng, size)
     lead = (size.horizon,) if size.per_step else ()
     shape = (*lead, size.states, size.actions)
@@ -81,6 +88,16 @@ def random_instance(size: Size, seed: int) -> Instance:
     free = CMDP.of(kernel, size.horizon, 0)
     rewarding = constraint_values(loose, solve(free, reward).policy)
     safest = constraint_values(loose, solve(free, np.mean(utilities, axis=0)).policy)
+    return Instance(loose.with_thresholds(0.5 * (rewarding + safest)), reward)
+
+
+def grid_instance(rng: np.random.Generator, size: Size) -> Instance:
+    """A windy grid with a random reward and a threshold halfway between what reward alone and safety alone reach."""
+    side = math.isqrt(size.states)
+    grid = WindyGrid.with_mismatch(max(3, size.states // 8), 0.8, 0, size=side, horizon=size.horizon)
+    loose, reward = grid.cmdp(grid.real(), 0.0), rng.random((size.states, size.actions))
+    rewarding = constraint_values(loose, solve(loose, reward).policy)
+    safest = constraint_values(loose, solve(loose, grid.safety()).policy)
     return Instance(loose.with_thresholds(0.5 * (rewarding + safest)), reward)
 
 
