@@ -43,7 +43,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         curves = np.array([result["estimates"] for result in group])
         firsts = np.array([result["first_complete"] or np.nan for result in group])
         axes.fill_between(samples, curves.min(axis=0), curves.max(axis=0), color=BLUE, alpha=0.25, linewidth=0)
-        axes.plot(samples, curves.mean(axis=0), color=BLUE, label=r"$\hat\sigma_s$ (mean; band: min to max)")
+        axes.plot(samples, curves.mean(axis=0), color=BLUE, label=r"$\hat\sigma_s$: mean, min to max")
         axes.axhline(truth, color="black", linestyle="--", linewidth=1.0, label=rf"$\sigma_s$ = {truth:g}")
         first = float(np.mean(firsts))
         axes.axvline(
