@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from safe2real.errors import InvalidInput
-from safe2real.experiments.runs import run_task
+from safe2real.experiments.runs import compile_everything, run_task
 from safe2real.experiments.store import Store, Task
 
 ENGINES = ("local", "dask", "ray")
@@ -32,6 +32,8 @@ def run_all(
     missing = store.missing(tasks)
     if not missing:
         return 0
+    with console.status("preparing compiled code (a minute the first time, then a second)"):
+        compile_everything()
     # In random order the mean time of what is done predicts the time of what is left.
     random.Random(0).shuffle(missing)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
