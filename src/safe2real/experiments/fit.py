@@ -22,7 +22,7 @@ from safe2real.experiments import paper
 from safe2real.experiments.inferred import INFERRED, Constants
 from safe2real.experiments.runs import explore_task, run_task
 from safe2real.experiments.store import Task
-from safe2real.explore.learner import Algorithm
+from safe2real.explore.settings import Algorithm
 
 GAPS = (0.0, 0.3, 0.5, 0.7, 0.85, 1.0)
 

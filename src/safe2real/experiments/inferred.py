@@ -14,7 +14,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from safe2real.envs.windy_grid import WindyGrid, equispaced_wind
-from safe2real.explore.learner import Algorithm, Learner, Settings
+from safe2real.explore.learner import Learner
+from safe2real.explore.settings import Algorithm, Settings
 from safe2real.model.policy import MarkovPolicy
 from safe2real.uncertainty.confidence import ScaledRadius
 

@@ -18,7 +18,8 @@ from safe2real.experiments.inferred import (
     uniform_policy,
 )
 from safe2real.experiments.store import Row, Task
-from safe2real.explore.learner import Algorithm, Learner
+from safe2real.explore.learner import Learner
+from safe2real.explore.settings import Algorithm
 from safe2real.explore.simulate import Run, collect, simulate
 from safe2real.model.policy import Mixture
 from safe2real.planning.evaluate import constraint_values, evaluate

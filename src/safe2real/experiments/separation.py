@@ -21,7 +21,7 @@ from safe2real.experiments.artefact import (
 from safe2real.experiments.inferred import INFERRED
 from safe2real.experiments.runs import explore_task, rounds_where, unsafe_runs
 from safe2real.experiments.store import Row, Task
-from safe2real.explore.learner import Algorithm
+from safe2real.explore.settings import Algorithm
 
 SEEDS = 10
 INTENDED = 0.85  # sigma_s = 0.85 x wind strength

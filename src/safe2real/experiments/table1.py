@@ -11,7 +11,7 @@ from safe2real.experiments.artefact import Artefact, Comparison, Outcome, markdo
 from safe2real.experiments.inferred import INFERRED
 from safe2real.experiments.runs import explore_task
 from safe2real.experiments.store import Row, Task
-from safe2real.explore.learner import Algorithm
+from safe2real.explore.settings import Algorithm
 
 SEEDS, REWARDS = 10, 20
 

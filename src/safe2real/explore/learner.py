@@ -10,7 +10,7 @@ margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertain
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -19,33 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import InvalidInput, OutOfOrder
 from safe2real.explore import _kernels
 from safe2real.explore.certificate import Certificate
-from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure, seed_number
+from safe2real.explore.settings import Settings, check_settings
+from safe2real.model.checks import Floats, finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.planning.solve import Solution, slots_for, solve
-from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
 from safe2real.uncertainty.mismatch import HybridModel, Separation
 from safe2real.uncertainty.theory import accuracy_of
-
-
-class Algorithm(Enum):
-    """Which parts of the loop are switched on."""
-
-    SIM_TO_REAL = "sim-to-real safe RL"
-    """Algorithm 1: reuse the simulator, keep safe."""
-    REWARD_FREE = "reward-free safe RL"
-    """Algorithm 2: keep safe, never trust the simulator: no row is ever cleared."""
-    UNCONSTRAINED = "unconstrained sim-to-real RL"
-    """Algorithm 3: reuse the simulator, ignore safety while exploring."""
-
-    @property
-    def reuses_simulator(self) -> bool:
-        return self is not Algorithm.REWARD_FREE
-
-    @property
-    def keeps_safe(self) -> bool:
-        return self is not Algorithm.UNCONSTRAINED
 
 
 class Reason(Enum):
@@ -57,29 +38,6 @@ class Reason(Enum):
     """Line 13: deploy the candidate mixed with the baseline."""
     STOP = _kernels.STOP
     """Line 10: the model is accurate enough; nothing more to deploy."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Settings:
-    """Everything a run depends on besides the system and the baseline.
-
-    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. A `radius`
-    that is not certified or a `bonus_scale` below 1 makes a run heuristic.
-    """
-
-    margin: float | tuple[float, ...]
-    calibrated_gap: float
-    mismatch_gap: float
-    tolerance: float
-    delta: float = 0.05
-    seed: int = 0
-    algorithm: Algorithm = Algorithm.SIM_TO_REAL
-    radius: Radius = field(default_factory=LiteralRadius)
-    bonus_scale: float = 1.0
-
-    @property
-    def certified(self) -> bool:
-        return self.radius.certified and self.bonus_scale >= 1.0
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -134,7 +92,7 @@ class Learner:
         self.simulator = simulator
         self.baseline = baseline
         self.settings = settings
-        self.margins = _check_settings(settings, simulator)
+        self.margins = check_settings(settings, simulator)
         self.round = 1
         self.hybrid = HybridModel(
             simulator.kernel,
@@ -298,54 +256,3 @@ def _known_rows(known: ArrayLike | None, simulator: CMDP) -> NDArray[np.bool_]:
     if given.shape != shape or given.dtype != np.bool_:
         raise InvalidInput(f"known has shape {given.shape} and type {given.dtype}; give booleans of shape {shape}")
     return given.reshape(-1).copy()
-
-
-def _check_settings(settings: Settings, simulator: CMDP) -> Floats:
-    """Refuse what the guarantee cannot hold for; returns the margins [K]."""
-    if not isinstance(settings.radius, (LiteralRadius, ScaledRadius)):
-        raise InvalidInput(
-            f"radius is {settings.radius!r}; give LiteralRadius(), or ScaledRadius(scale) for a heuristic run"
-        )
-    if not isinstance(settings.algorithm, Algorithm):
-        raise InvalidInput(f"algorithm is {settings.algorithm!r}; give one of {', '.join(map(str, Algorithm))}")
-    seed_number("seed", settings.seed)
-    constraints, horizon = simulator.num_constraints, simulator.horizon
-    margins = (
-        np.broadcast_to(finite_floats("margin", settings.margin), (constraints,)).copy()
-        if _fits(settings.margin, constraints)
-        else None
-    )
-    if margins is None:
-        raise InvalidInput(f"margin is {settings.margin!r}; give one number, or one per constraint ({constraints})")
-    for k, xi in enumerate(margins):
-        room = horizon - simulator.thresholds[k]
-        if not 0.0 < xi <= room + 1e-9:
-            raise InvalidInput(
-                f"the margin of constraint {k} is {xi:g}; it must be positive and at most {room:g} (H - threshold): "
-                "measure it with estimate_margin, or lower the threshold"
-            )
-    eps, sigma = (
-        finite_number("calibrated_gap", settings.calibrated_gap),
-        finite_number("mismatch_gap", settings.mismatch_gap),
-    )
-    if not 0.0 <= eps <= sigma <= 1.0:
-        raise InvalidInput(
-            f"calibrated_gap is {eps:g} and mismatch_gap {sigma:g}; the separation condition needs "
-            "0 <= calibrated_gap <= mismatch_gap <= 1"
-        )
-    probability_of_failure("delta", settings.delta)
-    tau = finite_number("tolerance", settings.tolerance)
-    if tau <= 0.0:
-        raise InvalidInput(f"tolerance is {tau:g}; it must be positive")
-    if finite_number("bonus_scale", settings.bonus_scale) <= 0.0:
-        raise InvalidInput(f"bonus_scale is {settings.bonus_scale:g}; it must be positive (1 is the literal bonus)")
-    limit = float(margins.min(initial=np.inf)) / 4.0
-    if settings.certified and tau > limit * (1.0 + 1e-12):
-        raise InvalidInput(
-            f"tolerance is {tau:g}; with a certified radius it must be at most margin / 4 = {limit:g}: lower it to that"
-        )
-    return margins
-
-
-def _fits(margin: float | tuple[float, ...], constraints: int) -> bool:
-    return np.ndim(margin) == 0 or np.shape(margin) == (constraints,)
