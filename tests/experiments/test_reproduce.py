@@ -67,6 +67,8 @@ def test_reproduce_writes_everything_and_repeats_nothing(tmp_path):
     size = (tmp_path / "runs/explore.jsonl").stat().st_size
     reproduce.reproduce(["table1"], tmp_path, seeds=1, jobs=1, console=QUIET)
     assert (tmp_path / "runs/explore.jsonl").stat().st_size == size
+    # The report still shows what was finished before.
+    assert report.read_text().count("data:image/png;base64") == 3
 
 
 def test_a_killed_reproduce_goes_on_where_it_was(tmp_path):

@@ -78,15 +78,21 @@ def reproduce(
     fresh = run_all(tasks, store, jobs=jobs, engine=engine, address=address, console=console)
     console.print(f"{unique} runs: {fresh} done now, {unique - fresh} kept from before")
     results: list[tuple[Artefact, Outcome, float]] = []
-    for artefact in chosen:
-        folder = out / artefact.name
+    shown: list[Row] = []
+    for artefact in ARTEFACTS:
+        folder, needed = out / artefact.name, artefact.tasks(seeds)
+        # The report also keeps what earlier calls have finished here.
+        if artefact not in chosen and (not folder.is_dir() or store.missing(needed)):
+            continue
         folder.mkdir(parents=True, exist_ok=True)
-        rows = store.rows(artefact.tasks(seeds))
+        rows = store.rows(needed)
+        shown += rows
         if rows:
             save_rows(rows, folder)
         results.append((artefact, artefact.draw(rows, folder), sum(row["seconds"] for row in rows)))
-        _print(console, artefact, results[-1][1])
-    cost = linprog_cost(store.rows(tasks))
+        if artefact in chosen:
+            _print(console, artefact, results[-1][1])
+    cost = linprog_cost(shown)
     report = out / "report.html"
     write_report(results, report, wall=time.perf_counter() - began, cost=cost, seeds=seeds)
     if cost:
