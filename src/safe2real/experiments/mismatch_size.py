@@ -57,7 +57,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     axes.legend(frameon=False, fontsize=9)
     save_figure(figure, folder, "mismatch-size", outcome)
     outcome.table = markdown_table(
-        ["|B|", "iterations (mean)", "min", "max"],
+        ["pairs in B", "iterations (mean)", "min", "max"],
         [
             [str(size), f"{run.mean():,.0f}", f"{run.min():,}", f"{run.max():,}"]
             for size, run in zip(sizes, runs, strict=True)

@@ -12,9 +12,9 @@ from safe2real.experiments.artefact import Artefact, Comparison, Outcome
 from safe2real.experiments.inferred import INFERRED
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; padding: 0 1rem; color: #1f2937; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 1250px; margin: 2rem auto; padding: 0 1rem; color: #1f2937; }
 h1, h2 { line-height: 1.2; } h2 { border-top: 1px solid #e5e7eb; padding-top: 1.5rem; margin-top: 2.5rem; }
-table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; } th, td { padding: .25rem .6rem; text-align: right; }
+table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; } th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap; }
 th { border-bottom: 2px solid #9ca3af; } td { border-bottom: 1px solid #e5e7eb; } th:first-child, td:first-child { text-align: left; }
 img { max-width: 100%; max-height: 480px; } .label { font-size: 12px; padding: .1rem .5rem; border-radius: 1rem; background: #fef3c7; }
 .certified { background: #d1fae5; } .no { color: #b91c1c; font-weight: 600; } .yes { color: #047857; } p.remark { color: #4b5563; }
