@@ -52,7 +52,7 @@ class Rule(NamedTuple):
 
 @njit(cache=True)
 def radius_at(rule, n):
-    """The literal radius of the paper (section 3), times `scale`; 1 without data."""
+    """The literal radius of the paper (section 3), times `scale`; at most 1, which the literal one is without data."""
     beta = rule.constant + rule.weight * np.log(8.0 * np.e * (n + 1.0))
     return min(1.0, rule.scale * np.sqrt(beta / max(2.0 * n, 1.0)))
 
