@@ -11,3 +11,15 @@ class InvalidInput(Safe2RealError, ValueError):
 
 class OutOfOrder(Safe2RealError):
     """Asked for what only one side of the stop has: a plan before it, or another episode after it."""
+
+
+class Stopped(OutOfOrder):
+    """The model is accurate enough: there is nothing left to deploy."""
+
+
+class Conflict(Safe2RealError):
+    """The record says otherwise already: an episode told again with other content, or a campaign that exists."""
+
+
+class StorageFailure(Safe2RealError):
+    """The database cannot be read or written as it should; what was told before is still there."""

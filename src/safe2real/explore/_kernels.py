@@ -230,7 +230,7 @@ def collect(tally, begin, length, successor, probability, start, policy, seed, f
         origin = stream(seed, first_episode + t)
         roll_out(begin, length, successor, probability, start, policy, fixed, origin, states, actions)
         uncertainty.record_episode(tally, states, actions, A, tally_rows_per_step)
-        if uncertainty.lacks_room(tally, states, actions, S, A, tally_rows_per_step):
+        if uncertainty.lacks_room(tally, states, actions, H, S, A, tally_rows_per_step):
             return t + 1
     return episodes
 
@@ -304,6 +304,6 @@ def run(tally, belief, rule, task, candidate, reality, seed, first_round, warm, 
         remaining = belief.suspect.sum()
         for h in range(H):
             state_visits[states[h]] += 1
-        if uncertainty.lacks_room(tally, states, actions, S, A, rows_per_step):
+        if uncertainty.lacks_room(tally, states, actions, H, S, A, rows_per_step):
             return t + 1, False, warm
     return log.reason.size, False, warm

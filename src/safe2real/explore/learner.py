@@ -10,17 +10,18 @@ margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertain
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real.errors import InvalidInput, OutOfOrder
+from safe2real.errors import InvalidInput, OutOfOrder, Stopped
 from safe2real.explore import _kernels
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.settings import Settings, check_settings
-from safe2real.model.checks import Floats, finite_floats
+from safe2real.model.checks import Floats, Indices, finite_floats, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.model.trajectory import Trajectory, check_trajectory
@@ -52,11 +53,17 @@ class Proposal:
     certificate: Certificate | None
     coin: float  # uniform in [0, 1), a function of (seed, round)
 
-    def draw(self) -> MarkovPolicy:
-        """The policy to run this episode: the coin is fixed by (seed, round), so asking twice gives the same policy."""
+    @property
+    def drawn(self) -> int:
+        """Which policy of the mixture to run this episode: fixed by (seed, round), so asking twice gives the same one."""
         if self.mixture is None:
-            raise OutOfOrder("the run has stopped: there is nothing left to deploy; call plan(reward)")
-        return self.mixture.policies[int(_kernels.pick(self.mixture.weights, self.coin))]
+            raise Stopped("the run has stopped: there is nothing left to deploy; call plan(reward)")
+        return drawn(self.mixture.weights, self.coin)
+
+    def draw(self) -> MarkovPolicy:
+        """The policy to run this episode."""
+        index = self.drawn  # raises after the stop
+        return self.mixture.policies[index]  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -67,6 +74,16 @@ class Plan:
     policy: Mixture
     suboptimality: float  # 2 H tau / xi + 2 tau and the planner's own gap; inf where the lemma says nothing
     certificate: Certificate
+
+
+def coin_of(seed: int, round_number: int) -> float:
+    """The coin of a round, uniform in [0, 1)."""
+    return float(_kernels.draw(np.uint64(seed), round_number, 0))
+
+
+def drawn(weights: Floats, coin: float) -> int:
+    """The component of a mixture that a coin shows; never one of weight 0."""
+    return int(_kernels.pick(weights, coin))
 
 
 class Learner:
@@ -84,8 +101,13 @@ class Learner:
         settings: Settings,
         *,
         known: ArrayLike | None = None,
+        warm_start: bool = True,
     ) -> None:
-        """`simulator` carries the constraints; `baseline` is the trusted policy; `known` marks exact rows."""
+        """`simulator` carries the constraints; `baseline` is the trusted policy; `known` marks exact rows.
+
+        A `warm_start` plans each round from the policies of the last, which is faster; without it a proposal is a function
+        of the data alone, bit for bit, whatever was proposed on the way.
+        """
         if not isinstance(baseline, MarkovPolicy):
             raise InvalidInput(f"baseline is a {type(baseline).__name__}; give one MarkovPolicy whose margin you know")
         check_policy(baseline, simulator, "baseline")
@@ -93,6 +115,7 @@ class Learner:
         self.baseline = baseline
         self.settings = settings
         self.margins = check_settings(settings, simulator)
+        self.warm_start = warm_start
         self.round = 1
         self.hybrid = HybridModel(
             simulator.kernel,
@@ -139,6 +162,8 @@ class Learner:
     def propose(self) -> Proposal:
         """What to deploy in this round; asking again before `observe` gives the same object."""
         if self._proposal is None:
+            if not self.warm_start:
+                self._warm = 0
             reason, delta, alpha, self._warm = _kernels.propose(
                 self.hybrid.counts.tally, self.hybrid.belief, self._task, self._candidate, self._warm
             )
@@ -149,9 +174,26 @@ class Learner:
         """Take in one episode of the proposed mixture and move to the next round. A refused episode changes nothing."""
         checked = check_trajectory(self.simulator, trajectory)
         if self.propose().reason is Reason.STOP:
-            raise OutOfOrder("the run has stopped; no further episode is expected. Start a new learner to explore on")
+            raise Stopped("the run has stopped; no further episode is expected. Start a new learner to explore on")
         self.hybrid.observe(checked)
         self.round += 1
+        self._proposal = None
+
+    def count(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Take in episodes laid end to end, cut short ones too, also after the stop; see `HybridModel.observe_all`.
+
+        The round stays: this is for records kept elsewhere, whose episodes were checked one by one when they arrived.
+        """
+        whole_numbers("states", states, below=self.simulator.num_states, what="states")
+        whole_numbers("actions", actions, below=self.simulator.num_actions, what="actions")
+        lengths = np.diff(ends)
+        fits = ends[0] == 0 and ends[-1] == actions.size and states.size == actions.size + lengths.size
+        if not fits or (lengths < 1).any() or (lengths > self.simulator.horizon).any():
+            raise InvalidInput(
+                f"{states.size} states and {actions.size} actions do not divide into {lengths.size} episodes of "
+                f"1 to {self.simulator.horizon} steps; an episode has one state more than actions"
+            )
+        self.hybrid.observe_all(states, actions, ends)
         self._proposal = None
 
     @property
@@ -194,7 +236,7 @@ class Learner:
             suboptimality=accuracy_of(tau, horizon, margin) + max(0.0, solution.bound - solution.value)
             if feasible and tau <= margin / 4.0
             else np.inf,
-            certificate=self._certificate(solution.constraint_values - tau, self.simulator.thresholds, doubts),
+            certificate=self.certify(solution.constraint_values - tau, self.simulator.thresholds, doubts),
         )
 
     def _as_proposal(self, reason: Reason, delta: float, alpha: float) -> Proposal:
@@ -215,12 +257,13 @@ class Learner:
             mixture=None if stopped else Mixture.of([*weights, max(0.0, 1.0 - sum(weights))], [*parts, self.baseline]),
             exploration_weight=alpha,
             uncertainty=delta,
-            certificate=None if stopped else self._certificate(bounds, thresholds, doubts),
-            coin=_kernels.draw(np.uint64(settings.seed), self.round, 0),
+            certificate=None if stopped else self.certify(bounds, thresholds, doubts),
+            coin=coin_of(settings.seed, self.round),
         )
 
-    def _certificate(self, bounds: Floats, thresholds: Floats, doubts: list[str]) -> Certificate:
-        settings = self.settings
+    def certify(self, bounds: Floats, thresholds: Floats, doubts: Sequence[str] = ()) -> Certificate:
+        """Lower bounds [K] on V_c with all that this run assumes, and with the reasons why it is no guarantee, if any."""
+        settings, doubts = self.settings, list(doubts)
         if not settings.radius.certified:
             doubts.append(f"the radius is {settings.radius}")
         if settings.bonus_scale < 1.0:

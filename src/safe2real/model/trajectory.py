@@ -14,29 +14,44 @@ from safe2real.model.cmdp import CMDP
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Trajectory:
-    """States and actions of one whole episode; build one with `Trajectory.of`, which checks it against its system."""
+    """States and actions of one episode; build one with `Trajectory.of`, which checks it against its system.
 
-    states: Indices  # [H + 1]
-    actions: Indices  # [H]
+    An episode has H actions; one that was cut short has the first n of them, and its transitions are as good as any.
+    """
+
+    states: Indices  # [n + 1], n <= H
+    actions: Indices  # [n]
+
+    @property
+    def length(self) -> int:
+        return self.actions.size
 
     @classmethod
-    def of(cls, model: CMDP, states: ArrayLike, actions: ArrayLike) -> Trajectory:
-        """Check lengths, ranges and the first state. Any transition will do: the real system need not agree with `model`."""
+    def of(cls, model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool = False) -> Trajectory:
+        """Check lengths, ranges and the first state. Any transition will do: the real system need not agree with `model`.
+
+        With `partial` the first n >= 1 steps of an episode that was cut short will do too.
+        """
         visited = whole_numbers("states", states, below=model.num_states, what="states")
         chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")
-        if visited.shape != (model.horizon + 1,) or chosen.shape != (model.horizon,):
-            raise InvalidInput(
-                f"an episode of {model.horizon} steps has {model.horizon + 1} states and {model.horizon} actions; "
-                f"got shapes {visited.shape} and {chosen.shape}. An episode that ended early goes on in an absorbing state"
+        horizon = model.horizon
+        steps = chosen.size if partial and 1 <= chosen.size <= horizon else horizon
+        if visited.shape != (steps + 1,) or chosen.shape != (steps,):
+            wanted = (
+                f"an episode of {horizon} steps that was cut short has 1 to {horizon} actions and one state more"
+                if partial
+                else f"an episode of {horizon} steps has {horizon + 1} states and {horizon} actions"
             )
+            cure = "" if partial else ". An episode that ended early goes on in an absorbing state"
+            raise InvalidInput(f"{wanted}; got shapes {visited.shape} and {chosen.shape}{cure}")
         if model.start[visited[0]] == 0.0:
             possible = np.flatnonzero(model.start)
             raise InvalidInput(f"states[0] is {visited[0]}; episodes of this system start in {possible[:10].tolist()}")
         return cls(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)))
 
 
-def check_trajectory(model: CMDP, trajectory: Trajectory) -> Trajectory:
+def check_trajectory(model: CMDP, trajectory: Trajectory, *, partial: bool = False) -> Trajectory:
     """The same episode, checked against `model`: it may have been made for another system, or by hand."""
     if not isinstance(trajectory, Trajectory):
         raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give Trajectory.of(model, states, actions)")
-    return Trajectory.of(model, trajectory.states, trajectory.actions)
+    return Trajectory.of(model, trajectory.states, trajectory.actions, partial=partial)

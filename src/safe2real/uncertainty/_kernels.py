@@ -179,9 +179,24 @@ def observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step):
 
 
 @njit(cache=True)
-def lacks_room(tally, states, actions, S, A, rows_per_step):
-    """Whether a row of the episode could overflow its segment in the next one."""
-    new = 1 if rows_per_step > 0 else actions.size
+def observe_episodes(tally, belief, rule, states, actions, ends, H, S, A, rows_per_step):
+    """`observe_episode` for episodes laid end to end, until a row needs more room; returns how many were counted.
+
+    Episode i has actions[ends[i] : ends[i + 1]] and one state more, its states beginning at ends[i] + i.
+    """
+    for i in range(ends.size - 1):
+        here = actions[ends[i] : ends[i + 1]]
+        visited = states[ends[i] + i : ends[i + 1] + i + 1]
+        observe_episode(tally, belief, rule, visited, here, S, A, rows_per_step)
+        if lacks_room(tally, visited, here, H, S, A, rows_per_step):
+            return i + 1
+    return ends.size - 1
+
+
+@njit(cache=True)
+def lacks_room(tally, states, actions, H, S, A, rows_per_step):
+    """Whether a row of the episode could overflow its segment in the next one, which may be longer than this one."""
+    new = 1 if rows_per_step > 0 else H
     for h in range(actions.size):
         row = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])
         if tally.capacity[row] < min(S, np.int64(tally.length[row]) + new):

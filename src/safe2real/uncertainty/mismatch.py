@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.model.checks import Floats
+from safe2real.model.checks import Floats, Indices
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.uncertainty import _kernels
@@ -70,19 +70,31 @@ class HybridModel:
 
     def observe(self, trajectory: Trajectory) -> None:
         """Add one episode and apply the deletion rule. The episode must have been checked against the system."""
-        simulator = self.counts.simulator
-        _kernels.observe_episode(
-            self.counts.tally,
-            self.belief,
-            self.rule,
-            trajectory.states,
-            trajectory.actions,
-            simulator.num_states,
-            simulator.num_actions,
-            self.counts.rows_per_step,
-        )
-        self.counts.episodes += 1
-        self.make_room()
+        self.observe_all(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
+
+    def observe_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Add checked episodes laid end to end, the deletion rule after each: the same as `observe` one by one.
+
+        Episode i has actions[ends[i] : ends[i + 1]], and its states begin at ends[i] + i: it has one state more.
+        """
+        simulator, done, episodes = self.counts.simulator, 0, len(ends) - 1
+        while done < episodes:
+            first = int(ends[done])
+            counted = _kernels.observe_episodes(
+                self.counts.tally,
+                self.belief,
+                self.rule,
+                states[first + done :],
+                actions[first:],
+                ends[done:] - first,
+                self.counts.horizon,
+                simulator.num_states,
+                simulator.num_actions,
+                self.counts.rows_per_step,
+            )
+            self.counts.episodes += counted
+            done += counted
+            self.make_room()
 
     def make_room(self) -> None:
         """Enlarge segments that are nearly full, and point the model at their new places."""
