@@ -1,6 +1,7 @@
 """safe2real: provably safe sim-to-real transfer for finite systems."""
 
-from safe2real.errors import InvalidInput, OutOfOrder, Safe2RealError
+from safe2real.campaign import Campaign, Deployment, Specification
+from safe2real.errors import Conflict, InvalidInput, OutOfOrder, Safe2RealError, Stopped, StorageFailure
 from safe2real.explore import (
     Algorithm,
     Certificate,
@@ -23,8 +24,11 @@ __all__ = [
     "Algorithm",
     "AtLeast",
     "AtMost",
+    "Campaign",
     "Certificate",
+    "Conflict",
     "Constraint",
+    "Deployment",
     "InvalidInput",
     "Kernel",
     "Learner",
@@ -42,7 +46,10 @@ __all__ = [
     "ScaledRadius",
     "Settings",
     "Solution",
+    "Specification",
     "Status",
+    "Stopped",
+    "StorageFailure",
     "Trajectory",
     "constraint_values",
     "evaluate",

@@ -23,8 +23,9 @@ from safe2real.explore.certificate import Certificate
 from safe2real.explore.settings import Settings, check_settings
 from safe2real.model.checks import Floats, Indices, finite_floats, whole_numbers
 from safe2real.model.cmdp import CMDP
-from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
+from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
 from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.solve import Solution, slots_for, solve
 from safe2real.uncertainty.mismatch import HybridModel, Separation
 from safe2real.uncertainty.theory import accuracy_of
@@ -209,6 +210,10 @@ class Learner:
         self.hybrid.make_room()
         self.round += rounds
         self._proposal = None
+
+    def estimate(self, policy: Policy) -> Floats:
+        """V_c [K] of a policy on the current hybrid model."""
+        return constraint_values(self.simulator.with_kernel(self.hybrid.view()), policy)
 
     def plan(self, reward: ArrayLike) -> Plan:
         """pi^out: the best policy for `reward` in [0, 1] on the hybrid model, thresholds raised by tau (Line 17)."""

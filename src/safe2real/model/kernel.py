@@ -176,6 +176,14 @@ class Kernel:
                 "probabilities are finite and not negative"
             )
         rows, successors, data = _merge_duplicates(rows, successors, data, num_states)
+        if num_rows > rows.size:
+            # Some row has no transition at all: said before arrays of a size that only a slip of the keys explains are made.
+            present = np.unique(rows)
+            gaps = np.flatnonzero(present != np.arange(present.size))
+            raise InvalidInput(
+                f"{where(int(gaps[0]) if gaps.size else present.size)} sums to 0; rows must sum to 1: add the missing "
+                f"successors ({rows.size} transitions are given for {num_rows} rows)"
+            )
         totals = np.bincount(rows, weights=data, minlength=num_rows)
         wrong = np.flatnonzero(np.abs(totals - 1.0) > ROW_SUM_TOLERANCE)
         if wrong.size:

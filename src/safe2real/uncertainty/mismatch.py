@@ -50,6 +50,8 @@ class HybridModel:
         system = System(simulator.num_states, simulator.num_actions, horizon)
         constant, weight = radius_constants(system, delta)
         gaps = separation or Separation(0.0, 0.0)
+        self.separation, self.reuses_simulator = gaps, separation is not None
+        self.certified = radius.certified
         self.rule = _kernels.Rule(
             constant=constant,
             weight=weight,
@@ -107,6 +109,11 @@ class HybridModel:
         return self._shaped(self.belief.suspect.copy())
 
     @property
+    def known(self) -> NDArray[np.bool_]:
+        """Rows declared exact, [S, A] or [H, S, A]."""
+        return self._shaped(self.belief.known.copy())
+
+    @property
     def distances(self) -> Floats:
         """TV distance of the empirical rows to the simulator's, [S, A] or [H, S, A]."""
         return self._shaped(self.counts.distances())
@@ -122,6 +129,21 @@ class HybridModel:
     def bonus(self) -> Floats:
         """b: what the uncertainty of a row may add to any value, [S, A] or [H, S, A] (paper, Lemma 1)."""
         return self._shaped(self.belief.bonus.copy())
+
+    def view(self, wrong: NDArray[np.bool_] | None = None) -> Kernel:
+        """The model without a copy, to evaluate and plan with until the next episode is counted.
+
+        With `wrong` [R], not the hybrid model but the one that has the empirical rows there and the simulator's elsewhere.
+        """
+        simulator, tally, belief = self.counts.simulator, self.counts.tally, self.belief
+        begin, length = belief.begin, belief.length
+        if wrong is not None:
+            begin = np.where(wrong, tally.begin, tally.simulator_begin)
+            length = np.where(wrong, tally.length, tally.simulator_length)
+        arrays = [array.view() for array in (begin, length, tally.successor, tally.probability)]
+        for array in arrays:
+            array.setflags(write=False)
+        return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, *arrays)
 
     def to_kernel(self) -> Kernel:
         """The hybrid model as a kernel of its own: empirical rows inside `suspects`, simulator rows outside."""

@@ -1,0 +1,18 @@
+"""Durable campaigns on a real system: ask, tell, resume, verify."""
+
+from safe2real.campaign.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment, Receipt
+from safe2real.campaign.ledger import Ledger, Problem
+from safe2real.campaign.specification import Specification
+from safe2real.campaign.status import CampaignStatus, Forecast
+
+__all__ = [
+    "FIELD_ASSUMPTIONS",
+    "Campaign",
+    "CampaignStatus",
+    "Deployment",
+    "Forecast",
+    "Ledger",
+    "Problem",
+    "Receipt",
+    "Specification",
+]

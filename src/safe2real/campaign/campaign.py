@@ -1,0 +1,382 @@
+"""A real system, over days, losing nothing: ask what to run, run it, tell what happened.
+
+A campaign is a record of events and a learner computed from them. `ask` records a deployment before it hands it out; `tell`
+has recorded the episode when it returns. Any process on any machine that reaches the database may ask and tell; a process
+that dies takes nothing with it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safe2real.campaign import events as kinds
+from safe2real.campaign.encoding import digest_of, finite_or_none, from_text, policy_from_bytes, policy_to_bytes, to_text
+from safe2real.campaign.episodes import check_actions, episode_from_json, episode_to_json
+from safe2real.campaign.events import AskBody, Event
+from safe2real.campaign.ledger import Ledger, check_record
+from safe2real.campaign.replay import Held, Replay
+from safe2real.campaign.specification import Specification
+from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
+from safe2real.campaign.storage import Storage, Transaction
+from safe2real.errors import Conflict, InvalidInput, Stopped, StorageFailure
+from safe2real.explore.certificate import Certificate
+from safe2real.explore.learner import Plan, Proposal, Reason, coin_of, drawn
+from safe2real.model.checks import positive_integer
+from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
+from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.uncertainty.mismatch_map import MismatchMap, map_mismatch
+
+# What the guarantee of a campaign rests on besides the learner's own assumptions.
+FIELD_ASSUMPTIONS = (
+    "every machine of the fleet has the same dynamics, and episodes that run at the same time do not influence each other",
+    "no episode is abandoned, cut short or held back because of a transition that is not reported",
+)
+_IMPORT_SIZE = 5_000  # episodes in one event
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Deployment:
+    """What one worker runs for one episode, and why it may."""
+
+    id: str
+    number: int  # the round: the coin is a function of (seed, number)
+    worker: str
+    at: str  # when it was handed out, UTC
+    policy: MarkovPolicy  # run this; the coin is drawn already
+    mixture: Mixture  # what the certificate speaks of
+    drawn: int  # which policy of the mixture it is
+    reason: Reason
+    exploration_weight: float  # alpha
+    uncertainty: float  # Delta
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What `tell` and `import_log` did; `new` is False when the same content was there already."""
+
+    sequence: int
+    new: bool
+    samples: int
+
+
+class Campaign:
+    """Ask and tell around a `Learner`, durable. Make one with `create`, come back to it with `open`.
+
+    Guarantee: that of the learner (Theorem 1), with `FIELD_ASSUMPTIONS`. One object for each process; do not share it
+    between threads.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        header = storage.header()
+        self.name = header.name
+        self.specification = Specification.from_text(header.specification)
+        self._specification_digest = digest_of(header.specification.encode())
+        self._replay = Replay(self.specification)
+        self._policies: dict[str, MarkovPolicy] = {}
+
+    @classmethod
+    def create(cls, url: str | os.PathLike[str], specification: Specification) -> Campaign:
+        """Begin a campaign at `url`: a file name (SQLite) or postgresql://... . An existing one is never overwritten."""
+        if not isinstance(specification, Specification):
+            raise InvalidInput(f"specification is a {type(specification).__name__}; give a Specification")
+        specification.learner()  # refuse before anything is written
+        text = specification.to_text()
+        Specification.from_text(text)
+        storage = Storage(url, new=True)
+        name = secrets.token_hex(4)
+        storage.create(name, text, {"campaign": name, "specification": digest_of(text.encode())})
+        return cls(storage)
+
+    @classmethod
+    def open(cls, url: str | os.PathLike[str]) -> Campaign:
+        """Come back to a campaign. The events are read when they are first needed."""
+        return cls(Storage(url))
+
+    def close(self) -> None:
+        self._storage.close()
+
+    def __enter__(self) -> Campaign:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # Asking
+
+    def ask(self, *, worker: str, n: int = 1) -> list[Deployment]:
+        """`n` deployments for `worker` to run, recorded before they are returned.
+
+        Until they are told or abandoned, the same worker is given the same ones again, also after a crash and from another
+        process. Raises `Stopped` when the model is accurate enough and the worker holds nothing.
+        """
+        worker = _text("worker", worker, 200)
+        n = positive_integer("n", n)
+        self._catch_up()
+        self._replay.learner.propose()  # planned before others are kept waiting; usually nothing has changed below
+        fresh: list[Event] = []
+        with self._storage.writing() as transaction:
+            self._catch_up(transaction)
+            held = self._replay.held_by(worker)[:n]
+            if len(held) < n:
+                proposal = self._replay.learner.propose()
+                if proposal.reason is Reason.STOP and not held:
+                    raise Stopped(
+                        f"nothing is left to deploy: the certificate {proposal.uncertainty:.4g} has reached the tolerance "
+                        f"{self.specification.settings.tolerance:.4g}; call plan(reward)"
+                    )
+                if proposal.reason is not Reason.STOP:
+                    fresh = self._record(transaction, proposal, worker, n - len(held))
+            bodies = [AskBody.read(event) for event in (*(one.event for one in held), *fresh)]
+            named = {digest for body in bodies for digest in body.policies}
+            policies = {digest: self._load(transaction, digest) for digest in named}
+        for event in fresh:
+            self._replay.apply(event)
+        return [self._deployment(one, policies) for one in self._replay.held_by(worker)[:n]]
+
+    def _record(self, transaction: Transaction, proposal: Proposal, worker: str, n: int) -> list[Event]:
+        learner, mixture, certificate = self._replay.learner, proposal.mixture, proposal.certificate
+        if mixture is None or certificate is None or not certificate.holds:
+            raise StorageFailure("a proposal without a certificate that holds was stopped at the door; please report this")
+        digests = transaction.add_policies([policy_to_bytes(policy) for policy in mixture.policies])
+        events = []
+        for number in range(self._replay.deployments + 1, self._replay.deployments + 1 + n):
+            body = AskBody(
+                reason=proposal.reason.name,
+                weights=mixture.weights.tolist(),
+                policies=digests,
+                candidates=len(digests) - (mixture.policies[-1] is learner.baseline),
+                drawn=drawn(mixture.weights, coin_of(learner.settings.seed, number)),
+                exploration_weight=proposal.exploration_weight,
+                uncertainty=finite_or_none(proposal.uncertainty),
+                lower_bounds=certificate.lower_bounds.tolist(),
+                certified=certificate.certified,
+                episodes_counted=learner.hybrid.counts.episodes,
+            )
+            events.append(transaction.append(kinds.ASK, asdict(body), deployment=number, worker=worker))
+        return events
+
+    # Telling
+
+    def tell(self, id: str, trajectory: Trajectory, *, partial: bool = False) -> Receipt:
+        """Record what happened in a deployment; durable when it returns, and exactly once.
+
+        The same episode told again changes nothing; another one for the same deployment is a `Conflict`. With `partial`
+        the episode may have been cut short: give all transitions that were seen. An episode whose deployment was abandoned
+        is still taken.
+        """
+        checked = check_trajectory(self.specification.simulator, trajectory, partial=partial)
+        return self._tell(id, checked)
+
+    def tell_json(self, id: str, episode: Any, *, partial: bool = False) -> Receipt:
+        """`tell` for an object {"states": [...], "actions": [...]} from another language."""
+        return self._tell(id, episode_from_json(self.specification.simulator, episode, "the episode", partial=partial))
+
+    def _tell(self, id: str, trajectory: Trajectory) -> Receipt:
+        number = self._number(id)
+        content = episode_to_json(trajectory)
+        with self._storage.writing() as transaction:
+            known = transaction.events_of(number)
+            if kinds.ASK not in known:
+                raise InvalidInput(f"deployment {id} was never handed out; ask first, and tell with the id of the answer")
+            if kinds.TELL in known:
+                if known[kinds.TELL].body != to_text(content):
+                    raise Conflict(
+                        f"deployment {id} was told already, with another episode, at {known[kinds.TELL].at}; it stays. "
+                        "Was the id mixed up? Every episode is told with the id it was asked with"
+                    )
+                return Receipt(known[kinds.TELL].sequence, False, trajectory.length)
+            body = AskBody.read(known[kinds.ASK])
+            policy = self._load(transaction, body.policies[body.drawn])
+            check_actions(policy, trajectory, f"deployment {id}")
+            event = transaction.append(kinds.TELL, content, deployment=number)
+        return Receipt(event.sequence, True, trajectory.length)
+
+    def abandon(self, id: str, reason: str) -> Receipt:
+        """Give up on a deployment: its worker will be asked no more. Told later, its episode is still taken.
+
+        The guarantee assumes that the reason had nothing to do with what happened in the episode.
+        """
+        number, reason = self._number(id), _text("reason", reason, 10_000)
+        with self._storage.writing() as transaction:
+            known = transaction.events_of(number)
+            if kinds.ASK not in known:
+                raise InvalidInput(f"deployment {id} was never handed out, so it cannot be abandoned")
+            if kinds.TELL in known:
+                raise Conflict(f"deployment {id} was told at {known[kinds.TELL].at}; what was told stays")
+            if kinds.ABANDON in known:
+                return Receipt(known[kinds.ABANDON].sequence, False, 0)
+            event = transaction.append(kinds.ABANDON, {"reason": reason}, deployment=number)
+        return Receipt(event.sequence, True, 0)
+
+    def import_log(
+        self, source: str, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False
+    ) -> Receipt:
+        """Add episodes that were collected earlier by a known Markov policy, all or none.
+
+        `episodes` are trajectories or objects {"states": ..., "actions": ...}. `source` names the log: the same log imported
+        again changes nothing, another one under the same name is a `Conflict`. The guarantee assumes that the log is
+        complete: no episode was left out because of what happened in it.
+        """
+        source = _text("source", source, 200)
+        if not isinstance(policy, MarkovPolicy):
+            raise InvalidInput(f"policy is a {type(policy).__name__}; give the Markov policy that collected the log")
+        check_policy(policy, self.specification.simulator)
+        contents = []
+        for index, episode in enumerate(episodes):
+            where = f"episodes[{index}]"
+            if isinstance(episode, Trajectory):
+                checked = check_trajectory(self.specification.simulator, episode, partial=partial)
+            else:
+                checked = episode_from_json(self.specification.simulator, episode, where, partial=partial)
+            check_actions(policy, checked, where)
+            contents.append(episode_to_json(checked))
+        if not contents:
+            raise InvalidInput("the log holds no episode; give at least one")
+        samples = sum(len(content["actions"]) for content in contents)
+        encoded = policy_to_bytes(policy)
+        whole = digest_of(to_text([digest_of(encoded), contents]).encode())
+        with self._storage.writing() as transaction:
+            earlier = transaction.imports_from(source)
+            if earlier:
+                if from_text(earlier[0].body, "the import")["log"] != whole:
+                    raise Conflict(
+                        f"another log was imported as {source!r} at {earlier[0].at}; give this one a name of its own"
+                    )
+                return Receipt(earlier[-1].sequence, False, samples)
+            (digest,) = transaction.add_policies([encoded])
+            for first in range(0, len(contents), _IMPORT_SIZE):
+                body = {"policy": digest, "log": whole, "episodes": contents[first : first + _IMPORT_SIZE]}
+                event = transaction.append(kinds.IMPORT, body, worker=source)
+        return Receipt(event.sequence, True, samples)
+
+    # Looking
+
+    def status(self, *, forecast: bool = True) -> CampaignStatus:
+        """Where the campaign stands; `forecast` rehearses the rest of it on the learnt model."""
+        self._catch_up()
+        return status_of(
+            self.name, self._replay, forecast_of(self.specification, self._replay.learner) if forecast else None
+        )
+
+    def forecast(self) -> Forecast:
+        """Rounds and samples until the stop, by a rehearsal on the learnt model."""
+        self._catch_up()
+        return forecast_of(self.specification, self._replay.learner)
+
+    def plan(self, reward: ArrayLike) -> Plan:
+        """pi^out for any reward in [0, 1], after the stop; no more real data is needed (paper, Line 17)."""
+        self._catch_up()
+        plan = self._replay.learner.plan(reward)
+        return replace(plan, certificate=_in_the_field(plan.certificate))
+
+    def mismatch_map(self) -> MismatchMap:
+        """For every row how far it is from the simulator, and what is known about it."""
+        self._catch_up()
+        return map_mismatch(self._replay.learner.hybrid)
+
+    def proposal(self) -> Proposal:
+        """What the next deployment would be made from; nothing is recorded."""
+        self._catch_up()
+        return self._replay.learner.propose()
+
+    def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
+        """Compute every deployment's certificate again from the events alone, and report any that does not hold.
+
+        `head` is a digest noted earlier (from `status`): the record must still contain it, so events cannot have been cut
+        off. `progress(events checked, events in all)` is called as it goes.
+        """
+        with self._storage.reading() as transaction:
+            total, _ = transaction.last()
+            return check_record(
+                self.name,
+                self.specification,
+                self._specification_digest,
+                transaction.events(),
+                transaction.policy,
+                head=head,
+                progress=None if progress is None else lambda done: progress(done, total),
+            )
+
+    def events(self) -> Sequence[Event]:
+        """The whole record, oldest first."""
+        with self._storage.reading() as transaction:
+            return list(transaction.events())
+
+    def stored_policies(self) -> dict[str, MarkovPolicy]:
+        """Every policy that the record names, by digest."""
+        with self._storage.reading() as transaction:
+            return {digest: policy_from_bytes(content) for digest, content in transaction.policies()}
+
+    # Inside
+
+    def _catch_up(self, transaction: Transaction | None = None) -> None:
+        """Take in what others have recorded."""
+        if transaction is None:
+            with self._storage.reading() as own:
+                return self._catch_up(own)
+        for event in transaction.events(self._replay.sequence):
+            self._replay.apply(event)
+        return None
+
+    def _number(self, id: str) -> int:
+        match = re.fullmatch(r"([0-9a-f]{8})-([1-9][0-9]{0,8})", id) if isinstance(id, str) else None
+        if match is None:
+            raise InvalidInput(
+                f"the deployment's id is {str(id)[:60]!r}; give the id of the answer to ask, like {self.name}-1"
+            )
+        if match.group(1) != self.name:
+            raise InvalidInput(f"deployment {id} belongs to campaign {match.group(1)}; this is campaign {self.name}")
+        return int(match.group(2))
+
+    def _load(self, transaction: Transaction, digest: str) -> MarkovPolicy:
+        if digest in self._policies:
+            return self._policies[digest]
+        content = transaction.policy(digest)
+        if content is None or digest_of(content) != digest:
+            raise StorageFailure(
+                f"policy {digest[:12]} is missing or was changed after it was recorded, so it is not handed out; run verify"
+            )
+        policy = policy_from_bytes(content)
+        if len(self._policies) > 1000:  # enough for a fleet; they can be read again
+            self._policies.clear()
+        self._policies[digest] = policy
+        return policy
+
+    def _deployment(self, held: Held, policies: dict[str, MarkovPolicy]) -> Deployment:
+        body, learner = AskBody.read(held.event), self._replay.learner
+        mixture = Mixture.of(body.weights, [policies[digest] for digest in body.policies])
+        bounds = np.array(body.lower_bounds, dtype=np.float64)
+        return Deployment(
+            id=f"{self.name}-{held.number}",
+            number=held.number,
+            worker=held.worker,
+            at=held.at,
+            policy=mixture.policies[body.drawn],
+            mixture=mixture,
+            drawn=body.drawn,
+            reason=Reason[body.reason],
+            exploration_weight=body.exploration_weight,
+            uncertainty=np.inf if body.uncertainty is None else body.uncertainty,
+            certificate=_in_the_field(learner.certify(bounds, learner.simulator.thresholds)),
+        )
+
+
+def _in_the_field(certificate: Certificate) -> Certificate:
+    return replace(certificate, assumptions=certificate.assumptions + FIELD_ASSUMPTIONS)
+
+
+def _text(name: str, value: Any, longest: int) -> str:
+    printable = isinstance(value, str) and value.replace("\n", " ").replace("\t", " ").isprintable()
+    if not printable or not value.strip() or len(value) > longest:
+        raise InvalidInput(f"{name} is {str(value)[:60]!r}; give a text of 1 to {longest} printable characters")
+    return str(value)

@@ -1,0 +1,232 @@
+"""Everything a campaign is about, fixed when it begins: simulator, constraints, trusted policy, and what is assumed.
+
+A specification is one JSON document, stored with the campaign. All processes decode the same text, so all of them compute
+with the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safe2real.campaign.encoding import (
+    array_from_json,
+    array_to_json,
+    check_keys,
+    from_text,
+    policy_from_json,
+    policy_to_json,
+    to_text,
+)
+from safe2real.errors import InvalidInput
+from safe2real.explore.learner import Learner
+from safe2real.explore.settings import Algorithm, Settings
+from safe2real.model.checks import finite_number, positive_integer
+from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy
+from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
+
+_SETTINGS = tuple(field.name for field in fields(Settings))
+_REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
+_MOST_TRIPLES = 1 << 28  # H S A; 2 GiB for one stochastic policy
+_TRANSITIONS = ("states", "actions", "successors", "probabilities")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Specification:
+    """What `Learner` is made of: `simulator` carries the constraints, `known` marks rows that are exact."""
+
+    simulator: CMDP
+    baseline: MarkovPolicy
+    settings: Settings
+    known: ArrayLike | None = None
+
+    def learner(self) -> Learner:
+        """A fresh learner; refuses what no guarantee can hold for."""
+        if not isinstance(self.simulator, CMDP):
+            raise InvalidInput(f"simulator is a {type(self.simulator).__name__}; give a CMDP, with its constraints")
+        if not isinstance(self.settings, Settings):
+            raise InvalidInput(f"settings is a {type(self.settings).__name__}; give Settings(...)")
+        if self.settings.algorithm is Algorithm.UNCONSTRAINED:
+            raise InvalidInput(
+                "the algorithm ignores the constraints while it explores; a campaign hands out no policy without a "
+                "certificate: use Algorithm.SIM_TO_REAL, or `simulate` to study Algorithm 3"
+            )
+        return Learner(self.simulator, self.baseline, self.settings, known=self.known, warm_start=False)
+
+    def to_text(self) -> str:
+        """The JSON document; `from_text` gives back the same numbers, bit for bit."""
+        model, settings = self.simulator, self.settings
+        document: dict[str, Any] = {
+            "horizon": model.horizon,
+            "simulator": _kernel_to_json(model.kernel),
+            "start": array_to_json(model.start),
+            "constraints": [
+                {
+                    "name": model.names[k],
+                    "utility": array_to_json(_without_steps(model.utilities[k])),
+                    "threshold": float(model.thresholds[k]),
+                }
+                for k in range(model.num_constraints)
+            ],
+            "baseline": policy_to_json(self.baseline),
+            "settings": {
+                "margin": np.asarray(settings.margin, dtype=float).tolist(),
+                "calibrated_gap": float(settings.calibrated_gap),
+                "mismatch_gap": float(settings.mismatch_gap),
+                "tolerance": float(settings.tolerance),
+                "delta": float(settings.delta),
+                "seed": int(settings.seed),
+                "algorithm": settings.algorithm.value,
+                "radius": _radius_to_json(settings.radius),
+                "bonus_scale": float(settings.bonus_scale),
+            },
+        }
+        if self.known is not None:
+            document["known"] = array_to_json(np.asarray(self.known))
+        return to_text(document)
+
+    @classmethod
+    def from_text(cls, text: str) -> Specification:
+        """Read and check a document written by `to_text`, by hand, or in another language."""
+        given = check_keys(
+            from_text(text, "the specification"),
+            "the specification",
+            required=("horizon", "simulator", "baseline", "settings"),
+            optional=("start", "constraints", "known"),
+        )
+        listed = given.get("constraints", [])
+        if not isinstance(listed, list):
+            raise InvalidInput("constraints must be a list of objects with utility and threshold, or cost and limit")
+        kernel, horizon = _kernel_from_json(given["simulator"]), positive_integer("horizon", given["horizon"])
+        if horizon * kernel.num_states * kernel.num_actions > _MOST_TRIPLES:
+            raise InvalidInput(
+                f"horizon is {horizon} with {kernel.num_states} states and {kernel.num_actions} actions; policies of more "
+                f"than {_MOST_TRIPLES} entries cannot be handed out: merge states or shorten the horizon"
+            )
+        model = CMDP.of(
+            kernel,
+            horizon,
+            _array(given.get("start", 0), "start"),
+            [_constraint_from_json(value, f"constraints[{k}]") for k, value in enumerate(listed)],
+        )
+        known = given.get("known")
+        result = cls(
+            simulator=model,
+            baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon),
+            settings=_settings_from_json(given["settings"]),
+            known=None if known is None else _array(known, "known"),
+        )
+        result.learner()  # refuse now what cannot be run later
+        return result
+
+
+def _array(value: Any, name: str) -> Any:
+    """An array whose shape and range its user checks; here only that it is one."""
+    found = array_from_json(value, name)
+    try:
+        array = np.asarray(found)
+    except ValueError as error:
+        raise InvalidInput(f"{name} is ragged ({error}); give rows of one length") from error
+    if array.dtype.kind not in "iufb":
+        raise InvalidInput(f"{name} has entries of type {array.dtype}; give numbers")
+    return array
+
+
+def _without_steps(utility: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """[S, A] where the utility does not change with the step, [H, S, A] where it does."""
+    return utility[0] if len(utility) == 1 else utility
+
+
+def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
+    rows = [kernel.row(index) for index in range(kernel.num_rows)]
+    shape = (kernel.horizon or 1, kernel.num_states, kernel.num_actions)
+    sizes = [len(successors) for successors, _ in rows]
+    steps, states, actions = np.unravel_index(np.repeat(np.arange(kernel.num_rows), sizes), shape)
+    document: dict[str, Any] = {
+        "num_states": kernel.num_states,
+        "num_actions": kernel.num_actions,
+        "states": array_to_json(states.astype(np.uint32)),
+        "actions": array_to_json(actions.astype(np.uint32)),
+        "successors": array_to_json(np.concatenate([successors for successors, _ in rows])),
+        "probabilities": array_to_json(np.concatenate([probabilities for _, probabilities in rows])),
+    }
+    if kernel.horizon is not None:
+        document["steps"] = array_to_json(steps.astype(np.uint32))
+        document["num_steps"] = kernel.horizon
+    return document
+
+
+def _kernel_from_json(value: Any) -> Kernel:
+    if isinstance(value, dict) and "transition" in value:
+        check_keys(value, "simulator", required=("transition",))
+        return Kernel.from_dense(_array(value["transition"], "simulator.transition"))
+    if isinstance(value, dict) and value.keys().isdisjoint((*_TRANSITIONS, "num_states", "num_actions")):
+        raise InvalidInput(
+            'simulator must hold {"transition": [S][A][S] or [H][S][A][S]}, or parallel lists of stored transitions: '
+            + ", ".join(("num_states", "num_actions", *_TRANSITIONS))
+        )
+    given = check_keys(
+        value, "simulator", required=("num_states", "num_actions", *_TRANSITIONS), optional=("steps", "num_steps")
+    )
+    lists = {name: _array(given[name], f"simulator.{name}") for name in _TRANSITIONS}
+    return Kernel.from_triples(
+        *lists.values(),
+        num_states=given["num_states"],
+        num_actions=given["num_actions"],
+        steps=_array(given["steps"], "simulator.steps") if "steps" in given else None,
+        horizon=given.get("num_steps"),
+    )
+
+
+def _constraint_from_json(value: Any, name: str) -> Constraint:
+    if isinstance(value, dict) and "cost" in value:
+        given = check_keys(value, name, required=("cost", "limit"), optional=("name",))
+        return AtMost(_array(given["cost"], f"{name}.cost"), given["limit"], _label(given, name))
+    given = check_keys(value, name, required=("utility", "threshold"), optional=("name",))
+    return AtLeast(_array(given["utility"], f"{name}.utility"), given["threshold"], _label(given, name))
+
+
+def _label(given: dict[str, Any], name: str) -> str:
+    label = given.get("name", "constraint")
+    if not isinstance(label, str):
+        raise InvalidInput(f"{name}.name is {label!r}; give a text")
+    return label
+
+
+def _radius_to_json(radius: Radius) -> Any:
+    return {"kind": "scaled", "scale": radius.scale} if isinstance(radius, ScaledRadius) else {"kind": radius.name}
+
+
+def _radius_from_json(value: Any) -> Radius:
+    if value == {"kind": "literal"}:
+        return LiteralRadius()
+    if isinstance(value, dict) and value.get("kind") == "scaled":
+        return ScaledRadius(check_keys(value, "settings.radius", required=("kind", "scale"))["scale"])
+    raise InvalidInput(
+        f'settings.radius is {str(value)[:60]}; give {{"kind": "literal"}}, or {{"kind": "scaled", "scale": 0.4}} for a '
+        "heuristic campaign"
+    )
+
+
+def _settings_from_json(value: Any) -> Settings:
+    given = check_keys(
+        value,
+        "settings",
+        required=_REQUIRED_SETTINGS,
+        optional=tuple(name for name in _SETTINGS if name not in _REQUIRED_SETTINGS),
+    )
+    if "radius" in given:
+        given["radius"] = _radius_from_json(given["radius"])
+    if "algorithm" in given:
+        known = {algorithm.value: algorithm for algorithm in Algorithm}
+        if not isinstance(given["algorithm"], str) or given["algorithm"] not in known:
+            raise InvalidInput(f"settings.algorithm is {given['algorithm']!r}; give one of {', '.join(known)}")
+        given["algorithm"] = known[given["algorithm"]]
+    if isinstance(given["margin"], list):
+        given["margin"] = tuple(finite_number(f"margin[{k}]", xi) for k, xi in enumerate(given["margin"]))
+    return Settings(**given)

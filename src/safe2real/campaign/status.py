@@ -1,0 +1,126 @@
+"""Where a campaign stands, and how long it may still take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from safe2real.campaign.replay import Held, Replay
+from safe2real.campaign.specification import Specification
+from safe2real.explore.learner import Learner, Reason
+from safe2real.planning.evaluate import occupancy
+from safe2real.planning.solve import solve
+from safe2real.uncertainty import _kernels
+
+_GROWTH = 0.03  # of the rounds between two plans of a rehearsal
+_MOST_PLANS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Expected rounds and samples until the stop; None where a rehearsal did not reach it. No promise."""
+
+    rounds: int | None
+    samples: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignStatus:
+    """A summary for people and scripts."""
+
+    name: str
+    certified: bool  # False: heuristic constants, nothing here is a guarantee
+    stopped: bool
+    rounds: int  # deployments handed out
+    told: int
+    cut_short: int  # of those told
+    abandoned: int
+    imported: int  # episodes of earlier logs
+    samples: int  # transitions recorded
+    samples_counted: int  # of those in the model
+    episodes_waiting: int  # recorded, to be counted when an earlier deployment is told or abandoned
+    waiting_for: str | None  # the id of that deployment
+    held: tuple[tuple[str, str, str], ...]  # (id, worker, since) of every deployment that is out
+    next_reason: str  # of the next proposal: BASELINE, MIXTURE or STOP
+    uncertainty: float  # Delta; inf while only the baseline is deployed
+    tolerance: float  # tau: the campaign stops when Delta reaches it
+    exploration_weight: float  # alpha
+    suspects: int
+    rows: int
+    events: int
+    head: str  # digest of the last event, to be noted elsewhere and given to verify later
+    forecast: Forecast | None
+
+
+def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignStatus:
+    learner, proposal, blocker = replay.learner, replay.learner.propose(), replay.blocker
+
+    def id_of(held: Held) -> str:
+        return f"{name}-{held.number}"
+
+    return CampaignStatus(
+        name=name,
+        certified=learner.settings.certified,
+        stopped=proposal.reason is Reason.STOP,
+        rounds=replay.deployments,
+        told=replay.told,
+        cut_short=replay.cut_short,
+        abandoned=len(replay.abandoned),
+        imported=replay.imported,
+        samples=replay.samples,
+        samples_counted=learner.samples,
+        episodes_waiting=replay.uncounted,
+        waiting_for=None if blocker is None else id_of(blocker),
+        held=tuple((id_of(held), held.worker, held.at) for held in replay.held.values()),
+        next_reason=proposal.reason.name,
+        uncertainty=proposal.uncertainty,
+        tolerance=learner.settings.tolerance,
+        exploration_weight=proposal.exploration_weight,
+        suspects=int(learner.hybrid.suspects.sum()),
+        rows=learner.simulator.kernel.num_rows,
+        events=replay.sequence,
+        head=replay.digest,
+        forecast=forecast,
+    )
+
+
+def forecast_of(specification: Specification, learner: Learner) -> Forecast:
+    """Rehearse the rest of the campaign in expectation, with steps that grow with the rounds done.
+
+    Reality is guessed: a suspect row is wrong, and as observed, where its distance to the simulator is beyond the deletion
+    threshold by more than chance would explain; else it is the simulator's. Each step plans once, adds the expected visits
+    of the deployed mixture for that many rounds, and clears the rows that would be cleared by then.
+    """
+    if learner.propose().reason is Reason.STOP:
+        return Forecast(0, 0)
+    hybrid, task = learner.hybrid, specification.simulator
+    rule, visits = hybrid.rule, hybrid.counts.tally.visits.astype(np.float64)
+    distance = hybrid.counts.distances()
+    wrong = hybrid.belief.suspect & (visits > 0.0)
+    wrong &= distance > max(0.0, rule.threshold) + 1.0 / np.sqrt(np.maximum(visits, 1.0))
+    reality = task.with_kernel(hybrid.view(wrong))
+    gap = np.where(wrong, distance, 0.0)
+    suspect, known = hybrid.belief.suspect.copy(), hybrid.belief.known
+    pairs = (task.num_states, task.num_actions)
+    bonus_shape = pairs if task.kernel.is_stationary else (task.horizon, *pairs)
+    baseline_visits = occupancy(reality, learner.baseline)
+    solution, done, past = None, 0, max(1, hybrid.counts.episodes)
+    radius = np.empty(visits.shape)
+    for _ in range(_MOST_PLANS):
+        _kernels.radii(rule, visits, radius)
+        suspect &= gap + radius > rule.threshold
+        bonus = np.where(suspect, rule.suspect_bonus * radius, np.where(known, 0.0, rule.cleared_bonus))
+        solution = solve(reality, bonus.reshape(bonus_shape), warm=solution)
+        if not solution.is_feasible:
+            return Forecast(None, None)
+        delta = min(float(task.horizon), max(solution.bound, solution.value))
+        if delta <= learner.settings.tolerance:
+            return Forecast(done, done * task.horizon)
+        excess = np.maximum(0.0, task.thresholds + delta - solution.constraint_values)
+        alpha = float(np.min(learner.margins / (learner.margins + excess), initial=1.0))
+        mixed = alpha * occupancy(reality, solution.policy) + (1.0 - alpha) * baseline_visits
+        rounds = max(1, int(_GROWTH * (past + done)))
+        visits += rounds * (mixed.sum(axis=0) if task.kernel.is_stationary else mixed).reshape(-1)
+        done += rounds
+    return Forecast(None, None)

@@ -1,0 +1,340 @@
+"""Where events are kept: one SQLite file by default, PostgreSQL by URL, the same statements for both (SQLAlchemy Core).
+
+Three tables: the campaign (one row, the specification), its events (append only), and the policies that the events name,
+each stored once under the digest of its content. A database holds one campaign; on PostgreSQL a schema of its own is enough
+(`?options=-csearch_path=name`). One writer at a time: SQLite's write lock, or a lock on the campaign's row. A write that
+has returned is on disk: SQLite runs in WAL mode with synchronous = FULL.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sql
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, ProgrammingError
+
+from safe2real.campaign.encoding import digest_of
+from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, Event, event_after
+from safe2real.errors import Conflict, InvalidInput, StorageFailure
+
+FORMAT = 1  # of the tables; a reader refuses a newer one
+_PATIENCE = 60.0  # seconds to wait for another writer
+_BATCH = 20_000  # events read at once
+
+_tables = sql.MetaData()
+_campaign = sql.Table(
+    "safe2real_campaign",
+    _tables,
+    sql.Column("format", sql.Integer, nullable=False),
+    sql.Column("name", sql.String(32), primary_key=True),
+    sql.Column("specification", sql.Text, nullable=False),
+)
+_events = sql.Table(
+    "safe2real_event",
+    _tables,
+    sql.Column("sequence", sql.Integer, primary_key=True, autoincrement=False),
+    sql.Column("kind", sql.String(16), nullable=False),
+    sql.Column("deployment", sql.Integer),
+    sql.Column("worker", sql.Text),
+    sql.Column("at", sql.String(40), nullable=False),
+    sql.Column("body", sql.Text, nullable=False),
+    sql.Column("digest", sql.String(64), nullable=False),
+    # The rules of the record hold in the database too: one ask, one tell and one abandonment for each deployment.
+    sql.UniqueConstraint("deployment", "kind"),
+)
+_policies = sql.Table(
+    "safe2real_policy",
+    _tables,
+    sql.Column("digest", sql.String(64), primary_key=True),
+    sql.Column("content", sql.LargeBinary, nullable=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """The campaign's row."""
+
+    name: str  # random, part of every deployment's id
+    specification: str  # JSON
+
+
+class Storage:
+    """One campaign's database. Open it anew in every process; a connection must not cross a fork."""
+
+    def __init__(self, url: str | os.PathLike[str], *, new: bool = False) -> None:
+        """`new` allows a file that does not exist yet; nothing is written before `create`."""
+        self.url = _parse(url)
+        self.place = self.url.render_as_string(hide_password=True)
+        self.read_only = False
+        self._process = os.getpid()
+        if self.url.get_backend_name() == "sqlite":
+            if not new and not Path(str(self.url.database)).is_file():
+                raise StorageFailure(f"there is no file {self.url.database}; check the name, or make a campaign there first")
+            self._engine = self._sqlite_engine()
+        else:
+            self._engine = sql.create_engine(self.url)
+
+            @sql.event.listens_for(self._engine, "connect")
+            def _limit_waiting(connection: Any, _: Any) -> None:
+                with connection.cursor() as cursor:
+                    cursor.execute(f"SET lock_timeout = '{_PATIENCE:.0f}s'")
+                connection.commit()
+
+    def close(self) -> None:
+        """Give connections back; what was written is on disk already."""
+        self._engine.dispose(close=self._process == os.getpid())
+
+    # Reading
+
+    def header(self) -> Header:
+        """The campaign's row; refuses a database without one, or one written by a newer version."""
+        with self.reading() as transaction:
+            return transaction.header()
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """A consistent view; nothing is locked for others."""
+        with self._connected(writing=False) as connection:
+            yield Transaction(connection, self.place)
+
+    # Writing
+
+    def create(self, name: str, specification: str, body: Any) -> None:
+        """Make the tables and the first event, all or nothing."""
+        if self.url.get_backend_name() == "sqlite" and not self.read_only:
+            self._prepare_file()
+        with self._connected(writing=True) as connection:
+            present = sql.inspect(connection).get_table_names()
+            if _campaign.name in present:
+                raise Conflict(f"{self.place} holds a campaign already; open it, or choose another place for a new one")
+            if present and self.url.get_backend_name() == "sqlite":
+                raise Conflict(
+                    f"{self.place} is the database of something else (tables {', '.join(present[:5])}); choose another"
+                )
+            _tables.create_all(connection)
+            connection.execute(_campaign.insert().values(format=FORMAT, name=name, specification=specification))
+            connection.execute(_events.insert().values(asdict(event_after(0, BEFORE_THE_FIRST, CREATE, body))))
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """The only writer until the end of the block, which makes everything durable, or nothing after an error."""
+        with self._connected(writing=True) as connection:
+            if self.url.get_backend_name() != "sqlite":
+                connection.execute(sql.select(_campaign.c.name).with_for_update())
+            yield Transaction(connection, self.place)
+
+    # Connections
+
+    @contextmanager
+    def _connected(self, *, writing: bool) -> Iterator[sql.Connection]:
+        if os.getpid() != self._process:
+            raise StorageFailure(
+                f"{self.place} was opened in process {self._process} and is used in {os.getpid()}, its fork; "
+                "open the campaign again in each process"
+            )
+        if writing and self.read_only:
+            raise StorageFailure(f"{self.place} can only be read; make the file and its folder writable, then try again")
+        try:
+            with self._engine.connect() as connection:
+                connection = connection.execution_options(safe2real_writing=writing)
+                with connection.begin():
+                    yield connection
+        except DBAPIError as error:
+            raise StorageFailure(_explained(error, self.place)) from error
+
+    def _sqlite_engine(self) -> sql.Engine:
+        path = Path(str(self.url.database))
+        url: str | sql.URL = self.url
+        if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+            self.read_only = True
+            # Without a write-ahead log beside it nobody is writing and nothing is left to recover, so SQLite may take the
+            # file as it is; with one, SQLite has to read it too.
+            settled = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
+            url = f"sqlite:///file:{_quoted(path)}?mode=ro{settled}&uri=true"
+        engine = sql.create_engine(url, connect_args={"timeout": _PATIENCE})
+
+        @sql.event.listens_for(engine, "connect")
+        def _ours_to_begin(connection: Any, _: Any) -> None:
+            connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+            connection.execute("PRAGMA synchronous = FULL")
+
+        @sql.event.listens_for(engine, "begin")
+        def _begin(connection: sql.Connection) -> None:
+            writing = connection.get_execution_options().get("safe2real_writing", False)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+        return engine
+
+    def _prepare_file(self) -> None:
+        """Switch a new file to the write-ahead log, which needs one sync for each write and never blocks readers."""
+        path = Path(str(self.url.database))
+        if not path.parent.is_dir():
+            raise InvalidInput(f"there is no folder {path.parent}; make it first")
+        if path.exists() and path.stat().st_size > 0:
+            return  # not new: `create` decides what it is
+        try:
+            with self._engine.connect() as connection:
+                # Not through SQLAlchemy, which would begin a transaction; the mode cannot change inside one.
+                cursor = connection.connection.cursor()
+                cursor.execute("PRAGMA journal_mode = WAL")
+                cursor.fetchall()
+                cursor.close()
+        except (DBAPIError, sqlite3.Error) as error:
+            raise StorageFailure(_explained(error, self.place)) from error
+
+
+class Transaction:
+    """What can be read and added while a connection is held."""
+
+    def __init__(self, connection: sql.Connection, place: str) -> None:
+        self._connection = connection
+        self._place = place
+
+    def header(self) -> Header:
+        if not sql.inspect(self._connection).has_table(_campaign.name):
+            raise StorageFailure(
+                f"{self._place} holds no campaign; make one with Campaign.create or `safe2real campaign init`"
+            )
+        written = self._connection.execute(sql.select(_campaign.c.format)).scalar()
+        if written is None or written > FORMAT:
+            raise StorageFailure(
+                f"{self._place} has format {written} and this version reads up to {FORMAT}; upgrade safe2real to open it"
+            )
+        row = self._connection.execute(sql.select(_campaign.c.name, _campaign.c.specification)).one()
+        return Header(row.name, row.specification)
+
+    def last(self) -> tuple[int, str]:
+        """(sequence, digest) of the newest event."""
+        newest = sql.select(_events.c.sequence, _events.c.digest).order_by(_events.c.sequence.desc()).limit(1)
+        row = self._connection.execute(newest).first()
+        return (0, BEFORE_THE_FIRST) if row is None else (row.sequence, row.digest)
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        """Every event with a higher sequence than `after`, in order."""
+        while True:
+            chosen = sql.select(_events).where(_events.c.sequence > after).order_by(_events.c.sequence).limit(_BATCH)
+            rows = self._connection.execute(chosen).all()
+            for row in rows:
+                yield Event(*row)
+            if len(rows) < _BATCH:
+                return
+            after = rows[-1].sequence
+
+    def events_of(self, deployment: int) -> dict[str, Event]:
+        """The ask, tell and abandonment of one deployment, by kind."""
+        rows = self._connection.execute(sql.select(_events).where(_events.c.deployment == deployment))
+        return {row.kind: Event(*row) for row in rows}
+
+    def imports_from(self, source: str) -> list[Event]:
+        chosen = sql.select(_events).where(_events.c.kind == "import", _events.c.worker == source)
+        return [Event(*row) for row in self._connection.execute(chosen.order_by(_events.c.sequence))]
+
+    def policy(self, digest: str) -> bytes | None:
+        """The stored content under a digest, not checked against it; None if there is none."""
+        row = self._connection.execute(sql.select(_policies.c.content).where(_policies.c.digest == digest)).first()
+        return None if row is None else bytes(row.content)
+
+    def policies(self) -> Iterator[tuple[str, bytes]]:
+        for row in self._connection.execute(sql.select(_policies).order_by(_policies.c.digest)):
+            yield row.digest, bytes(row.content)
+
+    def add_policies(self, contents: Sequence[bytes]) -> list[str]:
+        """Store what is not there yet; returns the digests."""
+        digests = [digest_of(content) for content in contents]
+        present = set(
+            self._connection.execute(sql.select(_policies.c.digest).where(_policies.c.digest.in_(digests))).scalars()
+        )
+        missing = {digest: content for digest, content in zip(digests, contents, strict=True) if digest not in present}
+        if missing:
+            rows = [{"digest": digest, "content": content} for digest, content in missing.items()]
+            self._connection.execute(_policies.insert(), rows)
+        return digests
+
+    def append(self, kind: str, body: Any, *, deployment: int | None = None, worker: str | None = None) -> Event:
+        """Add the next event; durable when the transaction ends."""
+        sequence, previous = self.last()
+        event = event_after(sequence, previous, kind, body, deployment=deployment, worker=worker)
+        self._connection.execute(_events.insert().values(asdict(event)))
+        return event
+
+
+def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], str]:
+    """What can still be read of a damaged SQLite file: header, events in order up to the damage, and what was met there."""
+    storage = Storage(url)
+    path = Path(str(storage.url.database))
+    if storage.url.get_backend_name() != "sqlite" or not path.exists():
+        raise InvalidInput(f"{storage.place} is not an SQLite file; only a file can be salvaged")
+    engine = sql.create_engine(f"sqlite:///file:{_quoted(path)}?mode=ro&uri=true")
+    header, events = None, []
+    try:
+        with engine.connect() as connection:
+            # Lets SQLite read a file that is shorter than it says it is.
+            connection.exec_driver_sql("PRAGMA writable_schema = ON")
+            row = connection.execute(sql.select(_campaign.c.name, _campaign.c.specification)).one()
+            header = Header(row.name, row.specification)
+            one_by_one = sql.select(_events).order_by(_events.c.sequence).execution_options(yield_per=1)
+            for found in connection.execute(one_by_one):
+                events.append(Event(*found))
+    except DBAPIError as error:
+        return header, events, _explained(error, storage.place)
+    finally:
+        engine.dispose()
+    return header, events, ""
+
+
+def _parse(url: str | os.PathLike[str]) -> sql.URL:
+    text = os.fspath(url)
+    if not text:
+        raise InvalidInput("the place of the campaign is empty; give a file name or a URL")
+    if "://" not in text:
+        return sql.URL.create("sqlite", database=text)
+    try:
+        parsed = sql.make_url(text)
+        if parsed.get_backend_name() == "postgresql":
+            parsed = parsed.set(drivername="postgresql+psycopg")
+        parsed.get_dialect()
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise InvalidInput(f"{text.split('@')[-1]!r} is not a place for a campaign ({error}); {_PLACES}") from error
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise InvalidInput(f"{parsed.get_backend_name()} databases are not supported; {_PLACES}")
+    if parsed.get_backend_name() == "sqlite" and not parsed.database:
+        raise InvalidInput("a campaign in memory would be lost with the process; give a file name")
+    return parsed
+
+
+_PLACES = "give a file name, sqlite:///file, or postgresql://user@host/database"
+
+
+def _quoted(path: Path) -> str:
+    return str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+# What databases say, and what helps.
+_CURES = {
+    "disk is full": "the disk is full: nothing of this call was recorded, all before it is; free some space and try again",
+    "No space left": "the disk is full: nothing of this call was recorded, all before it is; free some space and try again",
+    "readonly": "it can only be read; make the file and its folder writable, then try again",
+    "read-only": "it can only be read; make the file and its folder writable, then try again",
+    "not a database": "the file is not an SQLite database; check the name",
+    "malformed": "the file is damaged or cut short; restore a copy, or save the rest: `safe2real campaign export --salvage`",
+    "locked": f"another process has been writing for {_PATIENCE:.0f} s; try again, and look for a process that hangs",
+    "lock timeout": f"another process has been writing for {_PATIENCE:.0f} s; try again, and look for a process that hangs",
+    "unable to open": "it cannot be opened; check that the folder exists and that you may read it",
+    "disk I/O error": "reading or writing failed; check the disk: nothing of this call was recorded, all before it is",
+    "onnection": "the server cannot be reached; nothing is known of this call: repeat it, an episode is never counted twice",
+}
+
+
+def _explained(error: DBAPIError | sqlite3.Error, place: str) -> str:
+    said = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+    for sign, cure in _CURES.items():
+        if sign in said:
+            return f"{place}: {cure} ({said.splitlines()[0]})"
+    what = "the database refused" if isinstance(error, ProgrammingError) else "the database failed"
+    return f"{place}: {what}; nothing of this call was recorded ({said.splitlines()[0] if said else type(error).__name__})"
