@@ -18,6 +18,7 @@ slow: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.exploration
+	$(BIN)/python -m benchmarks.campaign
 
 lint: $(READY)
 	$(BIN)/ruff check .

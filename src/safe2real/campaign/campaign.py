@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from safe2real.campaign import events as kinds
 from safe2real.campaign.encoding import digest_of, finite_or_none, from_text, policy_from_bytes, policy_to_bytes, to_text
 from safe2real.campaign.episodes import check_actions, episode_from_json, episode_to_json
-from safe2real.campaign.events import AskBody, Event
+from safe2real.campaign.events import AskBody, Draft, Event
 from safe2real.campaign.ledger import Ledger, check_record
 from safe2real.campaign.replay import Held, Replay
 from safe2real.campaign.specification import Specification
@@ -83,6 +83,7 @@ class Campaign:
         self._specification_digest = digest_of(header.specification.encode())
         self._replay = Replay(self.specification)
         self._policies: dict[str, MarkovPolicy] = {}
+        self._baseline_content: bytes | None = None
 
     @classmethod
     def create(cls, url: str | os.PathLike[str], specification: Specification) -> Campaign:
@@ -147,8 +148,8 @@ class Campaign:
         learner, mixture, certificate = self._replay.learner, proposal.mixture, proposal.certificate
         if mixture is None or certificate is None or not certificate.holds:
             raise StorageFailure("a proposal without a certificate that holds was stopped at the door; please report this")
-        digests = transaction.add_policies([policy_to_bytes(policy) for policy in mixture.policies])
-        events = []
+        digests = transaction.add_policies([self._encoded(policy) for policy in mixture.policies])
+        drafts = []
         for number in range(self._replay.deployments + 1, self._replay.deployments + 1 + n):
             body = AskBody(
                 reason=proposal.reason.name,
@@ -162,8 +163,8 @@ class Campaign:
                 certified=certificate.certified,
                 episodes_counted=learner.hybrid.counts.episodes,
             )
-            events.append(transaction.append(kinds.ASK, asdict(body), deployment=number, worker=worker))
-        return events
+            drafts.append(Draft(kinds.ASK, asdict(body), number, worker))
+        return transaction.append(drafts)
 
     # Telling
 
@@ -198,7 +199,7 @@ class Campaign:
             body = AskBody.read(known[kinds.ASK])
             policy = self._load(transaction, body.policies[body.drawn])
             check_actions(policy, trajectory, f"deployment {id}")
-            event = transaction.append(kinds.TELL, content, deployment=number)
+            (event,) = transaction.append([Draft(kinds.TELL, content, number)])
         return Receipt(event.sequence, True, trajectory.length)
 
     def abandon(self, id: str, reason: str) -> Receipt:
@@ -215,7 +216,7 @@ class Campaign:
                 raise Conflict(f"deployment {id} was told at {known[kinds.TELL].at}; what was told stays")
             if kinds.ABANDON in known:
                 return Receipt(known[kinds.ABANDON].sequence, False, 0)
-            event = transaction.append(kinds.ABANDON, {"reason": reason}, deployment=number)
+            (event,) = transaction.append([Draft(kinds.ABANDON, {"reason": reason}, number)])
         return Receipt(event.sequence, True, 0)
 
     def import_log(
@@ -254,10 +255,10 @@ class Campaign:
                     )
                 return Receipt(earlier[-1].sequence, False, samples)
             (digest,) = transaction.add_policies([encoded])
-            for first in range(0, len(contents), _IMPORT_SIZE):
-                body = {"policy": digest, "log": whole, "episodes": contents[first : first + _IMPORT_SIZE]}
-                event = transaction.append(kinds.IMPORT, body, worker=source)
-        return Receipt(event.sequence, True, samples)
+            parts = [contents[first : first + _IMPORT_SIZE] for first in range(0, len(contents), _IMPORT_SIZE)]
+            bodies = [{"policy": digest, "log": whole, "episodes": part} for part in parts]
+            added = transaction.append([Draft(kinds.IMPORT, body, worker=source) for body in bodies])
+        return Receipt(added[-1].sequence, True, samples)
 
     # Looking
 
@@ -337,6 +338,11 @@ class Campaign:
         if match.group(1) != self.name:
             raise InvalidInput(f"deployment {id} belongs to campaign {match.group(1)}; this is campaign {self.name}")
         return int(match.group(2))
+
+    def _encoded(self, policy: MarkovPolicy) -> bytes:
+        if self._baseline_content is None:  # in every mixture, and often the largest of its policies
+            self._baseline_content = policy_to_bytes(self._replay.learner.baseline)
+        return self._baseline_content if policy is self._replay.learner.baseline else policy_to_bytes(policy)
 
     def _load(self, transaction: Transaction, digest: str) -> MarkovPolicy:
         if digest in self._policies:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import math
 import zlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
+from safe2real.model.checks import shown
 from safe2real.model.policy import MarkovPolicy, Mixture
 
 PLAIN_SIZE = 4096  # entries up to which an array is written as a list
@@ -27,21 +29,34 @@ _MAX_BYTES = 1 << 33  # what a packed array may claim to unpack to
 _DTYPES = ("<f8", "<u4", "<u2", "|u1", "|b1", "<i8")
 
 
-def to_text(document: Any) -> str:
-    """Canonical JSON: the same document gives the same text; a number that JSON cannot hold is a mistake."""
-    return json.dumps(document, separators=(",", ":"), sort_keys=True, allow_nan=False, ensure_ascii=False)
-
-
-def from_text(text: str, what: str) -> Any:
-    """Parse JSON; `what` names the document in the error. NaN and Infinity are refused."""
-    try:
-        return json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f"{what} is not JSON ({error}); give one JSON document") from error
-
-
 def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _refuse_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):  # readers differ in which of the two they take
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {shown(key)} is given twice")
+    return found
+
+
+# Made once: a long record is read and written line by line.
+_WRITER = json.JSONEncoder(separators=(",", ":"), sort_keys=True, allow_nan=False, ensure_ascii=False)
+_READER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_refuse_repetition)
+
+
+def to_text(document: Any) -> str:
+    """Canonical JSON: the same document gives the same text; a number that JSON cannot hold is a mistake."""
+    return _WRITER.encode(document)
+
+
+def from_text(text: str | bytes, what: str) -> Any:
+    """Parse JSON; `what` names the document in the error. NaN, Infinity and keys given twice are refused."""
+    try:
+        return _READER.decode(text.decode() if isinstance(text, bytes) else text)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"{what} is not JSON ({error}); give one JSON document") from error
 
 
 def digest_of(content: bytes) -> str:
@@ -70,9 +85,9 @@ def array_from_json(value: Any, name: str) -> Any:
     check_keys(value, name, required=("dtype", "shape", "zlib"))
     shape = value["shape"]
     if value["dtype"] not in _DTYPES:
-        raise InvalidInput(f"{name}.dtype is {value['dtype']!r}; give one of {', '.join(_DTYPES)}")
-    if not isinstance(shape, list) or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
-        raise InvalidInput(f"{name}.shape is {shape!r}; give a list of whole numbers")
+        raise InvalidInput(f"{name}.dtype is {shown(value['dtype'])}; give one of {', '.join(_DTYPES)}")
+    if not isinstance(shape, list) or len(shape) > 4 or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
+        raise InvalidInput(f"{name}.shape is {shown(shape)}; give a list of at most 4 whole numbers, like [H, S, A, S]")
     dtype = np.dtype(value["dtype"])
     size = math.prod(shape) * dtype.itemsize
     if size > _MAX_BYTES or not isinstance(value["zlib"], str):
@@ -85,18 +100,20 @@ def array_from_json(value: Any, name: str) -> Any:
         content = unpacker.decompress(base64.b64decode(value["zlib"], validate=True), size + 1)
     except (binascii.Error, ValueError, zlib.error) as error:
         raise InvalidInput(f"{name}.zlib cannot be unpacked ({error}); pack the array again") from error
-    if len(content) != size or not unpacker.eof:
+    if len(content) != size or not unpacker.eof or unpacker.unused_data:
         raise InvalidInput(f"{name}.zlib does not hold the {size} bytes of shape {shape}; pack the array again")
+    if dtype.kind == "b" and max(content, default=0) > 1:
+        raise InvalidInput(f"{name}.zlib holds bytes other than 0 and 1, which are no booleans; pack the array again")
     return np.frombuffer(content, dtype=dtype).reshape(shape)
 
 
 def check_keys(value: Any, name: str, *, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
     """`value` as a JSON object with exactly these keys; an unknown key is answered with the nearest known one."""
     if not isinstance(value, Mapping):
-        raise InvalidInput(f"{name} is {_short(value)}; give an object with {', '.join(required)}")
+        raise InvalidInput(f"{name} is {shown(value)}; give an object with {', '.join(required)}")
     for key in value:
         if key not in required + optional:
-            found = difflib.get_close_matches(str(key), required + optional, 1)
+            found = difflib.get_close_matches(str(key)[:100], required + optional, 1)
             near = f" (did you mean {found[0]!r}?)" if found else ""
             raise InvalidInput(
                 f"{name} has an unknown key {str(key)[:40]!r}{near}; known are {', '.join(required + optional)}"
@@ -105,11 +122,6 @@ def check_keys(value: Any, name: str, *, required: tuple[str, ...], optional: tu
         if key not in value:
             raise InvalidInput(f"{name} lacks {key!r}; it needs {', '.join(required)}")
     return dict(value)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def policy_to_json(policy: MarkovPolicy, *, plain: bool = False) -> dict[str, Any]:
@@ -125,29 +137,33 @@ def policy_to_json(policy: MarkovPolicy, *, plain: bool = False) -> dict[str, An
     return {"kind": "stochastic", "probabilities": write(policy.probabilities)}
 
 
-def policy_from_json(value: Any, name: str, *, horizon: int | None = None) -> MarkovPolicy:
-    """`horizon` allows actions [S] and probabilities [S, A] that are the same at every step."""
+def policy_from_json(
+    value: Any, name: str, *, horizon: int | None = None, num_states: int | None = None
+) -> MarkovPolicy:
+    """`horizon` allows actions [S] and probabilities [S, A] that are the same at every step, for S = `num_states` if given."""
     if not isinstance(value, Mapping) or value.get("kind") not in ("deterministic", "stochastic"):
         raise InvalidInput(
-            f'{name} is {_short(value)}; give {{"kind": "deterministic", "num_actions": A, "actions": [H][S]}} or '
+            f'{name} is {shown(value)}; give {{"kind": "deterministic", "num_actions": A, "actions": [H][S]}} or '
             '{"kind": "stochastic", "probabilities": [H][S][A]}'
         )
     if value["kind"] == "deterministic":
         check_keys(value, name, required=("kind", "num_actions", "actions"))
-        actions = array_from_json(value["actions"], f"{name}.actions")
-        repeat = horizon if np.ndim(_plain(actions, f"{name}.actions")) == 1 else None
-        return MarkovPolicy.deterministic(actions, num_actions=value["num_actions"], horizon=repeat)
+        actions = numbers_from_json(value["actions"], f"{name}.actions")
+        repeat = horizon if _is_for_every_step(actions, 1, f"{name}.actions", num_states) else None
+        with _within(name):
+            return MarkovPolicy.deterministic(actions, num_actions=value["num_actions"], horizon=repeat)
     check_keys(value, name, required=("kind", "probabilities"))
-    table = array_from_json(value["probabilities"], f"{name}.probabilities")
-    repeat = horizon if np.ndim(_plain(table, f"{name}.probabilities")) == 2 else None
-    return MarkovPolicy.stochastic(table, horizon=repeat)
+    table = numbers_from_json(value["probabilities"], f"{name}.probabilities")
+    repeat = horizon if _is_for_every_step(table, 2, f"{name}.probabilities", num_states) else None
+    with _within(name):
+        return MarkovPolicy.stochastic(table, horizon=repeat)
 
 
-def _plain(value: Any, name: str) -> NDArray[Any]:
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise InvalidInput(f"{name} is ragged ({error}); give rows of one length") from error
+def _is_for_every_step(array: NDArray[Any], ndim: int, name: str, num_states: int | None) -> bool:
+    """Whether the step's axis is left out; said to be wrong before it is written out for every step."""
+    if array.ndim == ndim and num_states is not None and len(array) != num_states:
+        raise InvalidInput(f"{name} has shape {array.shape}; give one entry for each of the {num_states} states")
+    return array.ndim == ndim
 
 
 def policy_to_bytes(policy: MarkovPolicy) -> bytes:

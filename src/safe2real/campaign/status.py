@@ -19,7 +19,10 @@ _MOST_PLANS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Expected rounds and samples until the stop; None where a rehearsal did not reach it. No promise."""
+    """Expected rounds and samples until the stop; None where a rehearsal did not reach it. No promise.
+
+    Rows that the data do not show to be wrong are taken to be right, so an early forecast is an optimistic one.
+    """
 
     rounds: int | None
     samples: int | None

@@ -20,7 +20,7 @@ import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, ProgrammingError
 
 from safe2real.campaign.encoding import digest_of
-from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, Event, event_after
+from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, Draft, Event, event_after
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 
 FORMAT = 1  # of the tables; a reader refuses a newer one
@@ -119,7 +119,7 @@ class Storage:
                 )
             _tables.create_all(connection)
             connection.execute(_campaign.insert().values(format=FORMAT, name=name, specification=specification))
-            connection.execute(_events.insert().values(asdict(event_after(0, BEFORE_THE_FIRST, CREATE, body))))
+            connection.execute(_events.insert().values(asdict(event_after(0, BEFORE_THE_FIRST, Draft(CREATE, body)))))
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -256,36 +256,65 @@ class Transaction:
             self._connection.execute(_policies.insert(), rows)
         return digests
 
-    def append(self, kind: str, body: Any, *, deployment: int | None = None, worker: str | None = None) -> Event:
-        """Add the next event; durable when the transaction ends."""
+    def append(self, drafts: Sequence[Draft]) -> list[Event]:
+        """Add the next events; durable when the transaction ends."""
         sequence, previous = self.last()
-        event = event_after(sequence, previous, kind, body, deployment=deployment, worker=worker)
-        self._connection.execute(_events.insert().values(asdict(event)))
-        return event
+        events = []
+        for draft in drafts:
+            event = event_after(sequence, previous, draft)
+            sequence, previous = event.sequence, event.digest
+            events.append(event)
+        if events:
+            self._connection.execute(_events.insert(), [asdict(event) for event in events])
+        return events
 
 
 def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], str]:
-    """What can still be read of a damaged SQLite file: header, events in order up to the damage, and what was met there."""
+    """What can still be read of a damaged SQLite file: header, events by sequence, and what SQLite says is wrong, or "".
+
+    Events may be missing in between, or changed: only those are as they were written that `Event.digest_after` chains to
+    the first.
+    """
+    from safe2real.campaign.sqlite_pages import readable_rows  # for damaged files only
+
     storage = Storage(url)
     path = Path(str(storage.url.database))
     if storage.url.get_backend_name() != "sqlite" or not path.exists():
         raise InvalidInput(f"{storage.place} is not an SQLite file; only a file can be salvaged")
     engine = sql.create_engine(f"sqlite:///file:{_quoted(path)}?mode=ro&uri=true")
-    header, events = None, []
+    headers: list[Sequence[Any]] = []
+    rows: list[Sequence[Any]] = []
+    damage = ""
     try:
         with engine.connect() as connection:
             # Lets SQLite read a file that is shorter than it says it is.
             connection.exec_driver_sql("PRAGMA writable_schema = ON")
-            row = connection.execute(sql.select(_campaign.c.name, _campaign.c.specification)).one()
-            header = Header(row.name, row.specification)
+            headers += connection.execute(sql.select(_campaign)).all()
             one_by_one = sql.select(_events).order_by(_events.c.sequence).execution_options(yield_per=1)
-            for found in connection.execute(one_by_one):
-                events.append(Event(*found))
+            rows += connection.execute(one_by_one)
     except DBAPIError as error:
-        return header, events, _explained(error, storage.place)
+        damage = _explained(error, storage.place)
     finally:
         engine.dispose()
-    return header, events, ""
+    for number, values in readable_rows(path):  # also from pages that SQLite does not reach any more
+        if len(values) == len(_campaign.c):
+            headers.append(values)
+        elif len(values) == len(_events.c) and values[0] is None:  # SQLite keeps the primary key as the row's number
+            rows.append([number, *values[1:]])
+    whole = [row for row in headers if isinstance(row[1], str) and isinstance(row[2], str)]
+    header = Header(*whole[0][1:]) if whole else None
+    found: dict[int, list[Event]] = {}
+    for row in rows:
+        texts, optional = (row[1], *row[4:]), ((row[2], int), (row[3], str))
+        if all(isinstance(text, str) for text in texts) and all(
+            value is None or isinstance(value, kind) for value, kind in optional
+        ):
+            found.setdefault(row[0], []).append(Event(*row))
+    events, previous = [], BEFORE_THE_FIRST
+    for _, copies in sorted(found.items()):
+        events.append(next((event for event in copies if event.digest == event.digest_after(previous)), copies[0]))
+        previous = events[-1].digest
+    return header, events, damage
 
 
 def _parse(url: str | os.PathLike[str]) -> sql.URL:

@@ -1,0 +1,362 @@
+"""What a campaign hands out, counts and remembers; crashes, fleets and forgeries have files of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment, Specification
+from safe2real.envs import WindyGrid
+from safe2real.explore import Learner, roll_out
+from safe2real.explore.learner import coin_of, drawn
+
+GRID = WindyGrid.paper()
+MODEL = GRID.cmdp(GRID.simulator(), threshold=10.71)
+REAL = MODEL.with_kernel(GRID.real())
+BASELINE = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
+SETTINGS = s2r.Settings(
+    margin=0.306,
+    calibrated_gap=0.0,
+    mismatch_gap=0.68,
+    tolerance=0.385,
+    seed=4,
+    radius=s2r.ScaledRadius(0.376),
+    bonus_scale=0.0201,
+)
+SPECIFICATION = Specification(MODEL, BASELINE, SETTINGS)
+QUICK = Specification(MODEL, BASELINE, replace(SETTINGS, tolerance=2.0))  # stops after some hundred rounds
+
+
+def episode_of(deployment: Deployment, seed: int = 9) -> s2r.Trajectory:
+    return roll_out(REAL, deployment.policy, seed=seed, round_number=deployment.number)
+
+
+def run(campaign: Campaign, rounds: int, worker: str = "arm") -> list[Deployment]:
+    deployments = []
+    for _ in range(rounds):
+        (deployment,) = campaign.ask(worker=worker)
+        campaign.tell(deployment.id, episode_of(deployment))
+        deployments.append(deployment)
+    return deployments
+
+
+def same_model(one: Learner, other: Learner) -> bool:
+    left, right = one.hybrid, other.hybrid
+    first, second = one.propose(), other.propose()
+    return (
+        np.array_equal(left.counts.visits, right.counts.visits)
+        and np.array_equal(left.suspects, right.suspects)
+        and np.array_equal(left.bonus, right.bonus)
+        and np.array_equal(left.to_kernel().probability, right.to_kernel().probability)
+        and (first.reason, first.uncertainty, first.exploration_weight)
+        == (second.reason, second.uncertainty, second.exploration_weight)
+        and (first.mixture is None) == (second.mixture is None)
+        and (
+            first.mixture is None
+            or second.mixture is None
+            or (
+                np.array_equal(first.mixture.weights, second.mixture.weights)
+                and all(
+                    np.array_equal(a.probabilities, b.probabilities)
+                    for a, b in zip(first.mixture.policies, second.mixture.policies, strict=True)
+                )
+            )
+        )
+    )
+
+
+def model_of(campaign: Campaign) -> Learner:
+    campaign.proposal()
+    return campaign._replay.learner
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "campaign.db"
+
+
+def test_a_single_worker_runs_exactly_algorithm_1(place: Path) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    learner = Learner(MODEL, BASELINE, SETTINGS, warm_start=False)
+    mixtures = 0
+    for _ in range(150):
+        (deployment,) = campaign.ask(worker="arm")
+        proposal = learner.propose()
+        assert deployment.number == proposal.round
+        assert deployment.reason is proposal.reason
+        assert deployment.exploration_weight == proposal.exploration_weight
+        assert deployment.uncertainty == proposal.uncertainty
+        assert np.array_equal(deployment.policy.probabilities, proposal.draw().probabilities)
+        assert np.array_equal(deployment.certificate.lower_bounds, proposal.certificate.lower_bounds)
+        mixtures += deployment.reason is s2r.Reason.MIXTURE
+        episode = episode_of(deployment)
+        campaign.tell(deployment.id, episode)
+        learner.observe(episode)
+    assert mixtures > 50
+    assert same_model(model_of(campaign), learner)
+
+
+def test_a_restart_after_every_round_changes_nothing(place: Path, tmp_path: Path) -> None:
+    with Campaign.create(tmp_path / "other.db", SPECIFICATION) as uninterrupted:
+        expected = run(uninterrupted, 60)
+        Campaign.create(place, SPECIFICATION).close()
+        for number in range(60):
+            with Campaign.open(place) as campaign:
+                (deployment,) = campaign.ask(worker="arm")
+            with Campaign.open(place) as campaign:
+                (again,) = campaign.ask(worker="arm")
+                campaign.tell(again.id, episode_of(again))
+            assert again.id == deployment.id
+            assert again.uncertainty == expected[number].uncertainty
+            assert np.array_equal(again.mixture.weights, expected[number].mixture.weights)
+            assert np.array_equal(again.policy.probabilities, expected[number].policy.probabilities)
+        with Campaign.open(place) as campaign:
+            assert same_model(model_of(campaign), model_of(uninterrupted))
+
+
+def test_a_deployment_is_recorded_before_it_is_handed_out(place: Path) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    (deployment,) = campaign.ask(worker="arm")
+    with Campaign.open(place) as other:
+        assert [event.kind for event in other.events()] == ["create", "ask"]
+        assert other.status(forecast=False).held[0][:2] == (deployment.id, "arm")
+
+
+def test_a_worker_is_given_the_same_until_it_tells(place: Path) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    first = campaign.ask(worker="a", n=2)
+    with Campaign.open(place) as elsewhere:
+        again = elsewhere.ask(worker="a", n=2)
+    assert [one.id for one in again] == [one.id for one in first]
+    assert len(campaign.events()) == 3
+    assert campaign.ask(worker="a")[0].id == first[0].id  # fewer than it holds: the oldest
+    assert len(campaign.ask(worker="a", n=3)) == 3  # one more is added
+    assert campaign.ask(worker="b")[0].number == 4
+    campaign.tell(first[0].id, episode_of(first[0]))
+    assert [one.number for one in campaign.ask(worker="a", n=3)] == [2, 3, 5]
+
+
+def test_deployments_of_one_proposal_have_coins_of_their_own(place: Path) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    run(campaign, 120)
+    fleet = campaign.ask(worker="fleet", n=60)
+    assert len({one.uncertainty for one in fleet}) == 1
+    weights = fleet[0].mixture.weights
+    assert [one.drawn for one in fleet] == [drawn(weights, coin_of(SETTINGS.seed, one.number)) for one in fleet]
+    assert len({one.drawn for one in fleet}) > 1
+
+
+def test_episodes_are_counted_in_the_order_of_their_deployments(place: Path) -> None:
+    """A report that comes early must not get ahead: what is counted may not depend on how long an episode took."""
+    campaign = Campaign.create(place, SPECIFICATION)
+    slow, fast, last = (campaign.ask(worker=worker)[0] for worker in ("slow", "fast", "last"))
+    campaign.tell(fast.id, episode_of(fast))
+    campaign.tell(last.id, episode_of(last))
+    status = campaign.status(forecast=False)
+    assert (status.samples, status.samples_counted) == (24, 0)
+    assert (status.episodes_waiting, status.waiting_for) == (2, slow.id)
+    campaign.tell(slow.id, episode_of(slow))
+    learner = Learner(MODEL, BASELINE, SETTINGS, warm_start=False)
+    for one in (slow, fast, last):
+        learner.observe(episode_of(one))
+    assert same_model(model_of(campaign), learner)
+    status = campaign.status(forecast=False)
+    assert (status.samples_counted, status.episodes_waiting, status.waiting_for) == (36, 0, None)
+    # The record of arrivals differs, the model does not: also bit for bit in the order of first successors.
+    assert np.array_equal(model_of(campaign).hybrid.counts.tally.successor, learner.hybrid.counts.tally.successor)
+
+
+def test_abandoning_releases_the_episodes_behind_and_a_late_report_is_still_taken(place: Path) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    lost, fine = campaign.ask(worker="a")[0], campaign.ask(worker="b")[0]
+    campaign.tell(fine.id, episode_of(fine))
+    receipt = campaign.abandon(lost.id, "power cut in hall 3\nrestarted")
+    assert (receipt.new, campaign.abandon(lost.id, "again").new) == (True, False)
+    assert campaign.status(forecast=False).samples_counted == 12
+    assert campaign.ask(worker="a")[0].number == 3
+    assert campaign.tell(lost.id, episode_of(lost)).new
+    status = campaign.status(forecast=False)
+    assert (status.told, status.abandoned, status.samples, status.samples_counted) == (2, 0, 24, 24)
+    assert campaign.verify().holds
+    with pytest.raises(s2r.Conflict, match="what was told stays"):
+        campaign.abandon(lost.id, "once more")
+
+
+def test_the_prefix_of_an_aborted_episode_counts(place: Path) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    (deployment,) = campaign.ask(worker="arm")
+    whole = episode_of(deployment)
+    prefix = s2r.Trajectory.of(MODEL, whole.states[:6], whole.actions[:5], partial=True)
+    with pytest.raises(s2r.InvalidInput, match="12 steps has 13 states"):
+        campaign.tell(deployment.id, prefix)
+    assert campaign.tell(deployment.id, prefix, partial=True).samples == 5
+    status = campaign.status(forecast=False)
+    assert (status.samples_counted, status.cut_short) == (5, 1)
+    visits = campaign.mismatch_map().visits
+    expected = np.zeros((25, 4), dtype=int)
+    np.add.at(expected, (whole.states[:5], whole.actions[:5]), 1)
+    assert np.array_equal(visits, expected)
+
+
+def test_an_episode_counts_once(place: Path) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    (deployment,) = campaign.ask(worker="arm")
+    episode = episode_of(deployment)
+    first, second = campaign.tell(deployment.id, episode), campaign.tell(deployment.id, episode)
+    assert (first.new, second.new, second.sequence) == (True, False, first.sequence)
+    other = roll_out(REAL, deployment.policy, seed=10, round_number=1)
+    assert not np.array_equal(other.states, episode.states)
+    with pytest.raises(s2r.Conflict, match="another episode"):
+        campaign.tell(deployment.id, other)
+    assert campaign.status(forecast=False).samples == 12
+
+
+def test_a_log_is_imported_once(place: Path) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    log = [roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(7)]
+    as_objects = [{"states": one.states.tolist(), "actions": one.actions.tolist()} for one in log]
+    assert campaign.import_log("october", BASELINE, log).new
+    assert not campaign.import_log("october", BASELINE, as_objects).new
+    with pytest.raises(s2r.Conflict, match="another log"):
+        campaign.import_log("october", BASELINE, log[:6])
+    learner = Learner(MODEL, BASELINE, SETTINGS, warm_start=False)
+    for one in log:
+        learner.observe(one)
+    assert np.array_equal(campaign.mismatch_map().visits, learner.hybrid.counts.visits)
+    assert campaign.status(forecast=False).imported == 7
+    follows = s2r.MarkovPolicy.deterministic(np.zeros(25, dtype=int), num_actions=4, horizon=12)
+    with pytest.raises(s2r.InvalidInput, match=r"episodes\[0\].*never does there"):
+        campaign.import_log("wrong policy", follows, log)
+    assert campaign.verify().holds
+
+
+def test_after_the_stop_there_is_a_plan_and_nothing_to_deploy(place: Path) -> None:
+    campaign = Campaign.create(place, QUICK)
+    held = campaign.ask(worker="slow")[0]  # out since the first round
+    campaign.abandon(held.id, "lost")
+    reward = np.random.default_rng(0).random((25, 4))
+    with pytest.raises(s2r.OutOfOrder, match="no plan can be guaranteed yet"):
+        campaign.plan(reward)
+    with pytest.raises(s2r.Stopped, match="nothing is left to deploy"):
+        run(campaign, 3_000)
+    status = campaign.status()
+    assert status.stopped
+    assert status.next_reason == "STOP"
+    assert status.forecast is not None
+    assert status.forecast.rounds == 0
+    assert status.uncertainty <= 2.0
+    plan = campaign.plan(reward)
+    again = model_of(campaign).plan(reward)
+    assert plan.solution.value == again.solution.value
+    assert set(FIELD_ASSUMPTIONS) <= set(plan.certificate.assumptions)
+    # A sample is never refused: what was out during the stop is still taken, and the record still checks.
+    assert campaign.tell(held.id, episode_of(held)).new
+    assert campaign.verify().holds
+
+
+def test_forecasts_are_of_the_right_size(place: Path) -> None:
+    """This campaign stops after about 3,000 rounds."""
+    with Campaign.create(place, SPECIFICATION) as campaign:
+        at_start = campaign.forecast()
+        assert at_start.rounds is not None
+        assert 1_200 < at_start.rounds < 6_000
+        assert at_start.samples == 12 * at_start.rounds
+        run(campaign, 400)
+        later = campaign.forecast()
+        assert later.rounds is not None
+        assert 0.6 * 2_600 < later.rounds < 1.5 * 2_600
+
+
+def test_a_forecast_with_literal_constants_is_quick_and_large(place: Path) -> None:
+    literal = replace(SETTINGS, tolerance=0.306 / 4, radius=s2r.LiteralRadius(), bonus_scale=1.0)
+    campaign = Campaign.create(place, Specification(MODEL, BASELINE, literal))
+    optimistic = campaign.forecast()  # nothing is known to be wrong yet
+    assert optimistic.samples is not None
+    assert 1e5 < optimistic.samples < 1e7
+    campaign.import_log("baseline", BASELINE, (roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(3_000)))
+    forecast = campaign.forecast()
+    assert forecast.samples is not None
+    assert 1e8 < forecast.samples < 1e11
+
+
+def test_what_is_handed_out_says_what_it_is(place: Path, tmp_path: Path) -> None:
+    heuristic = Campaign.create(place, SPECIFICATION).ask(worker="arm")[0].certificate
+    assert not heuristic.certified
+    assert heuristic.describe().startswith("HEURISTIC")
+    literal = replace(SETTINGS, tolerance=0.306 / 4, radius=s2r.LiteralRadius(), bonus_scale=1.0)
+    campaign = Campaign.create(tmp_path / "literal.db", Specification(MODEL, BASELINE, literal))
+    certificate = campaign.ask(worker="arm")[0].certificate
+    assert certificate.certified
+    assert set(FIELD_ASSUMPTIONS) <= set(certificate.assumptions)
+    assert campaign.status(forecast=False).certified
+    assert campaign.verify().certified
+
+
+def test_nothing_leaves_without_a_certificate(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    run(campaign, 30)
+    genuine = Learner.propose
+
+    def unsafe(self: Learner) -> s2r.Proposal:
+        proposal = genuine(self)
+        assert proposal.certificate is not None
+        low = replace(proposal.certificate, lower_bounds=proposal.certificate.thresholds - 0.01)
+        return replace(proposal, certificate=low)
+
+    monkeypatch.setattr(Learner, "propose", unsafe)
+    before = len(campaign.events())
+    with pytest.raises(s2r.Safe2RealError, match="stopped at the door"):
+        campaign.ask(worker="arm")
+    assert len(campaign.events()) == before
+
+
+def test_a_campaign_that_would_ignore_safety_is_refused(place: Path) -> None:
+    careless = Specification(MODEL, BASELINE, replace(SETTINGS, algorithm=s2r.Algorithm.UNCONSTRAINED))
+    with pytest.raises(s2r.InvalidInput, match="without a certificate"):
+        Campaign.create(place, careless)
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_specification_survives_storage_bit_for_bit(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    states, actions, horizon = int(rng.integers(2, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 6))
+    lead = (horizon,) if seed % 2 else ()
+    rows = rng.dirichlet(np.full(states, 0.3), size=(*lead, states, actions))
+    rows[..., 0, :, :] = 1.0 / states  # rows without stored transitions
+    utilities = [rng.random((states, actions)), rng.random((horizon, states, actions))][: 1 + seed % 3 // 2]
+    constraints = [s2r.AtLeast(utility, 0.0, f"c{k}") for k, utility in enumerate(utilities)]
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), horizon, rng.dirichlet(np.ones(states)), constraints)
+    policy = rng.dirichlet(np.ones(actions), size=(horizon, states))
+    known = None if seed % 3 else rng.random((*lead, states, actions)) < 0.3
+    margin = tuple(rng.random(len(utilities)) * 0.5 + 0.1)
+    settings = s2r.Settings(margin=margin, calibrated_gap=0.01, mismatch_gap=0.3, tolerance=0.01 / 3, seed=2**64 - 1)
+    given = Specification(model, s2r.MarkovPolicy.stochastic(policy), settings, known)
+    read = Specification.from_text(given.to_text())
+    for name in ("begin", "length", "successor", "probability"):
+        assert np.array_equal(getattr(read.simulator.kernel, name), getattr(model.kernel, name)), name
+    for name in ("start", "utilities", "thresholds"):
+        assert np.array_equal(getattr(read.simulator, name), getattr(model, name)), name
+    assert read.simulator.names == model.names
+    assert read.settings == settings
+    assert np.array_equal(read.baseline.probabilities, policy)
+    assert (read.known is None) == (known is None)
+    assert known is None or np.array_equal(np.asarray(read.known), known)
+    assert read.to_text() == given.to_text()
+
+
+def test_large_arrays_are_packed_and_exact() -> None:
+    rng = np.random.default_rng(1)
+    rows = rng.dirichlet(np.ones(30), size=(30, 6))
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 40, 0, s2r.AtLeast(rng.random((40, 30, 6)), 1.0))
+    baseline = s2r.MarkovPolicy.uniform(horizon=40, num_states=30, num_actions=6)
+    given = Specification(model, baseline, s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1))
+    text = given.to_text()
+    assert '"zlib"' in text
+    read = Specification.from_text(text)
+    assert np.array_equal(read.simulator.kernel.probability, model.kernel.probability)
+    assert np.array_equal(read.simulator.utilities, model.utilities)
