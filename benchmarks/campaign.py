@@ -48,7 +48,7 @@ def specification_of(grid: WindyGrid) -> Specification:
     """The paper's grid with literal constants: certified, and far from its stop after a million samples."""
     model = grid.cmdp(grid.simulator(), threshold=10.71)
     baseline = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
-    settings = Settings(
+    settings = Settings.paper(
         margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4, seed=1, radius=LiteralRadius()
     )
     return Specification(model, baseline, settings)

@@ -47,7 +47,9 @@ def test_100_literal_runs_keep_every_promise():
         if problem is None:
             continue
         model, real, baseline, mismatch, margin = problem
-        settings = Settings(margin=margin, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=margin / 4, delta=0.1, seed=seed)
+        settings = Settings.paper(
+            margin=margin, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=margin / 4, delta=0.1, seed=seed
+        )
         learner = Learner(model, baseline, settings)
         run = simulate(learner, real, max_rounds=2_000_000)
         assert run.stopped

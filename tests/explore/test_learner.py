@@ -25,7 +25,7 @@ def stay(horizon=2):
 
 def settings(**changes):
     base = {"margin": 1.0, "calibrated_gap": 0.0, "mismatch_gap": 0.8, "tolerance": 0.25, "delta": 0.1}
-    return Settings(**(base | changes))
+    return Settings.paper(**(base | changes))
 
 
 def test_first_round_worked_on_paper():

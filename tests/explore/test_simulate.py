@@ -39,7 +39,7 @@ def settings_for(algorithm, seed=0, **changes):
         "radius": ScaledRadius(0.25),
         "bonus_scale": 0.1,
     }
-    return Settings(**(base | changes))
+    return Settings.paper(**(base | changes))
 
 
 @pytest.mark.parametrize("per_step", [False, True])
@@ -164,7 +164,7 @@ def test_the_paper_grid_is_explored_safely():
     grid = WindyGrid.paper()
     model = grid.cmdp(grid.simulator(), 10.71)
     baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
-    settings = Settings(
+    settings = Settings.paper(
         margin=0.306,
         calibrated_gap=0.0,
         mismatch_gap=0.68,

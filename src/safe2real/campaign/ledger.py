@@ -207,10 +207,9 @@ class _Checker:
             raise InvalidInput(f"the data did not allow a mixture here: the answer was {proposal.reason.name}")
         if body.uncertainty < proposal.uncertainty - ROUNDING:
             raise InvalidInput(f"Delta is {proposal.uncertainty:.12g} on these data, not {body.uncertainty:.12g}")
-        parts = zip(mixture.weights[: body.candidates], mixture.policies[: body.candidates], strict=True)
-        values = np.sum([weight / alpha * learner.estimate(policy) for weight, policy in parts], axis=0)
+        candidate = Mixture.of(mixture.weights[: body.candidates] / alpha, mixture.policies[: body.candidates])
         self.identical += _identical(mixture, proposal.mixture)
-        return np.asarray(alpha * (values - body.uncertainty) + (1.0 - alpha) * trusted)
+        return np.asarray(alpha * learner.lower_bounds(candidate, body.uncertainty) + (1.0 - alpha) * trusted)
 
     def _policy(self, digest: Any) -> MarkovPolicy:
         if digest in self._policies:

@@ -55,7 +55,7 @@ def learner_on(
     constants: Constants = INFERRED,
 ) -> Learner:
     """A learner with the inferred constants on the simulator of `grid`."""
-    settings = Settings(
+    settings = Settings.paper(
         margin=constants.margin,
         calibrated_gap=0.0,
         mismatch_gap=mismatch_gap,

@@ -1,7 +1,8 @@
 """What to deploy next, and why it is safe."""
 
 from safe2real.explore.certificate import Certificate
-from safe2real.explore.learner import Learner, Plan, Proposal, Reason
+from safe2real.explore.learner import Learner, Proposal, Reason
+from safe2real.explore.plan import Plan
 from safe2real.explore.rollout import explore
 from safe2real.explore.settings import Algorithm, Settings
 from safe2real.explore.simulate import Run, collect, roll_out, simulate

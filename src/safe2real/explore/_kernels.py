@@ -41,6 +41,8 @@ class Task(NamedTuple):
     margins: Array  # [K] Slater margins of the baseline
     baseline: Array  # [H, S, A]
     tolerance: float
+    spans: Array  # [1 or H] what the bonus at each step is multiplied by: 1, or (H - 1 - h) / H
+    robust: bool  # whether safety is judged by the worst kernel within the radii, too
     H: int
 
 
@@ -51,7 +53,7 @@ class Candidate(NamedTuple):
     lines: Array  # [C, 1 + K]
     weights: Array  # [C]
     multipliers: Array  # [K]
-    values: Array  # [K] V_c on the hybrid model
+    lower: Array  # [K] lower bound on the candidate's real V_c
     baseline_values: Array  # [K] V_c of the baseline on the hybrid model
 
 
@@ -67,8 +69,9 @@ class Reality(NamedTuple):
 
 
 class Log(NamedTuple):
-    """One entry per round of a simulated run."""
+    """One entry per plan of a simulated run."""
 
+    rounds: Array  # [T] how many rounds it was deployed
     reason: Array  # [T]
     certificate: Array  # [T] Delta
     weight: Array  # [T] alpha
@@ -119,7 +122,20 @@ def pick(weights, u):
 
 
 @njit(cache=True)
-def propose(tally, belief, task, candidate, warm):
+def step_bonus(bonus, spans, S, A):
+    """The bonus the planner sees: [1 or H, S, A], rows [R] times the span of what can still be earned after each step."""
+    rows = bonus.reshape((-1, S, A))
+    if spans.size == 1:
+        return rows
+    H = spans.size
+    out = np.empty((H, S, A))
+    for h in range(H):
+        out[h] = spans[h] * rows[h if rows.shape[0] > 1 else 0]
+    return out
+
+
+@njit(cache=True)
+def propose(tally, belief, reach, task, candidate, warm):
     """Lines 5 to 13 of Algorithm 1 on the current hybrid model. Returns (reason, Delta, alpha, policies to start from next).
 
     Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is.
@@ -135,7 +151,7 @@ def propose(tally, belief, task, candidate, warm):
     for k in range(K):
         if candidate.baseline_values[k] < task.thresholds[k] + 0.5 * task.margins[k]:
             return BASELINE, np.inf, 0.0, warm
-    bonus = belief.bonus.reshape((-1, S, A))
+    bonus = step_bonus(belief.bonus, task.spans, S, A)
     status, bound, _, _ = planning.solve(
         belief.begin, belief.length, successor, probability, task.start, bonus, task.utilities, task.thresholds, H,
         warm, candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
@@ -157,13 +173,22 @@ def propose(tally, belief, task, candidate, warm):
     delta = min(float(H), max(bound, planning.dot(candidate.weights, candidate.lines[:, 0])))
     if delta <= task.tolerance:
         return STOP, delta, 0.0, used
+    nobody = np.empty((0, 0, 0))
     alpha = 1.0
     for k in range(K):
-        candidate.values[k] = planning.dot(candidate.weights, candidate.lines[:, 1 + k])
-        excess = max(0.0, task.thresholds[k] + delta - candidate.values[k])
+        candidate.lower[k] = planning.dot(candidate.weights, candidate.lines[:, 1 + k]) - delta
+        if task.robust:
+            worst = 0.0
+            for slot in range(used):
+                worst += candidate.weights[slot] * uncertainty.worst_value(
+                    belief.begin, belief.length, successor, probability, reach, belief.gap, task.utilities[k], nobody,
+                    candidate.actions[slot], task.start,
+                )  # fmt: skip
+            candidate.lower[k] = max(candidate.lower[k], worst)
+        excess = max(0.0, task.thresholds[k] - candidate.lower[k])
         alpha = min(alpha, task.margins[k] / (task.margins[k] + excess))
     for k in range(K):
-        lower = alpha * (candidate.values[k] - delta) + (1.0 - alpha) * (task.thresholds[k] + task.margins[k])
+        lower = alpha * candidate.lower[k] + (1.0 - alpha) * (task.thresholds[k] + task.margins[k])
         if not lower >= task.thresholds[k] - 1e-9:  # the last gate before deployment; it also catches NaN
             return BASELINE, np.inf, 0.0, 0
     return MIXTURE, delta, alpha, used
@@ -266,10 +291,24 @@ def real_values(reality, task, candidate, alpha, seen, lines, work, out):
 
 
 @njit(cache=True)
-def run(tally, belief, rule, task, candidate, reality, seed, first_round, warm, pending, log, state_visits):
-    """Rounds first_round, first_round + 1, ... on a known real system until the stop, until `log` is full, or until a row
-    needs more room. `pending` is the (reason, Delta, alpha) of a first round that was proposed already, or (-1, 0, 0).
-    Returns (rounds rolled out, whether it stopped, policies to start from next).
+def has_grown(tally, belief, planned, growth, states, actions, A, rows_per_step):
+    """Whether a suspect row of the episode has been visited so often since the last plan that another is due."""
+    for h in range(actions.size):
+        row = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])
+        if belief.suspect[row] and tally.visits[row] > (1.0 + growth) * planned[row]:
+            return True
+    return False
+
+
+@njit(cache=True)
+def run(
+    tally, belief, rule, reach, task, candidate, reality, seed, first_round, most, growth, planned, warm, pending, log,
+    state_visits,
+):  # fmt: skip
+    """At most `most` rounds first_round, first_round + 1, ... on a known real system, until the stop, until `log` is full, or
+    until a row needs more room. `pending` is the (reason, Delta, alpha) of a plan that still stands, or (-1, 0, 0). With
+    `growth` > 0 a plan stands until a suspect row has been visited that fraction more than at the plan, `planned` [R].
+    Returns (log entries, rounds rolled out, whether it stopped, policies to start from next, the plan that still stands).
     """
     H, S, A = task.H, task.baseline.shape[1], task.baseline.shape[2]
     K = reality.baseline_values.size
@@ -280,30 +319,45 @@ def run(tally, belief, rule, task, candidate, reality, seed, first_round, warm, 
     lines = np.empty((candidate.weights.size, 1 + K))
     seen = np.full(candidate.actions.shape, A, dtype=np.uint32)  # no action at all
     work = planning.Work(np.empty((1, 1, 1)), np.empty((1, 1)), np.empty((2, 1 + K, S)))
-    remaining = belief.suspect.sum()
+    done = 0
+    reason, delta, alpha = pending
     for t in range(log.reason.size):
-        if t == 0 and pending[0] >= 0:
-            reason, delta, alpha = pending
-        else:
-            reason, delta, alpha, warm = propose(tally, belief, task, candidate, warm)
+        if reason < 0:
+            reason, delta, alpha, warm = propose(tally, belief, reach, task, candidate, warm)
+            planned[:] = tally.visits
         log.reason[t], log.certificate[t], log.weight[t] = reason, delta, alpha
-        log.suspects[t] = remaining
+        log.suspects[t] = belief.suspect.sum()
+        log.rounds[t] = 0
         if reason == STOP:
             log.real_values[t] = np.nan
-            return t, True, warm
+            return t + 1, done, True, warm, (reason, delta, alpha)
         if K > 0:
             real_values(reality, task, candidate, alpha, seen, lines, work, log.real_values[t])
-        origin = stream(seed, first_round + t)
-        component = draw_component(candidate, alpha, uniform(origin, 0), shares)
-        fixed = candidate.actions[component] if component < candidate.weights.size else nothing
-        roll_out(
-            reality.begin, reality.length, reality.successor, reality.probability, task.start, task.baseline, fixed,
-            origin, states, actions,
-        )  # fmt: skip
-        uncertainty.observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step)
-        remaining = belief.suspect.sum()
-        for h in range(H):
-            state_visits[states[h]] += 1
-        if uncertainty.lacks_room(tally, states, actions, H, S, A, rows_per_step):
-            return t + 1, False, warm
-    return log.reason.size, False, warm
+        while True:
+            origin = stream(seed, first_round + done)
+            component = draw_component(candidate, alpha, uniform(origin, 0), shares)
+            fixed = candidate.actions[component] if component < candidate.weights.size else nothing
+            roll_out(
+                reality.begin, reality.length, reality.successor, reality.probability, task.start, task.baseline, fixed,
+                origin, states, actions,
+            )  # fmt: skip
+            if growth > 0.0:
+                uncertainty.record_episode(tally, states, actions, A, rows_per_step)
+                due = has_grown(tally, belief, planned, growth, states, actions, A, rows_per_step)
+                if due:
+                    uncertainty.update_all(tally, belief, rule, S)
+            else:
+                uncertainty.observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step)
+                due = True
+            if due:
+                reason = -1
+            done += 1
+            log.rounds[t] += 1
+            for h in range(H):
+                state_visits[states[h]] += 1
+            full = uncertainty.lacks_room(tally, states, actions, H, S, A, rows_per_step)
+            if full or done == most:
+                return t + 1, done, False, warm, (reason, delta, alpha)
+            if due:
+                break
+    return log.reason.size, done, False, warm, (reason, delta, alpha)

@@ -17,17 +17,20 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real.errors import InvalidInput, OutOfOrder, Stopped
+from safe2real.errors import InvalidInput, Stopped
 from safe2real.explore import _kernels
 from safe2real.explore.certificate import Certificate
+from safe2real.explore.plan import Plan, best_certified
 from safe2real.explore.settings import Settings, check_settings
-from safe2real.model.checks import Floats, Indices, finite_floats, whole_numbers
+from safe2real.model.checks import Floats, Indices, finite_floats, step_utilities, whole_numbers
 from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.planning.evaluate import constraint_values
-from safe2real.planning.solve import Solution, slots_for, solve
+from safe2real.planning.solve import slots_for, solve
 from safe2real.uncertainty.mismatch import HybridModel, Separation
+from safe2real.uncertainty.robust import TVBalls
 from safe2real.uncertainty.theory import accuracy_of
 
 
@@ -67,14 +70,7 @@ class Proposal:
         return self.mixture.policies[index]  # type: ignore[union-attr]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Plan:
-    """pi^out for one reward, with what is promised about it on the real system."""
-
-    solution: Solution
-    policy: Mixture
-    suboptimality: float  # 2 H tau / xi + 2 tau and the planner's own gap; inf where the lemma says nothing
-    certificate: Certificate
+_NO_PLAN = (-1, 0.0, 0.0)  # (reason, Delta, alpha) before a plan
 
 
 def coin_of(seed: int, round_number: int) -> float:
@@ -102,10 +98,13 @@ class Learner:
         settings: Settings,
         *,
         known: ArrayLike | None = None,
+        support: Kernel | None = None,
         warm_start: bool = True,
     ) -> None:
         """`simulator` carries the constraints; `baseline` is the trusted policy; `known` marks exact rows.
 
+        `support` is a kernel of the simulator's shape whose successors are the ones the real system can have (its
+        probabilities do not matter): declare it where you know it, e.g. the neighbours of a cell, and radii shrink.
         A `warm_start` plans each round from the policies of the last, which is faster; without it a proposal is a function
         of the data alone, bit for bit, whatever was proposed on the way.
         """
@@ -128,7 +127,10 @@ class Learner:
             delta=settings.delta,
             bonus_scale=settings.bonus_scale,
             known=_known_rows(known, simulator),
+            support=support,
         )
+        horizon = simulator.horizon
+        spans = (horizon - 1.0 - np.arange(horizon)) / horizon if settings.span_bonus else np.ones(1)
         kept = simulator.num_constraints if settings.algorithm.keeps_safe else 0
         slots = slots_for(kept)
         self._task = _kernels.Task(
@@ -138,6 +140,8 @@ class Learner:
             margins=self.margins[:kept].copy(),
             baseline=baseline.probabilities.copy(),
             tolerance=float(settings.tolerance),
+            spans=spans,
+            robust=settings.robust_safety,
             H=simulator.horizon,
         )
         self._candidate = _kernels.Candidate(
@@ -145,10 +149,12 @@ class Learner:
             lines=np.zeros((slots, 1 + kept)),
             weights=np.zeros(slots),
             multipliers=np.zeros(kept),
-            values=np.zeros(kept),
+            lower=np.zeros(kept),
             baseline_values=np.zeros(kept),
         )
         self._warm = 0
+        self._plan = _NO_PLAN
+        self._planned = np.zeros_like(self.hybrid.counts.tally.visits)  # visits at the last plan
         self._proposal: Proposal | None = None
 
     @property
@@ -163,11 +169,15 @@ class Learner:
     def propose(self) -> Proposal:
         """What to deploy in this round; asking again before `observe` gives the same object."""
         if self._proposal is None:
-            if not self.warm_start:
-                self._warm = 0
-            reason, delta, alpha, self._warm = _kernels.propose(
-                self.hybrid.counts.tally, self.hybrid.belief, self._task, self._candidate, self._warm
-            )
+            if self._plan[0] < 0:
+                tally, hybrid = self.hybrid.counts.tally, self.hybrid
+                warm = self._warm if self.warm_start else 0
+                reason, delta, alpha, self._warm = _kernels.propose(
+                    tally, hybrid.belief, hybrid.reach, self._task, self._candidate, warm
+                )
+                self._plan = (reason, delta, alpha)
+                self._planned[:] = tally.visits
+            reason, delta, alpha = self._plan
             self._proposal = self._as_proposal(Reason(reason), delta, alpha)
         return self._proposal
 
@@ -176,7 +186,16 @@ class Learner:
         checked = check_trajectory(self.simulator, trajectory)
         if self.propose().reason is Reason.STOP:
             raise Stopped("the run has stopped; no further episode is expected. Start a new learner to explore on")
-        self.hybrid.observe(checked)
+        growth = self.settings.replan_growth
+        if growth > 0.0:
+            self.hybrid.record(checked)
+            visits, suspect = self.hybrid.counts.tally.visits, self.hybrid.belief.suspect
+            if (visits > (1.0 + growth) * self._planned)[suspect].any():
+                self.hybrid.update()
+                self._plan = _NO_PLAN
+        else:
+            self.hybrid.observe(checked)
+            self._plan = _NO_PLAN
         self.round += 1
         self._proposal = None
 
@@ -195,52 +214,83 @@ class Learner:
                 f"1 to {self.simulator.horizon} steps; an episode has one state more than actions"
             )
         self.hybrid.observe_all(states, actions, ends)
-        self._proposal = None
+        self._plan, self._proposal = _NO_PLAN, None
 
     @property
     def pending(self) -> tuple[int, float, float]:
-        """(reason, Delta, alpha) of this round if it was proposed already, for compiled code; else (-1, 0, 0)."""
-        if self._proposal is None:
-            return (-1, 0.0, 0.0)
-        return (self._proposal.reason.value, self._proposal.uncertainty, self._proposal.exploration_weight)
+        """(reason, Delta, alpha) of the plan that stands, for compiled code; (-1, 0, 0) when another is due."""
+        return self._plan
 
-    def advance(self, rounds: int) -> None:
-        """Take over `rounds` rounds that compiled code has run on this learner's own state."""
+    def advance(self, rounds: int, plan: tuple[int, float, float]) -> None:
+        """Take over `rounds` rounds that compiled code has run on this learner's own state, and the plan that stands."""
         self.hybrid.counts.episodes += rounds
         self.hybrid.make_room()
         self.round += rounds
-        self._proposal = None
+        self._plan, self._proposal = plan, None
 
     def estimate(self, policy: Policy) -> Floats:
         """V_c [K] of a policy on the current hybrid model."""
         return constraint_values(self.simulator.with_kernel(self.hybrid.view()), policy)
 
+    @property
+    def balls(self) -> TVBalls:
+        """The hybrid model with the distances within which the real rows lie, until the next episode is counted."""
+        hybrid = self.hybrid
+        return TVBalls(self.simulator.with_kernel(hybrid.view()), hybrid.belief.gap, hybrid.reach)
+
+    def lower_bounds(self, policy: Mixture, uncertainty: float) -> Floats:
+        """What is certain of V_c [K] of a policy that is feasible on the model, whose largest uncertainty is `uncertainty`."""
+        bounds = self.estimate(policy) - uncertainty
+        return np.maximum(bounds, self.balls.worst_constraints(policy)) if self.settings.robust_safety else bounds
+
     def plan(self, reward: ArrayLike) -> Plan:
-        """pi^out: the best policy for `reward` in [0, 1] on the hybrid model, thresholds raised by tau (Line 17)."""
-        proposal = self.propose()
-        if proposal.reason is not Reason.STOP:
-            raise OutOfOrder(
-                f"round {self.round}: the certificate is {proposal.uncertainty:.4g} and has not reached the tolerance "
-                f"{self.settings.tolerance:.4g}, so no plan can be guaranteed yet; go on with propose() and observe()"
-            )
-        tightened = np.minimum(self.simulator.thresholds + self.settings.tolerance, self.simulator.horizon)
-        model = self.simulator.with_kernel(self.hybrid.to_kernel()).with_thresholds(tightened)
-        rewards = finite_floats("reward", reward)
-        if ((rewards < 0.0) | (rewards > 1.0)).any():
-            raise InvalidInput(
-                f"reward spans [{rewards.min():g}, {rewards.max():g}]; the guarantee is for rewards in [0, 1]: rescale it"
-            )
-        solution = solve(model, rewards)
-        margin = float(self.margins.min(initial=float(self.simulator.horizon)))
+        """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
+
+        After the stop of a run with the paper's settings it is pi^out: thresholds raised by tau (Line 17), within
+        2 H tau / xi + 2 tau of the best. Otherwise it is the best of several by its worst case (`best_certified`).
+        """
+        rewards = step_utilities(
+            "reward",
+            finite_floats("reward", reward),
+            horizon=self.simulator.horizon,
+            num_states=self.simulator.num_states,
+            num_actions=self.simulator.num_actions,
+            unit_interval=True,
+        )
+        if self.settings.replan_growth > 0.0:
+            self.hybrid.update()  # episodes may have been counted since the last plan
+        stopped = self.propose().reason is Reason.STOP
+        if stopped and not self.settings.robust_safety:
+            return self._paper_plan(rewards)
+        tau = self.settings.tolerance
+        balls = self.balls
+        best, upper = best_certified(balls, rewards, baseline=self.baseline, margins=self.margins, tolerance=tau)
+        return Plan(
+            solution=best.solution,
+            policy=best.policy,
+            value=best.value,
+            bound=max(upper, best.value),
+            suboptimality=max(0.0, upper - best.value),
+            certificate=self.certify(best.lower_bounds, self.simulator.thresholds),
+        )
+
+    def _paper_plan(self, rewards: Floats) -> Plan:
+        tau, horizon = self.settings.tolerance, self.simulator.horizon
+        objective = rewards[0] if len(rewards) == 1 else rewards
+        tightened = np.minimum(self.simulator.thresholds + tau, horizon)
+        solution = solve(self.simulator.with_kernel(self.hybrid.to_kernel()).with_thresholds(tightened), objective)
+        margin = float(self.margins.min(initial=float(horizon)))
         feasible = solution.is_feasible
         doubts = [] if feasible else ["no policy meets the tightened thresholds on the learnt model"]
-        tau, horizon = self.settings.tolerance, self.simulator.horizon
+        bounded = feasible and tau <= margin / 4.0
+        missed = accuracy_of(tau, horizon, margin) + max(0.0, solution.bound - solution.value) if bounded else np.inf
+        value = max(0.0, solution.value - tau)
         return Plan(
             solution=solution,
             policy=solution.policy,
-            suboptimality=accuracy_of(tau, horizon, margin) + max(0.0, solution.bound - solution.value)
-            if feasible and tau <= margin / 4.0
-            else np.inf,
+            value=value,
+            bound=min(float(horizon), value + missed),
+            suboptimality=missed,
             certificate=self.certify(solution.constraint_values - tau, self.simulator.thresholds, doubts),
         )
 
@@ -253,7 +303,7 @@ class Learner:
         weights = [alpha * float(self._candidate.weights[j]) for j in used]
         bounds = thresholds + self._task.margins
         if reason is Reason.MIXTURE:
-            bounds = alpha * (self._candidate.values - delta) + (1.0 - alpha) * bounds
+            bounds = alpha * self._candidate.lower + (1.0 - alpha) * bounds
         doubts = [] if settings.algorithm.keeps_safe else ["the exploration ignores the constraints (Algorithm 3)"]
         stopped = reason is Reason.STOP
         return Proposal(
@@ -271,6 +321,8 @@ class Learner:
         settings, doubts = self.settings, list(doubts)
         if not settings.radius.certified:
             doubts.append(f"the radius is {settings.radius}")
+        if self.hybrid.outside_support:
+            doubts.append(f"{self.hybrid.outside_support} transitions were seen that the declared support rules out")
         if settings.bonus_scale < 1.0:
             doubts.append(f"the bonus is {settings.bonus_scale:g} times the literal one")
         assumptions = [
@@ -284,6 +336,8 @@ class Learner:
         if self.simulator.kernel.is_stationary:
             assumptions.append("the real system's rows do not change with the step")
         assumptions.append("episodes start as the simulator's do and have exactly its horizon")
+        if self.hybrid.reach.length.size:
+            assumptions.append("every successor of a row is one that its declared support names")
         if self.hybrid.belief.known.any():
             assumptions.append(f"the {int(self.hybrid.belief.known.sum())} rows declared known are exact")
         assumptions.append(f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 import numpy as np
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure, seed_number
 from safe2real.model.cmdp import CMDP
-from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
+from safe2real.uncertainty.confidence import RADII, AdaptiveRadius, LiteralRadius, Radius
 
 
 class Algorithm(Enum):
@@ -36,8 +37,9 @@ class Algorithm(Enum):
 class Settings:
     """Everything a run depends on besides the system and the baseline.
 
-    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. A `radius`
-    that is not certified or a `bonus_scale` below 1 makes a run heuristic.
+    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. The defaults are the tightest that
+    are certified; `Settings.paper` has the paper's literal constants. A `radius` that is not certified or a
+    `bonus_scale` below 1 makes a run heuristic.
     """
 
     margin: float | tuple[float, ...]
@@ -47,8 +49,19 @@ class Settings:
     delta: float = 0.05
     seed: int = 0
     algorithm: Algorithm = Algorithm.SIM_TO_REAL
-    radius: Radius = field(default_factory=LiteralRadius)
+    radius: Radius = field(default_factory=AdaptiveRadius)
     bonus_scale: float = 1.0
+    span_bonus: bool = True
+    """The bonus of step h is (H - 1 - h) times the radius, what can still be earned after it, instead of H times."""
+    robust_safety: bool = True
+    """Safety of a candidate by its worst case over the TV balls where that is better than V_c - Delta."""
+    replan_growth: float = 0.0
+    """Plan anew only when a suspect row has this fraction of visits more than at the last plan; 0 plans every round."""
+
+    @classmethod
+    def paper(cls, *, radius: Radius | None = None, **others: Any) -> Settings:
+        """The algorithm as the paper states it: literal radius, bonus H x radius, safety by V_c - Delta."""
+        return cls(radius=radius or LiteralRadius(), span_bonus=False, robust_safety=False, **others)
 
     @property
     def certified(self) -> bool:
@@ -57,10 +70,14 @@ class Settings:
 
 def check_settings(settings: Settings, simulator: CMDP) -> Floats:
     """Refuse what the guarantee cannot hold for; returns the margins [K]."""
-    if not isinstance(settings.radius, (LiteralRadius, ScaledRadius)):
-        raise InvalidInput(
-            f"radius is {settings.radius!r}; give LiteralRadius(), or ScaledRadius(scale) for a heuristic run"
-        )
+    if not isinstance(settings.radius, RADII):
+        names = ", ".join(f"{kind.__name__}()" for kind in RADII if kind.certified)
+        raise InvalidInput(f"radius is {settings.radius!r}; give one of {names}, or ScaledRadius(scale) for a heuristic run")
+    for name in ("span_bonus", "robust_safety"):
+        if not isinstance(getattr(settings, name), bool):
+            raise InvalidInput(f"{name} is {getattr(settings, name)!r}; give True or False")
+    if not 0.0 <= finite_number("replan_growth", settings.replan_growth) <= 1.0:
+        raise InvalidInput(f"replan_growth is {settings.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
     if not isinstance(settings.algorithm, Algorithm):
         raise InvalidInput(f"algorithm is {settings.algorithm!r}; give one of {', '.join(map(str, Algorithm))}")
     seed_number("seed", settings.seed)

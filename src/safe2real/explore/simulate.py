@@ -24,16 +24,21 @@ from safe2real.model.trajectory import Trajectory
 from safe2real.planning.evaluate import constraint_values
 from safe2real.uncertainty.counts import Counts
 
-_CHUNK = 4096  # rounds between two looks at the clock
+_CHUNK = 4096  # plans between two looks at the clock
+_MOST_AT_ONCE = 1_000_000  # rounds, where plans stand for long
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Run:
-    """The record of a simulated run: T rounds were rolled out; arrays have one more entry when the run stopped."""
+    """The record of a simulated run: arrays have an entry for every plan that was deployed, T in all, and one more for the stop.
+
+    Without lazy replanning every round has a plan of its own, and T is the number of rounds.
+    """
 
     stopped: bool
-    rounds: int  # T
-    samples: int  # T * H
+    rounds: int
+    samples: int  # rounds * H
+    deployed: NDArray[np.int64]  # [T] how many rounds each plan was deployed
     reason: NDArray[np.int8]  # [T (+ 1)] values of `Reason`
     certificate: Floats  # [T (+ 1)] Delta; inf in rounds of Line 5
     exploration_weight: Floats  # [T (+ 1)] alpha
@@ -45,7 +50,8 @@ class Run:
         """Share of rounds whose deployed mixture misses a threshold on the real system, by exact evaluation."""
         if self.rounds == 0:
             return 0.0
-        return float((self.real_values < thresholds - 1e-9).any(axis=1).mean())
+        unsafe = (self.real_values < thresholds - 1e-9).any(axis=1)
+        return float(self.deployed[unsafe].sum() / self.rounds)
 
 
 def simulate(
@@ -82,43 +88,60 @@ def simulate(
         utilities=model.utilities,
         baseline_values=constraint_values(model, learner.baseline),
     )
+    _check_reality(learner, real)
     visits = np.zeros(model.num_states, dtype=np.int64)
     logs: list[_kernels.Log] = []
     done, stopped = 0, False
     while done < max_rounds and not stopped:
         log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
-        rounds, stopped, learner._warm = _kernels.run(
+        entries, rounds, stopped, learner._warm, plan = _kernels.run(
             learner.hybrid.counts.tally,
             learner.hybrid.belief,
             learner.hybrid.rule,
+            learner.hybrid.reach,
             learner._task,
             learner._candidate,
             reality,
             np.uint64(learner.settings.seed),
             learner.round,
+            min(max_rounds - done, _MOST_AT_ONCE),
+            float(learner.settings.replan_growth),
+            learner._planned,
             learner._warm,
             learner.pending,
             log,
             visits,
         )
-        entries = rounds + 1 if stopped else rounds
         logs.append(_kernels.Log(*(part[:entries] for part in log)))
         done += rounds
-        learner.advance(rounds)
+        learner.advance(rounds, plan)
         if progress is not None and entries:
             progress(done, float(log.certificate[entries - 1]))
-    joined = [np.concatenate(parts) for parts in zip(*logs, strict=True)]
+    deployed, reason, certificate, weight, real_values, suspects = (
+        np.concatenate(parts) for parts in zip(*logs, strict=True)
+    )
+    plans = len(deployed) - stopped
     return Run(
         stopped=stopped,
         rounds=done,
         samples=done * model.horizon,
-        reason=joined[0],
-        certificate=joined[1],
-        exploration_weight=joined[2],
-        real_values=joined[3][:done],
-        suspects=joined[4],
+        deployed=deployed[:plans],
+        reason=reason,
+        certificate=certificate,
+        exploration_weight=weight,
+        real_values=real_values[:plans],
+        suspects=suspects,
         state_visits=visits,
     )
+
+
+def _check_reality(learner: Learner, real: Kernel) -> None:
+    """Refuse a declared support that the real system does not keep to: in a rehearsal that is a slip, not a finding."""
+    reach = learner.hybrid.reach
+    for row in range(real.num_rows if reach.length.size else 0):
+        first, count = int(reach.begin[row]), int(reach.length[row])
+        if count and not np.isin(real.row(row)[0], reach.successor[first : first + count]).all():
+            raise InvalidInput(f"row {row} of the real kernel has successors that its declared support does not name")
 
 
 def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
@@ -182,6 +205,7 @@ def _check_markov(policy: MarkovPolicy, model: CMDP) -> None:
 
 def _empty_log(rounds: int, constraints: int) -> _kernels.Log:
     return _kernels.Log(
+        rounds=np.zeros(rounds, dtype=np.int64),
         reason=np.empty(rounds, dtype=np.int8),
         certificate=np.empty(rounds),
         weight=np.empty(rounds),

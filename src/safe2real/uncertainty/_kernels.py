@@ -36,25 +36,65 @@ class Belief(NamedTuple):
     length: Array  # [R]
     suspect: Array  # [R]
     known: Array  # [R]
+    gap: Array  # [R] TV distance within which the real row lies: the radius, eps_s where cleared, 0 where known
     bonus: Array  # [R]
 
 
 class Rule(NamedTuple):
-    """The constants of the deletion rule and of the bonus."""
+    """The constants of the radius, of the deletion rule and of the bonus."""
 
-    constant: float  # radius = min(1, scale sqrt((constant + weight log(8 e (n + 1))) / (2 n)))
-    weight: float
-    scale: float
+    kind: int  # LITERAL, KL, UNION, STITCHED or ADAPTIVE; the formulas and their proofs are in docs/radii.md
+    scale: float  # 1, or heuristic
+    constant: float  # LITERAL: log(2 S A H / delta); the others: log(R / delta)
+    weight: float  # LITERAL: S
+    size: Array  # [R] how many successors a row can have
+    profile: Array  # [R] the line of `cost` that goes with the row's size
+    cost: Array  # [D, L] log of 1 / share of the row's delta that a set of k successors has
     threshold: float  # (eps_s + sigma_s) / 2; negative when nothing may be deleted
     suspect_bonus: float  # times the radius, inside `suspects`
     cleared_bonus: float  # outside
+    cleared_gap: float  # eps_s
+
+
+LITERAL = 0
+KL = 1
+UNION = 2
+STITCHED = 3
+ADAPTIVE = 4
+SHORT_RUN, LONG_RUN = 20.0, 1000.0  # visits for which the two mixtures of ADAPTIVE are tuned
 
 
 @njit(cache=True)
-def radius_at(rule, n):
-    """The literal radius of the paper (section 3), times `scale`; at most 1, which the literal one is without data."""
-    beta = rule.constant + rule.weight * np.log(8.0 * np.e * (n + 1.0))
-    return min(1.0, rule.scale * np.sqrt(beta / max(2.0 * n, 1.0)))
+def mixture_square(n, run, level):
+    """The square of n times the deviation that a mixture tuned for `run` visits allows at log(1 / alpha) = `level`."""
+    spread, tuned = 0.25 * n, 0.25 * run
+    x = level + 0.5 * np.log((spread + tuned) / tuned)
+    # log(1/2 + exp(x) / 2), also where exp(x) is beyond all numbers
+    return 2.0 * (spread + tuned) * (x - np.log(2.0) + np.log1p(np.exp(-x)))
+
+
+@njit(cache=True)
+def radius_at(rule, row, n, seen):
+    """The radius of a row after n visits with `seen` different successors; at most 1."""
+    if rule.kind == LITERAL:
+        beta = rule.constant + rule.weight * np.log(8.0 * np.e * (n + 1.0))
+        return min(1.0, rule.scale * np.sqrt(beta / max(2.0 * n, 1.0)))
+    size = rule.size[row]
+    if size == 1:
+        return 0.0  # one successor is possible: the row is that
+    if n <= 0:
+        return 1.0
+    if rule.kind == KL:
+        beta = rule.constant + (size - 1.0) * np.log(np.e * (1.0 + n / (size - 1.0)))
+        return min(1.0, rule.scale * np.sqrt(beta / (2.0 * n)))
+    level = rule.constant + rule.cost[rule.profile[row], max(1, min(seen, size - 1))]
+    if rule.kind == UNION:
+        return min(1.0, rule.scale * np.sqrt((level + np.log(n * (n + 1.0))) / (2.0 * n)))
+    if rule.kind == STITCHED:
+        return min(1.0, rule.scale * 0.85 * np.sqrt((np.log(np.log(2.0 * n)) + 0.72 * (np.log(5.2) + level)) / n))
+    level += np.log(2.0)  # two mixtures, each with half of the row's share
+    square = min(mixture_square(n, SHORT_RUN, level), mixture_square(n, LONG_RUN, level))
+    return min(1.0, rule.scale * np.sqrt(square) / n)
 
 
 @njit(cache=True)
@@ -132,10 +172,10 @@ def distances(tally, S, out):
 
 
 @njit(cache=True)
-def radii(rule, visits, out):
-    """The radius of every row, into `out` [R]."""
+def radii(rule, visits, seen, out):
+    """The radius of every row after `visits` [R] with `seen` [R] different successors, into `out` [R]."""
     for row in range(out.size):
-        out[row] = radius_at(rule, visits[row])
+        out[row] = radius_at(rule, row, visits[row], seen[row])
 
 
 @njit(cache=True)
@@ -146,13 +186,15 @@ def update_row(tally, belief, rule, row, S):
     """
     if belief.suspect[row]:
         refresh(tally, row)
-        radius = radius_at(rule, tally.visits[row])
+        radius = radius_at(rule, row, tally.visits[row], np.int64(tally.length[row]))
         if simulator_distance(tally, row, S) + radius > rule.threshold:
             belief.begin[row], belief.length[row] = tally.begin[row], tally.length[row]
+            belief.gap[row] = radius
             belief.bonus[row] = rule.suspect_bonus * radius
             return
         belief.suspect[row] = False
     belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
+    belief.gap[row] = 0.0 if belief.known[row] else rule.cleared_gap
     belief.bonus[row] = 0.0 if belief.known[row] else rule.cleared_bonus
 
 
@@ -202,3 +244,148 @@ def lacks_room(tally, states, actions, H, S, A, rows_per_step):
         if tally.capacity[row] < min(S, np.int64(tally.length[row]) + new):
             return True
     return False
+
+
+class Reach(NamedTuple):
+    """Where a row's mass could go besides the successors it has: a declared support, or everywhere (empty arrays)."""
+
+    begin: Array  # [R] or [0]
+    length: Array  # [R]; 0 means everywhere
+    successor: Array
+
+
+@njit(cache=True)
+def worst_expectation(begin, length, successor, probability, reach, row, gap, values, lowest, left):
+    """min of P . values over the rows P within TV distance `gap` of a row, on its support.
+
+    Mass moves from the successors of the highest value to the lowest that can be reached, `lowest` where that is everywhere;
+    this is the exact minimum over the ball intersected with the simplex. `left` [>= S] is working space.
+    """
+    S = values.size
+    first, n = np.int64(begin[row]), np.int64(length[row])
+    bottom = lowest
+    if reach.begin.size > 0 and reach.length[row] > 0:
+        start = np.int64(reach.begin[row])
+        bottom = values[reach.successor[start]]
+        for i in range(start, start + np.int64(reach.length[row])):
+            bottom = min(bottom, values[reach.successor[i]])
+    if gap >= 1.0:
+        return bottom
+    total = 0.0
+    if n == 0:
+        for s in range(S):
+            total += values[s]
+        total /= S
+    else:
+        for i in range(first, first + n):
+            total += probability[i] * values[successor[i]]
+    if gap <= 0.0:
+        return total
+    count = S if n == 0 else n
+    for i in range(count):
+        left[i] = 1.0 / S if n == 0 else probability[first + i]
+    remaining = gap
+    while remaining > 0.0:
+        best, at = bottom, -1
+        for i in range(count):
+            value = values[i] if n == 0 else values[successor[first + i]]
+            if left[i] > 0.0 and value > best:
+                best, at = value, i
+        if at < 0:
+            break
+        moved = min(remaining, left[at])
+        total -= moved * (best - bottom)
+        left[at] -= moved
+        remaining -= moved
+    return total
+
+
+@njit(cache=True)
+def worst_value(begin, length, successor, probability, reach, gap, utility, policy, fixed, start):
+    """min over all kernels within `gap` [R] of the model, row by row and step by step, of V_f of a policy.
+
+    Follows the deterministic actions `fixed` [H, S] when that is not empty, otherwise `policy` [H, S, A]; `utility`
+    is [1 or H, S, A].
+    """
+    H, S, A = policy.shape
+    if fixed.size > 0:
+        H, S = fixed.shape
+        A = utility.shape[2]
+    rows_per_step = 0 if begin.size == S * A else S * A
+    per_step = utility.shape[0] > 1
+    after, now, left = np.zeros(S), np.zeros(S), np.empty(S)
+    for h in range(H - 1, -1, -1):
+        lowest = after.min()
+        worth = utility[h if per_step else 0]
+        for s in range(S):
+            total = 0.0
+            if fixed.size > 0:
+                a = np.int64(fixed[h, s])
+                row = h * rows_per_step + s * A + a
+                total = worth[s, a] + worst_expectation(
+                    begin, length, successor, probability, reach, row, gap[row], after, lowest, left
+                )
+            else:
+                for a in range(A):
+                    if policy[h, s, a] > 0.0:
+                        row = h * rows_per_step + s * A + a
+                        total += policy[h, s, a] * (
+                            worth[s, a]
+                            + worst_expectation(
+                                begin, length, successor, probability, reach, row, gap[row], after, lowest, left
+                            )
+                        )
+            now[s] = total
+        after[:] = now
+    total = 0.0
+    for s in range(S):
+        total += start[s] * after[s]
+    return total
+
+
+@njit(cache=True)
+def least_cost(begin, length, successor, probability, reach, gap, cost, start, H):
+    """min over policies AND kernels within `gap` of the expected sum of `cost` [1 or H, S, A]: with cost = - utility, minus the
+    optimistic value."""
+    S, A = cost.shape[1], cost.shape[2]
+    rows_per_step = 0 if begin.size == S * A else S * A
+    per_step = cost.shape[0] > 1
+    after, now, left = np.zeros(S), np.zeros(S), np.empty(S)
+    for h in range(H - 1, -1, -1):
+        lowest = after.min()
+        here = cost[h if per_step else 0]
+        for s in range(S):
+            best = np.inf
+            for a in range(A):
+                row = h * rows_per_step + s * A + a
+                value = here[s, a] + worst_expectation(
+                    begin, length, successor, probability, reach, row, gap[row], after, lowest, left
+                )
+                best = min(best, value)
+            now[s] = best
+        after[:] = now
+    total = 0.0
+    for s in range(S):
+        total += start[s] * after[s]
+    return total
+
+
+@njit(cache=True)
+def outside_support(reach, states, actions, ends, A, rows_per_step):
+    """How many transitions of episodes laid end to end leave the declared support (sorted successors)."""
+    found = 0
+    for i in range(ends.size - 1):
+        for j in range(ends[i], ends[i + 1]):
+            h = j - ends[i]
+            row = h * rows_per_step + np.int64(states[j + i]) * A + np.int64(actions[j])
+            n = np.int64(reach.length[row])
+            if n == 0:
+                continue
+            first = np.int64(reach.begin[row])
+            allowed = False
+            for m in range(first, first + n):
+                if reach.successor[m] == states[j + i + 1]:
+                    allowed = True
+            if not allowed:
+                found += 1
+    return found

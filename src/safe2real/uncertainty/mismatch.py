@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, Indices
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.uncertainty import _kernels
-from safe2real.uncertainty.confidence import Radius, System, radius_constants
+from safe2real.uncertainty.confidence import Radius, System, rule_of
 from safe2real.uncertainty.counts import Counts
 
 
@@ -43,22 +44,29 @@ class HybridModel:
         delta: float,
         bonus_scale: float = 1.0,
         known: NDArray[np.bool_] | None = None,
+        support: Kernel | None = None,
     ) -> None:
-        """`separation=None` never clears a row (Algorithm 2). `known` [R] marks rows that the simulator has right."""
+        """`separation=None` never clears a row (Algorithm 2). `known` [R] marks rows that the simulator has right.
+
+        `support` names the possible successors of every row: a kernel of the simulator's shape whose probabilities do not
+        matter; a uniform row allows every state.
+        """
         self.counts = Counts(simulator, horizon)
         rows = simulator.num_rows
-        system = System(simulator.num_states, simulator.num_actions, horizon)
-        constant, weight = radius_constants(system, delta)
         gaps = separation or Separation(0.0, 0.0)
         self.separation, self.reuses_simulator = gaps, separation is not None
         self.certified = radius.certified
-        self.rule = _kernels.Rule(
-            constant=constant,
-            weight=weight,
-            scale=float(radius.scale),
+        self.reach = reach_of(support, simulator)
+        self.outside_support = 0  # transitions seen that the declared support rules out
+        self.rule = rule_of(
+            radius,
+            System(simulator.num_states, simulator.num_actions, horizon),
+            self._sizes(),
+            delta,
             threshold=-1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap),
             suspect_bonus=float(bonus_scale * horizon),
             cleared_bonus=float(horizon * gaps.calibrated_gap),
+            cleared_gap=gaps.calibrated_gap,
         )
         exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
         self.belief = _kernels.Belief(
@@ -66,9 +74,10 @@ class HybridModel:
             length=np.zeros(rows, dtype=np.uint32),
             suspect=~exact,
             known=exact,
+            gap=np.zeros(rows),
             bonus=np.zeros(rows),
         )
-        self._update_all()
+        self.update()
 
     def observe(self, trajectory: Trajectory) -> None:
         """Add one episode and apply the deletion rule. The episode must have been checked against the system."""
@@ -80,6 +89,7 @@ class HybridModel:
         Episode i has actions[ends[i] : ends[i + 1]], and its states begin at ends[i] + i: it has one state more.
         """
         simulator, done, episodes = self.counts.simulator, 0, len(ends) - 1
+        self._check_support(states, actions, ends)
         while done < episodes:
             first = int(ends[done])
             counted = _kernels.observe_episodes(
@@ -98,10 +108,24 @@ class HybridModel:
             done += counted
             self.make_room()
 
+    def record(self, trajectory: Trajectory) -> None:
+        """Count one checked episode and leave the model as it is until `update`: for plans that are made now and then."""
+        simulator = self.counts.simulator
+        self._check_support(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
+        _kernels.record_episode(
+            self.counts.tally, trajectory.states, trajectory.actions, simulator.num_actions, self.counts.rows_per_step
+        )
+        self.counts.episodes += 1
+        self.make_room()
+
+    def update(self) -> None:
+        """Bring the model up to date with the counts: empirical rows, the deletion rule, radii and bonus."""
+        _kernels.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
+
     def make_room(self) -> None:
         """Enlarge segments that are nearly full, and point the model at their new places."""
         if self.counts.make_room():
-            self._update_all()
+            self.update()
 
     @property
     def suspects(self) -> NDArray[np.bool_]:
@@ -122,7 +146,7 @@ class HybridModel:
     def radii(self) -> Floats:
         """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
         result = np.empty(self.counts.simulator.num_rows)
-        _kernels.radii(self.rule, self.counts.tally.visits, result)
+        _kernels.radii(self.rule, self.counts.tally.visits, self.counts.tally.length.astype(np.int64), result)
         return self._shaped(result)
 
     @property
@@ -170,10 +194,36 @@ class HybridModel:
             **per_step,  # type: ignore[arg-type]
         )
 
-    def _update_all(self) -> None:
-        _kernels.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
+    def _sizes(self) -> NDArray[np.int64]:
+        """How many successors each row can have [R]."""
+        simulator = self.counts.simulator
+        everywhere = np.full(simulator.num_rows, simulator.num_states, dtype=np.int64)
+        if self.reach.length.size == 0:
+            return everywhere
+        return np.where(self.reach.length > 0, self.reach.length.astype(np.int64), everywhere)
+
+    def _check_support(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Notice transitions that the declared support rules out: from the first one on, nothing is certified."""
+        if self.reach.length.size:
+            found = _kernels.outside_support(
+                self.reach, states, actions, ends, self.counts.simulator.num_actions, self.counts.rows_per_step
+            )
+            self.outside_support += int(found)
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         simulator = self.counts.simulator
         lead = () if simulator.horizon is None else (simulator.horizon,)
         return rows.reshape((*lead, simulator.num_states, simulator.num_actions))
+
+
+def reach_of(support: Kernel | None, simulator: Kernel) -> _kernels.Reach:
+    if support is None:
+        nothing = np.empty(0, dtype=np.uint32)
+        return _kernels.Reach(nothing, nothing, nothing)
+    shapes = [(k.horizon, k.num_states, k.num_actions) if isinstance(k, Kernel) else None for k in (support, simulator)]
+    if shapes[0] != shapes[1]:
+        raise InvalidInput(
+            f"support is for (H, S, A) = {shapes[0]} and the simulator for {shapes[1]}; give a kernel of the simulator's shape "
+            "whose successors are the possible ones"
+        )
+    return _kernels.Reach(support.begin.copy(), support.length.copy(), support.successor.copy())

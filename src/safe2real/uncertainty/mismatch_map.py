@@ -64,8 +64,9 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     between = (lower > near) & (upper < far) & hybrid.reuses_simulator
     verdict[(known & (lower > 0.0)) | (~suspects & ~known & (lower > near)) | (suspects & between)] = Verdict.CONTRADICTED
     needed = np.zeros(visits.shape)
-    needed[suspects] = _visits_until(rule, rule.threshold - np.where(seen, distance, 0.0)[suspects]) - visits[suspects]
-    needed[suspects] = np.maximum(1.0, needed[suspects])
+    limits = rule.threshold - np.where(seen, distance, 0.0)
+    until = _visits_until(rule, limits.reshape(-1), hybrid.counts.tally.length.astype(np.int64)).reshape(visits.shape)
+    needed[suspects] = np.maximum(1.0, until[suspects] - visits[suspects])
     return MismatchMap(
         visits=visits,
         distance=distance,
@@ -77,14 +78,14 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     )
 
 
-def _visits_until(rule: _kernels.Rule, limits: Floats) -> Floats:
-    """The fewest visits after which the radius is at most `limits`, by bisection; inf where no number is enough."""
+def _visits_until(rule: _kernels.Rule, limits: Floats, seen: NDArray[np.int64]) -> Floats:
+    """The fewest visits after which each row's radius is at most `limits` [R], by bisection; inf where none is enough."""
     low = np.zeros(limits.shape, dtype=np.int64)  # the radius is above the limit here
     high = np.full(limits.shape, _NEVER, dtype=np.int64)
     radius = np.empty(limits.shape)
     while (high - low > 1).any():
         middle = low + (high - low) // 2
-        _kernels.radii(rule, middle, radius)
+        _kernels.radii(rule, middle, seen, radius)
         enough = radius <= limits
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)

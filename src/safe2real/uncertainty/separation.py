@@ -14,7 +14,8 @@ from safe2real.model.checks import Floats, finite_number, positive_integer, prob
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_trajectory
-from safe2real.uncertainty.confidence import LiteralRadius, Radius, System, radius_after
+from safe2real.uncertainty import _kernels
+from safe2real.uncertainty.confidence import LiteralRadius, Radius, System, rule_of
 from safe2real.uncertainty.counts import Counts
 from safe2real.uncertainty.theory import unit_number
 
@@ -64,7 +65,10 @@ def estimate_mismatch_gap(
     simulator = counts.simulator
     system = System(simulator.num_states, simulator.num_actions, counts.horizon)
     visits = counts.visits
-    radii = np.array([radius_after(rule, float(n), system, delta) for n in visits.reshape(-1)]).reshape(visits.shape)
+    everywhere = np.full(simulator.num_rows, simulator.num_states, dtype=np.int64)
+    radii = np.empty(visits.shape)
+    seen = counts.tally.length.astype(np.int64)
+    _kernels.radii(rule_of(rule, system, everywhere, delta), counts.tally.visits, seen, radii.reshape(-1))
     distances = counts.distances().reshape(visits.shape)
     lower = np.maximum(distances - radii, 0.0)
     upper = np.minimum(distances + radii, 1.0)
