@@ -146,6 +146,13 @@ class WindyGrid:
         """The task on `kernel` (real, simulated or an estimate): at least `threshold` of the H steps in safe cells."""
         return CMDP.of(kernel, self.horizon, self.state(self.start), AtLeast(self.safety(), threshold, name="safety"))
 
+    def neighbours(self) -> Kernel:
+        """A support to declare: an action leads to the cell itself or to a neighbour. The probabilities mean nothing."""
+        position = np.stack(np.divmod(np.arange(self.num_states), self.size), axis=1)  # [S, 2]
+        near = np.abs(position[:, None, :] - position[None, :, :]).sum(axis=2) <= 1  # [S, S]
+        rows = np.repeat((near / near.sum(axis=1, keepdims=True))[:, None, :], self.num_actions, axis=1)
+        return Kernel.from_dense(rows)
+
     def gaps(self) -> Floats:
         """Total variation distance [S, A] between the real and the simulated row of every pair."""
         simulator, real = self.simulator(), self.real()

@@ -51,6 +51,7 @@ class Artefact:
     certified: str  # which constants it uses, in words
     tasks: Callable[[int | None], list[Task]]  # number of seeds, or None for the paper's
     draw: Callable[[list[Row], Path], Outcome]
+    beyond_the_paper: bool = False  # done only when named
 
 
 def save_figure(figure: Figure, folder: Path, name: str, outcome: Outcome) -> None:

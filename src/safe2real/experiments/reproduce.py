@@ -16,6 +16,7 @@ from safe2real.envs.windy_grid import WindyGrid
 from safe2real.errors import InvalidInput
 from safe2real.experiments import (
     bounds,
+    certified,
     estimation,
     gridworld,
     heatmaps,
@@ -43,18 +44,19 @@ ARTEFACTS: tuple[Artefact, ...] = (
     estimation.ESTIMATION,
     misspecification.MISSPECIFICATION,
     bounds.BOUNDS,
+    certified.CERTIFIED,
 )
 
 
 def choose(names: Sequence[str]) -> list[Artefact]:
-    """The named artefacts in the paper's order; all of them for no name."""
+    """The named artefacts in the paper's order; all that are the paper's for no name."""
     known = [artefact.name for artefact in ARTEFACTS]
     for name in names:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(known)}"
             raise InvalidInput(f"there is no artefact called {name!r}; {hint}")
-    return [artefact for artefact in ARTEFACTS if not names or artefact.name in names]
+    return [artefact for artefact in ARTEFACTS if (artefact.name in names if names else not artefact.beyond_the_paper)]
 
 
 def reproduce(

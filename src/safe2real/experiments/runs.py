@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.envs.windy_grid import WindyGrid
+from safe2real.experiments.certified_runs import anytime_run, certified_run
 from safe2real.experiments.inferred import (
     INSTANCE_SEED,
     Constants,
@@ -105,7 +106,12 @@ def estimation_run(settings: dict[str, Any]) -> dict[str, Any]:
     return {"samples": samples, "estimates": estimates, "first_complete": first, "ever_above": any(above)}
 
 
-RUNS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"explore": explore_run, "estimation": estimation_run}
+RUNS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "explore": explore_run,
+    "estimation": estimation_run,
+    "certified": certified_run,
+    "anytime": anytime_run,
+}
 
 
 def run_task(task: Task) -> dict[str, Any]:

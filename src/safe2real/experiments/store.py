@@ -24,7 +24,8 @@ def code_version() -> str:
     for folder in ("model", "planning", "uncertainty", "explore", "envs"):
         for path in sorted((root / folder).glob("*.py")):
             digest.update(path.read_bytes())
-    digest.update((root / "experiments" / "runs.py").read_bytes())
+    for name in ("runs.py", "certified_runs.py"):
+        digest.update((root / "experiments" / name).read_bytes())
     return f"{safe2real.__version__}+{digest.hexdigest()[:8]}"
 
 

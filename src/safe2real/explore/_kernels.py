@@ -195,44 +195,49 @@ def propose(tally, belief, reach, task, candidate, warm):
 
 
 @njit(cache=True)
-def draw_component(candidate, alpha, coin, shares):
-    """Which policy runs this episode: a slot of the candidate, or C for the baseline. `shares` [C + 1] is working space."""
+def deployed_shares(candidate, alpha, shares):
+    """The weights of the deployed mixture into `shares` [C + 1]: the slots of the candidate, then the baseline."""
     C = candidate.weights.size
     shares[:C] = alpha * candidate.weights
     shares[C] = max(0.0, 1.0 - shares[:C].sum())
-    return pick(shares, coin)
 
 
 @njit(cache=True)
-def sample_row(begin, length, successor, probability, row, S, u):
-    n = length[row]
-    if n == 0:
-        return min(np.int64(u * S), S - 1)
-    first = np.int64(begin[row])
-    total = 0.0
-    for i in range(first, first + n):
-        total += probability[i]
-        if u < total:
-            return np.int64(successor[i])
-    return np.int64(successor[first + n - 1])
-
-
-@njit(cache=True)
-def roll_out(begin, length, successor, probability, start, policy, fixed, origin, states, actions):
+def roll_out(begin, length, successor, probability, start, policy, fixed, component, origin, states, actions):
     """One episode on a known system, into states [H + 1] and actions [H].
 
-    Follows the deterministic actions `fixed` [H, S] when that is not empty, otherwise the stochastic `policy` [H, S, A].
+    Follows the deterministic actions fixed[component] of [C, H, S], or the stochastic `policy` [H, S, A] for component C.
     Draw 0 of the stream is the mixture's coin, draw 1 the first state, draws 2 + 2h and 3 + 2h the action and successor
     of step h.
     """
     H, S, A = policy.shape
     rows_per_step = 0 if begin.size == S * A else S * A
+    is_fixed = component < fixed.shape[0]
     s = pick(start, uniform(origin, 1))
     states[0] = s
     for h in range(H):
-        a = np.int64(fixed[h, s]) if fixed.size > 0 else pick(policy[h, s], uniform(origin, 2 + 2 * h))
+        if is_fixed:
+            a = np.int64(fixed[component, h, s])
+        else:  # `pick` on policy[h, s], written out: a slice would cost more than the rest of the step
+            u, total, a = uniform(origin, 2 + 2 * h), 0.0, 0
+            for i in range(A):
+                if policy[h, s, i] > 0.0:
+                    a = i
+                    total += policy[h, s, i]
+                    if u < total:
+                        break
         row = h * rows_per_step + s * A + a
-        s = sample_row(begin, length, successor, probability, row, S, uniform(origin, 3 + 2 * h))
+        n = np.int64(length[row])
+        u = uniform(origin, 3 + 2 * h)
+        if n == 0:
+            s = min(np.int64(u * S), S - 1)
+        else:
+            i = np.int64(begin[row])
+            end, total = i + n - 1, probability[i]
+            while i < end and not u < total:
+                i += 1
+                total += probability[i]
+            s = np.int64(successor[i])
         actions[h] = a
         states[h + 1] = s
 
@@ -240,9 +245,9 @@ def roll_out(begin, length, successor, probability, start, policy, fixed, origin
 @njit(cache=True)
 def roll_out_round(begin, length, successor, probability, start, policy, seed, round_number, states, actions):
     """`roll_out` of a stochastic policy for callers outside compiled code."""
-    fixed = np.empty((0, 0), dtype=np.uint32)
+    fixed = np.empty((0, 0, 0), dtype=np.uint32)
     origin = stream(seed, round_number)
-    roll_out(begin, length, successor, probability, start, policy, fixed, origin, states, actions)
+    roll_out(begin, length, successor, probability, start, policy, fixed, 0, origin, states, actions)
 
 
 @njit(cache=True)
@@ -250,10 +255,10 @@ def collect(tally, begin, length, successor, probability, start, policy, seed, f
     """Count episodes of one policy on a known system, until a row needs more room; returns how many were counted."""
     H, S, A = policy.shape
     states, actions = np.empty(H + 1, dtype=np.uint32), np.empty(H, dtype=np.uint32)
-    fixed = np.empty((0, 0), dtype=np.uint32)
+    fixed = np.empty((0, 0, 0), dtype=np.uint32)
     for t in range(episodes):
         origin = stream(seed, first_episode + t)
-        roll_out(begin, length, successor, probability, start, policy, fixed, origin, states, actions)
+        roll_out(begin, length, successor, probability, start, policy, fixed, 0, origin, states, actions)
         uncertainty.record_episode(tally, states, actions, A, tally_rows_per_step)
         if uncertainty.lacks_room(tally, states, actions, H, S, A, tally_rows_per_step):
             return t + 1
@@ -291,13 +296,30 @@ def real_values(reality, task, candidate, alpha, seen, lines, work, out):
 
 
 @njit(cache=True)
-def has_grown(tally, belief, planned, growth, states, actions, A, rows_per_step):
-    """Whether a suspect row of the episode has been visited so often since the last plan that another is due."""
-    for h in range(actions.size):
-        row = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])
-        if belief.suspect[row] and tally.visits[row] > (1.0 + growth) * planned[row]:
-            return True
-    return False
+def deploy(
+    tally, belief, rule, planned, growth, begin, length, successor, probability, start, baseline, fixed, shares, seed,
+    first_round, most, states, actions, state_visits,
+):  # fmt: skip
+    """Roll one mixture out and count what happens, until another plan is due, a row needs more room, or `most` rounds are
+    done. A function of its own on bare arrays: the literal constants need tens of millions of such rounds.
+    Returns (rounds, whether a plan is due, whether a row needs more room).
+    """
+    H, S, A = baseline.shape
+    rows_per_step = 0 if belief.begin.size == S * A else S * A
+    done, due, full = 0, False, False
+    while done < most and not due and not full:
+        origin = stream(seed, first_round + done)
+        component = pick(shares, uniform(origin, 0))
+        roll_out(begin, length, successor, probability, start, baseline, fixed, component, origin, states, actions)
+        if growth > 0.0:
+            due, full = uncertainty.record_watching(tally, belief, planned, growth, states, actions, H, S, A, rows_per_step)
+        else:
+            uncertainty.observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step)
+            due, full = True, uncertainty.lacks_room(tally, states, actions, H, S, A, rows_per_step)
+        for h in range(H):
+            state_visits[states[h]] += 1
+        done += 1
+    return done, due, full
 
 
 @njit(cache=True)
@@ -312,10 +334,8 @@ def run(
     """
     H, S, A = task.H, task.baseline.shape[1], task.baseline.shape[2]
     K = reality.baseline_values.size
-    rows_per_step = 0 if belief.begin.size == S * A else S * A
     states, actions = np.empty(H + 1, dtype=np.uint32), np.empty(H, dtype=np.uint32)
     shares = np.empty(candidate.weights.size + 1)
-    nothing = np.empty((0, 0), dtype=np.uint32)
     lines = np.empty((candidate.weights.size, 1 + K))
     seen = np.full(candidate.actions.shape, A, dtype=np.uint32)  # no action at all
     work = planning.Work(np.empty((1, 1, 1)), np.empty((1, 1)), np.empty((2, 1 + K, S)))
@@ -327,37 +347,23 @@ def run(
             planned[:] = tally.visits
         log.reason[t], log.certificate[t], log.weight[t] = reason, delta, alpha
         log.suspects[t] = belief.suspect.sum()
-        log.rounds[t] = 0
         if reason == STOP:
             log.real_values[t] = np.nan
             return t + 1, done, True, warm, (reason, delta, alpha)
         if K > 0:
             real_values(reality, task, candidate, alpha, seen, lines, work, log.real_values[t])
-        while True:
-            origin = stream(seed, first_round + done)
-            component = draw_component(candidate, alpha, uniform(origin, 0), shares)
-            fixed = candidate.actions[component] if component < candidate.weights.size else nothing
-            roll_out(
-                reality.begin, reality.length, reality.successor, reality.probability, task.start, task.baseline, fixed,
-                origin, states, actions,
-            )  # fmt: skip
+        deployed_shares(candidate, alpha, shares)
+        rounds, due, full = deploy(
+            tally, belief, rule, planned, growth, reality.begin, reality.length, reality.successor, reality.probability,
+            task.start, task.baseline, candidate.actions, shares, seed, first_round + done, most - done, states, actions,
+            state_visits,
+        )  # fmt: skip
+        done += rounds
+        log.rounds[t] = rounds
+        if due:
+            reason = -1
             if growth > 0.0:
-                uncertainty.record_episode(tally, states, actions, A, rows_per_step)
-                due = has_grown(tally, belief, planned, growth, states, actions, A, rows_per_step)
-                if due:
-                    uncertainty.update_all(tally, belief, rule, S)
-            else:
-                uncertainty.observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step)
-                due = True
-            if due:
-                reason = -1
-            done += 1
-            log.rounds[t] += 1
-            for h in range(H):
-                state_visits[states[h]] += 1
-            full = uncertainty.lacks_room(tally, states, actions, H, S, A, rows_per_step)
-            if full or done == most:
-                return t + 1, done, False, warm, (reason, delta, alpha)
-            if due:
-                break
+                uncertainty.update_all(tally, belief, rule, S)
+        if full or done == most:
+            return t + 1, done, False, warm, (reason, delta, alpha)
     return log.reason.size, done, False, warm, (reason, delta, alpha)

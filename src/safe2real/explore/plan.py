@@ -1,10 +1,10 @@
 """A policy for one reward, now: certified feasible, with a computed bound on what it may miss.
 
-At any round the data allow every kernel within the TV balls. Feasible: a policy is certified when its worst V_c over those kernels
-reaches the threshold; one that does not is mixed with the baseline, whose margin pays for the rest, and the baseline alone is
-always allowed. Good: its worst reward over those kernels is a lower bound on what it earns, and Lagrangian duality over the
-optimistic kernels is an upper bound on what any feasible policy earns. The difference bounds the suboptimality; both sides
-close in as data arrive.
+At any round the data allow every kernel within the TV balls. Feasible: a policy is certified when its worst V_c over those
+kernels reaches the threshold; one that does not is mixed with the baseline, whose margin pays for the rest, and the
+baseline alone is always allowed. Good: its worst reward over those kernels is a lower bound on what it earns, and
+Lagrangian duality over the optimistic kernels is an upper bound on what any feasible policy earns. The difference bounds
+the suboptimality; both sides close in as data arrive.
 """
 
 from __future__ import annotations

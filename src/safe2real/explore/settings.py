@@ -37,8 +37,8 @@ class Algorithm(Enum):
 class Settings:
     """Everything a run depends on besides the system and the baseline.
 
-    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. The defaults are the tightest that
-    are certified; `Settings.paper` has the paper's literal constants. A `radius` that is not certified or a
+    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. The defaults are the tightest
+    that are certified; `Settings.paper` has the paper's literal constants. A `radius` that is not certified or a
     `bonus_scale` below 1 makes a run heuristic.
     """
 

@@ -79,11 +79,11 @@ def radius_at(rule, row, n, seen):
     if rule.kind == LITERAL:
         beta = rule.constant + rule.weight * np.log(8.0 * np.e * (n + 1.0))
         return min(1.0, rule.scale * np.sqrt(beta / max(2.0 * n, 1.0)))
+    if n <= 0:
+        return 1.0  # also where one successor is possible: the model's row is still uniform
     size = rule.size[row]
     if size == 1:
         return 0.0  # one successor is possible: the row is that
-    if n <= 0:
-        return 1.0
     if rule.kind == KL:
         beta = rule.constant + (size - 1.0) * np.log(np.e * (1.0 + n / (size - 1.0)))
         return min(1.0, rule.scale * np.sqrt(beta / (2.0 * n)))
@@ -101,16 +101,14 @@ def radius_at(rule, row, n, seen):
 def record(tally, row, successor):
     """One more observed transition; the caller has made sure that the segment has room."""
     tally.visits[row] += 1
-    i = tally.begin[row]
-    end = i + tally.length[row]
-    while i < end:
-        if tally.successor[i] == successor:
-            tally.count[i] += 1
-            return
+    i = np.int64(tally.begin[row])
+    end = i + np.int64(tally.length[row])
+    while i < end and tally.successor[i] != successor:
         i += 1
-    tally.successor[end] = successor
-    tally.count[end] = 1
-    tally.length[row] += np.uint32(1)
+    if i == end:  # not seen before; counts beyond a row's length are 0
+        tally.successor[i] = successor
+        tally.length[row] += np.uint32(1)
+    tally.count[i] += 1
 
 
 @njit(cache=True)
@@ -150,7 +148,7 @@ def simulator_distance(tally, row, S):
     first = np.int64(tally.begin[row])
     for i in range(first, first + tally.length[row]):
         q = simulator_probability(tally, row, tally.successor[i], S)
-        apart += abs(tally.probability[i] - q)
+        apart += abs(tally.count[i] / n - q)
         shared += q
     return min(1.0, 0.5 * (apart + max(0.0, 1.0 - shared)))
 
@@ -167,7 +165,6 @@ def refresh(tally, row):
 def distances(tally, S, out):
     """TV distance of every empirical row to the simulator's, into `out` [R]."""
     for row in range(out.size):
-        refresh(tally, row)
         out[row] = simulator_distance(tally, row, S)
 
 
@@ -210,6 +207,25 @@ def record_episode(tally, states, actions, A, rows_per_step):
     for h in range(actions.size):
         row = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])
         record(tally, row, states[h + 1])
+
+
+@njit(cache=True)
+def record_watching(tally, belief, planned, growth, states, actions, H, S, A, rows_per_step):
+    """`record_episode` in one pass with its two questions: is another plan due, and does a row lack room for the next episode?
+
+    A plan is due when a suspect row of the episode has been visited the fraction `growth` more than at the last, `planned`
+    [R].
+    """
+    new = 1 if rows_per_step > 0 else H
+    due, full = False, False
+    h, n = 0, actions.size
+    while h < n:
+        row = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])
+        record(tally, row, states[h + 1])
+        due |= belief.suspect[row] and tally.visits[row] > (1.0 + growth) * planned[row]
+        full |= tally.capacity[row] < min(S, np.int64(tally.length[row]) + new)
+        h += 1
+    return due, full
 
 
 @njit(cache=True)

@@ -1,9 +1,9 @@
 """How far a row's true successor distribution can be from the observed one, as small named objects.
 
-A radius answers for a row seen n times: with probability at least 1 - delta, for all rows and all n at once, the TV distance
-between the empirical and the real row is at most radius(n). Statements and proofs are in docs/radii.md. A radius that is only
-scaled down to save samples has lost that statement: it is `certified = False`, and everything computed with it is labelled
-heuristic.
+A radius answers for a row seen n times: with probability at least 1 - delta, for all rows and all n at once, the TV
+distance between the empirical and the real row is at most radius(n). Statements and proofs are in docs/radii.md. A radius
+that is only scaled down to save samples has lost that statement: it is `certified = False`, and everything computed with it
+is labelled heuristic.
 """
 
 from __future__ import annotations

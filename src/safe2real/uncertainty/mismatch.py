@@ -125,7 +125,9 @@ class HybridModel:
     def make_room(self) -> None:
         """Enlarge segments that are nearly full, and point the model at their new places."""
         if self.counts.make_room():
-            self.update()
+            # no update: what the model knows must not depend on when segments happen to move
+            belief = self.belief
+            belief.begin[belief.suspect] = self.counts.tally.begin[belief.suspect]
 
     @property
     def suspects(self) -> NDArray[np.bool_]:

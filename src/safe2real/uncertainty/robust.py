@@ -1,10 +1,10 @@
 """The worst a policy can do on any system that the data allow: exact minima over the rectangular TV balls.
 
-Problem: min over all kernels P with TV(P_h(. | s, a), model row) <= gap(row), every P a distribution on its support, of V_f of
-a policy. Algorithm: backward induction; in each row the mass `gap` moves from the successors of the highest value to the lowest
-one that can be reached, which is the exact minimum of a linear function over a TV ball in the simplex. The real kernel is one
-of those minimised over (if the radius holds), so the minimum is a lower bound on the real value, far tighter than the value
-on the model minus a bonus.
+Problem: min over all kernels P with TV(P_h(. | s, a), model row) <= gap(row), every P a distribution on its support, of V_f
+of a policy. Algorithm: backward induction; in each row the mass `gap` moves from the successors of the highest value to the
+lowest one that can be reached, which is the exact minimum of a linear function over a TV ball in the simplex. The real
+kernel is one of those minimised over (if the radius holds), so the minimum is a lower bound on the real value, far tighter
+than the value on the model minus a bonus.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class TVBalls:
         """An upper bound on V_r of every policy that meets the constraints in reality, by Lagrangian duality.
 
         For any multipliers >= 0 the real optimum is at most the best value of r + sum_k lambda_k c_k over all policies and
-        kernels in the balls, minus lambda . thresholds. `multipliers` [K] is where the search for good ones starts, coordinate
-        by coordinate up to `largest`; every one of them gives a valid bound.
+        kernels in the balls, minus lambda . thresholds. `multipliers` [K] is where the search for good ones starts,
+        coordinate by coordinate up to `largest`; every one of them gives a valid bound.
         """
         model = self.model
 
