@@ -7,6 +7,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Patch
 
 from safe2real.experiments.artefact import (
     BLUE,
@@ -66,7 +67,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
             [
                 variant,
                 f"{samples.mean():.3g} ± {samples.std():.1g}",
-                f"1/{literal / samples.mean():.0f}" if variant != "literal constants" else "1",
+                _share(float(samples.mean()), literal) if variant != "literal constants" else "1",
                 str(sum(r["unsafe_rounds"] for r in group)),
                 f"{min(r['lowest_slack'] for r in group):.3f}",
                 str(sum(r["lost"] for r in group)),
@@ -131,16 +132,30 @@ def _rows_of(rows: list[Row], variant: str) -> list[dict[str, Any]]:
     return [r["result"] for r in rows if r["kind"] == "certified" and all(r["settings"][k] == wanted[k] for k in keys)]
 
 
+def _colour(variant: str) -> str:
+    if variant == "literal constants":
+        return GREY
+    if VARIANTS[variant][3]:
+        return GREEN
+    return BLUE if VARIANTS[variant][1] and VARIANTS[variant][2] else ORANGE
+
+
+def _share(samples: float, literal: float) -> str:
+    ratio = literal / samples
+    return f"1/{ratio:.0f}" if ratio >= 10 else f"1/{ratio:.1f}"
+
+
 def _draw_samples(means: dict[str, float], literal: float, folder: Path, outcome: Outcome) -> None:
     names = list(means)[::-1]
     figure, axes = plt.subplots(figsize=(8.5, 4.6))
-    colours = [
-        GREY if n == "literal constants" else GREEN if "support" in n else BLUE if " + span" in n else ORANGE for n in names
-    ]
-    axes.barh(names, [means[n] for n in names], color=colours)
+    labels = {GREY: "the paper's constants", ORANGE: "one change", BLUE: "together", GREEN: "together, declared support"}
+    axes.barh(names, [means[name] for name in names], color=[_colour(name) for name in names])
     for i, name in enumerate(names):
-        text = f"{means[name]:.2g}" + ("" if name == "literal constants" else f"  (1/{literal / means[name]:.0f})")
+        text = f"{means[name]:.2g}" + ("" if name == "literal constants" else f"  ({_share(means[name], literal)})")
         axes.text(means[name] * 1.12, i, text, va="center", fontsize=8)
+    axes.legend(
+        handles=[Patch(color=colour, label=label) for colour, label in labels.items()], fontsize=8, loc="lower right"
+    )
     axes.set_xscale("log")
     axes.set_xlim(3e5, literal * 12)
     axes.set_xlabel("real samples to the certified stop (mean over seeds)")

@@ -327,7 +327,7 @@ def run(
     tally, belief, rule, reach, task, candidate, reality, seed, first_round, most, growth, planned, warm, pending, log,
     state_visits,
 ):  # fmt: skip
-    """At most `most` rounds first_round, first_round + 1, ... on a known real system, until the stop, until `log` is full, or
+    """At most `most` rounds from `first_round` on, on a known real system, until the stop, until `log` is full, or
     until a row needs more room. `pending` is the (reason, Delta, alpha) of a plan that still stands, or (-1, 0, 0). With
     `growth` > 0 a plan stands until a suspect row has been visited that fraction more than at the plan, `planned` [R].
     Returns (log entries, rounds rolled out, whether it stopped, policies to start from next, the plan that still stands).

@@ -239,7 +239,7 @@ class Learner:
         return TVBalls(self.simulator.with_kernel(hybrid.view()), hybrid.belief.gap, hybrid.reach)
 
     def lower_bounds(self, policy: Mixture, uncertainty: float) -> Floats:
-        """What is certain of V_c [K] of a policy that is feasible on the model, whose largest uncertainty is `uncertainty`."""
+        """What is certain of V_c [K] of a policy that is feasible on the model, where Delta is `uncertainty`."""
         bounds = self.estimate(policy) - uncertainty
         return np.maximum(bounds, self.balls.worst_constraints(policy)) if self.settings.robust_safety else bounds
 

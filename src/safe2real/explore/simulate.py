@@ -30,7 +30,7 @@ _MOST_AT_ONCE = 1_000_000  # rounds, where plans stand for long
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Run:
-    """The record of a simulated run: arrays have an entry for every plan that was deployed, T in all, and one more for the stop.
+    """The record of a simulated run: arrays have an entry for each of the T plans deployed, and one more for the stop.
 
     Without lazy replanning every round has a plan of its own, and T is the number of rounds.
     """

@@ -211,7 +211,7 @@ def record_episode(tally, states, actions, A, rows_per_step):
 
 @njit(cache=True)
 def record_watching(tally, belief, planned, growth, states, actions, H, S, A, rows_per_step):
-    """`record_episode` in one pass with its two questions: is another plan due, and does a row lack room for the next episode?
+    """`record_episode` in one pass with two questions: is a plan due, and does a row lack room for the next episode?
 
     A plan is due when a suspect row of the episode has been visited the fraction `growth` more than at the last, `planned`
     [R].
@@ -361,8 +361,10 @@ def worst_value(begin, length, successor, probability, reach, gap, utility, poli
 
 @njit(cache=True)
 def least_cost(begin, length, successor, probability, reach, gap, cost, start, H):
-    """min over policies AND kernels within `gap` of the expected sum of `cost` [1 or H, S, A]: with cost = - utility, minus the
-    optimistic value."""
+    """min over policies AND kernels within `gap` of the expected sum of `cost` [1 or H, S, A].
+
+    With cost = - utility it is minus the optimistic value.
+    """
     S, A = cost.shape[1], cost.shape[2]
     rows_per_step = 0 if begin.size == S * A else S * A
     per_step = cost.shape[0] > 1

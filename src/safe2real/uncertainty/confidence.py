@@ -186,7 +186,7 @@ def rule_of(
 
 
 def subset_costs(size: int, length: int, *, adaptive: bool) -> Floats:
-    """[length] at k: the largest log(1 / share) of a set of at most k of `size` successors; shares of all sets sum to <= 1."""
+    """[length] at k: the largest log(1 / share) of a set of at most k of `size` successors. Shares sum to at most 1."""
     result = np.zeros(length)
     if size < 2:
         return result

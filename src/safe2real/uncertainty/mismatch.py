@@ -225,7 +225,7 @@ def reach_of(support: Kernel | None, simulator: Kernel) -> _kernels.Reach:
     shapes = [(k.horizon, k.num_states, k.num_actions) if isinstance(k, Kernel) else None for k in (support, simulator)]
     if shapes[0] != shapes[1]:
         raise InvalidInput(
-            f"support is for (H, S, A) = {shapes[0]} and the simulator for {shapes[1]}; give a kernel of the simulator's shape "
-            "whose successors are the possible ones"
+            f"support is for (H, S, A) = {shapes[0]} and the simulator for {shapes[1]}; give a kernel of the "
+            "simulator's shape whose successors are the possible ones"
         )
     return _kernels.Reach(support.begin.copy(), support.length.copy(), support.successor.copy())

@@ -45,7 +45,7 @@ def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Ker
 
 
 class TVBalls:
-    """A model with the TV distances `gaps` [R] within which the real rows lie: what is possible in reality, at worst and at best."""
+    """A model and the TV distances `gaps` [R] within which the real rows lie: reality at its worst and at its best."""
 
     def __init__(self, model: CMDP, gaps: Floats, reach: _kernels.Reach) -> None:
         self.model, self.gaps, self.reach = model, gaps, reach
