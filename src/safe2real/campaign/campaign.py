@@ -28,7 +28,8 @@ from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, sta
 from safe2real.campaign.storage import Storage, Transaction
 from safe2real.errors import Conflict, InvalidInput, Stopped, StorageFailure
 from safe2real.explore.certificate import Certificate
-from safe2real.explore.learner import Plan, Proposal, Reason, coin_of, drawn
+from safe2real.explore.learner import Proposal, Reason, coin_of, drawn
+from safe2real.explore.plan import Plan
 from safe2real.model.checks import positive_integer
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.model.trajectory import Trajectory, check_trajectory

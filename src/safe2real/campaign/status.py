@@ -9,9 +9,11 @@ import numpy as np
 from safe2real.campaign.replay import Held, Replay
 from safe2real.campaign.specification import Specification
 from safe2real.explore.learner import Learner, Reason
+from safe2real.model.checks import Floats
 from safe2real.planning.evaluate import occupancy
 from safe2real.planning.solve import solve
 from safe2real.uncertainty import _kernels
+from safe2real.uncertainty.robust import TVBalls
 
 _GROWTH = 0.03  # of the rounds between two plans of a rehearsal
 _MOST_PLANS = 2_000
@@ -105,25 +107,36 @@ def forecast_of(specification: Specification, learner: Learner) -> Forecast:
     reality = task.with_kernel(hybrid.view(wrong))
     gap = np.where(wrong, distance, 0.0)
     suspect, known = hybrid.belief.suspect.copy(), hybrid.belief.known
-    pairs = (task.num_states, task.num_actions)
-    bonus_shape = pairs if task.kernel.is_stationary else (task.horizon, *pairs)
+    spans, tally = learner.spans, hybrid.counts.tally
+    seen = np.maximum(tally.length, tally.simulator_length).astype(np.int64)  # by the time it matters
     baseline_visits = occupancy(reality, learner.baseline)
     solution, done, past = None, 0, max(1, hybrid.counts.episodes)
     radius = np.empty(visits.shape)
     for _ in range(_MOST_PLANS):
-        _kernels.radii(rule, visits, radius)
+        _kernels.radii(rule, visits, seen, radius)
         suspect &= gap + radius > rule.threshold
         bonus = np.where(suspect, rule.suspect_bonus * radius, np.where(known, 0.0, rule.cleared_bonus))
-        solution = solve(reality, bonus.reshape(bonus_shape), warm=solution)
+        rows = bonus.reshape((-1, task.num_states, task.num_actions))
+        reward = _per_pair(rows) if spans[0] == 1.0 else spans[:, None, None] * rows
+        solution = solve(reality, reward if task.horizon > 1 else _per_pair(reward), warm=solution)
         if not solution.is_feasible:
             return Forecast(None, None)
         delta = min(float(task.horizon), max(solution.bound, solution.value))
         if delta <= learner.settings.tolerance:
             return Forecast(done, done * task.horizon)
-        excess = np.maximum(0.0, task.thresholds + delta - solution.constraint_values)
+        lower = solution.constraint_values - delta
+        if learner.settings.robust_safety:
+            gaps = np.where(suspect, radius, np.where(known, 0.0, rule.cleared_gap))
+            lower = np.maximum(lower, TVBalls(reality, gaps, hybrid.reach).worst_constraints(solution.policy))
+        excess = np.maximum(0.0, task.thresholds - lower)
         alpha = float(np.min(learner.margins / (learner.margins + excess), initial=1.0))
         mixed = alpha * occupancy(reality, solution.policy) + (1.0 - alpha) * baseline_visits
         rounds = max(1, int(_GROWTH * (past + done)))
         visits += rounds * (mixed.sum(axis=0) if task.kernel.is_stationary else mixed).reshape(-1)
         done += rounds
     return Forecast(None, None)
+
+
+def _per_pair(rows: Floats) -> Floats:
+    """[S, A] where rows do not change with the step."""
+    return rows[0] if len(rows) == 1 else rows

@@ -125,7 +125,7 @@ def pick(weights, u):
 def step_bonus(bonus, spans, S, A):
     """The bonus the planner sees: [1 or H, S, A], rows [R] times the span of what can still be earned after each step."""
     rows = bonus.reshape((-1, S, A))
-    if spans.size == 1:
+    if spans[0] == 1.0:
         return rows
     H = spans.size
     out = np.empty((H, S, A))

@@ -233,6 +233,11 @@ class Learner:
         return constraint_values(self.simulator.with_kernel(self.hybrid.view()), policy)
 
     @property
+    def spans(self) -> Floats:
+        """What the bonus is multiplied by at each step [H], or [1] where that is 1 at all of them."""
+        return np.asarray(self._task.spans)
+
+    @property
     def balls(self) -> TVBalls:
         """The hybrid model with the distances within which the real rows lie, until the next episode is counted."""
         hybrid = self.hybrid
