@@ -125,7 +125,7 @@ def test_radii_by_hand(radius: Radius) -> None:
         "union": 0.2540587546,
         # 0.85 sqrt((log log 200 = 1.6673892921 + 0.72 (log 5.2 = 1.6486586256 + 0.6931471806 + 2.9957322736)) / 100)
         "stitched": 0.1995313527,
-        # 1 / a = 2 x 2 x 20 = 80; tuned for 20: sqrt(2 x 30 log(1/2 + 40 sqrt(30 / 5))) / 100 = sqrt(60 log 98.4795897) / 100
+        # 1 / a = 2 x 2 x 20 = 80; tuned for 20: sqrt(2 x 30 log(1/2 + 40 sqrt(30 / 5))) / 100 = sqrt(60 log 98.47959) / 100
         # (tuned for 1000: sqrt(2 x 275 log(1/2 + 40 sqrt(275 / 250))) / 100 = 0.454, the larger of the two)
         "adaptive": 0.1659490762,
     }
