@@ -23,9 +23,11 @@ def stay(horizon=2):
     return s2r.MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=horizon)
 
 
+PLAIN = {"margin": 1.0, "calibrated_gap": 0.0, "mismatch_gap": 0.8, "tolerance": 0.25, "delta": 0.1}
+
+
 def settings(**changes):
-    base = {"margin": 1.0, "calibrated_gap": 0.0, "mismatch_gap": 0.8, "tolerance": 0.25, "delta": 0.1}
-    return Settings.paper(**(base | changes))
+    return Settings.paper(**(PLAIN | changes))
 
 
 def test_first_round_worked_on_paper():
@@ -167,10 +169,38 @@ def test_algorithm_2_never_clears_and_algorithm_3_never_mixes():
     assert "nothing is promised" in unconstrained.describe()
 
 
-def test_plan_only_after_the_stop():
-    learner = Learner(tiny(), stay(), settings())
-    with pytest.raises(s2r.OutOfOrder, match=r"round 1: the certificate is 2 .* tolerance 0.25"):
-        learner.plan(np.zeros((2, 2)))
+def test_plan_before_any_data_worked_on_paper():
+    """Every kernel is possible. The first step is in state 0, so V_c >= 1 whatever is done; state 1 may never be reached.
+
+    With threshold 0.5 any policy will do, and none is sure to earn anything in state 1; in the second step 1 can be earned
+    at most. With threshold 1.25 and margin 0.75 a policy that is sure of 1 only is mixed with the baseline, which has 2 in
+    reality: 0.75 of it and 0.25 of the baseline have 1.25. What is not earned in state 0 can be earned in state 1, so
+    2 - 1.25 is the most.
+    """
+    for chosen in (settings, lambda **changes: Settings(**(PLAIN | changes))):
+        for threshold, changes, least, most in (
+            (0.5, {}, [1.0], 1.0),
+            (1.25, {"margin": 0.75, "tolerance": 0.18}, [1.25], 0.75),
+        ):
+            learner = Learner(tiny(threshold), stay(), chosen(**changes))
+            plan = learner.plan(1.0 - SAFE)
+            assert learner.round == 1
+            assert plan.certificate.certified
+            assert plan.certificate.holds
+            assert plan.certificate.lower_bounds == pytest.approx(least)
+            assert plan.value == 0.0
+            assert plan.bound == pytest.approx(most, abs=1e-4)
+            assert plan.suboptimality == plan.bound
+            truth = s2r.constraint_values(learner.simulator, plan.policy)
+            assert (truth >= learner.simulator.thresholds).all()
+    # The baseline alone is the plan where any other may lose: its first reward is sure, nothing else is.
+    alone = Learner(tiny(1.99), stay(), settings(margin=0.01, tolerance=0.0025)).plan(SAFE)
+    assert alone.value == pytest.approx(1.0)
+    assert alone.certificate.lower_bounds == pytest.approx([1.99], abs=0.011)
+    assert alone.certificate.holds
+
+
+def test_plan_after_the_stop_is_the_papers():
     # Everything declared known: there is nothing to learn, and the first round stops.
     quick = Learner(tiny(), stay(), settings(radius=ScaledRadius(0.5)), known=np.ones((2, 2), dtype=bool))
     plan = quick.plan(np.array([[0.0, 0.0], [1.0, 1.0]]))
@@ -183,7 +213,7 @@ def test_plan_only_after_the_stop():
         quick.propose().draw()
     with pytest.raises(s2r.OutOfOrder, match="has stopped"):
         quick.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))
-    with pytest.raises(s2r.InvalidInput, match=r"spans \[0, 2\]"):
+    with pytest.raises(s2r.InvalidInput, match=r"reward\[0, 1\] is 2"):
         quick.plan(np.full((2, 2), 2.0) * [[0, 1], [1, 1]])
 
 

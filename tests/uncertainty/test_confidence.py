@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Callable
+from functools import cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,6 +47,7 @@ def kl_by_formula(m: int, n: int, seen: int, rows: int, delta: float) -> float:
     return math.sqrt((math.log(rows / delta) + (m - 1) * math.log(math.e * (1 + n / (m - 1)))) / (2 * n))
 
 
+@cache
 def log_subsets(m: int) -> float:
     """log(2^m - 2) by whole numbers of any length."""
     return math.log(2**m - 2)
@@ -59,11 +62,17 @@ def stitched_by_formula(m: int, n: int, seen: int, rows: int, delta: float) -> f
     return 0.85 * math.sqrt((math.log(math.log(2 * n)) + 0.72 * price) / n)
 
 
+@cache
 def share_by_formula(m: int, members: int) -> float:
     """log(1 / share) of one set of so many of m successors: all alike up to ten, else 1 / (j (j + 1)) for each number j."""
     if m <= 10:
         return log_subsets(m)
     return math.log(math.comb(m, members) * members * (members + 1))
+
+
+@cache
+def dearest_by_formula(m: int, most: int) -> float:
+    return max(share_by_formula(m, j) for j in range(1, most + 1))
 
 
 def adaptive_by_formula(m: int, n: int, seen: int, rows: int, delta: float) -> float:
@@ -72,7 +81,7 @@ def adaptive_by_formula(m: int, n: int, seen: int, rows: int, delta: float) -> f
     A mixture with prior precision rho over exponential supermartingales of variance v exceeds 1 / a while the deviation is
     above sqrt(2 (v + rho) log(1/2 + sqrt((v + rho) / rho) / (2 a))).
     """
-    price = max(share_by_formula(m, j) for j in range(1, min(seen, m - 1) + 1))
+    price = dearest_by_formula(m, min(seen, m - 1))
     level = math.log(2.0) + price + math.log(rows / delta)  # each mixture has half of the set's share
     squares = []
     for tuned in (20 / 4, 1000 / 4):
@@ -97,22 +106,29 @@ def numbers_seen(m: int) -> list[int]:
     return list(range(1, m + 1)) if m <= 25 else [1, 2, 3, 10, 100, m // 2 - 1, m // 2, m // 2 + 1, m - 1, m]
 
 
+def compiled_radii(rule: _kernels.Rule, visits: np.ndarray[Any, Any], seen: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    out = np.empty(visits.size)
+    _kernels.radii(rule, visits, seen, out)
+    return out
+
+
 @pytest.mark.parametrize("delta", [1e-9, 0.05, 0.99])
 @pytest.mark.parametrize("radius", TIGHT, ids=lambda radius: radius.name)
 def test_the_compiled_radius_is_its_formula(radius: Radius, delta: float) -> None:
-    rule = rule_for(radius, SIZES, delta)
-    for row, m in enumerate(SIZES):
-        for seen in numbers_seen(m):
-            compiled = np.array([_kernels.radius_at(rule, row, n, seen) for n in LONG])
-            if m == 1:
-                assert (compiled == 0.0).all()
-                continue
-            stated = [min(1.0, FORMULAS[type(radius)](m, n, seen, len(SIZES), delta)) for n in LONG]
-            np.testing.assert_allclose(compiled, stated, rtol=0.0, atol=1e-12)
-            np.testing.assert_allclose(compiled, stated, rtol=1e-12)
-            assert (np.diff(compiled) <= 0.0).all()
-            assert (compiled <= 1.0).all()
-            assert compiled[-1] < 1e-4
+    """One rule for rows of all sizes: a row for every size, number of successors seen, and n."""
+    cases = [(m, seen) for m in SIZES for seen in numbers_seen(m)]
+    sizes, seen = (np.repeat(part, len(LONG)) for part in zip(*cases, strict=True))
+    rule = rule_of(radius, System(1, 1, 1), sizes, delta)
+    rows = compiled_radii(rule, np.tile(LONG, len(cases)), seen).reshape(len(cases), -1)
+    for (m, k), compiled in zip(cases, rows, strict=True):
+        if m == 1:
+            assert (compiled == 0.0).all()
+            continue
+        stated = [min(1.0, FORMULAS[type(radius)](m, n, k, sizes.size, delta)) for n in LONG]
+        np.testing.assert_allclose(compiled, stated, rtol=1e-12, atol=0.0)  # none exceeds 1, so within 1e-12 as well
+        assert (np.diff(compiled) <= 0.0).all()
+        assert (compiled <= 1.0).all()
+        assert compiled[-1] < 1e-4
 
 
 @pytest.mark.parametrize("radius", TIGHT, ids=lambda radius: radius.name)
