@@ -14,7 +14,8 @@ import json
 import math
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -90,10 +91,10 @@ def array_from_json(value: Any, name: str) -> Any:
         raise InvalidInput(f"{name}.shape is {shown(shape)}; give a list of at most 4 whole numbers, like [H, S, A, S]")
     dtype = np.dtype(value["dtype"])
     size = math.prod(shape) * dtype.itemsize
-    if size > _MAX_BYTES or not isinstance(value["zlib"], str):
-        raise InvalidInput(
-            f"{name}.shape is {shape}: {size} bytes; at most {_MAX_BYTES} bytes of base64 text can be unpacked"
-        )
+    if size > _MAX_BYTES:
+        raise InvalidInput(f"{name}.shape is {shape}: {size} bytes; at most {_MAX_BYTES} bytes can be unpacked")
+    if not isinstance(value["zlib"], str):
+        raise InvalidInput(f"{name}.zlib is {shown(value['zlib'])}; give the compressed bytes as base64 text")
     try:
         unpacker = zlib.decompressobj()
         # One byte more than the shape needs, so that a longer content shows without being unpacked whole.
@@ -102,9 +103,31 @@ def array_from_json(value: Any, name: str) -> Any:
         raise InvalidInput(f"{name}.zlib cannot be unpacked ({error}); pack the array again") from error
     if len(content) != size or not unpacker.eof or unpacker.unused_data:
         raise InvalidInput(f"{name}.zlib does not hold the {size} bytes of shape {shape}; pack the array again")
-    if dtype.kind == "b" and max(content, default=0) > 1:
+    if dtype.kind == "b" and np.frombuffer(content, dtype=np.uint8).max(initial=0) > 1:
         raise InvalidInput(f"{name}.zlib holds bytes other than 0 and 1, which are no booleans; pack the array again")
     return np.frombuffer(content, dtype=dtype).reshape(shape)
+
+
+def numbers_from_json(value: Any, name: str) -> NDArray[Any]:
+    """An array of numbers or booleans whose shape and range its user checks."""
+    try:
+        array = np.asarray(array_from_json(value, name))
+    except ValueError as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"{name} is ragged: {shown(value)}; give rows of one length") from error
+    if array.dtype.kind not in "iufb":
+        raise InvalidInput(f"{name} has entries of type {array.dtype}; give numbers")
+    return array
+
+
+@contextmanager
+def within(name: str) -> Iterator[None]:
+    """Say of what is refused here that it is part of `name`."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise InvalidInput(f"{name}: {error}") from error
 
 
 def check_keys(value: Any, name: str, *, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -137,10 +160,8 @@ def policy_to_json(policy: MarkovPolicy, *, plain: bool = False) -> dict[str, An
     return {"kind": "stochastic", "probabilities": write(policy.probabilities)}
 
 
-def policy_from_json(
-    value: Any, name: str, *, horizon: int | None = None, num_states: int | None = None
-) -> MarkovPolicy:
-    """`horizon` allows actions [S] and probabilities [S, A] that are the same at every step, for S = `num_states` if given."""
+def policy_from_json(value: Any, name: str, *, horizon: int | None = None, num_states: int | None = None) -> MarkovPolicy:
+    """`horizon` allows actions [S] and probabilities [S, A] that are the same at every step; they are `num_states` long."""
     if not isinstance(value, Mapping) or value.get("kind") not in ("deterministic", "stochastic"):
         raise InvalidInput(
             f'{name} is {shown(value)}; give {{"kind": "deterministic", "num_actions": A, "actions": [H][S]}} or '
@@ -150,12 +171,12 @@ def policy_from_json(
         check_keys(value, name, required=("kind", "num_actions", "actions"))
         actions = numbers_from_json(value["actions"], f"{name}.actions")
         repeat = horizon if _is_for_every_step(actions, 1, f"{name}.actions", num_states) else None
-        with _within(name):
+        with within(name):
             return MarkovPolicy.deterministic(actions, num_actions=value["num_actions"], horizon=repeat)
     check_keys(value, name, required=("kind", "probabilities"))
     table = numbers_from_json(value["probabilities"], f"{name}.probabilities")
     repeat = horizon if _is_for_every_step(table, 2, f"{name}.probabilities", num_states) else None
-    with _within(name):
+    with within(name):
         return MarkovPolicy.stochastic(table, horizon=repeat)
 
 

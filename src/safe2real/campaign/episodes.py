@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.errors import InvalidInput
+from safe2real.model.checks import shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
@@ -19,14 +20,18 @@ def episode_to_json(trajectory: Trajectory) -> dict[str, list[int]]:
 def episode_from_json(model: CMDP, value: Any, where: str, *, partial: bool) -> Trajectory:
     """An object {"states": [...], "actions": [...]} as a trajectory of `model`."""
     if not isinstance(value, dict) or set(value) != {"states", "actions"}:
-        found = f"an object with {sorted(map(str, value))[:6]}" if isinstance(value, dict) else type(value).__name__
+        found = f"an object with the keys {shown(list(value))}" if isinstance(value, dict) else shown(value)
         raise InvalidInput(f'{where} is {found}; give {{"states": [...], "actions": [...]}}')
     for name in ("states", "actions"):
-        if not isinstance(value[name], list) or not all(type(entry) is int for entry in value[name]):
-            raise InvalidInput(f"{where}.{name} is not a list of whole numbers; give one for each step")
+        entries = value[name]
+        if not isinstance(entries, list):
+            raise InvalidInput(f"{where}.{name} is {shown(entries)}; give a list of whole numbers, one for each step")
+        wrong = next((index for index, entry in enumerate(entries) if type(entry) is not int), None)
+        if wrong is not None:
+            raise InvalidInput(f"{where}.{name}[{wrong}] is {shown(entries[wrong])}; give a whole number")
     try:
         return Trajectory.of(model, value["states"], value["actions"], partial=partial)
-    except (InvalidInput, OverflowError) as error:
+    except InvalidInput as error:
         raise InvalidInput(f"{where}: {error}") from error
 
 

@@ -13,18 +13,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.campaign.encoding import (
-    array_from_json,
     array_to_json,
     check_keys,
     from_text,
+    numbers_from_json,
     policy_from_json,
     policy_to_json,
     to_text,
+    within,
 )
 from safe2real.errors import InvalidInput
 from safe2real.explore.learner import Learner
 from safe2real.explore.settings import Algorithm, Settings
-from safe2real.model.checks import finite_number, positive_integer
+from safe2real.model.checks import finite_number, positive_integer, shown
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
@@ -56,7 +57,8 @@ class Specification:
                 "the algorithm ignores the constraints while it explores; a campaign hands out no policy without a "
                 "certificate: use Algorithm.SIM_TO_REAL, or `simulate` to study Algorithm 3"
             )
-        return Learner(self.simulator, self.baseline, self.settings, known=self.known, warm_start=False)
+        known = None if self.known is None else numbers_from_json(self.known, "known")
+        return Learner(self.simulator, self.baseline, self.settings, known=known, warm_start=False)
 
     def to_text(self) -> str:
         """The JSON document; `from_text` gives back the same numbers, bit for bit."""
@@ -101,40 +103,30 @@ class Specification:
         )
         listed = given.get("constraints", [])
         if not isinstance(listed, list):
-            raise InvalidInput("constraints must be a list of objects with utility and threshold, or cost and limit")
+            raise InvalidInput(
+                f"constraints is {shown(listed)}; give a list of objects with utility and threshold, or cost and limit"
+            )
         kernel, horizon = _kernel_from_json(given["simulator"]), positive_integer("horizon", given["horizon"])
         if horizon * kernel.num_states * kernel.num_actions > _MOST_TRIPLES:
             raise InvalidInput(
-                f"horizon is {horizon} with {kernel.num_states} states and {kernel.num_actions} actions; policies of more "
-                f"than {_MOST_TRIPLES} entries cannot be handed out: merge states or shorten the horizon"
+                f"horizon is {shown(horizon)} with {kernel.num_states} states and {kernel.num_actions} actions; policies of "
+                f"more than {_MOST_TRIPLES} entries cannot be handed out: merge states or shorten the horizon"
             )
         model = CMDP.of(
             kernel,
             horizon,
-            _array(given.get("start", 0), "start"),
+            numbers_from_json(given.get("start", 0), "start"),
             [_constraint_from_json(value, f"constraints[{k}]") for k, value in enumerate(listed)],
         )
         known = given.get("known")
         result = cls(
             simulator=model,
-            baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon),
+            baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon, num_states=model.num_states),
             settings=_settings_from_json(given["settings"]),
-            known=None if known is None else _array(known, "known"),
+            known=None if known is None else numbers_from_json(known, "known"),
         )
         result.learner()  # refuse now what cannot be run later
         return result
-
-
-def _array(value: Any, name: str) -> Any:
-    """An array whose shape and range its user checks; here only that it is one."""
-    found = array_from_json(value, name)
-    try:
-        array = np.asarray(found)
-    except ValueError as error:
-        raise InvalidInput(f"{name} is ragged ({error}); give rows of one length") from error
-    if array.dtype.kind not in "iufb":
-        raise InvalidInput(f"{name} has entries of type {array.dtype}; give numbers")
-    return array
 
 
 def _without_steps(utility: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -164,7 +156,9 @@ def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
 def _kernel_from_json(value: Any) -> Kernel:
     if isinstance(value, dict) and "transition" in value:
         check_keys(value, "simulator", required=("transition",))
-        return Kernel.from_dense(_array(value["transition"], "simulator.transition"))
+        dense = numbers_from_json(value["transition"], "simulator.transition")
+        with within("simulator"):
+            return Kernel.from_dense(dense)
     if isinstance(value, dict) and value.keys().isdisjoint((*_TRANSITIONS, "num_states", "num_actions")):
         raise InvalidInput(
             'simulator must hold {"transition": [S][A][S] or [H][S][A][S]}, or parallel lists of stored transitions: '
@@ -173,28 +167,26 @@ def _kernel_from_json(value: Any) -> Kernel:
     given = check_keys(
         value, "simulator", required=("num_states", "num_actions", *_TRANSITIONS), optional=("steps", "num_steps")
     )
-    lists = {name: _array(given[name], f"simulator.{name}") for name in _TRANSITIONS}
-    return Kernel.from_triples(
-        *lists.values(),
-        num_states=given["num_states"],
-        num_actions=given["num_actions"],
-        steps=_array(given["steps"], "simulator.steps") if "steps" in given else None,
-        horizon=given.get("num_steps"),
-    )
+    lists = [numbers_from_json(given[name], f"simulator.{name}") for name in _TRANSITIONS]
+    steps = numbers_from_json(given["steps"], "simulator.steps") if "steps" in given else None
+    sizes = {"num_states": given["num_states"], "num_actions": given["num_actions"], "horizon": given.get("num_steps")}
+    with within("simulator"):
+        return Kernel.from_triples(*lists, steps=steps, **sizes)
 
 
 def _constraint_from_json(value: Any, name: str) -> Constraint:
     if isinstance(value, dict) and "cost" in value:
         given = check_keys(value, name, required=("cost", "limit"), optional=("name",))
-        return AtMost(_array(given["cost"], f"{name}.cost"), given["limit"], _label(given, name))
+        return AtMost(numbers_from_json(given["cost"], f"{name}.cost"), given["limit"], _label(given, name))
     given = check_keys(value, name, required=("utility", "threshold"), optional=("name",))
-    return AtLeast(_array(given["utility"], f"{name}.utility"), given["threshold"], _label(given, name))
+    return AtLeast(numbers_from_json(given["utility"], f"{name}.utility"), given["threshold"], _label(given, name))
 
 
 def _label(given: dict[str, Any], name: str) -> str:
     label = given.get("name", "constraint")
-    if not isinstance(label, str):
-        raise InvalidInput(f"{name}.name is {label!r}; give a text")
+    # What cannot be printed, a database may not be able to keep either.
+    if not isinstance(label, str) or not label.isprintable():
+        raise InvalidInput(f"{name}.name is {shown(label)}; give a text of printable characters")
     return label
 
 
@@ -208,7 +200,7 @@ def _radius_from_json(value: Any) -> Radius:
     if isinstance(value, dict) and value.get("kind") == "scaled":
         return ScaledRadius(check_keys(value, "settings.radius", required=("kind", "scale"))["scale"])
     raise InvalidInput(
-        f'settings.radius is {str(value)[:60]}; give {{"kind": "literal"}}, or {{"kind": "scaled", "scale": 0.4}} for a '
+        f'settings.radius is {shown(value)}; give {{"kind": "literal"}}, or {{"kind": "scaled", "scale": 0.4}} for a '
         "heuristic campaign"
     )
 
@@ -225,8 +217,12 @@ def _settings_from_json(value: Any) -> Settings:
     if "algorithm" in given:
         known = {algorithm.value: algorithm for algorithm in Algorithm}
         if not isinstance(given["algorithm"], str) or given["algorithm"] not in known:
-            raise InvalidInput(f"settings.algorithm is {given['algorithm']!r}; give one of {', '.join(known)}")
+            raise InvalidInput(f"settings.algorithm is {shown(given['algorithm'])}; give one of {', '.join(known)}")
         given["algorithm"] = known[given["algorithm"]]
-    if isinstance(given["margin"], list):
-        given["margin"] = tuple(finite_number(f"margin[{k}]", xi) for k, xi in enumerate(given["margin"]))
+    several = isinstance(given["margin"], list)
+    given["margin"] = (
+        tuple(finite_number(f"margin[{k}]", xi) for k, xi in enumerate(given["margin"]))
+        if several
+        else finite_number("margin", given["margin"])
+    )
     return Settings(**given)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,20 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.uint32]
 
 ROW_SUM_TOLERANCE = 1e-9
+
+_LONGEST_SHOWN = 60
+_BRIEF = reprlib.Repr()
+_BRIEF.maxlevel = 3
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _LONGEST_SHOWN
+
+
+def shown(value: Any) -> str:
+    """`value` for a message: part of a line, however long or deep it is."""
+    try:
+        text = " ".join(_BRIEF.repr(value).split())
+    except ValueError:  # Python does not write out whole numbers of more than some thousand digits
+        return f"a huge {type(value).__name__}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
 def place(name: str, index: Sequence[int]) -> str:
@@ -31,13 +46,13 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 def positive_integer(name: str, value: Any) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InvalidInput(f"{name} is {value!r}; it must be a whole number of at least 1")
+        raise InvalidInput(f"{name} is {shown(value)}; it must be a whole number of at least 1")
     return int(value)
 
 
 def seed_number(name: str, value: Any) -> int:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
-        raise InvalidInput(f"{name} is {value!r}; give a whole number from 0 to 2^64 - 1")
+        raise InvalidInput(f"{name} is {shown(value)}; give a whole number from 0 to 2^64 - 1")
     return int(value)
 
 
@@ -51,9 +66,12 @@ def probability_of_failure(name: str, value: Any) -> float:
 def finite_floats(name: str, value: ArrayLike) -> Floats:
     """A copy of `value` as float64, every entry finite."""
     try:
-        array = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} is not an array of numbers ({error}); give floats") from error
+        given = np.array(value, order="C")
+        if given.dtype.kind not in "iufbO":  # numpy would read "0.5", and drop imaginary parts
+            raise TypeError(f"it has entries of type {given.dtype}")
+        array = given.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"{name} is not an array of numbers: {shown(value)} ({error}); give floats") from error
     # The sum of squares shows in one fast call that all is well; where it overflows, the entries themselves decide.
     if not math.isfinite(np.vdot(array, array)) and not np.isfinite(array).all():
         index = np.argwhere(~np.isfinite(array))[0]
@@ -62,6 +80,8 @@ def finite_floats(name: str, value: ArrayLike) -> Floats:
 
 
 def finite_number(name: str, value: Any) -> float:
+    if isinstance(value, (bool, np.bool_)):
+        raise InvalidInput(f"{name} is {shown(value)}; it must be a number")
     array = finite_floats(name, value)
     if array.ndim:
         raise InvalidInput(f"{name} has shape {array.shape}; it must be a single number")
@@ -73,9 +93,9 @@ def whole_numbers(name: str, value: ArrayLike, *, below: int, what: str) -> NDAr
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise InvalidInput(f"{name} is not a plain list ({error}); {what} are whole numbers") from error
+        raise InvalidInput(f"{name} is not a plain list: {shown(value)}; {what} are whole numbers") from error
     if array.dtype.kind not in "iufb":
-        raise InvalidInput(f"{name} has entries of type {array.dtype}; {what} are whole numbers")
+        raise InvalidInput(f"{name} has entries of type {array.dtype}: {shown(value)}; {what} are whole numbers")
     if array.size == 0:
         return array.astype(np.int64)
     if array.dtype.kind not in "iu":
@@ -86,7 +106,7 @@ def whole_numbers(name: str, value: ArrayLike, *, below: int, what: str) -> NDAr
     outside = (array < 0) | (array >= below)
     if outside.any():
         index = np.argwhere(outside)[0]
-        raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]:.0f}; {what} run from 0 to {below - 1}")
+        raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]:.15g}; {what} run from 0 to {below - 1}")
     return array.astype(np.int64)
 
 
@@ -112,9 +132,10 @@ def step_utilities(
 def distributions(name: str, value: ArrayLike) -> Floats:
     """`value` with every last-axis row a probability distribution."""
     array = finite_floats(name, value)
-    if (array < 0.0).any():
-        index = np.argwhere(array < 0.0)[0]
-        raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]:g}; probabilities are not negative")
+    for outside in (array < 0.0, array > 1.0 + ROW_SUM_TOLERANCE):
+        if outside.any():
+            index = np.argwhere(outside)[0]
+            raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]:g}; probabilities lie between 0 and 1")
     totals = array.sum(axis=-1)
     wrong = np.abs(totals - 1.0) > ROW_SUM_TOLERANCE
     if wrong.any():

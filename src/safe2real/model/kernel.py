@@ -24,6 +24,7 @@ from safe2real.model.checks import (
     frozen,
     place,
     positive_integer,
+    shown,
     whole_numbers,
 )
 
@@ -102,6 +103,13 @@ class Kernel:
         num_actions = positive_integer("num_actions", num_actions)
         if (steps is None) != (horizon is None):
             raise InvalidInput("steps and horizon go together: give both for dynamics that change with the step")
+        horizon = None if horizon is None else positive_integer("horizon", horizon)
+        # Said before row numbers are computed that 64 bits may not hold.
+        if (horizon or 1) * num_states * num_actions > np.iinfo(np.uint32).max:
+            raise InvalidInput(
+                f"num_states is {shown(num_states)}, num_actions {shown(num_actions)} and horizon {shown(horizon)}; "
+                f"at most {np.iinfo(np.uint32).max} rows can be indexed: merge states, or look for a slip of the keys"
+            )
         columns = {
             "states": whole_numbers("states", states, below=num_states, what="states"),
             "actions": whole_numbers("actions", actions, below=num_actions, what="actions"),
@@ -109,7 +117,6 @@ class Kernel:
             "probabilities": finite_floats("probabilities", probabilities),
         }
         if steps is not None and horizon is not None:
-            horizon = positive_integer("horizon", horizon)
             columns["steps"] = whole_numbers("steps", steps, below=horizon, what="steps")
         shapes = {name: column.shape for name, column in columns.items()}
         if len(set(shapes.values())) != 1 or len(shapes["states"]) != 1:
@@ -168,12 +175,11 @@ class Kernel:
             return place("transition", np.unravel_index(row, shape))  # type: ignore[arg-type]
 
         data = np.asarray(probabilities, dtype=np.float64)
-        bad = np.flatnonzero(~np.isfinite(data) | (data < 0.0))
+        bad = np.flatnonzero(~((data >= 0.0) & (data <= 1.0 + ROW_SUM_TOLERANCE)))
         if bad.size:
             i = bad[0]
             raise InvalidInput(
-                f"{where(rows[i])} gives state {successors[i]} probability {data[i]:g}; "
-                "probabilities are finite and not negative"
+                f"{where(rows[i])} gives state {successors[i]} probability {data[i]:g}; probabilities lie between 0 and 1"
             )
         rows, successors, data = _merge_duplicates(rows, successors, data, num_states)
         if num_rows > rows.size:

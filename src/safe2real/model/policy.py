@@ -21,6 +21,7 @@ from safe2real.model.checks import (
     finite_floats,
     frozen,
     positive_integer,
+    shown,
     whole_numbers,
 )
 
@@ -56,6 +57,8 @@ class MarkovPolicy:
     def deterministic(cls, actions: ArrayLike, *, num_actions: int, horizon: int | None = None) -> MarkovPolicy:
         """From actions [H, S], or from [S] with a `horizon` over which they are repeated."""
         num_actions = positive_integer("num_actions", num_actions)
+        if num_actions > np.iinfo(np.uint32).max:
+            raise InvalidInput(f"num_actions is {shown(num_actions)}; at most {np.iinfo(np.uint32).max} can be told apart")
         chosen = whole_numbers("actions", actions, below=num_actions, what="actions")
         if chosen.ndim == 1 and horizon is not None:
             chosen = np.broadcast_to(chosen, (positive_integer("horizon", horizon), *chosen.shape))
