@@ -80,7 +80,12 @@ class Campaign:
         self._storage = storage
         header = storage.header()
         self.name = header.name
-        self.specification = Specification.from_text(header.specification)
+        try:
+            self.specification = Specification.from_text(header.specification)
+        except InvalidInput as error:
+            raise StorageFailure(
+                f"{storage.place}: the stored specification was changed after it was recorded ({error}); restore a copy"
+            ) from error
         self._specification_digest = digest_of(header.specification.encode())
         self._replay = Replay(self.specification)
         self._policies: dict[str, MarkovPolicy] = {}
@@ -289,7 +294,9 @@ class Campaign:
     def proposal(self) -> Proposal:
         """What the next deployment would be made from; nothing is recorded."""
         self._catch_up()
-        return self._replay.learner.propose()
+        proposal = self._replay.learner.propose()
+        certificate = proposal.certificate
+        return proposal if certificate is None else replace(proposal, certificate=_in_the_field(certificate))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
         """Compute every deployment's certificate again from the events alone, and report any that does not hold.
@@ -327,8 +334,17 @@ class Campaign:
             with self._storage.reading() as own:
                 return self._catch_up(own)
         for event in transaction.events(self._replay.sequence):
+            if event.kind == kinds.CREATE and event.body != to_text(self._beginning()):
+                raise StorageFailure(
+                    "the campaign's name or its specification was changed after it was created, so nothing is handed out; "
+                    "run verify, or restore a copy"
+                )
             self._replay.apply(event)
         return None
+
+    def _beginning(self) -> dict[str, str]:
+        """What the first event says."""
+        return {"campaign": self.name, "specification": self._specification_digest}
 
     def _number(self, id: str) -> int:
         match = re.fullmatch(r"([0-9a-f]{8})-([1-9][0-9]{0,8})", id) if isinstance(id, str) else None

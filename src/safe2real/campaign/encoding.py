@@ -91,10 +91,10 @@ def array_from_json(value: Any, name: str) -> Any:
         raise InvalidInput(f"{name}.shape is {shown(shape)}; give a list of at most 4 whole numbers, like [H, S, A, S]")
     dtype = np.dtype(value["dtype"])
     size = math.prod(shape) * dtype.itemsize
-    if size > _MAX_BYTES or not isinstance(value["zlib"], str):
-        raise InvalidInput(
-            f"{name}.shape is {shape}: {size} bytes; at most {_MAX_BYTES} bytes of base64 text can be unpacked"
-        )
+    if size > _MAX_BYTES:
+        raise InvalidInput(f"{name}.shape is {shape}: {size} bytes; at most {_MAX_BYTES} bytes can be unpacked")
+    if not isinstance(value["zlib"], str):
+        raise InvalidInput(f"{name}.zlib is {shown(value['zlib'])}; give the compressed bytes as base64 text")
     try:
         unpacker = zlib.decompressobj()
         # One byte more than the shape needs, so that a longer content shows without being unpacked whole.
@@ -115,7 +115,7 @@ def numbers_from_json(value: Any, name: str) -> NDArray[Any]:
     except ValueError as error:
         if isinstance(error, InvalidInput):
             raise
-        raise InvalidInput(f"{name} is ragged ({error}); give rows of one length") from error
+        raise InvalidInput(f"{name} is ragged: {shown(value)}; give rows of one length") from error
     if array.dtype.kind not in "iufb":
         raise InvalidInput(f"{name} has entries of type {array.dtype}; give numbers")
     return array

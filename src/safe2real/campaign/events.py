@@ -39,12 +39,12 @@ class Event:
     def digest_after(self, previous: str) -> str:
         """What `digest` must be when the event before has the digest `previous`.
 
-        SHA-256 of the columns one after the other, texts as "length:text" so that nothing can move from one to the next.
+        SHA-256 of the columns one after the other, texts as "length:text" so that nothing can move from one to the next,
+        and no deployment or worker as "None", which differs from an empty one.
         """
-        number = "" if self.deployment is None else self.deployment
-        worker = "" if self.worker is None else self.worker
+        worker = None if self.worker is None else f"{len(self.worker)}:{self.worker}"
         framed = (
-            f"{previous},{self.sequence},{len(self.kind)}:{self.kind},{number},{len(worker)}:{worker},"
+            f"{previous},{self.sequence},{len(self.kind)}:{self.kind},{self.deployment!r},{worker},"
             f"{len(self.at)}:{self.at},{self.body}"
         )
         return digest_of(framed.encode("utf-8", "surrogatepass"))
@@ -91,16 +91,21 @@ class AskBody:
         numbers = [*_list(body.weights), body.exploration_weight, *_list(body.lower_bounds)]
         whole = (body.candidates, body.drawn, body.episodes_counted)
         if (
-            not all(type(number) in (int, float) for number in numbers)
+            not all(_is_number(number) for number in numbers)
             or not all(type(number) is int and number >= 0 for number in whole)
             or not all(isinstance(digest, str) for digest in _list(body.policies))
-            or not (body.uncertainty is None or type(body.uncertainty) in (int, float))
+            or not (body.uncertainty is None or _is_number(body.uncertainty))
+            or type(body.certified) is not bool
             or body.reason not in ("BASELINE", "MIXTURE")
             or len(body.weights) != len(body.policies)
             or not max(body.drawn, body.candidates - 1) < len(body.policies)
         ):
             raise InvalidInput(f"{where} is not a deployment as it was recorded")
         return body
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) < 1e300  # a whole number may be too large to compute with
 
 
 def _list(value: Any) -> list[Any]:

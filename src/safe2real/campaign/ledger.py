@@ -21,6 +21,7 @@ from safe2real.campaign.replay import Replay
 from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
 from safe2real.explore.learner import Reason, coin_of, drawn
+from safe2real.model.checks import shown
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 
 ROUNDING = 1e-9  # what two machines may differ by
@@ -129,10 +130,14 @@ class _Checker:
 
     def check(self, event: Event) -> None:
         """Raises InvalidInput with what is wrong; the event is taken into the model only when an episode can be read."""
+        if event.deployment is not None and type(event.deployment) is not int:  # SQLite keeps any type in any column
+            raise InvalidInput(f"the deployment is {shown(event.deployment)}, which is not a number")
+        if (event.kind == CREATE) != (event.sequence == 1):
+            raise InvalidInput("the campaign's first event is missing, or another one is in its place")
         if event.kind == CREATE:
             body = from_text(event.body, "the first event")
             expected = {"campaign": self.name, "specification": self.specification_digest}
-            if event.sequence != 1 or body != expected:
+            if body != expected:
                 raise InvalidInput("the campaign's name or its specification was changed after it was created")
         elif event.kind == ASK:
             try:
@@ -146,6 +151,7 @@ class _Checker:
             self._check_episode(from_text(event.body, "the episode"), self._asked[event.deployment], "the episode")
             del self._asked[event.deployment]
         elif event.kind == ABANDON:
+            check_keys(from_text(event.body, "the abandonment"), "the abandonment", required=("reason",))
             if event.deployment not in self.replay.held:
                 raise InvalidInput("a deployment was abandoned that is not out")
         elif event.kind == IMPORT:
@@ -212,11 +218,13 @@ class _Checker:
         return np.asarray(alpha * learner.lower_bounds(candidate, body.uncertainty) + (1.0 - alpha) * trusted)
 
     def _policy(self, digest: Any) -> MarkovPolicy:
+        if not isinstance(digest, str):
+            raise InvalidInput(f"policy {shown(digest)} is missing; policies are named by digests")
         if digest in self._policies:
             return self._policies[digest]
-        content = self._policy_content(digest) if isinstance(digest, str) else None
+        content = self._policy_content(digest)
         if content is None:
-            raise InvalidInput(f"policy {str(digest)[:12]} is missing")
+            raise InvalidInput(f"policy {digest[:12]} is missing")
         if digest_of(content) != digest:
             raise InvalidInput(f"policy {digest[:12]} was changed after it was recorded")
         policy = policy_from_bytes(content)

@@ -26,6 +26,7 @@ from safe2real.errors import Conflict, InvalidInput, StorageFailure
 FORMAT = 1  # of the tables; a reader refuses a newer one
 _PATIENCE = 60.0  # seconds to wait for another writer
 _BATCH = 20_000  # events read at once
+_CREATING = 0x5AFE2EA1  # the name of a lock on a PostgreSQL database
 
 _tables = sql.MetaData()
 _campaign = sql.Table(
@@ -74,17 +75,14 @@ class Storage:
         self.read_only = False
         self._process = os.getpid()
         if self.url.get_backend_name() == "sqlite":
-            if not new and not Path(str(self.url.database)).is_file():
-                raise StorageFailure(f"there is no file {self.url.database}; check the name, or make a campaign there first")
-            self._engine = self._sqlite_engine()
+            path = Path(str(self.url.database))
+            if path.is_dir():
+                raise InvalidInput(f"{path} is a folder; give the name of a file in it")
+            if not new and not path.is_file():
+                raise StorageFailure(f"there is no file {path}; check the name, or make a campaign there first")
+            self._engine = self._sqlite_engine(path)
         else:
-            self._engine = sql.create_engine(self.url)
-
-            @sql.event.listens_for(self._engine, "connect")
-            def _limit_waiting(connection: Any, _: Any) -> None:
-                with connection.cursor() as cursor:
-                    cursor.execute(f"SET lock_timeout = '{_PATIENCE:.0f}s'")
-                connection.commit()
+            self._engine = self._postgresql_engine()
 
     def close(self) -> None:
         """Give connections back; what was written is on disk already."""
@@ -110,6 +108,8 @@ class Storage:
         if self.url.get_backend_name() == "sqlite" and not self.read_only:
             self._prepare_file()
         with self._connected(writing=True) as connection:
+            if self.url.get_backend_name() != "sqlite":  # there is no row to lock yet; of two creators one has to wait
+                connection.execute(sql.select(sql.func.pg_advisory_xact_lock(_CREATING)))
             present = sql.inspect(connection).get_table_names()
             if _campaign.name in present:
                 raise Conflict(f"{self.place} holds a campaign already; open it, or choose another place for a new one")
@@ -139,7 +139,9 @@ class Storage:
                 "open the campaign again in each process"
             )
         if writing and self.read_only:
-            raise StorageFailure(f"{self.place} can only be read; make the file and its folder writable, then try again")
+            raise StorageFailure(
+                f"{self.place} can only be read; make the file and its folder writable, then open the campaign again"
+            )
         try:
             with self._engine.connect() as connection:
                 connection = connection.execution_options(safe2real_writing=writing)
@@ -148,16 +150,35 @@ class Storage:
         except DBAPIError as error:
             raise StorageFailure(_explained(error, self.place)) from error
 
-    def _sqlite_engine(self) -> sql.Engine:
-        path = Path(str(self.url.database))
-        url: str | sql.URL = self.url
+    def _postgresql_engine(self) -> sql.Engine:
+        try:
+            # READ COMMITTED, whatever the server's default: a writer must see what was written while it waited for the
+            # lock. Connections are tried before they are used, so a campaign outlives a restart of the server.
+            engine = sql.create_engine(self.url, isolation_level="READ COMMITTED", pool_pre_ping=True)
+        except ImportError as error:
+            raise InvalidInput(
+                f"{self.place} needs the driver of PostgreSQL ({error}): pip install 'safe2real[postgresql]'"
+            ) from error
+
+        @sql.event.listens_for(engine, "connect")
+        def _prepare(connection: Any, _: Any) -> None:
+            with connection.cursor() as cursor:
+                cursor.execute(f"SET lock_timeout = '{_PATIENCE:.0f}s'")
+                # Off, the server would answer before a write is on its disk. All other values wait for it, and stay.
+                cursor.execute("SELECT current_setting('synchronous_commit')")
+                if cursor.fetchone() == ("off",):
+                    cursor.execute("SET synchronous_commit = on")
+            connection.commit()
+
+        return engine
+
+    def _sqlite_engine(self, path: Path) -> sql.Engine:
         if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             self.read_only = True
-            # Without a write-ahead log beside it nobody is writing and nothing is left to recover, so SQLite may take the
-            # file as it is; with one, SQLite has to read it too.
-            settled = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
-            url = f"sqlite:///file:{_quoted(path)}?mode=ro{settled}&uri=true"
-        engine = sql.create_engine(url, connect_args={"timeout": _PATIENCE})
+            # Connected anew for each look: somebody else may write, and may have begun since the last one.
+            engine = sql.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sql.NullPool)
+        else:
+            engine = sql.create_engine(self.url, connect_args={"timeout": _PATIENCE})
 
         @sql.event.listens_for(engine, "connect")
         def _ours_to_begin(connection: Any, _: Any) -> None:
@@ -176,14 +197,14 @@ class Storage:
         path = Path(str(self.url.database))
         if not path.parent.is_dir():
             raise InvalidInput(f"there is no folder {path.parent}; make it first")
-        if path.exists() and path.stat().st_size > 0:
-            return  # not new: `create` decides what it is
         try:
             with self._engine.connect() as connection:
                 # Not through SQLAlchemy, which would begin a transaction; the mode cannot change inside one.
                 cursor = connection.connection.cursor()
-                cursor.execute("PRAGMA journal_mode = WAL")
-                cursor.fetchall()
+                # Asked of SQLite, not of the file's size: a `create` that was killed here leaves a page to be taken back.
+                (tables,) = cursor.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                if not tables:  # else it is not new, and `create` decides what it is
+                    cursor.execute("PRAGMA journal_mode = WAL").fetchall()
                 cursor.close()
         except (DBAPIError, sqlite3.Error) as error:
             raise StorageFailure(_explained(error, self.place)) from error
@@ -201,10 +222,12 @@ class Transaction:
             raise StorageFailure(
                 f"{self._place} holds no campaign; make one with Campaign.create or `safe2real campaign init`"
             )
-        written = self._connection.execute(sql.select(_campaign.c.format)).scalar()
-        if written is None or written > FORMAT:
+        formats = self._connection.execute(sql.select(_campaign.c.format)).scalars().all()
+        if len(formats) != 1:
+            raise StorageFailure(f"{self._place} holds {len(formats)} campaigns where one belongs; restore a copy")
+        if not isinstance(formats[0], int) or formats[0] > FORMAT:
             raise StorageFailure(
-                f"{self._place} has format {written} and this version reads up to {FORMAT}; upgrade safe2real to open it"
+                f"{self._place} has format {formats[0]} and this version reads up to {FORMAT}; upgrade safe2real to open it"
             )
         row = self._connection.execute(sql.select(_campaign.c.name, _campaign.c.specification)).one()
         return Header(row.name, row.specification)
@@ -221,6 +244,8 @@ class Transaction:
             chosen = sql.select(_events).where(_events.c.sequence > after).order_by(_events.c.sequence).limit(_BATCH)
             rows = self._connection.execute(chosen).all()
             for row in rows:
+                if None in (row.kind, row.at, row.body, row.digest):  # the table allows none: a lost page reads as zeros
+                    raise StorageFailure(f"{self._place}: an event after number {after} cannot be read: {_DAMAGED}")
                 yield Event(*row)
             if len(rows) < _BATCH:
                 return
@@ -281,7 +306,7 @@ def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], st
     path = Path(str(storage.url.database))
     if storage.url.get_backend_name() != "sqlite" or not path.exists():
         raise InvalidInput(f"{storage.place} is not an SQLite file; only a file can be salvaged")
-    engine = sql.create_engine(f"sqlite:///file:{_quoted(path)}?mode=ro&uri=true")
+    engine = sql.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sql.NullPool)
     headers: list[Sequence[Any]] = []
     rows: list[Sequence[Any]] = []
     damage = ""
@@ -303,60 +328,73 @@ def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], st
             rows.append([number, *values[1:]])
     whole = [row for row in headers if isinstance(row[1], str) and isinstance(row[2], str)]
     header = Header(*whole[0][1:]) if whole else None
-    found: dict[int, list[Event]] = {}
+    events: dict[int, Event] = {}
     for row in rows:
         texts, optional = (row[1], *row[4:]), ((row[2], int), (row[3], str))
         if all(isinstance(text, str) for text in texts) and all(
             value is None or isinstance(value, kind) for value, kind in optional
         ):
-            found.setdefault(row[0], []).append(Event(*row))
-    events, previous = [], BEFORE_THE_FIRST
-    for _, copies in sorted(found.items()):
-        events.append(next((event for event in copies if event.digest == event.digest_after(previous)), copies[0]))
-        previous = events[-1].digest
-    return header, events, damage
+            events.setdefault(row[0], Event(*row))
+    return header, [event for _, event in sorted(events.items())], damage
 
 
 def _parse(url: str | os.PathLike[str]) -> sql.URL:
-    text = os.fspath(url)
+    text = os.fspath(url) if isinstance(url, str | os.PathLike) else url
+    if not isinstance(text, str):
+        raise InvalidInput(f"the place of the campaign is a {type(text).__name__}; {_PLACES}")
     if not text:
-        raise InvalidInput("the place of the campaign is empty; give a file name or a URL")
-    if "://" not in text:
-        return sql.URL.create("sqlite", database=text)
+        raise InvalidInput(f"the place of the campaign is empty; {_PLACES}")
     try:
-        parsed = sql.make_url(text)
+        parsed = sql.URL.create("sqlite", database=text) if "://" not in text else sql.make_url(text)
         if parsed.get_backend_name() == "postgresql":
             parsed = parsed.set(drivername="postgresql+psycopg")
         parsed.get_dialect()
-    except (ArgumentError, NoSuchModuleError) as error:
-        raise InvalidInput(f"{text.split('@')[-1]!r} is not a place for a campaign ({error}); {_PLACES}") from error
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:  # what a ValueError says may hold the password
+        why = "" if isinstance(error, ValueError) else f" ({error})"
+        raise InvalidInput(f"{text.split('@')[-1]!r} is not a place for a campaign{why}; {_PLACES}") from error
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
         raise InvalidInput(f"{parsed.get_backend_name()} databases are not supported; {_PLACES}")
-    if parsed.get_backend_name() == "sqlite" and not parsed.database:
-        raise InvalidInput("a campaign in memory would be lost with the process; give a file name")
+    if parsed.get_backend_name() == "sqlite":
+        if parsed.database in (None, "", ":memory:"):
+            raise InvalidInput("a campaign in memory would be lost with the process; give a file name")
+        if parsed.query:
+            raise InvalidInput(f"{text!r} has settings after the file's name, which are not supported; give a file name")
     return parsed
 
 
 _PLACES = "give a file name, sqlite:///file, or postgresql://user@host/database"
 
 
-def _quoted(path: Path) -> str:
-    return str(path.absolute()).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+def _connect_read_only(path: Path) -> sqlite3.Connection:
+    # The log is beside the file itself, not beside a link to it.
+    log = path.resolve().with_name(path.resolve().name + "-wal")
+    # Without a log nobody is writing and nothing is left to recover, so SQLite may take the file as it is and leaves no
+    # trace beside it; with one, it has to read that too.
+    settled = "" if log.exists() and log.stat().st_size > 0 else "&immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{settled}", uri=True, timeout=_PATIENCE)
 
 
+_UNREACHABLE = "the server cannot be reached; nothing is known of this call: repeat it, an episode is never counted twice"
+_DAMAGED = "the file is damaged or cut short; restore a copy, or save the rest: `safe2real campaign export --salvage`"
 # What databases say, and what helps.
 _CURES = {
     "disk is full": "the disk is full: nothing of this call was recorded, all before it is; free some space and try again",
     "No space left": "the disk is full: nothing of this call was recorded, all before it is; free some space and try again",
+    "read-only transaction": "the server only reads here; give the address of one that writes, or a user who may write",
     "readonly": "it can only be read; make the file and its folder writable, then try again",
     "read-only": "it can only be read; make the file and its folder writable, then try again",
     "not a database": "the file is not an SQLite database; check the name",
-    "malformed": "the file is damaged or cut short; restore a copy, or save the rest: `safe2real campaign export --salvage`",
+    "malformed": _DAMAGED,
     "locked": f"another process has been writing for {_PATIENCE:.0f} s; try again, and look for a process that hangs",
     "lock timeout": f"another process has been writing for {_PATIENCE:.0f} s; try again, and look for a process that hangs",
-    "unable to open": "it cannot be opened; check that the folder exists and that you may read it",
-    "disk I/O error": "reading or writing failed; check the disk: nothing of this call was recorded, all before it is",
-    "onnection": "the server cannot be reached; nothing is known of this call: repeat it, an episode is never counted twice",
+    "unable to open": "it cannot be opened; check that the folder exists and that you may read and write there (a file with "
+    "a -wal beside it has to be in a folder that you may write to; copy both)",
+    "disk I/O error": "reading or writing failed; check the disk, then repeat the call: all before it is recorded, and an "
+    "episode is never counted twice",
+    'database "': "the server has no such database for you; create the database first, or check its name and your rights",
+    'role "': "the server refused the user; check the user and the password",
+    "password": "the server refused the user; check the user and the password",
+    "onnection": _UNREACHABLE,
 }
 
 
@@ -365,5 +403,7 @@ def _explained(error: DBAPIError | sqlite3.Error, place: str) -> str:
     for sign, cure in _CURES.items():
         if sign in said:
             return f"{place}: {cure} ({said.splitlines()[0]})"
+    if isinstance(error, DBAPIError) and error.connection_invalidated:  # perhaps after the commit, so promise nothing
+        return f"{place}: {_UNREACHABLE} ({said.splitlines()[0] if said else type(error).__name__})"
     what = "the database refused" if isinstance(error, ProgrammingError) else "the database failed"
     return f"{place}: {what}; nothing of this call was recorded ({said.splitlines()[0] if said else type(error).__name__})"

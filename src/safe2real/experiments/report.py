@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,15 +9,7 @@ from pathlib import Path
 from safe2real import __version__
 from safe2real.experiments.artefact import Artefact, Comparison, Outcome
 from safe2real.experiments.inferred import INFERRED
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 1250px; margin: 2rem auto; padding: 0 1rem; color: #1f2937; }
-h1, h2 { line-height: 1.2; } h2 { border-top: 1px solid #e5e7eb; padding-top: 1.5rem; margin-top: 2.5rem; }
-table { border-collapse: collapse; font-size: 13px; margin: 1rem 0; } th, td { padding: .25rem .6rem; text-align: right; white-space: nowrap; }
-th { border-bottom: 2px solid #9ca3af; } td { border-bottom: 1px solid #e5e7eb; } th:first-child, td:first-child { text-align: left; }
-img { max-width: 100%; max-height: 480px; } .label { font-size: 12px; padding: .1rem .5rem; border-radius: 1rem; background: #fef3c7; }
-.certified { background: #d1fae5; } .no { color: #b91c1c; font-weight: 600; } .yes { color: #047857; } p.remark { color: #4b5563; }
-"""
+from safe2real.page import Html, document, label, picture, table
 
 
 def write_report(
@@ -32,25 +23,21 @@ def write_report(
         f"{sum(met)} of {len(met)} comparisons with the paper are within their targets. This call took {wall:.0f} s. "
         f"{html.escape(cost)}</p>"
         "<p>The paper does not report its threshold, baseline, margin, tolerance, confidence level or scaling. Runs labelled "
-        f"<span class='label'>inferred constants (heuristic)</span> use one fitted set, {html.escape(str(INFERRED))}: they "
+        f"{label('inferred constants (heuristic)')} use one fitted set, {html.escape(str(INFERRED))}: they "
         "reproduce the paper's experiments and carry no guarantee.</p>"
     )
     body = "".join(_section(artefact, outcome, seconds, path.parent) for artefact, outcome, seconds in results)
-    page = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>safe2real: results</title><style>{STYLE}</style>"
-    path.write_text(f"{page}<body>{head}{body}</body></html>")
+    path.write_text(document("safe2real: results", head + body))
 
 
 def _section(artefact: Artefact, outcome: Outcome, seconds: float, base: Path) -> str:
-    kind = "label" if "heuristic" in artefact.certified else "label certified"
+    kind = "" if "heuristic" in artefact.certified else "certified"
     time = f" · runs took {seconds:.0f} s of one core" if seconds else ""
     parts = [
         f"<h2 id='{artefact.name}'>{html.escape(artefact.title)}</h2>",
-        f"<p><span class='{kind}'>{html.escape(artefact.certified)}</span>{time} · "
-        f"<code>safe2real reproduce {artefact.name}</code></p>",
+        f"<p>{label(artefact.certified, kind)}{time} · <code>safe2real reproduce {artefact.name}</code></p>",
     ]
-    for figure in outcome.figures:
-        data = base64.b64encode(figure.read_bytes()).decode()
-        parts.append(f"<p><img alt='{html.escape(artefact.title)}' src='data:image/png;base64,{data}'></p>")
+    parts += [picture(figure.read_bytes(), artefact.title) for figure in outcome.figures]
     if outcome.comparisons:
         parts.append(_comparisons(outcome.comparisons))
     if outcome.table:
@@ -60,20 +47,13 @@ def _section(artefact: Artefact, outcome: Outcome, seconds: float, base: Path) -
 
 
 def _comparisons(comparisons: Sequence[Comparison]) -> str:
-    words = {True: "<span class='yes'>yes</span>", False: "<span class='no'>no</span>", None: "no target"}
-    rows = "".join(
-        f"<tr><td>{html.escape(c.name)}</td><td>{c.paper}</td><td>{c.ours}</td><td>{c.ratio}</td><td>{words[c.within]}</td></tr>"
-        for c in comparisons
-    )
-    return (
-        "<table><tr><th>compared</th><th>paper</th><th>ours</th><th>ratio</th><th>within target</th></tr>"
-        + rows
-        + "</table>"
+    words = {True: Html("<span class='yes'>yes</span>"), False: Html("<span class='no'>no</span>"), None: "no target"}
+    return table(
+        ("compared", "paper", "ours", "ratio", "within target"),
+        [(c.name, c.paper, c.ours, c.ratio, words[c.within]) for c in comparisons],
     )
 
 
 def _table(markdown: str) -> str:
     lines = [line.strip("| \n").split(" | ") for line in markdown.strip().splitlines()]
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in lines[0])
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in lines[2:])
-    return f"<table><tr>{head}</tr>{rows}</table>"
+    return table(lines[0], lines[2:])

@@ -26,7 +26,7 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = _LONGEST_SHOWN
 def shown(value: Any) -> str:
     """`value` for a message: part of a line, however long or deep it is."""
     try:
-        text = _BRIEF.repr(value)
+        text = " ".join(_BRIEF.repr(value).split())
     except ValueError:  # Python does not write out whole numbers of more than some thousand digits
         return f"a huge {type(value).__name__}"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
@@ -93,7 +93,7 @@ def whole_numbers(name: str, value: ArrayLike, *, below: int, what: str) -> NDAr
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise InvalidInput(f"{name} is not a plain list ({error}); {what} are whole numbers") from error
+        raise InvalidInput(f"{name} is not a plain list: {shown(value)}; {what} are whole numbers") from error
     if array.dtype.kind not in "iufb":
         raise InvalidInput(f"{name} has entries of type {array.dtype}: {shown(value)}; {what} are whole numbers")
     if array.size == 0:

@@ -1,0 +1,129 @@
+"""The record as people read it: one entry for each deployment, and one for each episode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from safe2real.campaign.encoding import from_text
+from safe2real.campaign.events import ABANDON, ASK, IMPORT, TELL, AskBody, Event
+from safe2real.errors import StorageFailure
+from safe2real.model.cmdp import CMDP
+
+TOLD, CUT_SHORT, ABANDONED, OUT = "told", "cut short", "abandoned", "out"
+_Found = TypeVar("_Found")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One deployment: what was handed out, and what became of it."""
+
+    id: str
+    number: int
+    worker: str
+    asked_at: str
+    body: AskBody
+    outcome: str  # told, cut short (told, with fewer steps), abandoned, or out
+    closed_at: str | None  # when it was told, or else abandoned
+    samples: int
+    why_abandoned: str
+
+    @property
+    def policy(self) -> str:
+        """The digest of the policy that was run."""
+        return self.body.policies[self.body.drawn]
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """What happened in one episode, told or imported."""
+
+    sequence: int  # of the event it is in
+    number: int  # 1, 2, 3, ... through the whole record
+    deployment: str | None  # None for an imported one
+    worker: str | None
+    source: str | None  # of an imported one
+    policy: str  # digest
+    at: str  # when it was told or imported
+    partial: bool
+    states: Sequence[int]
+    actions: Sequence[int]
+
+
+def entries_of(name: str, events: Iterable[Event], model: CMDP) -> list[Entry]:
+    """Every deployment of campaign `name` in the order in which they were handed out; `model` is its simulator."""
+    entries: dict[int, Entry] = {}
+    for event in events:
+        number = event.deployment
+        if number is None:
+            continue
+        if event.kind == ASK:
+            body, id = AskBody.read(event), f"{name}-{number}"
+            if len(body.lower_bounds) != model.num_constraints:
+                count = f"{len(body.lower_bounds)} lower bounds for {model.num_constraints} constraints"
+                raise StorageFailure(f"event {event.sequence} has {count}; run verify")
+            entries[number] = Entry(id, number, event.worker or "", event.at, body, OUT, None, 0, "")
+        elif event.kind == TELL:
+            samples = len(_body(event)["actions"])
+            outcome = TOLD if samples == model.horizon else CUT_SHORT
+            entry = _asked_for(entries, number, event)
+            entries[number] = replace(entry, outcome=outcome, closed_at=event.at, samples=samples)
+        elif event.kind == ABANDON:
+            entry, why = _asked_for(entries, number, event), str(_body(event)["reason"])
+            entries[number] = replace(entry, outcome=ABANDONED, closed_at=event.at, why_abandoned=why)
+    return list(entries.values())
+
+
+def episodes_of(name: str, events: Iterable[Event], model: CMDP) -> Iterator[Episode]:
+    """Every episode of campaign `name` in the order in which they were recorded."""
+    asked: dict[int, tuple[str | None, str]] = {}  # number -> worker, policy
+    found = 0
+    for event in events:
+        number = event.deployment
+        if event.kind == ASK and number is not None:
+            body = AskBody.read(event)
+            asked[number] = (event.worker, body.policies[body.drawn])
+        elif event.kind == TELL and number is not None:
+            worker, policy = _asked_for(asked, number, event)
+            found += 1
+            yield _episode(event, found, f"{name}-{number}", worker, None, policy, _body(event), model.horizon)
+        elif event.kind == IMPORT:
+            body = _body(event)
+            for content in body["episodes"]:
+                found += 1
+                yield _episode(event, found, None, None, event.worker, body["policy"], content, model.horizon)
+
+
+def _asked_for(asked: Mapping[int, _Found], number: int, event: Event) -> _Found:
+    if number not in asked:
+        raise StorageFailure(f"event {event.sequence} is about deployment {number}, which was never handed out; run verify")
+    return asked[number]
+
+
+def _body(event: Event) -> Any:
+    return from_text(event.body, f"event {event.sequence}")
+
+
+def _episode(
+    event: Event,
+    number: int,
+    deployment: str | None,
+    worker: str | None,
+    source: str | None,
+    policy: str,
+    content: Any,
+    horizon: int,
+) -> Episode:
+    return Episode(
+        sequence=event.sequence,
+        number=number,
+        deployment=deployment,
+        worker=worker,
+        source=source,
+        policy=policy,
+        at=event.at,
+        partial=len(content["actions"]) < horizon,
+        states=content["states"],
+        actions=content["actions"],
+    )

@@ -1,0 +1,29 @@
+"""The command line: `safe2real campaign ...` and `safe2real reproduce`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from safe2real import __version__
+from safe2real.cli import campaign, reproduce
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Provably safe sim-to-real transfer for finite systems.")
+app.command()(reproduce.reproduce)
+app.add_typer(campaign.commands, name="campaign")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Provably safe sim-to-real transfer for finite systems."""

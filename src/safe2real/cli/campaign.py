@@ -1,0 +1,240 @@
+"""`safe2real campaign ...`: a controller in any language drives a campaign by starting a process for each step."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from safe2real.campaign import Campaign, Receipt, Specification
+from safe2real.campaign.encoding import array_from_json, policy_from_json
+from safe2real.cli import documents
+from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
+from safe2real.cli.streams import answer, progress_bar, read_document, read_lines, read_text
+from safe2real.errors import InvalidInput
+
+commands = typer.Typer(
+    cls=JsonErrors,
+    no_args_is_help=True,
+    epilog=EXIT_CODES,
+    help="Drive a durable campaign on a real system: ask what to run, run it, tell what happened. JSON in, JSON out.",
+)
+
+BASELINE = "baseline"
+
+Url = Annotated[
+    str,
+    typer.Argument(metavar="URL", help="Where the campaign is: a file name (SQLite), or postgresql://user@host/database."),
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="The deployment's id, from the answer to ask.")]
+Partial = Annotated[
+    bool, typer.Option("--partial", help="Episodes may have been cut short; give all transitions that were seen.")
+]
+
+
+class Format(Enum):
+    """What `export` writes."""
+
+    CSV = "csv"
+    JSON = "json"
+    MINARI = "minari"
+
+
+@commands.command()
+def init(
+    url: Url,
+    specification: Annotated[
+        str, typer.Argument(metavar="SPEC", help="The specification, a JSON file; - for standard input.")
+    ],
+) -> None:
+    """Begin a campaign. An existing one is never overwritten.
+
+    SPEC holds horizon, simulator, baseline and settings, and usually start and constraints.
+    """
+    given = Specification.from_text(read_text(specification))
+    with Campaign.create(url, given) as made:
+        answer(documents.created(made, url))
+
+
+@commands.command()
+def ask(
+    url: Url,
+    worker: Annotated[str, typer.Option(help="Who runs the episodes; any name, a different one for each machine.")],
+    n: Annotated[int, typer.Option("-n", help="How many episodes to run before asking again.")] = 1,
+) -> None:
+    """Get policies to run, each for one episode, recorded before they are printed.
+
+    Until they are told or abandoned, the same worker gets the same ones again.
+    A deterministic policy lists for every step the action in every state;
+    a stochastic one, for every step and state the probability of every action.
+    """
+    with Campaign.open(url) as opened:
+        deployments = opened.ask(worker=worker, n=n)
+        answer(
+            {
+                "certified": opened.specification.settings.certified,
+                "deployments": [documents.deployment_document(deployment) for deployment in deployments],
+            }
+        )
+
+
+@commands.command()
+def tell(
+    url: Url,
+    id: Id,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help='{"states": [...], "actions": [...]}; standard input if none, or for -.')
+    ] = "-",
+    partial: Partial = False,
+) -> None:
+    """Record the episode of a deployment; durable when the command ends.
+
+    Telling the same episode again changes nothing ("new": false); another one for the same id is a conflict.
+    """
+    episode = read_document(file)
+    with Campaign.open(url) as opened:
+        answer({"id": id, **_receipt(opened.tell_json(id, episode, partial=partial))})
+
+
+@commands.command()
+def abandon(
+    url: Url,
+    id: Id,
+    reason: Annotated[str, typer.Option(help="Why; it must have nothing to do with what happened in the episode.")],
+) -> None:
+    """Give up on a deployment, so that its worker gets another one. Told later, its episode is still taken."""
+    with Campaign.open(url) as opened:
+        answer({"id": id, **_receipt(opened.abandon(id, reason))})
+
+
+@commands.command("import")
+def import_log(
+    url: Url,
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="JSON Lines, one episode object a line; - for standard input.")
+    ],
+    source: Annotated[str, typer.Option(help="The name of the log; one log is imported once under one name.")],
+    policy: Annotated[
+        str, typer.Option(metavar="FILE|baseline", help="The policy that collected the log: a JSON file, or `baseline`.")
+    ] = BASELINE,
+    partial: Partial = False,
+) -> None:
+    """Add episodes that a known policy collected earlier, all or none. The log must be complete."""
+    episodes = read_lines(file)
+    given = None if policy == BASELINE else read_document(policy)
+    with Campaign.open(url) as opened:
+        fixed = opened.specification
+        horizon = fixed.simulator.horizon
+        collector = fixed.baseline if given is None else policy_from_json(given, "policy", horizon=horizon)
+        receipt = opened.import_log(source, collector, episodes, partial=partial)
+        answer({"source": source, "episodes": len(episodes), **_receipt(receipt)})
+
+
+@commands.command()
+def status(
+    url: Url,
+    forecast: Annotated[
+        bool, typer.Option("--forecast/--no-forecast", help="Rehearse the rest of the campaign to guess its length.")
+    ] = True,
+) -> None:
+    """Show where the campaign stands, what is out, and how long it may still take."""
+    with Campaign.open(url) as opened:
+        answer(documents.status_document(opened.status(forecast=forecast), opened.specification))
+
+
+@commands.command()
+def plan(
+    url: Url,
+    reward: Annotated[
+        str,
+        typer.Argument(
+            metavar="REWARD",
+            help="A JSON file with numbers from 0 to 1, as nested lists of shape (S, A) or (H, S, A); - for standard input.",
+        ),
+    ],
+) -> None:
+    """Plan for any reward, after the stop. No more real data is needed.
+
+    The policy is a mixture: draw one of `policies` with `weights` before each
+    episode and run it to the end. Use it only if certificate.holds is true.
+    """
+    wanted = array_from_json(read_document(reward), "reward")
+    with Campaign.open(url) as opened:
+        answer(documents.plan_document(opened.plan(wanted)))
+
+
+@commands.command("map")
+def mismatch_map(url: Url) -> None:
+    """Show for every row of the simulator how far it is from reality, and what is known about it."""
+    with Campaign.open(url) as opened:
+        answer(documents.map_document(opened.mismatch_map()))
+
+
+@commands.command()
+def verify(
+    url: Url,
+    head: Annotated[
+        str | None, typer.Option(metavar="DIGEST", help="`head` of an earlier status or verify; it must still be there.")
+    ] = None,
+) -> None:
+    """Compute every deployment's certificate again from the record alone. Exit code 6 if anything is not as it must be."""
+    with Campaign.open(url) as opened, progress_bar("events") as progress:
+        ledger = opened.verify(head=head, progress=progress)
+    answer(documents.ledger_document(ledger))
+    if not ledger.holds:
+        raise typer.Exit(NOT_VERIFIED)
+
+
+@commands.command()
+def export(
+    url: Url,
+    out: Annotated[Path, typer.Option(help="A folder for csv, a file for json, the dataset's id for minari.")],
+    form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.JSON,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="Save what can still be read of a damaged SQLite file, as json.")
+    ] = False,
+) -> None:
+    """Write the whole record for other programs."""
+    from safe2real.campaign.export import export_csv, export_json, export_minari, salvage_json
+
+    if salvage and form is not Format.JSON:
+        raise InvalidInput(f"--salvage writes json, not {form.value}; leave --format out")
+    _check_out(out, url)
+    if salvage:
+        answer({"format": form.value, "files": [str(out)], **salvage_json(url, out)})
+        return
+    with Campaign.open(url) as opened:
+        written: dict[str, Any] = {"certified": opened.specification.settings.certified, "format": form.value}
+        if form is Format.MINARI:
+            export_minari(opened, str(out))
+            written["dataset"] = str(out)
+        else:
+            files = export_csv(opened, out) if form is Format.CSV else [export_json(opened, out)]
+            written["files"] = [str(file) for file in files]
+        answer(written)
+
+
+@commands.command()
+def report(
+    url: Url, out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page; one file with everything in it.")]
+) -> None:
+    """Write a page for people: where the campaign stands, what was deployed, where the simulator is wrong."""
+    from safe2real.campaign.report import write_campaign_report
+
+    _check_out(out, url)
+    with Campaign.open(url) as opened:
+        file = write_campaign_report(opened, out)
+        answer({"certified": opened.specification.settings.certified, "file": str(file)})
+
+
+def _check_out(out: Path, url: str) -> None:
+    """What is written replaces what was there: never the campaign itself."""
+    database = Path(url.split(":///")[-1])  # of a server there is no such file
+    if out.is_file() and database.is_file() and out.samefile(database):
+        raise InvalidInput(f"--out is {out}, the campaign itself; give another place")
+
+
+def _receipt(receipt: Receipt) -> dict[str, Any]:
+    return {"sequence": receipt.sequence, "new": receipt.new, "samples": receipt.samples}

@@ -1,0 +1,114 @@
+"""What a campaign answers, as JSON documents. JSON has no infinity and no nan: both are null."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from numpy.typing import NDArray
+from sqlalchemy import make_url
+
+from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, CampaignStatus, Deployment, Ledger, Specification
+from safe2real.campaign.encoding import finite_or_none, mixture_to_json, policy_to_json
+from safe2real.explore.certificate import Certificate
+from safe2real.explore.learner import Plan
+from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict
+
+
+def created(campaign: Campaign, url: str) -> dict[str, Any]:
+    # Answers end up in logs, where a password must not.
+    shown = make_url(url).render_as_string(hide_password=True) if "://" in url else url
+    return {"campaign": campaign.name, "url": shown, **label_of(campaign.specification)}
+
+
+def label_of(specification: Specification) -> dict[str, Any]:
+    """What everything that this campaign hands out is worth: the certificate of its baseline, in words."""
+    learner = specification.learner()
+    thresholds = learner.simulator.thresholds
+    certificate = learner.certify(thresholds + learner.margins, thresholds)
+    return {
+        "certified": certificate.certified,
+        "statement": replace(certificate, assumptions=certificate.assumptions + FIELD_ASSUMPTIONS).describe(),
+    }
+
+
+def certificate_document(certificate: Certificate) -> dict[str, Any]:
+    return {
+        "certified": certificate.certified,
+        "holds": certificate.holds,
+        "lower_bounds": _finite(certificate.lower_bounds),
+        "thresholds": _finite(certificate.thresholds),
+        "assumptions": list(certificate.assumptions),
+        "reason_uncertified": certificate.reason_uncertified,
+        "statement": certificate.describe(),
+    }
+
+
+def deployment_document(deployment: Deployment) -> dict[str, Any]:
+    return {
+        "id": deployment.id,
+        "number": deployment.number,
+        "worker": deployment.worker,
+        "at": deployment.at,
+        "reason": deployment.reason.name,
+        "exploration_weight": deployment.exploration_weight,
+        "uncertainty": finite_or_none(deployment.uncertainty),
+        "drawn": deployment.drawn,
+        "policy": policy_to_json(deployment.policy, plain=True),
+        "certificate": certificate_document(deployment.certificate),
+    }
+
+
+def status_document(status: CampaignStatus, specification: Specification) -> dict[str, Any]:
+    return {
+        **asdict(status),
+        "held": [{"id": id, "worker": worker, "at": at} for id, worker, at in status.held],
+        "uncertainty": finite_or_none(status.uncertainty),
+        **label_of(specification),
+    }
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    return {
+        "certified": plan.certificate.certified,
+        "value": finite_or_none(plan.solution.value),
+        "bound": finite_or_none(plan.solution.bound),
+        "suboptimality": finite_or_none(plan.suboptimality),
+        "certificate": certificate_document(plan.certificate),
+        "policy": mixture_to_json(plan.policy),
+    }
+
+
+def map_document(found: MismatchMap) -> dict[str, Any]:
+    return {
+        "certified": found.certified,
+        "visits": found.visits.tolist(),
+        "distance": _finite(found.distance),
+        "lower": _finite(found.lower),
+        "upper": _finite(found.upper),
+        "verdict": _nested(found.verdict.tolist(), lambda value: Verdict(value).name),
+        "visits_needed": _finite(found.visits_needed),
+    }
+
+
+def ledger_document(ledger: Ledger) -> dict[str, Any]:
+    return {
+        "holds": ledger.holds,
+        "statement": ledger.describe(),
+        **asdict(ledger),
+        "smallest_margin": finite_or_none(ledger.smallest_margin),
+        "problems": [
+            # In a record that was tampered with a number can be anything.
+            {**asdict(problem), "deployment": problem.deployment if isinstance(problem.deployment, int) else None}
+            for problem in ledger.problems
+        ],
+    }
+
+
+def _finite(array: NDArray[Any]) -> Any:
+    return _nested(array.tolist(), finite_or_none)
+
+
+def _nested(value: Any, write: Any) -> Any:
+    """`write` for every entry of nested lists."""
+    return [_nested(entry, write) for entry in value] if isinstance(value, list) else write(value)

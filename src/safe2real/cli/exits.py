@@ -1,0 +1,75 @@
+"""How a command ends: exit codes that scripts can rely on, and one JSON line on stderr that says why."""
+
+from __future__ import annotations
+
+import errno
+import json
+from typing import Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from safe2real.errors import Conflict, InvalidInput, OutOfOrder, Safe2RealError, Stopped, StorageFailure
+
+NOT_VERIFIED = 6  # the ledger is on stdout, with its problems
+
+# The first that fits: Stopped is an OutOfOrder too.
+_EXITS: tuple[tuple[type[Safe2RealError], str, int], ...] = (
+    (InvalidInput, "invalid-input", 2),
+    (Stopped, "stopped", 3),
+    (OutOfOrder, "not-yet", 3),
+    (Conflict, "conflict", 4),
+    (StorageFailure, "storage", 5),
+)
+
+# One paragraph for each code: the help joins the lines of a paragraph.
+EXIT_CODES = "\n\n".join(
+    (
+        'Answers are one JSON document on stdout. Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}. '
+        "Exit codes and kinds:",
+        "0  done",
+        "2  invalid-input: what was given is wrong; nothing was recorded",
+        "3  stopped: nothing is left to deploy, call plan; not-yet: a plan before the stop, ask and tell on",
+        "4  conflict: the record says otherwise already; it stays",
+        "5  storage: the database is missing, damaged, full, read-only or newer, or a file cannot be written",
+        "6  verify has found problems; they are in its answer",
+    )
+)
+
+# The class of everything that is wrong with options and arguments; Typer has it from Click but does not export it.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class JsonErrors(TyperGroup):
+    """Commands whose errors are for programs: those of this package, and those about options and arguments."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args:  # answered with the help
+            return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except _UsageError as error:
+            _fail_usage(error)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Safe2RealError as error:
+            kind, code = next((kind, code) for family, kind, code in _EXITS if isinstance(error, family))
+            _fail(kind, str(error), code, error)
+        except _UsageError as error:
+            _fail_usage(error)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # nobody reads the answer any more, nor would anybody read this
+                raise
+            _fail("storage", f"the system refused ({error}); check names, permissions and the space on the disk", 5, error)
+
+
+def _fail_usage(error: Any) -> NoReturn:
+    where = f" (see `{error.ctx.command_path} --help`)" if error.ctx is not None else ""
+    _fail("invalid-input", error.format_message() + where, 2, error)
+
+
+def _fail(kind: str, message: str, code: int, cause: Exception) -> NoReturn:
+    typer.echo(json.dumps({"error": kind, "message": message}), err=True)
+    raise typer.Exit(code) from cause

@@ -1,0 +1,51 @@
+"""`safe2real reproduce`: the paper's tables and figures.
+
+The experiments need matplotlib, joblib and more, a second and a half to import, so they are imported when they are run and
+their names stand here for the help; a test holds them equal.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from safe2real.errors import Safe2RealError
+
+ARTEFACT_NAMES = (
+    "table1",
+    "gridworld",
+    "safety",
+    "heatmaps",
+    "mismatch-size",
+    "separation",
+    "estimation",
+    "misspecification",
+    "bounds",
+)
+ENGINE_NAMES = ("local", "dask", "ray")
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help=f"What to regenerate; everything if none: {', '.join(ARTEFACT_NAMES)}.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds per setting; the paper's numbers by default.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    out: Annotated[Path, typer.Option(help="Where results go; finished runs found there are not repeated.")] = Path("out"),
+    engine: Annotated[str, typer.Option(help=f"Where runs are done: {', '.join(ENGINE_NAMES)}.")] = "local",
+    address: Annotated[str | None, typer.Option(help="Address of a Dask or Ray cluster.")] = None,
+) -> None:
+    """Regenerate the paper's tables and figures, with its values beside ours, into one report."""
+    from rich.console import Console
+
+    from safe2real.experiments.reproduce import reproduce as run_reproduce
+
+    console = Console()
+    try:
+        report = run_reproduce(names or [], out, seeds=seeds, jobs=jobs, engine=engine, address=address, console=console)
+    except Safe2RealError as error:
+        console.print(f"[red]error:[/red] {error}")
+        raise typer.Exit(2) from error
+    console.print(f"report: {report}")

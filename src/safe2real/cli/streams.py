@@ -1,0 +1,76 @@
+"""JSON in, JSON out: files or standard input, one document on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import typer
+
+from safe2real.campaign.encoding import from_text
+from safe2real.errors import InvalidInput
+
+STANDARD_INPUT = "-"
+
+
+def read_text(file: str) -> str:
+    """The whole of a file, or of standard input for `-`; UTF-8, with or without the mark some editors put before it."""
+    name = _name_of(file)
+    if file == STANDARD_INPUT and sys.stdin is None:
+        raise InvalidInput("standard input is closed; give a file, or a pipe that stays open")
+    try:
+        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+    except OSError as error:
+        raise InvalidInput(
+            f"{name} cannot be read ({error.strerror}); check the name and the permissions, or give - for standard input"
+        ) from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{name} is not UTF-8 text (byte {error.start}: {error.reason}); save it as UTF-8") from error
+
+
+def read_document(file: str) -> Any:
+    """One JSON document."""
+    return from_text(read_text(file), _name_of(file))
+
+
+def read_lines(file: str) -> list[Any]:
+    """JSON Lines: one document a line; empty lines are passed over."""
+    # Not splitlines, which would also cut at characters that may stand inside a JSON text.
+    numbered = enumerate(read_text(file).split("\n"), start=1)
+    return [from_text(line, f"line {number} of {_name_of(file)}") for number, line in numbered if line.strip()]
+
+
+def answer(document: Any) -> None:
+    """The command's one document; ASCII, so that no terminal or pipe can spoil it."""
+    typer.echo(json.dumps(document, allow_nan=False, indent=2 if _watched(sys.stdout) else None))
+
+
+@contextmanager
+def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """`report(done, total)` for a bar with the time left, where somebody is watching; None where nobody is."""
+    if not _watched(sys.stderr):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+               TextColumn("left"), TimeRemainingColumn()]  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(label, total=None)
+        yield lambda done, total: progress.update(bar, completed=done, total=total)
+
+
+def _name_of(file: str) -> str:
+    return "standard input" if file == STANDARD_INPUT else file
+
+
+def _watched(stream: TextIO | None) -> bool:
+    """Whether somebody reads this on a terminal; a daemon may have closed the stream altogether."""
+    return stream is not None and stream.isatty()

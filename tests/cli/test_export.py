@@ -1,0 +1,81 @@
+"""Exports and the report by command: what is written where, and never over the campaign itself."""
+
+import json
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from safe2real.campaign import export
+from tests.cli.driving import campaign, done, run_rounds, specification
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """A campaign with two episodes; tests only read it."""
+    place = tmp_path_factory.mktemp("ran") / "campaign.db"
+    done("init", place, "-", given=json.loads(specification()))
+    run_rounds(place, 2)
+    return place
+
+
+def test_json_is_the_default(ran, tmp_path):
+    out = tmp_path / "record.json"
+    assert done("export", ran, "--out", out) == {"certified": False, "format": "json", "files": [str(out)]}
+    assert len(json.loads(out.read_text())["events"]) == 5
+
+
+def test_csv_goes_into_a_folder(ran, tmp_path):
+    written = done("export", ran, "--format", "csv", "--out", tmp_path / "tables")
+    assert written["format"] == "csv"
+    assert sorted(written["files"]) == sorted(map(str, (tmp_path / "tables").iterdir()))
+    assert str(tmp_path / "tables" / "transitions.csv") in written["files"]
+
+
+def test_minari_gets_the_name_of_the_dataset(ran, monkeypatch):
+    asked = []
+    monkeypatch.setattr(export, "export_minari", lambda opened, dataset: asked.append((opened.name, dataset)))
+    written = done("export", ran, "--format", "minari", "--out", "grid/arm-v0")
+    assert written == {"certified": False, "format": "minari", "dataset": "grid/arm-v0"}
+    assert asked == [(done("status", ran, "--no-forecast")["name"], "grid/arm-v0")]
+
+
+def test_what_is_left_of_a_damaged_file_is_saved(ran, tmp_path):
+    damaged, out = tmp_path / "damaged.db", tmp_path / "saved.json"
+    with closing(sqlite3.connect(ran)) as source, closing(sqlite3.connect(damaged)) as target:
+        source.backup(target)
+    damaged.write_bytes(damaged.read_bytes()[:-5000])  # the disk filled up while it was copied
+    assert campaign("export", damaged, "--out", out).code == 5
+    assert not out.exists()
+    saved = done("export", damaged, "--salvage", "--out", out)
+    assert (saved["format"], saved["files"]) == ("json", [str(out)])
+    assert saved["damage"]
+    assert saved["events"] == len(json.loads(out.read_text())["events"])
+
+
+def test_the_report_is_a_page_that_names_its_campaign(ran, tmp_path):
+    out = tmp_path / "report.html"
+    assert done("report", ran, "--out", out) == {"certified": False, "file": str(out)}
+    assert done("status", ran, "--no-forecast")["name"] in out.read_text()
+
+
+@pytest.mark.parametrize("arguments", [["report"], ["export"], ["export", "--salvage"]])
+def test_the_campaign_is_not_written_over(ran, arguments):
+    before = ran.read_bytes()
+    command, *options = arguments
+    for url in (ran, f"sqlite:///{ran}"):
+        ended = campaign(command, url, *options, "--out", ran)
+        assert (ended.code, ended.error) == (2, "invalid-input")
+        assert "the campaign itself" in ended.message
+    assert ran.read_bytes() == before
+
+
+def test_a_place_that_cannot_be_written(ran, tmp_path):
+    ended = campaign("export", ran, "--out", tmp_path / "nowhere" / "record.json")
+    assert (ended.code, ended.error) == (5, "storage")
+
+
+@pytest.mark.parametrize("command", ["export", "report"])
+def test_a_campaign_that_is_not_there(tmp_path, command):
+    ended = campaign(command, tmp_path / "nowhere.db", "--out", tmp_path / "out")
+    assert (ended.code, ended.error) == (5, "storage")
