@@ -10,7 +10,7 @@ class InvalidInput(Safe2RealError, ValueError):
 
 
 class OutOfOrder(Safe2RealError):
-    """Asked for what only one side of the stop has: a plan before it, or another episode after it."""
+    """Asked for what there is only before the stop: another deployment, another episode."""
 
 
 class Stopped(OutOfOrder):

@@ -41,7 +41,7 @@ def paper_grid() -> System:
     grid = WindyGrid.paper()
     model = grid.cmdp(grid.simulator(), threshold=10.71)
     baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
-    settings = Settings(
+    settings = Settings.paper(
         margin=0.306,
         calibrated_gap=0.0,
         mismatch_gap=0.68,
@@ -67,7 +67,7 @@ def three_states() -> System:
     safe = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
     model = s2r.CMDP.of(s2r.Kernel.from_dense(simulator), 4, 0, s2r.AtLeast(safe, 1.5, "upright"))
     baseline = s2r.MarkovPolicy.deterministic([0, 0, 0], num_actions=2, horizon=4)
-    settings = Settings(margin=1.5, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.3)
+    settings = Settings.paper(margin=1.5, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.3)
     return System(Specification(model, baseline, settings), model.with_kernel(s2r.Kernel.from_dense(reality)))
 
 

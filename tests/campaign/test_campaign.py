@@ -18,7 +18,7 @@ GRID = WindyGrid.paper()
 MODEL = GRID.cmdp(GRID.simulator(), threshold=10.71)
 REAL = MODEL.with_kernel(GRID.real())
 BASELINE = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
-SETTINGS = s2r.Settings(
+SETTINGS = s2r.Settings.paper(
     margin=0.306,
     calibrated_gap=0.0,
     mismatch_gap=0.68,
@@ -239,8 +239,9 @@ def test_after_the_stop_there_is_a_plan_and_nothing_to_deploy(place: Path) -> No
     held = campaign.ask(worker="slow")[0]  # out since the first round
     campaign.abandon(held.id, "lost")
     reward = np.random.default_rng(0).random((25, 4))
-    with pytest.raises(s2r.OutOfOrder, match="no plan can be guaranteed yet"):
-        campaign.plan(reward)
+    early = campaign.plan(reward)  # nothing is known yet: the baseline, and a bound that says so
+    assert early.certificate.holds
+    assert early.suboptimality > 3.0
     with pytest.raises(s2r.Stopped, match="nothing is left to deploy"):
         run(campaign, 3_000)
     status = campaign.status()

@@ -28,7 +28,7 @@ BASELINE = s2r.MarkovPolicy.uniform(horizon=3, num_states=2, num_actions=2)
 def specification(known=None, **changes):
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0, s2r.AtLeast(SAFE, 0.2, "on <the> track"))
     settings = {"margin": 0.8, "calibrated_gap": 0.05, "mismatch_gap": 0.7, "tolerance": 0.1} | changes
-    return Specification(model, BASELINE, Settings(**settings), known)
+    return Specification(model, BASELINE, Settings.paper(**settings), known)
 
 
 def reality(rows=ROWS):

@@ -37,7 +37,7 @@ def system():
     constraints = [s2r.AtLeast(SAFE, 2.8, "upright"), s2r.AtLeast(LEVEL, 2.6, "level")]
     model = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR), H, 0, constraints)
     baseline = s2r.MarkovPolicy.deterministic([0, 0, 0], num_actions=2, horizon=H)
-    settings = Settings(
+    settings = Settings.paper(
         margin=(1.0, 1.2), calibrated_gap=0.0, mismatch_gap=0.1, tolerance=0.05, seed=SEED, radius=ScaledRadius(0.06)
     )
     return Specification(model, baseline, settings)

@@ -281,7 +281,7 @@ class Campaign:
         return forecast_of(self.specification, self._replay.learner)
 
     def plan(self, reward: ArrayLike) -> Plan:
-        """pi^out for any reward in [0, 1], after the stop; no more real data is needed (paper, Line 17)."""
+        """A policy for any reward in [0, 1], certified feasible, with a bound on what it may miss (see `Learner.plan`)."""
         self._catch_up()
         plan = self._replay.learner.plan(reward)
         return replace(plan, certificate=_in_the_field(plan.certificate))

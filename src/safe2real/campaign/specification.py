@@ -29,7 +29,7 @@ from safe2real.model.checks import finite_number, positive_integer, shown
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
-from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
+from safe2real.uncertainty.confidence import RADII, Radius, ScaledRadius
 
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
@@ -39,12 +39,16 @@ _TRANSITIONS = ("states", "actions", "successors", "probabilities")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Specification:
-    """What `Learner` is made of: `simulator` carries the constraints, `known` marks rows that are exact."""
+    """What `Learner` is made of: `simulator` carries the constraints, `known` marks rows that are exact.
+
+    `support` is a kernel of the simulator's shape whose successors are the possible ones.
+    """
 
     simulator: CMDP
     baseline: MarkovPolicy
     settings: Settings
     known: ArrayLike | None = None
+    support: Kernel | None = None
 
     def learner(self) -> Learner:
         """A fresh learner; refuses what no guarantee can hold for."""
@@ -58,7 +62,7 @@ class Specification:
                 "certificate: use Algorithm.SIM_TO_REAL, or `simulate` to study Algorithm 3"
             )
         known = None if self.known is None else numbers_from_json(self.known, "known")
-        return Learner(self.simulator, self.baseline, self.settings, known=known, warm_start=False)
+        return Learner(self.simulator, self.baseline, self.settings, known=known, support=self.support, warm_start=False)
 
     def to_text(self) -> str:
         """The JSON document; `from_text` gives back the same numbers, bit for bit."""
@@ -86,10 +90,15 @@ class Specification:
                 "algorithm": settings.algorithm.value,
                 "radius": _radius_to_json(settings.radius),
                 "bonus_scale": float(settings.bonus_scale),
+                "span_bonus": settings.span_bonus,
+                "robust_safety": settings.robust_safety,
+                "replan_growth": float(settings.replan_growth),
             },
         }
         if self.known is not None:
             document["known"] = array_to_json(np.asarray(self.known))
+        if self.support is not None:
+            document["support"] = _kernel_to_json(self.support)
         return to_text(document)
 
     @classmethod
@@ -99,14 +108,15 @@ class Specification:
             from_text(text, "the specification"),
             "the specification",
             required=("horizon", "simulator", "baseline", "settings"),
-            optional=("start", "constraints", "known"),
+            optional=("start", "constraints", "known", "support"),
         )
         listed = given.get("constraints", [])
         if not isinstance(listed, list):
             raise InvalidInput(
                 f"constraints is {shown(listed)}; give a list of objects with utility and threshold, or cost and limit"
             )
-        kernel, horizon = _kernel_from_json(given["simulator"]), positive_integer("horizon", given["horizon"])
+        kernel = _kernel_from_json(given["simulator"], "simulator")
+        horizon = positive_integer("horizon", given["horizon"])
         if horizon * kernel.num_states * kernel.num_actions > _MOST_TRIPLES:
             raise InvalidInput(
                 f"horizon is {shown(horizon)} with {kernel.num_states} states and {kernel.num_actions} actions; policies of "
@@ -124,6 +134,7 @@ class Specification:
             baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon, num_states=model.num_states),
             settings=_settings_from_json(given["settings"]),
             known=None if known is None else numbers_from_json(known, "known"),
+            support=_kernel_from_json(given["support"], "support") if "support" in given else None,
         )
         result.learner()  # refuse now what cannot be run later
         return result
@@ -153,24 +164,22 @@ def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
     return document
 
 
-def _kernel_from_json(value: Any) -> Kernel:
+def _kernel_from_json(value: Any, name: str) -> Kernel:
     if isinstance(value, dict) and "transition" in value:
-        check_keys(value, "simulator", required=("transition",))
-        dense = numbers_from_json(value["transition"], "simulator.transition")
-        with within("simulator"):
+        check_keys(value, name, required=("transition",))
+        dense = numbers_from_json(value["transition"], f"{name}.transition")
+        with within(name):
             return Kernel.from_dense(dense)
     if isinstance(value, dict) and value.keys().isdisjoint((*_TRANSITIONS, "num_states", "num_actions")):
         raise InvalidInput(
-            'simulator must hold {"transition": [S][A][S] or [H][S][A][S]}, or parallel lists of stored transitions: '
+            f'{name} must hold {{"transition": [S][A][S] or [H][S][A][S]}}, or parallel lists of stored transitions: '
             + ", ".join(("num_states", "num_actions", *_TRANSITIONS))
         )
-    given = check_keys(
-        value, "simulator", required=("num_states", "num_actions", *_TRANSITIONS), optional=("steps", "num_steps")
-    )
-    lists = [numbers_from_json(given[name], f"simulator.{name}") for name in _TRANSITIONS]
-    steps = numbers_from_json(given["steps"], "simulator.steps") if "steps" in given else None
+    given = check_keys(value, name, required=("num_states", "num_actions", *_TRANSITIONS), optional=("steps", "num_steps"))
+    lists = [numbers_from_json(given[column], f"{name}.{column}") for column in _TRANSITIONS]
+    steps = numbers_from_json(given["steps"], f"{name}.steps") if "steps" in given else None
     sizes = {"num_states": given["num_states"], "num_actions": given["num_actions"], "horizon": given.get("num_steps")}
-    with within("simulator"):
+    with within(name):
         return Kernel.from_triples(*lists, steps=steps, **sizes)
 
 
@@ -195,13 +204,14 @@ def _radius_to_json(radius: Radius) -> Any:
 
 
 def _radius_from_json(value: Any) -> Radius:
-    if value == {"kind": "literal"}:
-        return LiteralRadius()
-    if isinstance(value, dict) and value.get("kind") == "scaled":
+    certified = {kind.name: kind for kind in RADII if kind is not ScaledRadius}
+    if isinstance(value, dict) and value.get("kind") == ScaledRadius.name:
         return ScaledRadius(check_keys(value, "settings.radius", required=("kind", "scale"))["scale"])
+    if isinstance(value, dict) and list(value) == ["kind"] and isinstance(value["kind"], str) and value["kind"] in certified:
+        return certified[value["kind"]]()  # type: ignore[call-arg]
     raise InvalidInput(
-        f'settings.radius is {shown(value)}; give {{"kind": "literal"}}, or {{"kind": "scaled", "scale": 0.4}} for a '
-        "heuristic campaign"
+        f'settings.radius is {shown(value)}; give {{"kind": one of {", ".join(certified)}}}, or '
+        '{"kind": "scaled", "scale": 0.4} for a heuristic campaign'
     )
 
 

@@ -155,10 +155,12 @@ def plan(
         ),
     ],
 ) -> None:
-    """Plan for any reward, after the stop. No more real data is needed.
+    """Plan for any reward, at any time. No more real data is needed.
 
     The policy is a mixture: draw one of `policies` with `weights` before each
     episode and run it to the end. Use it only if certificate.holds is true.
+    It earns at least `value`, no feasible policy earns more than `bound`, and
+    it is at most `suboptimality` from the best.
     """
     wanted = array_from_json(read_document(reward), "reward")
     with Campaign.open(url) as opened:

@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, CampaignStatus, Deployment, Ledger, Specification
 from safe2real.campaign.encoding import finite_or_none, mixture_to_json, policy_to_json
 from safe2real.explore.certificate import Certificate
-from safe2real.explore.learner import Plan
+from safe2real.explore.plan import Plan
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict
 
 
@@ -71,8 +71,8 @@ def status_document(status: CampaignStatus, specification: Specification) -> dic
 def plan_document(plan: Plan) -> dict[str, Any]:
     return {
         "certified": plan.certificate.certified,
-        "value": finite_or_none(plan.solution.value),
-        "bound": finite_or_none(plan.solution.bound),
+        "value": finite_or_none(plan.value),
+        "bound": finite_or_none(plan.bound),
         "suboptimality": finite_or_none(plan.suboptimality),
         "certificate": certificate_document(plan.certificate),
         "policy": mixture_to_json(plan.policy),

@@ -9,15 +9,13 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from safe2real.errors import Conflict, InvalidInput, OutOfOrder, Safe2RealError, Stopped, StorageFailure
+from safe2real.errors import Conflict, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 
 NOT_VERIFIED = 6  # the ledger is on stdout, with its problems
 
-# The first that fits: Stopped is an OutOfOrder too.
 _EXITS: tuple[tuple[type[Safe2RealError], str, int], ...] = (
     (InvalidInput, "invalid-input", 2),
-    (Stopped, "stopped", 3),
-    (OutOfOrder, "not-yet", 3),
+    (OutOfOrder, "stopped", 3),
     (Conflict, "conflict", 4),
     (StorageFailure, "storage", 5),
 )
@@ -29,7 +27,7 @@ EXIT_CODES = "\n\n".join(
         "Exit codes and kinds:",
         "0  done",
         "2  invalid-input: what was given is wrong; nothing was recorded",
-        "3  stopped: nothing is left to deploy, call plan; not-yet: a plan before the stop, ask and tell on",
+        "3  stopped: nothing is left to deploy; plans are as good as they will be",
         "4  conflict: the record says otherwise already; it stays",
         "5  storage: the database is missing, damaged, full, read-only or newer, or a file cannot be written",
         "6  verify has found problems; they are in its answer",

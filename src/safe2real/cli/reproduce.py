@@ -23,13 +23,15 @@ ARTEFACT_NAMES = (
     "estimation",
     "misspecification",
     "bounds",
+    "certified",
 )
 ENGINE_NAMES = ("local", "dask", "ray")
 
 
 def reproduce(
     names: Annotated[
-        list[str] | None, typer.Argument(help=f"What to regenerate; everything if none: {', '.join(ARTEFACT_NAMES)}.")
+        list[str] | None,
+        typer.Argument(help=f"What to regenerate: {', '.join(ARTEFACT_NAMES)}. All of the paper's if none."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per setting; the paper's numbers by default.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
