@@ -31,7 +31,7 @@ def specification(per_step=False, constraints=2):
     wanted = [s2r.AtLeast(WARM, 0.1, "warm"), s2r.AtLeast(DRY, 0.2, "dry")][:constraints]
     model = s2r.CMDP.of(kernel, H, 0, wanted)
     baseline = s2r.MarkovPolicy.uniform(horizon=H, num_states=S, num_actions=A)
-    return Specification(model, baseline, Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1))
+    return Specification(model, baseline, Settings.paper(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1))
 
 
 def episode_of(spec, policy, number):
