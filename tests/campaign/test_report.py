@@ -194,12 +194,12 @@ def test_pages_of_unusual_campaigns(tmp_path):
     """Nothing asked yet; no constraint; many of them; a simulator that is never trusted; a stop before the first round."""
     settings = specification().settings
     kernel = s2r.Kernel.from_dense(ROWS)
-    many = [s2r.AtLeast(SAFE, 0.01 * k, f"${k}_{{") for k in range(9)]  # which Matplotlib would take for mathematics
+    many = [s2r.AtLeast(SAFE, 0.01 * k, f"${k}_{{$") for k in range(9)]  # which Matplotlib would take for mathematics
     never = specification(algorithm=Algorithm.REWARD_FREE)
     cases = {
         "None has been handed out yet": (specification(), 0),
         "no safety constraint": (Specification(s2r.CMDP.of(kernel, 3, 0), BASELINE, settings), 2),
-        "${8}_{": (Specification(s2r.CMDP.of(kernel, 3, 0, many), BASELINE, settings), 2),
+        "${8}_{$": (Specification(s2r.CMDP.of(kernel, 3, 0, many), BASELINE, settings), 2),
         "no row is ever cleared": (never, 2),
         "nothing more": (specification(tolerance=3.0, radius=ScaledRadius(1.0)), 0),
     }

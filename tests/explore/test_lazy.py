@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real.envs import WindyGrid
 from safe2real.explore import Algorithm, Learner, Reason, Settings, roll_out, simulate
 from safe2real.uncertainty.confidence import LiteralRadius, ScaledRadius
 from safe2real.uncertainty.robust import worst_constraint_values
@@ -500,3 +501,22 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
 def test_settings_that_cannot_be_are_refused(changes, message):
     with pytest.raises(s2r.InvalidInput, match=message):
         Learner(tiny(), stay(), Settings(**PLAIN, **changes))
+
+
+@pytest.mark.parametrize("warm_start", [True, False])
+def test_simulate_starts_its_plans_as_ask_and_tell_do(warm_start):
+    """A campaign plans without a warm start; a rehearsal of it must too, or ties fall otherwise."""
+    grid = WindyGrid.paper()
+    model = grid.cmdp(grid.simulator(), threshold=10.71)
+    baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
+    chosen = Settings.paper(
+        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.385, radius=ScaledRadius(0.376), bonus_scale=0.0201
+    )
+    compiled, asked = (Learner(model, baseline, chosen, warm_start=warm_start) for _ in range(2))
+    run = simulate(compiled, grid.real(), max_rounds=700)
+    real = model.with_kernel(grid.real())
+    for t in range(700):
+        proposal = asked.propose()
+        assert proposal.uncertainty == run.certificate[t]
+        assert proposal.exploration_weight == run.exploration_weight[t]
+        asked.observe(roll_out(real, proposal.draw(), seed=0, round_number=proposal.round))

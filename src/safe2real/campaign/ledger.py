@@ -63,7 +63,7 @@ class Ledger:
         label = "certified" if self.certified else "HEURISTIC constants, not a guarantee:"
         return (
             f"{label} {self.deployments} deployments and {self.episodes} episodes ({self.samples} samples) check; "
-            f"the smallest margin of a lower bound over its threshold is {self.smallest_margin:.6g}"
+            f"the smallest margin of a lower bound over its threshold is {max(0.0, self.smallest_margin):.6g}"
         )
 
 

@@ -324,8 +324,8 @@ def deploy(
 
 @njit(cache=True)
 def run(
-    tally, belief, rule, reach, task, candidate, reality, seed, first_round, most, growth, planned, warm, pending, log,
-    state_visits,
+    tally, belief, rule, reach, task, candidate, reality, seed, first_round, most, growth, planned, warm, stay_warm, pending,
+    log, state_visits,
 ):  # fmt: skip
     """At most `most` rounds from `first_round` on, on a known real system, until the stop, until `log` is full, or
     until a row needs more room. `pending` is the (reason, Delta, alpha) of a plan that still stands, or (-1, 0, 0). With
@@ -343,7 +343,7 @@ def run(
     reason, delta, alpha = pending
     for t in range(log.reason.size):
         if reason < 0:
-            reason, delta, alpha, warm = propose(tally, belief, reach, task, candidate, warm)
+            reason, delta, alpha, warm = propose(tally, belief, reach, task, candidate, warm if stay_warm else 0)
             planned[:] = tally.visits
         log.reason[t], log.certificate[t], log.weight[t] = reason, delta, alpha
         log.suspects[t] = belief.suspect.sum()

@@ -108,6 +108,7 @@ def simulate(
             float(learner.settings.replan_growth),
             learner._planned,
             learner._warm,
+            learner.warm_start,
             learner.pending,
             log,
             visits,
