@@ -361,3 +361,36 @@ def test_large_arrays_are_packed_and_exact() -> None:
     read = Specification.from_text(text)
     assert np.array_equal(read.simulator.kernel.probability, model.kernel.probability)
     assert np.array_equal(read.simulator.utilities, model.utilities)
+
+
+def test_data_that_refute_an_assumption_end_certification(place: Path) -> None:
+    """Windy rows are declared exact: from the moment the data show otherwise nothing is called certified."""
+    literal = s2r.Settings(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4)
+    campaign = Campaign.create(place, Specification(MODEL, BASELINE, literal, known=GRID.mismatch()))
+    assert campaign.ask(worker="early")[0].certificate.certified
+    campaign.import_log("baseline", BASELINE, (roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(2_000)))
+    late = campaign.ask(worker="late")[0].certificate
+    assert not late.certified
+    assert "contradict what was assumed" in late.reason_uncertified
+    assert not campaign.status(forecast=False).certified
+    ledger = campaign.verify()
+    assert ledger.holds
+    assert not ledger.certified
+    assert "contradict what was assumed" in ledger.describe()
+
+
+def test_a_transition_outside_the_declared_support_ends_certification(place: Path) -> None:
+    neighbours = GRID.neighbours()
+    settings = s2r.Settings(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4)
+    campaign = Campaign.create(place, Specification(MODEL, BASELINE, settings, support=neighbours))
+    (deployment,) = campaign.ask(worker="arm")
+    assert deployment.certificate.certified
+    states = [int(state) for state in np.flatnonzero(MODEL.start)] + [0] * 12  # from the corner at the bottom to the top
+    campaign.tell_json(deployment.id, {"states": states, "actions": [0] * 12})
+    (after,) = campaign.ask(worker="arm")
+    assert "declared support rules out" in after.certificate.reason_uncertified
+    assert campaign.status(forecast=False).samples == 12  # and the sample is kept
+    assert campaign.verify().holds
+    with Campaign.open(place) as again:
+        assert again.specification.support is not None
+        assert not again.ask(worker="arm")[0].certificate.certified

@@ -494,7 +494,7 @@ def unknown_reason(record, index, body):
         (policy_of_another_system, r"policy has shape \(H, S, A\) = \(4, 4, 2\)"),
         (policy_that_nobody_has, "policy 000000000000 is missing"),
         (other_coin, "is not the one that the coin of this deployment shows"),
-        (called_certified, "labelled certified though its constants are not"),
+        (called_certified, "labelled certified though it was not"),
         (certified_as_a_number, "is not a deployment as it was recorded"),
         (more_episodes, "the model had counted"),
         (baseline_among_the_candidates, "the certificate does not hold|the recorded lower bounds .* are not those of"),

@@ -47,7 +47,8 @@ class Ledger:
     samples: int
     identical: int  # deployments whose proposal was reproduced bit for bit on this machine
     smallest_margin: float  # over all deployments, lower bound minus threshold as computed here; inf without any
-    certified: bool  # False when the campaign runs with constants that carry no guarantee
+    certified: bool  # False when the constants carry no guarantee, or the data refute an assumption
+    reason_uncertified: str  # empty when certified
     head: str  # digest of the last event: note it elsewhere, and give it to a later check
     problems: tuple[Problem, ...]
 
@@ -60,7 +61,7 @@ class Ledger:
         if not self.holds:
             first = self.problems[0]
             return f"NOT VERIFIED: {len(self.problems)} problems; the first is in event {first.sequence}: {first.what}"
-        label = "certified" if self.certified else "HEURISTIC constants, not a guarantee:"
+        label = "certified:" if self.certified else f"HEURISTIC, not a guarantee ({self.reason_uncertified}):"
         return (
             f"{label} {self.deployments} deployments and {self.episodes} episodes ({self.samples} samples) check; "
             f"the smallest margin of a lower bound over its threshold is {max(0.0, self.smallest_margin):.6g}"
@@ -100,6 +101,7 @@ def check_record(
     if checker.events == 0:
         checker.problems.append(Problem(0, None, "the record is empty; its first event is missing"))
     replay = checker.replay
+    doubts = replay.learner.doubts()
     return Ledger(
         events=checker.events,
         deployments=replay.deployments,
@@ -107,7 +109,8 @@ def check_record(
         samples=replay.samples,
         identical=checker.identical,
         smallest_margin=checker.smallest_margin,
-        certified=specification.settings.certified,
+        certified=not doubts,
+        reason_uncertified="; ".join(doubts),
         head=previous,
         problems=tuple(checker.problems),
     )
@@ -178,8 +181,8 @@ class _Checker:
             raise InvalidInput("the mixture names policies without weight")
         if body.drawn != drawn(mixture.weights, coin_of(settings.seed, number)):
             raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
-        if body.certified != settings.certified:
-            raise InvalidInput("the deployment is labelled certified though its constants are not, or the other way round")
+        if body.certified != (not self.replay.learner.doubts()):
+            raise InvalidInput("the deployment is labelled certified though it was not, or the other way round")
         bounds = self._lower_bounds(body, mixture)
         thresholds = self.specification.simulator.thresholds
         recorded = np.array(body.lower_bounds, dtype=np.float64)

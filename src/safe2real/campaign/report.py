@@ -56,7 +56,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         (
             _headline(status, found, now),
             _warnings(status, found, entries, course, now),
-            _guarantee(learner, found),
+            _guarantee(learner),
             _deployed(course, specification, status),
             _simulator(learner, found),
             _tables(entries, specification.simulator.thresholds, now),
@@ -101,11 +101,13 @@ def _course(
 
 
 def _headline(status: CampaignStatus, found: MismatchMap, now: datetime) -> str:
-    labels = label("certified", "certified") if status.certified else label("HEURISTIC, not a guarantee")
-    if found.count(Verdict.CONTRADICTED) and status.certified:
+    if status.certified:
+        labels = label("certified", "certified")
+    elif found.certified:  # what is left is data that refute an assumption
         labels = Html(label("certified constants") + label("AN ASSUMPTION IS REFUTED: no guarantee", "refuted"))
-    elif found.count(Verdict.CONTRADICTED):
-        labels = Html(labels + label("an assumption looks wrong"))
+    else:
+        looks_wrong = label("an assumption looks wrong") if found.count(Verdict.CONTRADICTED) else ""
+        labels = Html(label("HEURISTIC, not a guarantee") + looks_wrong)
     delta = f"{status.uncertainty:.4g}" if np.isfinite(status.uncertainty) else "unbounded"
     relation = "≤" if status.stopped else ">"
     numbers = {
@@ -176,18 +178,14 @@ def _warnings(status: CampaignStatus, found: MismatchMap, entries: Sequence[Entr
     return "".join(f"<p class='warning'>{escaped(warning)}</p>" for warning in warnings)
 
 
-def _guarantee(learner: Learner, found: MismatchMap) -> str:
+def _guarantee(learner: Learner) -> str:
     thresholds = learner.simulator.thresholds
     certificate = learner.certify(thresholds, thresholds)
     if not certificate.certified:
         reasons = "".join(f"<li>{escaped(reason)}</li>" for reason in certificate.reason_uncertified.split("; "))
-        return (
-            "<h2>No guarantee</h2><p>The numbers on this page were computed with constants that carry no guarantee, and "
-            f"nothing here is one:</p><ul>{reasons}</ul>"
-        )
+        return f"<h2>No guarantee</h2><p>Nothing on this page is a guarantee:</p><ul>{reasons}</ul>"
     settings = learner.settings
     assumptions = "".join(f"<li>{escaped(one)}</li>" for one in (*certificate.assumptions, *FIELD_ASSUMPTIONS))
-    void = " <b class='no'>The data refute one of them: it does not hold.</b>" if found.count(Verdict.CONTRADICTED) else ""
     constraints = "".join(
         f"<li>{escaped(name)}: the expected sum over an episode is at least {threshold:.6g}</li>"
         for name, threshold in zip(constraint_names(learner.simulator), thresholds, strict=True)
@@ -199,8 +197,8 @@ def _guarantee(learner: Learner, found: MismatchMap) -> str:
     )
     return (
         f"<h2>The guarantee</h2><p>With probability at least {1.0 - settings.delta:g} over the whole campaign, {met}"
-        f"After the stop, every plan meets them too and is near-optimal for its reward. It is a guarantee in expectation, "
-        f"over the coin of the mixture too, and it rests on all of these assumptions:{void}</p><ul>{assumptions}</ul>"
+        f"Every plan meets them too, and is within its printed bound of the best. It is a guarantee in expectation, "
+        f"over the coin of the mixture too, and it rests on all of these assumptions:</p><ul>{assumptions}</ul>"
     )
 
 

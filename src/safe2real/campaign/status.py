@@ -35,7 +35,7 @@ class CampaignStatus:
     """A summary for people and scripts."""
 
     name: str
-    certified: bool  # False: heuristic constants, nothing here is a guarantee
+    certified: bool  # False: heuristic constants, or data that refute an assumption; nothing here is a guarantee then
     stopped: bool
     rounds: int  # deployments handed out
     told: int
@@ -66,7 +66,7 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
 
     return CampaignStatus(
         name=name,
-        certified=learner.settings.certified,
+        certified=not learner.doubts(),
         stopped=proposal.reason is Reason.STOP,
         rounds=replay.deployments,
         told=replay.told,

@@ -30,6 +30,7 @@ from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.solve import slots_for, solve
 from safe2real.uncertainty.mismatch import HybridModel, Separation
+from safe2real.uncertainty.mismatch_map import Verdict, map_mismatch
 from safe2real.uncertainty.robust import TVBalls
 from safe2real.uncertainty.theory import accuracy_of
 
@@ -321,15 +322,25 @@ class Learner:
             coin=coin_of(settings.seed, self.round),
         )
 
+    def doubts(self) -> list[str]:
+        """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
+        settings, hybrid = self.settings, self.hybrid
+        reasons = []
+        if not settings.radius.certified:
+            reasons.append(f"the radius is {settings.radius}")
+        if settings.bonus_scale < 1.0:
+            reasons.append(f"the bonus is {settings.bonus_scale:g} times the literal one")
+        if hybrid.outside_support:
+            reasons.append(f"{hybrid.outside_support} transitions were seen that the declared support rules out")
+        if settings.certified:  # with a heuristic radius they would show nothing
+            refuted = map_mismatch(hybrid).count(Verdict.CONTRADICTED)
+            if refuted:
+                reasons.append(f"the data contradict what was assumed of {refuted} rows: see the mismatch map")
+        return reasons
+
     def certify(self, bounds: Floats, thresholds: Floats, doubts: Sequence[str] = ()) -> Certificate:
         """Lower bounds [K] on V_c with all that this run assumes, and with the reasons why it is no guarantee, if any."""
-        settings, doubts = self.settings, list(doubts)
-        if not settings.radius.certified:
-            doubts.append(f"the radius is {settings.radius}")
-        if self.hybrid.outside_support:
-            doubts.append(f"{self.hybrid.outside_support} transitions were seen that the declared support rules out")
-        if settings.bonus_scale < 1.0:
-            doubts.append(f"the bonus is {settings.bonus_scale:g} times the literal one")
+        settings, doubts = self.settings, [*doubts, *self.doubts()]
         assumptions = [
             f"the baseline exceeds threshold {k} by {xi:g} on the real system" for k, xi in enumerate(self.margins)
         ]
