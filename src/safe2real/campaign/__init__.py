@@ -1,6 +1,7 @@
 """Durable campaigns on a real system: ask, tell, resume, verify."""
 
-from safe2real.campaign.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment, Receipt
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.deployment import FIELD_ASSUMPTIONS, Deployment, Receipt
 from safe2real.campaign.ledger import Ledger, Problem
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus, Forecast

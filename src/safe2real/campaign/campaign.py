@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.campaign import events as kinds
+from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
 from safe2real.campaign.encoding import digest_of, finite_or_none, from_text, policy_from_bytes, policy_to_bytes, to_text
 from safe2real.campaign.episodes import check_actions, episode_from_json, episode_to_json
 from safe2real.campaign.events import AskBody, Draft, Event
@@ -26,8 +28,7 @@ from safe2real.campaign.replay import Held, Replay
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
 from safe2real.campaign.storage import Storage, Transaction
-from safe2real.errors import Conflict, InvalidInput, Stopped, StorageFailure
-from safe2real.explore.certificate import Certificate
+from safe2real.errors import Conflict, InvalidInput, Safe2RealError, Stopped, StorageFailure
 from safe2real.explore.learner import Proposal, Reason, coin_of, drawn
 from safe2real.explore.plan import Plan
 from safe2real.model.checks import positive_integer
@@ -35,38 +36,7 @@ from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.uncertainty.mismatch_map import MismatchMap, map_mismatch
 
-# What the guarantee of a campaign rests on besides the learner's own assumptions.
-FIELD_ASSUMPTIONS = (
-    "every machine of the fleet has the same dynamics, and episodes that run at the same time do not influence each other",
-    "no episode is abandoned, cut short or held back because of a transition that is not reported",
-)
 _IMPORT_SIZE = 5_000  # episodes in one event
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Deployment:
-    """What one worker runs for one episode, and why it may."""
-
-    id: str
-    number: int  # the round: the coin is a function of (seed, number)
-    worker: str
-    at: str  # when it was handed out, UTC
-    policy: MarkovPolicy  # run this; the coin is drawn already
-    mixture: Mixture  # what the certificate speaks of
-    drawn: int  # which policy of the mixture it is
-    reason: Reason
-    exploration_weight: float  # alpha
-    uncertainty: float  # Delta
-    certificate: Certificate
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """What `tell` and `import_log` did; `new` is False when the same content was there already."""
-
-    sequence: int
-    new: bool
-    samples: int
 
 
 class Campaign:
@@ -99,15 +69,17 @@ class Campaign:
         specification.learner()  # refuse before anything is written
         text = specification.to_text()
         Specification.from_text(text)
-        storage = Storage(url, new=True)
-        name = secrets.token_hex(4)
-        storage.create(name, text, {"campaign": name, "specification": digest_of(text.encode())})
-        return cls(storage)
+        storage, name = Storage(url, new=True), secrets.token_hex(4)
+        with _closed_on_failure(storage):
+            storage.create(name, text, {"campaign": name, "specification": digest_of(text.encode())})
+            return cls(storage)
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> Campaign:
         """Come back to a campaign. The events are read when they are first needed."""
-        return cls(Storage(url))
+        storage = Storage(url)
+        with _closed_on_failure(storage):
+            return cls(storage)
 
     def close(self) -> None:
         self._storage.close()
@@ -284,7 +256,7 @@ class Campaign:
         """A policy for any reward in [0, 1], certified feasible, with a bound on what it may miss (see `Learner.plan`)."""
         self._catch_up()
         plan = self._replay.learner.plan(reward)
-        return replace(plan, certificate=_in_the_field(plan.certificate))
+        return replace(plan, certificate=in_the_field(plan.certificate))
 
     def mismatch_map(self) -> MismatchMap:
         """For every row how far it is from the simulator, and what is known about it."""
@@ -296,7 +268,7 @@ class Campaign:
         self._catch_up()
         proposal = self._replay.learner.propose()
         certificate = proposal.certificate
-        return proposal if certificate is None else replace(proposal, certificate=_in_the_field(certificate))
+        return proposal if certificate is None else replace(proposal, certificate=in_the_field(certificate))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
         """Compute every deployment's certificate again from the events alone, and report any that does not hold.
@@ -390,12 +362,17 @@ class Campaign:
             reason=Reason[body.reason],
             exploration_weight=body.exploration_weight,
             uncertainty=np.inf if body.uncertainty is None else body.uncertainty,
-            certificate=_in_the_field(learner.certify(bounds, learner.simulator.thresholds)),
+            certificate=in_the_field(learner.certify(bounds, learner.simulator.thresholds)),
         )
 
 
-def _in_the_field(certificate: Certificate) -> Certificate:
-    return replace(certificate, assumptions=certificate.assumptions + FIELD_ASSUMPTIONS)
+@contextmanager
+def _closed_on_failure(storage: Storage) -> Iterator[None]:
+    try:
+        yield
+    except Safe2RealError:
+        storage.close()
+        raise
 
 
 def _text(name: str, value: Any, longest: int) -> str:

@@ -11,7 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from safe2real import __version__
-from safe2real.campaign.campaign import FIELD_ASSUMPTIONS, Campaign
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.deployment import FIELD_ASSUMPTIONS
 from safe2real.campaign.events import Event
 from safe2real.campaign.export import constraint_names, whole_file
 from safe2real.campaign.figures import (
