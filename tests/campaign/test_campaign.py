@@ -13,6 +13,7 @@ from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment, Specific
 from safe2real.envs import WindyGrid
 from safe2real.explore import Learner, roll_out
 from safe2real.explore.learner import coin_of, drawn
+from safe2real.uncertainty.mismatch_map import Verdict
 
 GRID = WindyGrid.paper()
 MODEL = GRID.cmdp(GRID.simulator(), threshold=10.71)
@@ -394,3 +395,52 @@ def test_a_transition_outside_the_declared_support_ends_certification(place: Pat
     with Campaign.open(place) as again:
         assert again.specification.support is not None
         assert not again.ask(worker="arm")[0].certificate.certified
+
+
+def test_the_same_log_under_another_name_is_refused(place: Path) -> None:
+    campaign = Campaign.create(place, SPECIFICATION)
+    log = [roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(3)]
+    campaign.import_log("october", BASELINE, log)
+    with pytest.raises(s2r.Conflict, match="imported as 'october'"):
+        campaign.import_log("october, copied", BASELINE, log)
+    assert campaign.status(forecast=False).samples == 36
+
+
+def test_a_refutation_is_final_and_leaves_the_baseline(place: Path) -> None:
+    """A row declared exact is refuted by the first hundred successors; the next hundred make its frequencies fit again."""
+    rows = np.array([[[0.5, 0.5]], [[0.5, 0.5]]])
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 1, 0, s2r.AtLeast(np.ones((2, 1)), 0.5))
+    only = s2r.MarkovPolicy.uniform(horizon=1, num_states=2, num_actions=1)
+    settings = s2r.Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1, span_bonus=False)
+    known = np.array([[True], [False]])
+    campaign = Campaign.create(place, Specification(model, only, settings, known=known))
+    for source, state in (("all ones", 1), ("all zeros", 0)):
+        campaign.import_log(source, only, [{"states": [0, state], "actions": [0]}] * 200)
+        status = campaign.status(forecast=False)
+        assert not status.certified
+        assert status.next_reason == "BASELINE"
+    plan = campaign.plan(np.ones((2, 1)))
+    assert not plan.certificate.certified
+    assert plan.policy.policies == (campaign.specification.baseline,)
+    assert campaign.mismatch_map().verdict[0, 0] == Verdict.CONTRADICTED
+    deployment = campaign.ask(worker="arm")[0]
+    assert deployment.reason is s2r.Reason.BASELINE
+    assert not deployment.certificate.certified
+    ledger = campaign.verify()
+    assert ledger.holds
+    assert not ledger.certified
+
+
+def test_verify_wants_a_candidate_that_is_feasible_on_the_model(place: Path) -> None:
+    """V_c - Delta bounds only what is feasible on the model: Delta is the largest uncertainty among those."""
+    campaign = Campaign.create(place, SPECIFICATION)
+    run(campaign, 60)
+    learner = model_of(campaign)
+    proposal = learner.propose()
+    assert proposal.mixture is not None
+    candidate = s2r.Mixture.of([1.0], [proposal.mixture.policies[0]])
+    value = learner.estimate(candidate)
+    learner.simulator = MODEL.with_thresholds(value - 0.1)
+    assert np.array_equal(learner.lower_bounds(candidate, 0.2), value - 0.2)
+    learner.simulator = MODEL.with_thresholds(value + 0.001)
+    assert np.isneginf(learner.lower_bounds(candidate, 0.2)).all()

@@ -5,7 +5,7 @@ import random
 import re
 import shutil
 import sqlite3
-from dataclasses import astuple, replace
+from dataclasses import asdict, astuple, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign import Campaign, Specification
 from safe2real.campaign.encoding import digest_of, policy_from_bytes, policy_to_bytes, to_text
-from safe2real.campaign.events import Event
+from safe2real.campaign.events import AskBody, Event
 from safe2real.errors import Safe2RealError, StorageFailure
 from safe2real.explore import Settings, roll_out
 from safe2real.explore.learner import coin_of, drawn
@@ -448,6 +448,24 @@ def policy_that_nobody_has(record, index, body):
     return {"policies": ["0" * 64, *body["policies"][1:]]}
 
 
+def policy_without_weight(record, index, body):
+    return {"policies": [*body["policies"], body["policies"][0]], "weights": [*body["weights"], 0.0]}
+
+
+def mixture_of_the_baseline_alone(record, index, body):
+    alone = {"policies": body["policies"][-1:], "weights": [1.0], "candidates": 0, "drawn": 0, "exploration_weight": 0.0}
+    learner = record.specification.learner()
+    return alone | {"lower_bounds": (learner.simulator.thresholds + learner.margins).tolist()}
+
+
+def two_baselines(record, index, body):
+    """The weight of the baseline in two parts, with the coin that belongs to them."""
+    half = body["weights"][-1] / 2
+    weights = [*body["weights"][:-1], half, half]
+    coin = drawn(np.array(weights), coin_of(SEED, record.events[index].deployment))
+    return {"policies": [*body["policies"], body["policies"][-1]], "weights": weights, "drawn": coin}
+
+
 def other_coin(record, index, body):
     return {"drawn": (body["drawn"] + 1) % len(body["policies"])}
 
@@ -493,6 +511,9 @@ def unknown_reason(record, index, body):
         (other_baseline, "what the candidate is mixed with is not the trusted baseline"),
         (policy_of_another_system, r"policy has shape \(H, S, A\) = \(4, 4, 2\)"),
         (policy_that_nobody_has, "policy 000000000000 is missing"),
+        (policy_without_weight, "the mixture names policies without weight"),
+        (mixture_of_the_baseline_alone, "the data did not allow a mixture here"),
+        (two_baselines, "what the candidate is mixed with is not the trusted baseline"),
         (other_coin, "is not the one that the coin of this deployment shows"),
         (called_certified, "labelled certified though it was not"),
         (certified_as_a_number, "is not a deployment as it was recorded"),
@@ -548,6 +569,29 @@ def test_deployments_moved_before_the_data_that_justify_them_are_found(record):
     found = dict(forge(record))
     last = found[DEPLOYMENTS + 2]
     assert re.search("Delta is .* on these data|the data did not allow a mixture", last), last
+
+
+def test_a_deployment_after_the_stop_is_found(tmp_path):
+    """Everything is declared known, so there is nothing to learn: no deployment follows, however safe it would be."""
+    path, free = tmp_path / "campaign.db", replace(system(), known=np.ones((3, 2), dtype=bool))
+    with Campaign.create(path, free) as campaign:
+        assert campaign.status(forecast=False).stopped
+    record, learner = Record(path), free.learner()
+    policy = s2r.MarkovPolicy.deterministic([0, 0, 1], num_actions=2, horizon=H)
+    body = AskBody(
+        reason="MIXTURE",
+        weights=[1.0],
+        policies=[record.add_policy(policy)],
+        candidates=1,
+        drawn=0,
+        exploration_weight=1.0,
+        uncertainty=0.0,
+        lower_bounds=learner.estimate(policy).tolist(),
+        certified=False,
+        episodes_counted=0,
+    )
+    record.events.append(Event(2, "ask", 1, "robot", record.events[0].at, to_text(asdict(body)), ""))
+    assert forge(record) == [(2, "the data did not allow a mixture here: the answer was STOP")]
 
 
 def with_states(record, deployment, change):

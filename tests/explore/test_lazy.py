@@ -520,3 +520,22 @@ def test_simulate_starts_its_plans_as_ask_and_tell_do(warm_start):
         assert proposal.uncertainty == run.certificate[t]
         assert proposal.exploration_weight == run.exploration_weight[t]
         asked.observe(roll_out(real, proposal.draw(), seed=0, round_number=proposal.round))
+
+
+def test_planning_on_the_way_does_not_keep_a_lazy_run_from_its_stop():
+    """`plan` brings the model up to date and may clear the row whose growth would have made the next plan due."""
+    grid = WindyGrid.paper(wind=0.8)
+    model = grid.cmdp(grid.simulator(), threshold=10.71)
+    baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
+    known = np.ones((25, 4), dtype=bool)
+    known[20, 0] = False  # one row of the start is left to learn, and it is right
+    chosen = Settings(
+        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.07, radius=ScaledRadius(0.3), replan_growth=1.0
+    )
+    learner = Learner(model, baseline, chosen, known=known)
+    for t in range(3_000):
+        if learner.stopped:
+            break
+        learner.observe(roll_out(model, learner.propose().draw(), seed=0, round_number=t + 1))
+        learner.plan(np.zeros((25, 4)))
+    assert learner.stopped

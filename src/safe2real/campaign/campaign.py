@@ -29,6 +29,7 @@ from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
 from safe2real.campaign.storage import Storage, Transaction
 from safe2real.errors import Conflict, InvalidInput, Safe2RealError, Stopped, StorageFailure
+from safe2real.explore.certificate import Certificate
 from safe2real.explore.learner import Proposal, Reason, coin_of, drawn
 from safe2real.explore.plan import Plan
 from safe2real.model.checks import positive_integer
@@ -223,7 +224,7 @@ class Campaign:
             raise InvalidInput("the log holds no episode; give at least one")
         samples = sum(len(content["actions"]) for content in contents)
         encoded = policy_to_bytes(policy)
-        whole = digest_of(to_text([digest_of(encoded), contents]).encode())
+        whole = digest_of(to_text(contents).encode())
         with self._storage.writing() as transaction:
             earlier = transaction.imports_from(source)
             if earlier:
@@ -232,6 +233,9 @@ class Campaign:
                         f"another log was imported as {source!r} at {earlier[0].at}; give this one a name of its own"
                     )
                 return Receipt(earlier[-1].sequence, False, samples)
+            twin = transaction.import_of(whole)
+            if twin is not None:
+                raise Conflict(f"the same log was imported as {twin.worker!r} at {twin.at}; it counts once, under one name")
             (digest,) = transaction.add_policies([encoded])
             parts = [contents[first : first + _IMPORT_SIZE] for first in range(0, len(contents), _IMPORT_SIZE)]
             bodies = [{"policy": digest, "log": whole, "episodes": part} for part in parts]
@@ -251,6 +255,13 @@ class Campaign:
         """Rounds and samples until the stop, by a rehearsal on the learnt model."""
         self._catch_up()
         return forecast_of(self.specification, self._replay.learner)
+
+    def assurance(self) -> Certificate:
+        """What everything that is handed out now is worth: the certificate of the baseline, with all it rests on."""
+        self._catch_up()
+        learner = self._replay.learner
+        thresholds = learner.simulator.thresholds
+        return in_the_field(learner.certify(thresholds + learner.margins, thresholds))
 
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for any reward in [0, 1], certified feasible, with a bound on what it may miss (see `Learner.plan`)."""

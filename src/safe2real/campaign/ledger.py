@@ -126,6 +126,7 @@ class _Checker:
         self.problems: list[Problem] = []
         self._policy_content = policy_content
         self._policies: dict[str, MarkovPolicy] = {}
+        self._logs: dict[str, str | None] = {}  # digest of an imported log -> its source
         self._asked: dict[int, str] = {}  # open and abandoned deployments: digest of the policy that was run
 
     def report(self, event: Event, what: str) -> None:
@@ -159,8 +160,10 @@ class _Checker:
                 raise InvalidInput("a deployment was abandoned that is not out")
         elif event.kind == IMPORT:
             body = check_keys(from_text(event.body, "the import"), "the import", required=("policy", "log", "episodes"))
-            if not isinstance(body["episodes"], list) or not body["episodes"]:
-                raise InvalidInput("the import holds no list of episodes")
+            if not isinstance(body["episodes"], list) or not body["episodes"] or not isinstance(body["log"], str):
+                raise InvalidInput("the import holds no list of episodes, or not the digest of its log")
+            if self._logs.setdefault(body["log"], event.worker) != event.worker:
+                raise InvalidInput(f"the log of {event.worker!r} was imported before, as {self._logs[body['log']]!r}")
             for index, episode in enumerate(body["episodes"]):
                 self._check_episode(episode, body["policy"], f"episodes[{index}]")
         self.replay.take_unchecked(event)

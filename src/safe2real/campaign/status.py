@@ -40,7 +40,8 @@ class CampaignStatus:
     rounds: int  # deployments handed out
     told: int
     cut_short: int  # of those told
-    abandoned: int
+    abandoned: int  # and not told since
+    told_late: int  # after they were abandoned: counted when they arrived
     imported: int  # episodes of earlier logs
     samples: int  # transitions recorded
     samples_counted: int  # of those in the model
@@ -72,6 +73,7 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         told=replay.told,
         cut_short=replay.cut_short,
         abandoned=len(replay.abandoned),
+        told_late=replay.told_late,
         imported=replay.imported,
         samples=replay.samples,
         samples_counted=learner.samples,

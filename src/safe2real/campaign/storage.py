@@ -260,6 +260,12 @@ class Transaction:
         chosen = sql.select(_events).where(_events.c.kind == "import", _events.c.worker == source)
         return [Event(*row) for row in self._connection.execute(chosen.order_by(_events.c.sequence))]
 
+    def import_of(self, log: str) -> Event | None:
+        """The first event of an import whose log has this digest, under whatever name."""
+        named = sql.select(_events).where(_events.c.kind == "import", _events.c.body.contains(f'"log":"{log}"'))
+        row = self._connection.execute(named.order_by(_events.c.sequence).limit(1)).first()
+        return None if row is None else Event(*row)
+
     def policy(self, digest: str) -> bytes | None:
         """The stored content under a digest, not checked against it; None if there is none."""
         row = self._connection.execute(sql.select(_policies.c.content).where(_policies.c.digest == digest)).first()

@@ -74,7 +74,7 @@ def ask(
         deployments = opened.ask(worker=worker, n=n)
         answer(
             {
-                "certified": opened.specification.settings.certified,
+                "certified": all(deployment.certificate.certified for deployment in deployments),
                 "deployments": [documents.deployment_document(deployment) for deployment in deployments],
             }
         )
@@ -141,7 +141,7 @@ def status(
 ) -> None:
     """Show where the campaign stands, what is out, and how long it may still take."""
     with Campaign.open(url) as opened:
-        answer(documents.status_document(opened.status(forecast=forecast), opened.specification))
+        answer(documents.status_document(opened.status(forecast=forecast), opened))
 
 
 @commands.command()
@@ -208,7 +208,7 @@ def export(
         answer({"format": form.value, "files": [str(out)], **salvage_json(url, out)})
         return
     with Campaign.open(url) as opened:
-        written: dict[str, Any] = {"certified": opened.specification.settings.certified, "format": form.value}
+        written: dict[str, Any] = {"certified": opened.assurance().certified, "format": form.value}
         if form is Format.MINARI:
             export_minari(opened, str(out))
             written["dataset"] = str(out)
@@ -228,7 +228,7 @@ def report(
     _check_out(out, url)
     with Campaign.open(url) as opened:
         file = write_campaign_report(opened, out)
-        answer({"certified": opened.specification.settings.certified, "file": str(file)})
+        answer({"certified": opened.assurance().certified, "file": str(file)})
 
 
 def _check_out(out: Path, url: str) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from numpy.typing import NDArray
 from sqlalchemy import make_url
 
-from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, CampaignStatus, Deployment, Ledger, Specification
+from safe2real.campaign import Campaign, CampaignStatus, Deployment, Ledger
 from safe2real.campaign.encoding import finite_or_none, mixture_to_json, policy_to_json
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.plan import Plan
@@ -18,18 +18,13 @@ from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict
 def created(campaign: Campaign, url: str) -> dict[str, Any]:
     # Answers end up in logs, where a password must not.
     shown = make_url(url).render_as_string(hide_password=True) if "://" in url else url
-    return {"campaign": campaign.name, "url": shown, **label_of(campaign.specification)}
+    return {"campaign": campaign.name, "url": shown, **label_of(campaign)}
 
 
-def label_of(specification: Specification) -> dict[str, Any]:
-    """What everything that this campaign hands out is worth: the certificate of its baseline, in words."""
-    learner = specification.learner()
-    thresholds = learner.simulator.thresholds
-    certificate = learner.certify(thresholds + learner.margins, thresholds)
-    return {
-        "certified": certificate.certified,
-        "statement": replace(certificate, assumptions=certificate.assumptions + FIELD_ASSUMPTIONS).describe(),
-    }
+def label_of(campaign: Campaign) -> dict[str, Any]:
+    """What everything that this campaign hands out now is worth."""
+    assurance = campaign.assurance()
+    return {"certified": assurance.certified, "statement": assurance.describe()}
 
 
 def certificate_document(certificate: Certificate) -> dict[str, Any]:
@@ -59,12 +54,12 @@ def deployment_document(deployment: Deployment) -> dict[str, Any]:
     }
 
 
-def status_document(status: CampaignStatus, specification: Specification) -> dict[str, Any]:
+def status_document(status: CampaignStatus, campaign: Campaign) -> dict[str, Any]:
     return {
         **asdict(status),
         "held": [{"id": id, "worker": worker, "at": at} for id, worker, at in status.held],
         "uncertainty": finite_or_none(status.uncertainty),
-        **label_of(specification),
+        **label_of(campaign),
     }
 
 
@@ -81,7 +76,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 
 def map_document(found: MismatchMap) -> dict[str, Any]:
     return {
-        "certified": found.certified,
+        "certified": found.certified and not found.count(Verdict.CONTRADICTED),
         "visits": found.visits.tolist(),
         "distance": _finite(found.distance),
         "lower": _finite(found.lower),

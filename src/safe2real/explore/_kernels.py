@@ -43,6 +43,7 @@ class Task(NamedTuple):
     tolerance: float
     spans: Array  # [1 or H] what the bonus at each step is multiplied by: 1, or (H - 1 - h) / H
     robust: bool  # whether safety is judged by the worst kernel within the radii, too
+    certified: bool  # whether the radii prove anything, so that data can refute an assumption
     H: int
 
 
@@ -143,6 +144,8 @@ def propose(tally, belief, reach, task, candidate, warm):
     H, K = task.H, task.thresholds.size
     S, A = task.baseline.shape[1], task.baseline.shape[2]
     successor, probability = tally.successor, tally.probability
+    if task.certified and belief.refuted.any():
+        return BASELINE, np.inf, 0.0, warm  # nothing that was computed can be relied on; the baseline rests on its margin
     for k in range(K):
         values = planning.value_functions(
             belief.begin, belief.length, successor, probability, task.utilities[k], task.baseline

@@ -30,7 +30,6 @@ from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.solve import slots_for, solve
 from safe2real.uncertainty.mismatch import HybridModel, Separation
-from safe2real.uncertainty.mismatch_map import Verdict, map_mismatch
 from safe2real.uncertainty.robust import TVBalls
 from safe2real.uncertainty.theory import accuracy_of
 
@@ -71,6 +70,7 @@ class Proposal:
         return self.mixture.policies[index]  # type: ignore[union-attr]
 
 
+_ROUNDING = 1e-9
 _NO_PLAN = (-1, 0.0, 0.0)  # (reason, Delta, alpha) before a plan
 
 
@@ -143,6 +143,7 @@ class Learner:
             tolerance=float(settings.tolerance),
             spans=spans,
             robust=settings.robust_safety,
+            certified=settings.certified,
             H=simulator.horizon,
         )
         self._candidate = _kernels.Candidate(
@@ -245,8 +246,10 @@ class Learner:
         return TVBalls(self.simulator.with_kernel(hybrid.view()), hybrid.belief.gap, hybrid.reach)
 
     def lower_bounds(self, policy: Mixture, uncertainty: float) -> Floats:
-        """What is certain of V_c [K] of a policy that is feasible on the model, where Delta is `uncertainty`."""
-        bounds = self.estimate(policy) - uncertainty
+        """What is certain of V_c [K] of a policy; Delta, the `uncertainty`, speaks of policies feasible on the model."""
+        estimate = self.estimate(policy)
+        feasible = bool((estimate >= self.simulator.thresholds - _ROUNDING).all())
+        bounds = estimate - uncertainty if feasible else np.full(estimate.shape, -np.inf)
         return np.maximum(bounds, self.balls.worst_constraints(policy)) if self.settings.robust_safety else bounds
 
     def plan(self, reward: ArrayLike) -> Plan:
@@ -264,7 +267,12 @@ class Learner:
             unit_interval=True,
         )
         if self.settings.replan_growth > 0.0:
+            before = int(self.hybrid.belief.suspect.sum())
             self.hybrid.update()  # episodes may have been counted since the last plan
+            if int(self.hybrid.belief.suspect.sum()) != before:
+                self._plan = _NO_PLAN  # a cleared row can no longer grow, so the next round must not wait for it
+        if self.settings.certified and self.hybrid.belief.refuted.any():
+            return self._baseline_plan()
         stopped = self.propose().reason is Reason.STOP
         if stopped and not self.settings.robust_safety:
             return self._paper_plan(rewards)
@@ -278,6 +286,19 @@ class Learner:
             bound=max(upper, best.value),
             suboptimality=max(0.0, upper - best.value),
             certificate=self.certify(best.lower_bounds, self.simulator.thresholds),
+        )
+
+    def _baseline_plan(self) -> Plan:
+        """When an assumption is refuted the balls are worth nothing; the baseline rests on its margin alone."""
+        horizon = float(self.simulator.horizon)
+        bounds = self.simulator.thresholds + self.margins
+        return Plan(
+            solution=None,
+            policy=Mixture.of([1.0], [self.baseline]),
+            value=0.0,
+            bound=horizon,
+            suboptimality=horizon,
+            certificate=self.certify(bounds, self.simulator.thresholds),
         )
 
     def _paper_plan(self, rewards: Floats) -> Plan:
@@ -332,10 +353,9 @@ class Learner:
             reasons.append(f"the bonus is {settings.bonus_scale:g} times the literal one")
         if hybrid.outside_support:
             reasons.append(f"{hybrid.outside_support} transitions were seen that the declared support rules out")
-        if settings.certified:  # with a heuristic radius they would show nothing
-            refuted = map_mismatch(hybrid).count(Verdict.CONTRADICTED)
-            if refuted:
-                reasons.append(f"the data contradict what was assumed of {refuted} rows: see the mismatch map")
+        refuted = int(hybrid.belief.refuted.sum())
+        if refuted and settings.certified:  # with a heuristic radius it would show nothing
+            reasons.append(f"the data contradict what was assumed of {refuted} rows: see the mismatch map")
         return reasons
 
     def certify(self, bounds: Floats, thresholds: Floats, doubts: Sequence[str] = ()) -> Certificate:

@@ -26,7 +26,7 @@ _TRIES = 6  # tightenings tried; the right one is found in two or three
 class Plan:
     """A policy for one reward, with what is promised about it on the real system."""
 
-    solution: Solution  # on the learnt model, with tightened thresholds
+    solution: Solution | None  # on the learnt model, with tightened thresholds; None for the baseline alone
     policy: Mixture
     value: float  # lower bound on its real reward
     bound: float  # upper bound on the real reward of every feasible policy
@@ -38,7 +38,7 @@ class Plan:
 class Candidate:
     """A policy that is certified feasible on the real system."""
 
-    solution: Solution
+    solution: Solution | None  # None for the baseline alone
     policy: Mixture
     value: float  # worst reward over the balls
     lower_bounds: Floats  # [K] on V_c
@@ -79,7 +79,7 @@ def best_certified(
         solution = solve(model.with_thresholds(thresholds + tightening), objective, warm=solution)
     if best is None or best.value < baseline_value:
         alone = Mixture.of([1.0], [baseline])
-        best = Candidate(solution, alone, baseline_value, trusted)
+        best = Candidate(None, alone, baseline_value, trusted)
     largest = horizon / float(margins.min(initial=horizon)) + 1.0
     multipliers = optimum.multipliers if optimum.is_feasible else np.zeros(thresholds.shape)
     upper = min(horizon, balls.best_feasible(reward, multipliers, largest))

@@ -36,6 +36,7 @@ class Belief(NamedTuple):
     length: Array  # [R]
     suspect: Array  # [R]
     known: Array  # [R]
+    refuted: Array  # [R] the data have contradicted what was assumed of the row; never taken back
     gap: Array  # [R] TV distance within which the real row lies: the radius, eps_s where cleared, 0 where known
     bonus: Array  # [R]
 
@@ -54,8 +55,10 @@ class Rule(NamedTuple):
     suspect_bonus: float  # times the radius, inside `suspects`
     cleared_bonus: float  # outside
     cleared_gap: float  # eps_s
+    mismatch_gap: float  # sigma_s
 
 
+REFUTED = 1e-9  # how far beyond an assumption the data must be: more than rounding
 LITERAL = 0
 KL = 1
 UNION = 2
@@ -184,15 +187,24 @@ def update_row(tally, belief, rule, row, S):
     if belief.suspect[row]:
         refresh(tally, row)
         radius = radius_at(rule, row, tally.visits[row], np.int64(tally.length[row]))
-        if simulator_distance(tally, row, S) + radius > rule.threshold:
+        distance = simulator_distance(tally, row, S)
+        if distance + radius > rule.threshold:
             belief.begin[row], belief.length[row] = tally.begin[row], tally.length[row]
             belief.gap[row] = radius
             belief.bonus[row] = rule.suspect_bonus * radius
+            above = tally.visits[row] > 0 and rule.threshold >= 0.0 and distance - radius > rule.cleared_gap + REFUTED
+            if above and distance + radius < rule.mismatch_gap - REFUTED:  # strictly between the gaps
+                belief.refuted[row] = True
             return
         belief.suspect[row] = False
     belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
     belief.gap[row] = 0.0 if belief.known[row] else rule.cleared_gap
     belief.bonus[row] = 0.0 if belief.known[row] else rule.cleared_bonus
+    if tally.visits[row] > 0 and not belief.refuted[row]:
+        refresh(tally, row)
+        radius = radius_at(rule, row, tally.visits[row], np.int64(tally.length[row]))
+        if simulator_distance(tally, row, S) - radius > belief.gap[row] + REFUTED:
+            belief.refuted[row] = True
 
 
 @njit(cache=True)
@@ -389,8 +401,8 @@ def least_cost(begin, length, successor, probability, reach, gap, cost, start, H
 
 
 @njit(cache=True)
-def outside_support(reach, states, actions, ends, A, rows_per_step):
-    """How many transitions of episodes laid end to end leave the declared support (sorted successors)."""
+def outside_support(belief, reach, states, actions, ends, A, rows_per_step):
+    """How many transitions of episodes laid end to end leave the declared support; their rows are refuted."""
     found = 0
     for i in range(ends.size - 1):
         for j in range(ends[i], ends[i + 1]):
@@ -405,5 +417,6 @@ def outside_support(reach, states, actions, ends, A, rows_per_step):
                 if reach.successor[m] == states[j + i + 1]:
                     allowed = True
             if not allowed:
+                belief.refuted[row] = True
                 found += 1
     return found

@@ -160,6 +160,7 @@ def rule_of(
     suspect_bonus: float = 1.0,
     cleared_bonus: float = 0.0,
     cleared_gap: float = 0.0,
+    mismatch_gap: float = 1.0,
 ) -> _kernels.Rule:
     """What the compiled code needs of a radius, for rows with `sizes` [R] possible successors each."""
     literal = radius.kind == _kernels.LITERAL
@@ -182,6 +183,7 @@ def rule_of(
         suspect_bonus=float(suspect_bonus),
         cleared_bonus=float(cleared_bonus),
         cleared_gap=float(cleared_gap),
+        mismatch_gap=float(mismatch_gap),
     )
 
 

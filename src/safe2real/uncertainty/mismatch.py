@@ -67,6 +67,7 @@ class HybridModel:
             suspect_bonus=float(bonus_scale * horizon),
             cleared_bonus=float(horizon * gaps.calibrated_gap),
             cleared_gap=gaps.calibrated_gap,
+            mismatch_gap=gaps.mismatch_gap,
         )
         exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
         self.belief = _kernels.Belief(
@@ -74,6 +75,7 @@ class HybridModel:
             length=np.zeros(rows, dtype=np.uint32),
             suspect=~exact,
             known=exact,
+            refuted=np.zeros(rows, dtype=np.bool_),
             gap=np.zeros(rows),
             bonus=np.zeros(rows),
         )
@@ -138,6 +140,11 @@ class HybridModel:
     def known(self) -> NDArray[np.bool_]:
         """Rows declared exact, [S, A] or [H, S, A]."""
         return self._shaped(self.belief.known.copy())
+
+    @property
+    def refuted(self) -> NDArray[np.bool_]:
+        """Rows of which the data have once contradicted what was assumed, [S, A] or [H, S, A]; it only ever grows."""
+        return self._shaped(self.belief.refuted.copy())
 
     @property
     def distances(self) -> Floats:
@@ -208,7 +215,7 @@ class HybridModel:
         """Notice transitions that the declared support rules out: from the first one on, nothing is certified."""
         if self.reach.length.size:
             found = _kernels.outside_support(
-                self.reach, states, actions, ends, self.counts.simulator.num_actions, self.counts.rows_per_step
+                self.belief, self.reach, states, actions, ends, self.counts.simulator.num_actions, self.counts.rows_per_step
             )
             self.outside_support += int(found)
 

@@ -27,8 +27,9 @@ class Verdict(IntEnum):
     KNOWN = 3
     """Declared exact."""
     CONTRADICTED = 4
-    """The data contradict an assumption: a known or cleared row is farther away than it may be, or a row lies strictly
-    between the two gaps. The guarantee does not hold for this system."""
+    """The data have contradicted an assumption: a known or cleared row is farther away than it may be, a row lies strictly
+    between the two gaps, or a successor outside the declared support was seen. It stays so: radii hold at all times at
+    once, so one contradiction is final. The guarantee does not hold for this system."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -37,7 +38,7 @@ class MismatchMap:
 
     visits: NDArray[np.int64]
     distance: Floats  # TV estimate to the simulator's row; nan without a visit
-    lower: Floats  # the interval: with probability 1 - delta / 2, all rows lie in theirs, at all times
+    lower: Floats  # the interval: with probability 1 - delta, all rows lie in theirs, at all times
     upper: Floats
     verdict: NDArray[np.uint8]  # values of `Verdict`
     visits_needed: Floats  # until the row is cleared, if its estimate stays; 0 when settled, inf when it would never be
@@ -56,13 +57,12 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     radii = hybrid.radii
     lower = np.where(seen, np.maximum(0.0, distance - radii), 0.0)
     upper = np.where(seen, np.minimum(1.0, distance + radii), 1.0)
-    near, far = hybrid.separation.calibrated_gap, hybrid.separation.mismatch_gap
+    near = hybrid.separation.calibrated_gap
     verdict = np.full(visits.shape, Verdict.CLEARED, dtype=np.uint8)
     verdict[suspects] = Verdict.OPEN
     verdict[suspects & (lower > near)] = Verdict.WRONG
     verdict[known] = Verdict.KNOWN
-    between = (lower > near) & (upper < far) & hybrid.reuses_simulator
-    verdict[(known & (lower > 0.0)) | (~suspects & ~known & (lower > near)) | (suspects & between)] = Verdict.CONTRADICTED
+    verdict[hybrid.refuted] = Verdict.CONTRADICTED
     needed = np.zeros(visits.shape)
     limits = rule.threshold - np.where(seen, distance, 0.0)
     until = _visits_until(rule, limits.reshape(-1), hybrid.counts.tally.length.astype(np.int64)).reshape(visits.shape)
