@@ -11,7 +11,7 @@ from safe2real.model.policy import MarkovPolicy, Mixture
 # What the guarantee of a campaign rests on besides the learner's own assumptions.
 FIELD_ASSUMPTIONS = (
     "every machine of the fleet has the same dynamics, and episodes that run at the same time do not influence each other",
-    "no episode is abandoned, cut short or held back because of a transition that is not reported",
+    "no episode is abandoned, cut short or left out of a log because of what happened in it after the last transition told",
 )
 
 
