@@ -27,7 +27,7 @@ from safe2real.model.trajectory import Trajectory
 from safe2real.uncertainty.confidence import ScaledRadius
 
 # How many refusals each test must count; together more than 10,000.
-EPISODES, BY_HAND, IDS, DOCUMENTS, TEXTS, OBJECTS = 5_000, 1_500, 500, 4_000, 500, 300
+EPISODES, BY_HAND, IDS, DOCUMENTS, TEXTS, OBJECTS = 5_000, 1_500, 1_700, 3_000, 500, 300
 assert EPISODES + BY_HAND + IDS + DOCUMENTS + TEXTS + OBJECTS > 10_000
 
 H, S, A = 4, 3, 2
@@ -152,7 +152,7 @@ def broken_episodes(draw, policy):
         states, actions = (states + [0] * 2 * H)[: sizes[0]], (actions + [0] * 2 * H)[: sizes[1]]
         place = "actions"
     elif damage == "outside":
-        chosen[index] = draw(outside(size))
+        chosen[index] = draw(st.one_of(outside(size), st.just(10**5000)))  # so many digits that Python will not print them
     elif damage == "entry":
         chosen[index] = draw(no_integer)
     elif damage == "whole":
@@ -169,7 +169,7 @@ def broken_episodes(draw, policy):
 def test_malformed_episodes_are_refused_at_every_door(watched):
     campaign, good = watched.campaign, watched.episode(*[0] * (H + 1))
 
-    @stable(2_100)
+    @stable(1_600)
     @given(broken_episodes(watched.policy), st.integers(0, 2))
     def check(broken, position):
         states, actions, partial, damage, place = broken
@@ -497,11 +497,14 @@ WRONG_NUMBERS = {
     "per step": [
         (("horizon",), other_count(H)),
         (("simulator", "transition", 2, 1, 0, 1), other_share(0.6)),
+        (("simulator", "transition", 2, 1, 0), st.just([1e308] * S)),  # whose sum is beyond the largest number
         (("start", 1), other_share(0.5)),
+        (("start",), st.just([1e308] * S)),
         (("constraints", 0, "cost", 3, 2, 1), st.one_of(BELOW_0, ABOVE_1, NOT_FINITE)),
         (("constraints", 0, "limit"), st.one_of(BELOW_0, NOT_FINITE, st.floats(H + 1e-6, 1e300), HUGE)),
         (("constraints", 0, "limit"), st.floats(0.0, 0.4999)),  # no room for the margin
         (("baseline", "probabilities", 1, 2, 0), other_share(0.5)),
+        (("baseline", "probabilities", 1, 2), st.just([1e308] * A)),
         (("settings", "margin", 1), st.one_of(NOT_POSITIVE, st.floats(3.5 + 1e-6, 1e300), HUGE)),
         (("settings", "radius", "scale"), NOT_POSITIVE),
         (("settings", "radius", "kind"), st.text(max_size=8).filter(lambda kind: kind != "scaled")),
@@ -627,7 +630,7 @@ def damaged_documents(draw):
 def test_damaged_specifications_are_refused():
     refused = Counter()
 
-    @stable(4_300)
+    @stable(3_100)
     @given(damaged_documents())
     def check(damaged):
         text, place, damage = damaged
@@ -644,6 +647,77 @@ def test_damaged_specifications_are_refused():
     assert min(refused.values()) >= 40, refused  # there are only so many keys to delete
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "value", "message"),
+    [
+        ("pooled", ("horizon",), 2.0, "horizon is 2.0; it must be a whole number of at least 1"),
+        ("pooled", ("simulator", "states", 0), 7, r"simulator: states\[0\] is 7; states run from 0 to 2"),
+        (
+            "pooled",
+            ("simulator", "probabilities", 0),
+            1.5,
+            r"transition\[0, 0\] gives state 0 probability 1.5; .*between 0 and 1",
+        ),
+        ("pooled", ("simulator", "probabilities", 0), 0.6, r"simulator: transition\[0, 0\] sums to 0.9; rows must sum to 1"),
+        (
+            "pooled",
+            ("simulator", "num_states"),
+            10**9,
+            "simulator: transition.* sums to 0; .*15 transitions are given for 2000000000",
+        ),
+        (
+            "pooled",
+            ("simulator", "num_states"),
+            2**40,
+            "num_states is 1099511627776, .* at most 4294967295 rows can be indexed",
+        ),
+        (
+            "pooled",
+            ("baseline", "actions"),
+            [0] * 5,
+            r"baseline.actions has shape \(5,\); give one entry for each of the 3 states",
+        ),
+        ("pooled", ("baseline", "actions", 2), 2, r"baseline: actions\[2\] is 2; actions run from 0 to 1"),
+        ("pooled", ("constraints", 0, "threshold"), "1.0", r"constraints\[0\].threshold is not an array of numbers: '1.0'"),
+        ("pooled", ("constraints", 0, "threshold"), True, r"constraints\[0\].threshold is True; it must be a number"),
+        (
+            "pooled",
+            ("constraints", 0, "utility", 1),
+            [1.0],
+            r"constraints\[0\].utility is ragged: .*; give rows of one length",
+        ),
+        ("pooled", ("constraints",), None, "constraints is None; give a list of objects with utility and threshold"),
+        ("pooled", ("settings", "margin"), 10**400, r"margin is not an array of numbers: 1000000.*\(int too large"),
+        (
+            "pooled",
+            ("settings", "tolerence"),
+            0.1,
+            r"settings has an unknown key 'tolerence' \(did you mean 'tolerance'\?\)",
+        ),
+        ("per step", ("start",), [0.5, 0.6, -0.1], r"start\[2\] is -0.1; probabilities lie between 0 and 1"),
+        (
+            "per step",
+            ("baseline", "probabilities", 0, 0),
+            [2.0, -1.0],
+            r"baseline: policy\[0, 0, 1\] is -1; probabilities lie",
+        ),
+        (
+            "per step",
+            ("baseline", "probabilities", 0, 0),
+            [2.0, 0.0],
+            r"baseline: policy\[0, 0, 0\] is 2; probabilities lie",
+        ),
+        ("packed", ("known", "shape"), [1] * 70, r"known.shape is \[1, 1.*; give a list of at most 4 whole numbers"),
+        ("packed", ("known", "zlib"), None, "known.zlib is None; give the compressed bytes as base64 text"),
+    ],
+)
+def test_what_the_messages_say(name, path, value, message):
+    document = copy.deepcopy(VALID[name])
+    put(document, path, value)
+    with pytest.raises(InvalidInput, match=message):
+        Specification.from_text(json.dumps(document))
+
+
 any_json = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=5)),
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=8), inner, max_size=3)),
@@ -655,8 +729,8 @@ def test_anything_anywhere_is_refused_or_means_the_same_when_it_is_read_again():
     """Here the damage may be none, a state written 1.0 for example: what is taken must be a specification for good."""
     counted = Counter()
 
-    @stable(1_000)
-    @given(st.sampled_from(sorted(VALID)), st.data(), any_json)
+    @stable(600)
+    @given(st.sampled_from(sorted(VALID)), st.data(), st.one_of(any_json, st.integers(0, 3), st.floats(0, 1), st.booleans()))
     def check(name, data, value):
         document = copy.deepcopy(VALID[name])
         put(document, data.draw(st.sampled_from(PLACES[name])), value)
@@ -671,7 +745,8 @@ def test_anything_anywhere_is_refused_or_means_the_same_when_it_is_read_again():
             counted["taken"] += 1
 
     check()
-    assert counted["refused"] > 10 * counted["taken"] > 0, counted
+    assert counted["refused"] > 300, counted
+    assert counted["taken"] > 10, counted
 
 
 @st.composite

@@ -33,7 +33,7 @@ def occupancy(model: CMDP, policy: Policy) -> Floats:
 
 def evaluate(model: CMDP, policy: Policy, utility: ArrayLike) -> float:
     """V_f: the expected sum of `utility` ([S, A] or [H, S, A], any finite numbers) over one episode of `policy`."""
-    array = _utility(model, utility)
+    array = checked_utility(model, utility)
     return float((occupancy(model, policy) * array).sum())
 
 
@@ -57,13 +57,14 @@ def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Fl
         kernel.length,
         kernel.successor,
         kernel.probability,
-        _utility(model, utility),
+        checked_utility(model, utility),
         policy.probabilities,
     )
     return values
 
 
-def _utility(model: CMDP, utility: ArrayLike) -> Floats:
+def checked_utility(model: CMDP, utility: ArrayLike) -> Floats:
+    """Any finite numbers [S, A] or [H, S, A] as [1 or H, S, A]."""
     return step_utilities(
         "utility",
         utility,

@@ -14,10 +14,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats, step_utilities
+from safe2real.model.checks import Floats, finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Mixture, Policy, check_policy
+from safe2real.planning.evaluate import checked_utility
 from safe2real.uncertainty import _kernels
 from safe2real.uncertainty.mismatch import reach_of
 
@@ -29,7 +30,7 @@ def worst_value(model: CMDP, policy: Policy, utility: ArrayLike, gaps: ArrayLike
     kernels. `support` limits where mass can go, as in `HybridModel`.
     """
     check_policy(policy, model)
-    return _worst(model, policy, _utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
+    return _worst(model, policy, checked_utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
 
 
 def worst_constraint_values(model: CMDP, policy: Policy, gaps: ArrayLike, *, support: Kernel | None = None) -> Floats:
@@ -41,7 +42,7 @@ def worst_constraint_values(model: CMDP, policy: Policy, gaps: ArrayLike, *, sup
 
 def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
     """max of V_f over all policies AND all kernels within `gaps`: an upper bound on what any policy can reach in reality."""
-    return _best(model, _utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
+    return _best(model, checked_utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
 
 
 class TVBalls:
@@ -100,17 +101,6 @@ def _best(model: CMDP, utility: Floats, gaps: Floats, reach: _kernels.Reach) -> 
     kernel = model.kernel
     arrays = (kernel.begin, kernel.length, kernel.successor, kernel.probability)
     return -float(_kernels.least_cost(*arrays, reach, gaps, -utility, model.start, model.horizon))
-
-
-def _utility(model: CMDP, utility: ArrayLike) -> Floats:
-    return step_utilities(
-        "utility",
-        utility,
-        horizon=model.horizon,
-        num_states=model.num_states,
-        num_actions=model.num_actions,
-        unit_interval=False,
-    )
 
 
 def _gaps(model: CMDP, gaps: ArrayLike) -> Floats:
