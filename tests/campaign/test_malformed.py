@@ -148,7 +148,8 @@ def broken_episodes(draw, policy):
         def wrong(sizes):
             return sizes != (H + 1, H) and not (partial and 1 <= sizes[1] <= H and sizes[0] == sizes[1] + 1)
 
-        sizes = draw(st.tuples(st.integers(0, 2 * H), st.integers(0, 2 * H)).filter(wrong))
+        any_sizes = st.tuples(st.integers(0, 2 * H), st.integers(0, 2 * H))
+        sizes = draw(st.one_of(st.sampled_from([(1, 0), (H + 2, H + 1)]), any_sizes.filter(wrong)))
         states, actions = (states + [0] * 2 * H)[: sizes[0]], (actions + [0] * 2 * H)[: sizes[1]]
         place = "actions"
     elif damage == "outside":
@@ -553,6 +554,7 @@ def bad_packings(good):
         st.sampled_from([{"shape": [s]} for s in (3.0, "3", None, True)]),
         st.integers(0, len(content) - 1).map(lambda n: zipped(content[:n])),
         st.integers(0, len(good["zlib"]) - 1).map(lambda n: {"zlib": good["zlib"][:n] + "!" + good["zlib"][n + 1 :]}),
+        st.integers(0, len(good["zlib"]) - 1).map(lambda n: {"zlib": good["zlib"][:n] + "\n" + good["zlib"][n:]}),
         st.binary(max_size=20).map(zipped),
         st.binary(min_size=1, max_size=4).map(lambda junk: zipped(content + junk)),
         st.integers(1, 3).map(lambda n: zipped(zlib.compress(raw + bytes(n * 10**6)))),  # a bomb
@@ -708,6 +710,13 @@ def test_damaged_specifications_are_refused():
             r"baseline: policy\[0, 0, 0\] is 2; probabilities lie",
         ),
         ("packed", ("known", "shape"), [1] * 70, r"known.shape is \[1, 1.*; give a list of at most 4 whole numbers"),
+        (
+            "pooled",
+            ("settings", "delta"),
+            float("nan"),
+            r"the specification is not JSON \(NaN is not a JSON number\); give one",
+        ),
+        ("pooled", ("settings", "margin"), True, "margin is True; it must be a number"),
         ("packed", ("known", "zlib"), None, "known.zlib is None; give the compressed bytes as base64 text"),
     ],
 )

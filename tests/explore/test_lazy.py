@@ -314,34 +314,47 @@ def test_with_one_step_left_nothing_is_uncertain():
     assert Learner(model, stay(1), Settings(**changes, span_bonus=False)).propose().uncertainty == 1.0
 
 
+def bounds_of(learner, proposal, support=None):
+    """(V_c - Delta, worst case) [K] of the candidate, after a check of the certificate and of alpha against them.
+
+    alpha max(V_c - Delta, worst case) + (1 - alpha)(l + xi) with alpha = min_k xi / (xi + (l - bound)_+).
+    """
+    model = learner.simulator.with_kernel(learner.hybrid.to_kernel())
+    alpha, parts = proposal.exploration_weight, zip(proposal.mixture.weights, proposal.mixture.policies, strict=True)
+    explored = [(weight / alpha, policy) for weight, policy in parts if policy is not learner.baseline]
+    candidate = s2r.Mixture.of(*zip(*explored, strict=True))
+    by_delta = s2r.constraint_values(model, candidate) - proposal.uncertainty
+    worst = worst_constraint_values(model, candidate, gaps_of(learner), support=support)
+    bound = np.maximum(by_delta, worst) if learner.settings.robust_safety else by_delta
+    margins, thresholds = learner.margins, model.thresholds
+    share = min(1.0, float((margins / (margins + np.maximum(0.0, thresholds - bound))).min()))
+    assert alpha == pytest.approx(share, abs=1e-9)
+    stated = alpha * bound + (1.0 - alpha) * (thresholds + margins)
+    np.testing.assert_allclose(proposal.certificate.lower_bounds, stated, rtol=0.0, atol=1e-9)
+    assert (stated >= thresholds - 1e-9).all()
+    return by_delta, worst
+
+
 @pytest.mark.parametrize("per_step", [False, True])
 @pytest.mark.parametrize("constraints", [1, 2])
 @pytest.mark.parametrize("robust", [False, True])
 def test_the_certificate_of_a_mixture_is_the_better_of_two_bounds(robust, constraints, per_step):
-    """alpha max(V_c - Delta, worst case) + (1 - alpha)(l + xi) with alpha = min_k xi / (xi + (l - bound)_+)."""
-    by_delta, by_worst = 0, 0
-    for seed in range(4):
+    delta_better, worst_better, worst_better_with_cleared_rows = 0, 0, 0
+    for seed in range(6):
         changes = {"robust_safety": robust, "bonus_scale": (0.1, 1.0)[seed % 2], "radius": ScaledRadius(0.5)}
+        if seed >= 4:  # rows are cleared within a few visits
+            changes |= {"radius": ScaledRadius(0.1), "bonus_scale": 1.0, "calibrated_gap": 0.1, "mismatch_gap": 0.7}
         for learner, proposal in rounds_of(seed, per_step=per_step, constraints=constraints, **changes):
             if proposal.reason is not Reason.MIXTURE:
                 continue
-            model = learner.simulator.with_kernel(learner.hybrid.to_kernel())
-            alpha, parts = proposal.exploration_weight, zip(proposal.mixture.weights, proposal.mixture.policies, strict=True)
-            explored = [(weight / alpha, policy) for weight, policy in parts if policy is not learner.baseline]
-            candidate = s2r.Mixture.of(*zip(*explored, strict=True))
-            bound = s2r.constraint_values(model, candidate) - proposal.uncertainty
-            worst = worst_constraint_values(model, candidate, gaps_of(learner))
-            by_delta, by_worst = by_delta + (bound > worst + 1e-6).any(), by_worst + (worst > bound + 1e-6).any()
-            if robust:
-                bound = np.maximum(bound, worst)
-            margins, thresholds = learner.margins, model.thresholds
-            share = min(1.0, float((margins / (margins + np.maximum(0.0, thresholds - bound))).min()))
-            assert alpha == pytest.approx(share, abs=1e-9)
-            stated = alpha * bound + (1.0 - alpha) * (thresholds + margins)
-            np.testing.assert_allclose(proposal.certificate.lower_bounds, stated, rtol=0.0, atol=1e-9)
-            assert (stated >= thresholds - 1e-9).all()
-    assert by_delta > 10
-    assert by_worst > 10
+            by_delta, worst = bounds_of(learner, proposal)
+            better = bool((worst > by_delta + 1e-6).any())
+            delta_better += bool((by_delta > worst + 1e-6).any())
+            worst_better += better
+            worst_better_with_cleared_rows += better and not (learner.hybrid.suspects | learner.hybrid.known).all()
+    assert delta_better > 10
+    assert worst_better > 10
+    assert worst_better_with_cleared_rows > 10
 
 
 def test_the_worst_case_mixes_in_more_of_the_candidate():
@@ -447,23 +460,43 @@ def test_one_possible_successor_is_learnt_from_one_visit_and_not_before():
     assert learner.plan(reward).value == pytest.approx(1.0)
 
 
-def test_a_declared_support_leads_to_safe_and_shorter_runs():
+def supported_problem():
     """Each row has two or three possible successors of six."""
     rng = np.random.default_rng(0)
     H, S, A = 3, 6, 2
     allowed = np.zeros((S, A, S), dtype=bool)
     for s, a in np.ndindex(S, A):
         allowed[s, a, rng.choice(S, size=rng.integers(2, 4), replace=False)] = True
-    simulator, real = (
-        np.where(allowed, weights, 0.0) for weights in (rng.exponential(size=(S, A, S)), rng.exponential(size=(S, A, S)))
-    )
-    simulator, real = (rows / rows.sum(axis=-1, keepdims=True) for rows in (simulator, real))
-    safety = rng.random((S, A))
-    free = s2r.CMDP.of(s2r.Kernel.from_dense(real), H, 0, s2r.AtLeast(safety, 0.0))
+    simulator, real = np.where(allowed, rng.exponential(size=(2, S, A, S)), 0.0)
+    simulator, real = (s2r.Kernel.from_dense(rows / rows.sum(axis=-1, keepdims=True)) for rows in (simulator, real))
+    free = s2r.CMDP.of(real, H, 0, s2r.AtLeast(rng.random((S, A)), 0.0))
     baseline = s2r.MarkovPolicy.uniform(horizon=H, num_states=S, num_actions=A)
     truth = free.with_thresholds(s2r.constraint_values(free, baseline) - 0.4)
-    model = truth.with_kernel(s2r.Kernel.from_dense(simulator))
     support = s2r.Kernel.from_dense(allowed / allowed.sum(axis=-1, keepdims=True))
+    return truth.with_kernel(simulator), truth, baseline, support
+
+
+def test_the_worst_case_of_a_proposal_keeps_to_the_declared_support():
+    model, truth, baseline, support = supported_problem()
+    settings = Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.05, tolerance=0.05)
+    learner = Learner(model, baseline, settings, support=support)
+    helped = 0
+    for _ in range(150):
+        proposal = learner.propose()
+        if proposal.reason is Reason.MIXTURE:
+            by_delta, worst = bounds_of(learner, proposal, support)
+            model_now = model.with_kernel(learner.hybrid.to_kernel())
+            anywhere = worst_constraint_values(model_now, proposal.mixture, gaps_of(learner))
+            within = worst_constraint_values(model_now, proposal.mixture, gaps_of(learner), support=support)
+            helped += bool((worst > by_delta).any() and (within > anywhere + 1e-3).any())
+        learner.observe(roll_out(truth, proposal.draw(), seed=0, round_number=learner.round))
+    assert helped > 50
+
+
+def test_a_declared_support_leads_to_safe_and_shorter_runs():
+    model, truth, baseline, support = supported_problem()
+    rng = np.random.default_rng(1)
+    S, A = model.num_states, model.num_actions
     rounds = []
     for declared in (None, support):
         settings = Settings(

@@ -8,7 +8,7 @@ round is the mixture of the slots with weight, and after it comes the baseline.
 from __future__ import annotations
 
 import contextlib
-import os
+import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,12 +18,17 @@ from numba import njit
 from safe2real.planning import _kernels as planning
 from safe2real.uncertainty import _kernels as uncertainty
 
-# numba notices a change of this file only, not of the compiled functions it calls from others: when those are newer, make
-# this file look changed, or a cached `propose` would go on running an old planner.
+# numba keeps compiled code while THIS file stays the same, and does not look at the compiled functions it calls in others:
+# when those have changed, what was kept here is thrown away, or `propose` would go on running an old planner.
 with contextlib.suppress(OSError):
-    newest = max(Path(str(module.__file__)).stat().st_mtime for module in (planning, uncertainty))
-    if Path(__file__).stat().st_mtime < newest:
-        os.utime(__file__)
+    called = b"".join(Path(str(module.__file__)).read_bytes() for module in (planning, uncertainty))
+    kept = Path(__file__).parent / "__pycache__"
+    stamp, digest = kept / "_kernels.callees", hashlib.sha256(called).hexdigest()
+    if not stamp.is_file() or stamp.read_text() != digest:
+        for old in kept.glob("_kernels.*.nb?"):
+            old.unlink(missing_ok=True)
+        kept.mkdir(exist_ok=True)
+        stamp.write_text(digest)
 
 Array = Any  # numba infers dtypes and dimensions
 
