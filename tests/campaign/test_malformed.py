@@ -287,6 +287,21 @@ def test_keys_ids_sources_and_policies_that_cannot_be_are_refused(watched):
     watched.still_works()
 
 
+def test_policies_put_together_by_hand_must_fit_together():
+    actions, table = np.zeros((H, S), dtype=np.uint32), np.full((H, S, A), 0.5)
+    assert s2r.MarkovPolicy(H, S, A, actions, None).shape == s2r.MarkovPolicy(H, S, A, None, table).shape
+    for wrong in (
+        (None, None),
+        (actions[:1], None),
+        (actions.tolist(), None),
+        (None, table[:, :, :1]),
+        (table, None),
+        (None, 1),
+    ):
+        with pytest.raises(InvalidInput, match=r"a policy of shape .* by hand from .*; build one with MarkovPolicy"):
+            s2r.MarkovPolicy(H, S, A, *wrong)
+
+
 # ------------------------------------------------------------------------------------------------------- specifications
 
 

@@ -42,6 +42,14 @@ class MarkovPolicy:
     actions: Indices | None  # [H, S], deterministic policies only
     table: Floats | None  # [H, S, A], stochastic policies only
 
+    def __post_init__(self) -> None:
+        array, shape = (self.table, self.shape) if self.actions is None else (self.actions, self.shape[:2])
+        if not isinstance(array, np.ndarray) or array.shape != shape:
+            raise InvalidInput(
+                f"a policy of shape (H, S, A) = {self.shape} was put together by hand from {shown(array)}; build one with "
+                "MarkovPolicy.stochastic, deterministic or uniform"
+            )
+
     @classmethod
     def stochastic(cls, probabilities: ArrayLike, *, horizon: int | None = None) -> MarkovPolicy:
         """From [H, S, A], or from [S, A] with a `horizon` over which it is repeated."""
