@@ -20,13 +20,13 @@ from safe2real.model.checks import (
     Floats,
     Indices,
     finite_floats,
-    finite_number,
     frozen,
     place,
     positive_integer,
     shown,
     whole_numbers,
 )
+from safe2real.model.table import Table, read_table
 
 # Rows closer to 1 than this are kept bit for bit, so that a kernel that is stored and read again stays the same.
 _EXACT_SUM = 1e-12
@@ -136,21 +136,18 @@ class Kernel:
         self-loops whatever the table says of them; a state entered both ways is an error. Tables often list states that no
         episode reaches, such as Taxi's: give the states where episodes `start`, and only what follows them is looked at.
         """
-        num_states = len(table)
-        positive_integer("the number of states in the table", num_states)
-        num_actions = len(table[0]) if 0 in table else 0
-        positive_integer("the number of actions of state 0", num_actions)
-        entries: list[list[tuple[int, int, float, bool]]] = []  # [S] of (action, successor, probability, terminated)
-        for s in range(num_states):
-            if s not in table or sorted(table[s]) != list(range(num_actions)):
-                raise InvalidInput(f"P[{s}] must list the actions 0 to {num_actions - 1}, like every other state")
-            listed = [(a, k, entry) for a in range(num_actions) for k, entry in enumerate(table[s][a])]
-            entries.append([_table_entry(f"P[{s}][{a}][{k}]", entry, a, num_states) for a, k, entry in listed])
+        listed = read_table(table)
+        num_states, num_actions = listed.num_states, listed.num_actions
         first = range(num_states) if start is None else whole_numbers("start", start, below=num_states, what="states")
-        terminal = _terminal_states(entries, [int(s) for s in first])
-        columns = [(s, a, t, p) for s in range(num_states) if s not in terminal for a, t, p, _ in entries[s]]
-        columns += [(s, a, s, 1.0) for s in sorted(terminal) for a in range(num_actions)]
-        states, actions, successors, probabilities = zip(*columns, strict=True)
+        terminal = _terminal_states(listed, [int(s) for s in first])
+        ends = np.zeros(num_states, dtype=np.bool_)
+        ends[sorted(terminal)] = True
+        goes_on = ~ends[listed.states]
+        loops, every = np.repeat(np.flatnonzero(ends), num_actions), np.tile(np.arange(num_actions), int(ends.sum()))
+        states = np.concatenate([listed.states[goes_on], loops])
+        actions = np.concatenate([listed.actions[goes_on], every])
+        successors = np.concatenate([listed.successors[goes_on], loops])
+        probabilities = np.concatenate([listed.probabilities[goes_on], np.ones(loops.size)])
         return cls.from_triples(states, actions, successors, probabilities, num_states=num_states, num_actions=num_actions)
 
     @classmethod
@@ -271,28 +268,24 @@ class Kernel:
         return np.asarray(arrived + flat[length == 0].sum() / self.num_states)
 
 
-def _table_entry(name: str, entry: Sequence[Any], action: int, num_states: int) -> tuple[int, int, float, bool]:
-    if len(entry) != 4:
-        raise InvalidInput(f"{name} is {entry!r}; give (probability, next state, reward, terminated)")
-    (successor,) = whole_numbers(f"{name}, the next state,", [entry[1]], below=num_states, what="states")
-    return action, int(successor), finite_number(f"{name}, the probability,", entry[0]), bool(entry[3])
-
-
-def _terminal_states(entries: list[list[tuple[int, int, float, bool]]], start: Sequence[int]) -> set[int]:
+def _terminal_states(table: Table, start: Sequence[int]) -> set[int]:
     """States in which episodes end, of those that can follow `start`."""
+    outcomes: list[list[tuple[int, bool]]] = [[] for _ in range(table.num_states)]  # [S] of (successor, terminated)
+    for s, t, ended in zip(table.states, table.successors, table.terminated, strict=True):
+        outcomes[s].append((int(t), bool(ended)))
     terminal: set[int] = set()
     seen, waiting = set(start), list(start)
-    entered = set() if len(seen) == len(entries) else set(start)
+    entered = set() if len(seen) == table.num_states else set(start)
     while waiting:
         s = waiting.pop()
-        ways_out = any(p > 0.0 and t != s for _, t, p, _ in entries[s])
-        for _, t, p, ends in entries[s]:
-            if p > 0.0 and ends and t == s and ways_out:
+        ways_out = any(t != s for t, _ in outcomes[s])
+        for t, ends in outcomes[s]:
+            if ends and t == s and ways_out:
                 raise InvalidInput(
                     f"P[{s}] ends the episode in state {s} itself but also has ways out of it; "
                     "add a separate absorbing state for the end of the episode"
                 )
-            if p > 0.0 and t != s:
+            if t != s:
                 (terminal if ends else entered).add(t)
                 if not ends and t not in seen:
                     seen.add(t)
@@ -301,7 +294,8 @@ def _terminal_states(entries: list[list[tuple[int, int, float, bool]]], start: S
     if both:
         raise InvalidInput(
             f"state {both[0]} is entered both with and without `terminated`; add a separate absorbing state for the end of "
-            "the episode, or give the states where episodes `start` if the table lists states that none of them reaches"
+            "the episode, give the states where episodes `start` if the table lists states that none of them reaches, or "
+            "let safe2real.from_gymnasium add the states that are needed"
         )
     return terminal
 

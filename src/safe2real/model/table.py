@@ -1,0 +1,63 @@
+"""A Gymnasium transition table `P[s][a] = [(probability, next state, reward, terminated), ...]` as checked columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, finite_number, positive_integer, shown, whole_numbers
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Table:
+    """N listed outcomes, in the order (state, action); outcomes of probability 0 are left out."""
+
+    num_states: int
+    num_actions: int
+    states: NDArray[np.int64]  # [N]
+    actions: NDArray[np.int64]  # [N]
+    successors: NDArray[np.int64]  # [N]
+    probabilities: Floats  # [N]
+    rewards: Floats  # [N]
+    terminated: NDArray[np.bool_]  # [N]
+
+
+def read_table(table: Mapping[int, Mapping[int, Sequence[Any]]]) -> Table:
+    """Every entry looked at once; whether rows sum to 1 is for `Kernel` to say."""
+    num_states = positive_integer("the number of states in the table", len(table))
+    num_actions = positive_integer("the number of actions of state 0", len(table[0]) if 0 in table else 0)
+    listed = []
+    for s in range(num_states):
+        if s not in table or sorted(table[s]) != list(range(num_actions)):
+            raise InvalidInput(f"P[{s}] must list the actions 0 to {num_actions - 1}, like every other state")
+        for a in range(num_actions):
+            for k, entry in enumerate(table[s][a]):
+                outcome = _outcome(f"P[{s}][{a}][{k}]", entry, num_states)
+                if outcome[1] != 0.0:
+                    listed.append((s, a, *outcome))
+    if not listed:
+        raise InvalidInput("the table lists no outcome at all; P[s][a] needs (probability, next state, reward, terminated)")
+    states, actions, successors, probabilities, rewards, terminated = zip(*listed, strict=True)
+    return Table(
+        num_states,
+        num_actions,
+        np.array(states),
+        np.array(actions),
+        np.array(successors),
+        np.array(probabilities),
+        np.array(rewards),
+        np.array(terminated),
+    )
+
+
+def _outcome(name: str, entry: Any, num_states: int) -> tuple[int, float, float, bool]:
+    if not isinstance(entry, Sequence) or len(entry) != 4:
+        raise InvalidInput(f"{name} is {shown(entry)}; give (probability, next state, reward, terminated)")
+    (successor,) = whole_numbers(f"{name}, the next state,", [entry[1]], below=num_states, what="states")
+    probability = finite_number(f"{name}, the probability,", entry[0])
+    return int(successor), probability, finite_number(f"{name}, the reward,", entry[2]), bool(entry[3])
