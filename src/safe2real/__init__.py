@@ -1,6 +1,7 @@
 """safe2real: provably safe sim-to-real transfer for finite systems."""
 
 from safe2real.campaign import Campaign, Deployment, Specification
+from safe2real.envs import FiniteSystem, from_gymnasium
 from safe2real.errors import Conflict, InvalidInput, OutOfOrder, Safe2RealError, Stopped, StorageFailure
 from safe2real.explore import (
     Algorithm,
@@ -29,6 +30,7 @@ __all__ = [
     "Conflict",
     "Constraint",
     "Deployment",
+    "FiniteSystem",
     "InvalidInput",
     "Kernel",
     "Learner",
@@ -53,6 +55,7 @@ __all__ = [
     "Trajectory",
     "constraint_values",
     "evaluate",
+    "from_gymnasium",
     "occupancy",
     "simulate",
     "solve",

@@ -1,7 +1,9 @@
-"""Environments: the paper's windy grid as a model and as `safe2real/WindyGrid-v0`, registered on import."""
+"""Environments: yours as a finite system, and the paper's windy grid, `safe2real/WindyGrid-v0`, registered on import."""
 
 import gymnasium
 
+from safe2real.envs.finite import FiniteSystem, from_gymnasium
+from safe2real.envs.finite_env import FiniteEnv
 from safe2real.envs.windy_grid import Cell, WindyGrid, equispaced_wind, windy_order
 from safe2real.envs.windy_grid_env import WindyGridEnv, draw_grid
 
@@ -12,4 +14,15 @@ WINDY_GRID_ID = "safe2real/WindyGrid-v0"
 if WINDY_GRID_ID not in gymnasium.registry:
     gymnasium.register(id=WINDY_GRID_ID, entry_point="safe2real.envs.windy_grid_env:WindyGridEnv")
 
-__all__ = ["WINDY_GRID_ID", "Cell", "WindyGrid", "WindyGridEnv", "draw_grid", "equispaced_wind", "windy_order"]
+__all__ = [
+    "WINDY_GRID_ID",
+    "Cell",
+    "FiniteEnv",
+    "FiniteSystem",
+    "WindyGrid",
+    "WindyGridEnv",
+    "draw_grid",
+    "equispaced_wind",
+    "from_gymnasium",
+    "windy_order",
+]

@@ -1,0 +1,134 @@
+"""How an environment's states are entered, and the numbering of a finite system that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, finite_number
+
+Arrival = tuple[int, float, bool]
+"""(the environment's state, the cost with which it is entered, whether that ends the episode)."""
+ArrivalCost = Callable[[int, int, int, float, bool], float]
+"""cost(state, action, next state, reward, terminated) in [0, 1]."""
+ENDED: Arrival = (-1, 0.0, True)
+"""The absorbing state after the end of every episode."""
+_MOST_COSTS = 16  # different costs of transitions: each can add a copy of every state
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Outcomes:
+    """What can follow a state and an action of an environment, N outcomes sorted by state; from a table or from counts."""
+
+    num_states: int
+    num_actions: int
+    states: NDArray[np.int64]  # [N], ascending
+    actions: NDArray[np.int64]  # [N]
+    successors: NDArray[np.int64]  # [N]
+    costs: Floats  # [N] paid on arrival
+    terminated: NDArray[np.bool_]  # [N]
+    probabilities: Floats  # [N]
+    rewards: Floats  # [N]
+
+    @property
+    def has_costs(self) -> bool:
+        return bool((self.costs > 0.0).any())
+
+    def of(self, state: int) -> slice:
+        """The outcomes of one state."""
+        first, last = np.searchsorted(self.states, (state, state + 1))
+        return slice(int(first), int(last))
+
+    def arrivals_from(self, state: int) -> set[Arrival]:
+        row = self.of(state)
+        return set(zip(self.successors[row].tolist(), self.costs[row].tolist(), self.terminated[row].tolist(), strict=True))
+
+    def mean_rewards(self) -> Floats:
+        """[S, A]"""
+        rows = self.states * self.num_actions + self.actions
+        sums = np.bincount(rows, self.probabilities * self.rewards, minlength=self.num_states * self.num_actions)
+        return np.asarray(sums, dtype=np.float64).reshape(self.num_states, self.num_actions)
+
+
+def cost_on_arrival(given: ArrivalCost, s: int, a: int, t: int, reward: float, terminated: bool) -> float:
+    """The user's cost of one transition, checked."""
+    place = f"cost({s}, {a}, {t}, {reward:g}, {bool(terminated)})"
+    value = given(s, a, t, reward, bool(terminated))
+    value = float(value) if isinstance(value, (bool, np.bool_)) else finite_number(place, value)
+    if not 0.0 <= value <= 1.0:
+        raise InvalidInput(f"{place} is {value:g}; costs lie in [0, 1]: divide them by the largest, and the limit too")
+    return value
+
+
+def find_arrivals(outcomes: Outcomes, start: NDArray[np.bool_]) -> dict[Arrival, int]:
+    """Numbers for all ways to enter a state, from `start` [S] on; states that nothing enters are kept as they are.
+
+    A state that is entered in one way only keeps its number of the environment. Further ways follow, then `ENDED`.
+    """
+    costs = np.unique(outcomes.costs)
+    if costs.size > _MOST_COSTS:
+        raise InvalidInput(
+            f"transitions have {costs.size} different costs; at most {_MOST_COSTS} can be told apart by copies of states: "
+            "round them, or give cost as an array over states and actions"
+        )
+    found: dict[Arrival, None] = {}
+    _follow(outcomes, ((int(s), 0.0, False) for s in np.flatnonzero(start)), found)
+    entered = {state for state, _, _ in found}
+    for state in range(outcomes.num_states):
+        if state not in entered:
+            # An end that no episode of this environment reaches has only itself to go to.
+            only = outcomes.arrivals_from(state)
+            dead_end = all(t == state and terminated for t, _, terminated in only)
+            _follow(outcomes, only if dead_end else [(state, 0.0, False)], found)
+            entered.update(state for state, _, _ in found)
+    return _numbered(found, outcomes.num_states)
+
+
+def within_reach(
+    arrivals: Mapping[Arrival, int], outcomes: Outcomes, start: NDArray[np.bool_], horizon: int
+) -> dict[Arrival, int]:
+    """The arrivals that `outcomes` can make in at most `horizon` steps, numbered anew in the same order."""
+    reached = {(int(s), 0.0, False) for s in np.flatnonzero(start)}
+    front = set(reached)
+    for _ in range(horizon):
+        front = {after for arrival in front for after in _after(outcomes, arrival)} - reached
+        if not front:
+            break
+        reached |= front
+    kept = [arrival for arrival in sorted(arrivals, key=arrivals.__getitem__) if arrival in reached]
+    if any(terminated for _, _, terminated in kept) and ENDED not in reached:
+        kept.append(ENDED)  # where the rows of an end reached by the last step lead
+    return {arrival: index for index, arrival in enumerate(kept)}
+
+
+def _follow(outcomes: Outcomes, first: Iterable[Arrival], found: dict[Arrival, None]) -> None:
+    waiting = [arrival for arrival in first if arrival not in found]
+    found.update(dict.fromkeys(waiting))
+    while waiting:
+        for after in _after(outcomes, waiting.pop()):
+            if after not in found:
+                found[after] = None
+                waiting.append(after)
+
+
+def _after(outcomes: Outcomes, arrival: Arrival) -> set[Arrival]:
+    state, _, terminated = arrival
+    return {ENDED} if terminated else outcomes.arrivals_from(state)
+
+
+def _numbered(found: Iterable[Arrival], num_states: int) -> dict[Arrival, int]:
+    """One arrival of every state has its number: the plain one if there is one, else the cheapest."""
+    ways: list[list[Arrival]] = [[] for _ in range(num_states)]
+    for arrival in found:
+        if arrival != ENDED:
+            ways[arrival[0]].append(arrival)
+    for listed in ways:
+        listed.sort(key=lambda arrival: (arrival[2], arrival[1]))
+    order = [listed[0] for listed in ways] + [arrival for listed in ways for arrival in listed[1:]]
+    if any(terminated for _, _, terminated in order):
+        order.append(ENDED)
+    return {arrival: index for index, arrival in enumerate(order)}

@@ -1,0 +1,72 @@
+"""A running environment, usually the real one, seen as a finite system."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+
+from safe2real.envs.arrivals import ENDED, cost_on_arrival
+from safe2real.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from safe2real.envs.finite import FiniteSystem
+
+
+class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment seen as a `FiniteSystem`: Discrete spaces, and episodes of exactly H steps.
+
+    After the end of the environment's episode the wrapper goes on alone, in the absorbing state.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], system: FiniteSystem) -> None:
+        check_spaces(env)
+        super().__init__(env)
+        self.system = system
+        self.observation_space = gymnasium.spaces.Discrete(system.model.num_states)
+        self.action_space = gymnasium.spaces.Discrete(system.model.num_actions)
+        if env.action_space != self.action_space:
+            raise InvalidInput(f"the action space is {env.action_space}; the system has {system.model.num_actions} actions")
+        self._state = self._step = 0
+        self._over = False
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        state, info = self.env.reset(seed=seed, options=options)
+        self._state, self._step, self._over = self._number(state), 0, False
+        return self.system.state_of(self._state), info
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self._step += 1
+        last = self._step >= self.system.model.horizon
+        if self._over:
+            return self.system.arrivals[ENDED], 0.0, False, last, {}
+        observed, reward, terminated, truncated, info = self.env.step(action)
+        if truncated and not terminated and not last:
+            raise InvalidInput(
+                f"the environment cut the episode off after {self._step} steps, before the horizon of "
+                f"{self.system.model.horizon}; make it with max_episode_steps={self.system.model.horizon} or more"
+            )
+        state, given = self._number(observed), self.system.arrival_cost
+        cost = 0.0 if given is None else cost_on_arrival(given, self._state, int(action), state, float(reward), terminated)
+        self._state, self._over = state, bool(terminated)
+        return self.system.state_of(state, cost, bool(terminated)), float(reward), False, last, info
+
+    def _number(self, observation: Any) -> int:
+        start = int(getattr(self.env.observation_space, "start", 0))
+        return int(observation) - start
+
+
+def check_spaces(env: Any) -> None:
+    """Refuse what is not an environment with Discrete observations and actions."""
+    if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
+        raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment, e.g. gymnasium.make(...)")
+    for what, space in (("observation", env.observation_space), ("action", env.action_space)):
+        if not isinstance(space, gymnasium.spaces.Discrete):
+            raise InvalidInput(
+                f"the {what} space of {name_of(env)} is {space}, not Discrete; wrap the environment first: "
+                "safe2real.envs.Discretised(env, bins=...)"
+            )
+
+
+def name_of(env: Any) -> str:
+    return type(getattr(env, "unwrapped", env)).__name__
