@@ -88,17 +88,23 @@ def find_arrivals(outcomes: Outcomes, start: NDArray[np.bool_]) -> dict[Arrival,
     return _numbered(found, outcomes.num_states)
 
 
-def within_reach(
-    arrivals: Mapping[Arrival, int], outcomes: Outcomes, start: NDArray[np.bool_], horizon: int
-) -> dict[Arrival, int]:
-    """The arrivals that `outcomes` can make in at most `horizon` steps, numbered anew in the same order."""
-    reached = {(int(s), 0.0, False) for s in np.flatnonzero(start)}
+def reached_within(outcomes: Outcomes, start: Iterable[int], steps: int) -> set[Arrival]:
+    """All arrivals that can be made in at most `steps` steps, the first states included."""
+    reached = {(int(s), 0.0, False) for s in start}
     front = set(reached)
-    for _ in range(horizon):
+    for _ in range(steps):
         front = {after for arrival in front for after in _after(outcomes, arrival)} - reached
         if not front:
             break
         reached |= front
+    return reached
+
+
+def without_unreachable(
+    arrivals: Mapping[Arrival, int], outcomes: Outcomes, start: NDArray[np.bool_], horizon: int
+) -> dict[Arrival, int]:
+    """The arrivals that `outcomes` can make within the horizon, numbered anew in the same order."""
+    reached = reached_within(outcomes, np.flatnonzero(start), horizon)
     kept = [arrival for arrival in sorted(arrivals, key=arrivals.__getitem__) if arrival in reached]
     if any(terminated for _, _, terminated in kept) and ENDED not in reached:
         kept.append(ENDED)  # where the rows of an end reached by the last step lead

@@ -23,7 +23,16 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real.envs.arrivals import ENDED, Arrival, ArrivalCost, Outcomes, cost_on_arrival, find_arrivals, within_reach
+from safe2real.envs.arrivals import (
+    ENDED,
+    Arrival,
+    ArrivalCost,
+    Outcomes,
+    cost_on_arrival,
+    find_arrivals,
+    reached_within,
+    without_unreachable,
+)
 from safe2real.envs.finite_env import FiniteEnv, check_spaces, name_of
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
@@ -75,7 +84,7 @@ class FiniteSystem:
                 f"the environment has {sizes[0]} states and {sizes[1]} actions; the system was made of one with at least "
                 f"{int(self.origin.max()) + 1} states and {self.model.num_actions} actions"
             )
-        return _kernel(outcomes, self.arrivals)
+        return _kernel(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.horizon)
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
         """The (real) environment `env`, seen as this system: its episodes can be given to a learner or a campaign."""
@@ -145,12 +154,12 @@ def build_system(
     first = _start(start, outcomes.num_states)
     arrivals = find_arrivals(outcomes, first > 0.0)
     if drop_unreachable:
-        arrivals = within_reach(arrivals, outcomes, first > 0.0, horizon)
+        arrivals = without_unreachable(arrivals, outcomes, first > 0.0, horizon)
     constraints = []
     if limit is not None:
         paid = _paid(arrivals, cost, ended, outcomes)
         constraints.append(AtMost(paid, limit, name))
-    kernel = _kernel(outcomes, arrivals)
+    kernel = _kernel(outcomes, arrivals, np.flatnonzero(first), horizon)
     begin = np.zeros(len(arrivals))
     for state in np.flatnonzero(first):
         begin[arrivals[(int(state), 0.0, False)]] = first[state]
@@ -192,32 +201,41 @@ def _outcomes_of(env: gymnasium.Env[Any, Any], arrival_cost: ArrivalCost | None)
     )
 
 
-def _kernel(outcomes: Outcomes, arrivals: Mapping[Arrival, int]) -> Kernel:
-    """Rows for every state of the numbering: the environment's own, or those after the end."""
+def _kernel(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArray[Any], horizon: int) -> Kernel:
+    """Rows for every state of the numbering: the environment's own, or those after the end.
+
+    A state that only the last step enters takes no action; where its rows lead out of the numbering, it stays instead.
+    """
     columns: list[tuple[NDArray[Any], ...]] = []
+    acting: set[Arrival] | None = None
     every = np.arange(outcomes.num_actions)
-    homes: dict[int, list[int]] = {}
-    for (state, _, terminated), index in arrivals.items():
-        if terminated:
-            columns.append((np.full(every.size, index), every, np.full(every.size, arrivals[ENDED]), np.ones(every.size)))
-        else:
-            homes.setdefault(state, []).append(index)
-    for state, indices in homes.items():
+    for arrival, index in arrivals.items():
+        state, _, terminated = arrival
         row = outcomes.of(state)
-        found = []
-        for action, *arrival in zip(
-            outcomes.actions[row].tolist(),
-            outcomes.successors[row].tolist(),
-            outcomes.costs[row].tolist(),
-            outcomes.terminated[row].tolist(),
-            strict=True,
-        ):
-            key = tuple(arrival)
-            if key not in arrivals:
-                raise _not_here(f"action {action} in state {state} leads to state {key[0]}", key)
-            found.append(arrivals[key])
-        for index in indices:
-            columns.append((np.full(len(found), index), outcomes.actions[row], np.array(found), outcomes.probabilities[row]))
+        actions, after, probabilities = every, [arrivals.get(ENDED, -1)] * every.size, np.ones(every.size)
+        if not terminated:
+            keys = zip(
+                outcomes.successors[row].tolist(),
+                outcomes.costs[row].tolist(),
+                outcomes.terminated[row].tolist(),
+                strict=True,
+            )
+            actions, after, probabilities = (
+                outcomes.actions[row],
+                [arrivals.get(key, -1) for key in keys],
+                outcomes.probabilities[row],
+            )
+        if -1 in after:
+            if acting is None:
+                acting = reached_within(outcomes, start, horizon - 1)
+            if arrival in acting:
+                i = row.start + after.index(-1)
+                raise _not_here(
+                    f"action {outcomes.actions[i]} in state {state} leads to state {outcomes.successors[i]}",
+                    (int(outcomes.successors[i]), float(outcomes.costs[i]), bool(outcomes.terminated[i])),
+                )
+            actions, after, probabilities = every, [index] * every.size, np.ones(every.size)
+        columns.append((np.full(len(after), index), actions, np.array(after), probabilities))
     states, actions, successors, probabilities = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     return Kernel.from_triples(
         states, actions, successors, probabilities, num_states=len(arrivals), num_actions=outcomes.num_actions
