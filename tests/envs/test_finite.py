@@ -74,7 +74,7 @@ def test_numbers_rows_costs_and_what_is_known_by_hand():
     system = from_gymnasium(TableEnv(corridor()), 5, cost=slipped, limit=1.0, ended=0.5)
     # 2 keeps its number, as it is entered in one way only; 0 is entered plainly and by slipping; then the end.
     assert dict(system.arrivals) == {
-        (0, 0.0, False): 0, (1, 0.0, False): 1, (2, 0.0, True): 2, (0, 1.0, False): 3, ENDED: 4,
+        (0, 0.0, False): 0, (1, 0.0, False): 1, (2, 0.0, True): 2, (0, 1.0, False): 3, (ENDED, 0.5, True): 4,
     }  # fmt: skip
     assert system.origin.tolist() == [0, 1, 2, 0, -1]
     rows = system.model.kernel.to_dense()
@@ -122,14 +122,33 @@ def test_costs_of_states_are_paid_for_being_there_and_once_where_the_episode_end
     assert 6.0 - s2r.constraint_values(by_action.model, go_on)[0] == pytest.approx(1.0)
 
 
+def test_the_end_can_cost_something_else_in_every_state():
+    table = corridor(slip=0.0)
+    table[0][0] = [(1.0, 1, 0.0, True)]  # action 0 gives up: the episode ends in 1
+    env = TableEnv(table)
+    system = from_gymnasium(env, 6, cost=[0.0, 0.0, 0.0], limit=6.0, ended=[0.0, 0.75, 0.25])
+    assert system.arrivals[ENDED, 0.25, True] == 4  # 0, 1, 2; then 1 entered by giving up; then the two ends
+    assert system.arrivals[ENDED, 0.75, True] == 5
+    go_on, give_up = (
+        s2r.MarkovPolicy.deterministic(np.full(system.model.num_states, action), num_actions=2, horizon=6)
+        for action in (1, 0)
+    )
+    assert 6.0 - s2r.constraint_values(system.model, go_on)[0] == pytest.approx(3 * 0.25)
+    assert 6.0 - s2r.constraint_values(system.model, give_up)[0] == pytest.approx(4 * 0.75)
+    assert system.kernel_of(env).to_dense().tolist() == system.model.kernel.to_dense().tolist()
+    running = system.as_env(env)
+    running.reset(seed=0)
+    assert [running.step(0)[0] for _ in range(3)] == [system.state_of(1, terminated=True), 5, 5]
+
+
 def test_only_what_the_horizon_reaches_is_kept_when_asked():
     env = gymnasium.make("CliffWalking-v1")
     kept = from_gymnasium(env, 3, drop_unreachable=True)
     # From the corner: itself, one to three up, and right of those (the cliff lies to the right of the corner itself).
     assert sorted(kept.origin.tolist()) == [0, 12, 13, 24, 25, 26, 36]
-    assert ENDED not in kept.arrivals
+    assert ENDED not in kept.origin
     ending = from_gymnasium(TableEnv(corridor()), 2, drop_unreachable=True)  # the last step can end the episode
-    assert set(ending.arrivals) == {(0, 0.0, False), (1, 0.0, False), (2, 0.0, True), ENDED}
+    assert set(ending.arrivals) == {(0, 0.0, False), (1, 0.0, False), (2, 0.0, True), (ENDED, 0.0, True)}
     one_step = from_gymnasium(TableEnv(corridor()), 1, drop_unreachable=True)
     assert set(one_step.arrivals) == {(0, 0.0, False), (1, 0.0, False)}
     assert one_step.model.kernel.to_dense()[1].tolist() == [[0.0, 1.0], [0.0, 1.0]]  # nobody acts in 1 any more
@@ -149,7 +168,7 @@ def test_another_table_in_the_same_numbering():
         InvalidInput, match=r"action 1 in state 1 leads to state 0 \(cost 1, not terminated\).*build it from"
     ):
         never.kernel_of(TableEnv(corridor(slip=0.6)))
-    with pytest.raises(InvalidInput, match="has 64 states and 4 actions; the system was made of one with at least 3 states"):
+    with pytest.raises(InvalidInput, match="has 64 states and 4 actions; the system was made of one with 3 states"):
         never.kernel_of(gymnasium.make("FrozenLake-v1", map_name="8x8"))
 
 
@@ -158,7 +177,13 @@ def test_the_running_environment_shows_the_states_of_the_system():
     env = system.as_env(TableEnv(corridor(slip=0.0)))
     assert env.reset(seed=1)[0] == 0
     shown = [env.step(action) for action in (0, 1, 1, 0, 1)]
-    assert [observation for observation, *_ in shown] == [0, 1, 2, system.arrivals[ENDED], system.arrivals[ENDED]]
+    assert [observation for observation, *_ in shown] == [
+        0,
+        1,
+        2,
+        system.arrivals[ENDED, 0.0, True],
+        system.arrivals[ENDED, 0.0, True],
+    ]
     assert [terminated for _, _, terminated, _, _ in shown] == [False] * 5
     assert [truncated for _, _, _, truncated, _ in shown] == [False] * 4 + [True]
     assert env.reset(seed=1)[0] == 0  # a new episode begins at the beginning
@@ -224,6 +249,8 @@ def frozen_lake():
             lambda: from_gymnasium(frozen_lake(), 9, cost=lambda s, a, t, r, d: s / 100 + a / 9, limit=1, ended=0),
             r"transitions have \d+ different costs; at most 16.*round them",
         ),
+        (lambda: from_gymnasium(frozen_lake(), 9, ended=[0.0]), r"ended has shape \(1,\); give one number, or one for each"),
+        (lambda: from_gymnasium(frozen_lake(), 9, ended=2.0), r"ended is 2.0; what a step after the end costs lies in"),
         (lambda: from_gymnasium(frozen_lake(), 9, start=16), r"start is 16; give one of the environment's 16 states"),
         (lambda: from_gymnasium(frozen_lake(), 9, start=[0.5, 0.5]), r"start is \[0.5, 0.5\]; give one of"),
         (lambda: from_gymnasium(frozen_lake(), 9, start=np.full(16, 0.1)), r"start sums to 1.6"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,8 @@ Arrival = tuple[int, float, bool]
 """(the environment's state, the cost with which it is entered, whether that ends the episode)."""
 ArrivalCost = Callable[[int, int, int, float, bool], float]
 """cost(state, action, next state, reward, terminated) in [0, 1]."""
-ENDED: Arrival = (-1, 0.0, True)
-"""The absorbing state after the end of every episode."""
+ENDED = -1
+"""In place of an environment's state: the absorbing state after the end of an episode, with what a step there costs."""
 _MOST_COSTS = 16  # different costs of transitions: each can add a copy of every state
 
 
@@ -33,6 +33,7 @@ class Outcomes:
     terminated: NDArray[np.bool_]  # [N]
     probabilities: Floats  # [N]
     rewards: Floats  # [N]
+    ended: Floats = field(default_factory=lambda: np.zeros(0))  # [S] what a step costs after an episode that ended there
 
     @property
     def has_costs(self) -> bool:
@@ -43,9 +44,12 @@ class Outcomes:
         first, last = np.searchsorted(self.states, (state, state + 1))
         return slice(int(first), int(last))
 
+    def arrivals_of(self, row: slice) -> list[Arrival]:
+        """How the successor of each of these outcomes is entered."""
+        return list(zip(self.successors[row].tolist(), self.costs[row].tolist(), self.terminated[row].tolist(), strict=True))
+
     def arrivals_from(self, state: int) -> set[Arrival]:
-        row = self.of(state)
-        return set(zip(self.successors[row].tolist(), self.costs[row].tolist(), self.terminated[row].tolist(), strict=True))
+        return set(self.arrivals_of(self.of(state)))
 
     def mean_rewards(self) -> Floats:
         """[S, A]"""
@@ -67,7 +71,7 @@ def cost_on_arrival(given: ArrivalCost, s: int, a: int, t: int, reward: float, t
 def find_arrivals(outcomes: Outcomes, start: NDArray[np.bool_]) -> dict[Arrival, int]:
     """Numbers for all ways to enter a state, from `start` [S] on; states that nothing enters are kept as they are.
 
-    A state that is entered in one way only keeps its number of the environment. Further ways follow, then `ENDED`.
+    Every state keeps its number of the environment for one way to enter it. Further ways follow, then what is `ENDED`.
     """
     costs = np.unique(outcomes.costs)
     if costs.size > _MOST_COSTS:
@@ -105,9 +109,9 @@ def without_unreachable(
 ) -> dict[Arrival, int]:
     """The arrivals that `outcomes` can make within the horizon, numbered anew in the same order."""
     reached = reached_within(outcomes, np.flatnonzero(start), horizon)
+    # Where the rows of an end lead that only the last step reaches.
+    reached.update(after_end(outcomes, state) for state, _, terminated in list(reached) if terminated and state != ENDED)
     kept = [arrival for arrival in sorted(arrivals, key=arrivals.__getitem__) if arrival in reached]
-    if any(terminated for _, _, terminated in kept) and ENDED not in reached:
-        kept.append(ENDED)  # where the rows of an end reached by the last step lead
     return {arrival: index for index, arrival in enumerate(kept)}
 
 
@@ -123,18 +127,24 @@ def _follow(outcomes: Outcomes, first: Iterable[Arrival], found: dict[Arrival, N
 
 def _after(outcomes: Outcomes, arrival: Arrival) -> set[Arrival]:
     state, _, terminated = arrival
-    return {ENDED} if terminated else outcomes.arrivals_from(state)
+    if state == ENDED:
+        return {arrival}
+    return {after_end(outcomes, state)} if terminated else outcomes.arrivals_from(state)
+
+
+def after_end(outcomes: Outcomes, state: int) -> Arrival:
+    """Where an episode stays that ended in `state` of the environment."""
+    return (ENDED, float(outcomes.ended[state]), True)
 
 
 def _numbered(found: Iterable[Arrival], num_states: int) -> dict[Arrival, int]:
     """One arrival of every state has its number: the plain one if there is one, else the cheapest."""
     ways: list[list[Arrival]] = [[] for _ in range(num_states)]
     for arrival in found:
-        if arrival != ENDED:
+        if arrival[0] != ENDED:
             ways[arrival[0]].append(arrival)
     for listed in ways:
         listed.sort(key=lambda arrival: (arrival[2], arrival[1]))
     order = [listed[0] for listed in ways] + [arrival for listed in ways for arrival in listed[1:]]
-    if any(terminated for _, _, terminated in order):
-        order.append(ENDED)
+    order += sorted(arrival for arrival in found if arrival[0] == ENDED)
     return {arrival: index for index, arrival in enumerate(order)}

@@ -3,8 +3,8 @@
 A constraint is a sum of c(s, a) over exactly H steps. Two things of an environment do not fit that as they are.
 
 The end. A terminated transition into t leads to a state of its own, "t, ended here", whose cost is paid once; from there
-every action leads to one absorbing state, `ended`, which costs what the user says it does, step by step. These rows are
-ours, not the environment's: they are true by construction, and `known`.
+every action leads to an absorbing state, which costs what the user says it does, step by step (one such state for each
+such cost). These rows are ours, not the environment's: they are true by construction, and `known`.
 
 Costs of transitions (falling, colliding). The expected cost of (s, a) depends on probabilities that the simulator may have
 wrong. So the cost is paid on arrival: t has a copy for every cost with which it can be entered, and the cost is a function
@@ -16,7 +16,7 @@ What the last of the H steps leads to is no longer paid for; where that matters,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -28,6 +28,7 @@ from safe2real.envs.arrivals import (
     Arrival,
     ArrivalCost,
     Outcomes,
+    after_end,
     cost_on_arrival,
     find_arrivals,
     reached_within,
@@ -36,7 +37,7 @@ from safe2real.envs.arrivals import (
 from safe2real.envs.finite_env import FiniteEnv, check_spaces, name_of
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
-from safe2real.model.checks import Floats, distributions, finite_floats, finite_number, frozen, positive_integer, shown
+from safe2real.model.checks import Floats, distributions, finite_floats, frozen, positive_integer, shown
 from safe2real.model.table import read_table
 
 
@@ -47,9 +48,10 @@ class FiniteSystem:
     model: CMDP
     known: NDArray[np.bool_]  # [S, A] rows that are true by construction; for Learner(..., known=...)
     reward: Floats  # [S, A] expected reward, in the environment's units; where the rows are wrong, so is it
-    origin: NDArray[np.int64]  # [S] the environment's state behind each state; -1 for `ended`
+    origin: NDArray[np.int64]  # [S] the environment's state behind each state; -1 after the end
     arrivals: Mapping[Arrival, int]  # (environment's state, cost on arrival, terminated) -> state
     arrival_cost: ArrivalCost | None
+    ended: Floats  # [states of the environment] what every step costs after an episode that ended there
 
     def where(self, states: Sequence[int]) -> Floats:
         """[S, A], 1 in every state that stands for one of the environment's `states`, else 0: a reward to plan for."""
@@ -68,8 +70,12 @@ class FiniteSystem:
             raise _not_here(f"the environment entered state {state}", arrival)
         return self.arrivals[arrival]
 
+    def after_end_of(self, state: int) -> int:
+        """The state that follows one in which, or after which, the episode has ended."""
+        return int(self.model.kernel.row(state * self.model.num_actions)[0][0])
+
     def per_state(self, values: ArrayLike) -> Any:
-        """An array over the environment's states (first axis) as one over the model's; `ended` takes the first entry.
+        """An array over the environment's states (first axis) as one over the model's; after the end its first entry.
 
         For a policy given as actions [S] or probabilities [S, A]: what is done after the end does not matter.
         """
@@ -77,12 +83,12 @@ class FiniteSystem:
 
     def kernel_of(self, env: gymnasium.Env[Any, Any]) -> Kernel:
         """The rows of another environment with a table, such as the real one in a study, in this system's numbering."""
-        outcomes = _outcomes_of(env, self.arrival_cost)
+        outcomes = replace(_outcomes_of(env, self.arrival_cost), ended=self.ended)
         sizes = (outcomes.num_states, outcomes.num_actions)
-        if self.origin.max() >= sizes[0] or sizes[1] != self.model.num_actions:
+        if sizes != (self.ended.size, self.model.num_actions):
             raise InvalidInput(
-                f"the environment has {sizes[0]} states and {sizes[1]} actions; the system was made of one with at least "
-                f"{int(self.origin.max()) + 1} states and {self.model.num_actions} actions"
+                f"the environment has {sizes[0]} states and {sizes[1]} actions; the system was made of one with "
+                f"{self.ended.size} states and {self.model.num_actions} actions"
             )
         return _kernel(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.horizon)
 
@@ -97,7 +103,7 @@ def from_gymnasium(
     *,
     cost: ArrayLike | ArrivalCost | None = None,
     limit: float | None = None,
-    ended: float | None = None,
+    ended: ArrayLike | None = None,
     start: int | ArrayLike | None = None,
     drop_unreachable: bool = False,
     name: str = "cost",
@@ -105,11 +111,11 @@ def from_gymnasium(
     """An environment with a table `env.unwrapped.P` as a finite system whose expected cost is at most `limit`.
 
     `cost` is an array [S] or [S, A] over the environment's states, in [0, 1], paid for being there; or a function of a
-    transition, paid once on arrival (see the module). `ended` is what every step after the end of an episode costs: it IS
-    part of the safety specification, so there is no default. `start` is a state or a distribution [S]; by default the
-    environment's own. `drop_unreachable` leaves out states that the TABLE cannot reach within the horizon: a real system
-    that gets there all the same is refused by `as_env`, so drop only what no system can reach. Without `cost` the system
-    has no constraint.
+    transition, paid once on arrival (see the module). `ended` is what every step after the end of an episode costs, one
+    number or one for each state [S] it can end in: it IS part of the safety specification, so there is no default.
+    `start` is a state or a distribution [S]; by default the environment's own. `drop_unreachable` leaves out states that
+    the TABLE cannot reach within the horizon: a real system that gets there all the same is refused by `as_env`, so drop
+    only what no system can reach. Without `cost` the system has no constraint.
     """
     check_spaces(env)
     arrival_cost = cost if callable(cost) else None
@@ -141,7 +147,7 @@ def build_system(
     start: int | ArrayLike,
     cost: ArrayLike | None,
     limit: float | None,
-    ended: float | None,
+    ended: ArrayLike | None,
     drop_unreachable: bool = False,
     name: str = "cost",
     arrival_cost: ArrivalCost | None = None,
@@ -152,13 +158,13 @@ def build_system(
         given = "limit is given without a cost" if limit is not None else "a cost is given without its limit"
         raise InvalidInput(f"{given}; give cost= and limit= together: the expected cost of an episode is at most the limit")
     first = _start(start, outcomes.num_states)
+    outcomes = replace(outcomes, ended=_ended(ended, outcomes, required=limit is not None))
     arrivals = find_arrivals(outcomes, first > 0.0)
     if drop_unreachable:
         arrivals = without_unreachable(arrivals, outcomes, first > 0.0, horizon)
     constraints = []
     if limit is not None:
-        paid = _paid(arrivals, cost, ended, outcomes)
-        constraints.append(AtMost(paid, limit, name))
+        constraints.append(AtMost(_paid(arrivals, cost, outcomes), limit, name))
     kernel = _kernel(outcomes, arrivals, np.flatnonzero(first), horizon)
     begin = np.zeros(len(arrivals))
     for state in np.flatnonzero(first):
@@ -172,6 +178,7 @@ def build_system(
         origin=frozen(origin),
         arrivals=arrivals,
         arrival_cost=arrival_cost,
+        ended=frozen(outcomes.ended),
     )
 
 
@@ -211,29 +218,19 @@ def _kernel(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArray[
     every = np.arange(outcomes.num_actions)
     for arrival, index in arrivals.items():
         state, _, terminated = arrival
-        row = outcomes.of(state)
-        actions, after, probabilities = every, [arrivals.get(ENDED, -1)] * every.size, np.ones(every.size)
-        if not terminated:
-            keys = zip(
-                outcomes.successors[row].tolist(),
-                outcomes.costs[row].tolist(),
-                outcomes.terminated[row].tolist(),
-                strict=True,
-            )
-            actions, after, probabilities = (
-                outcomes.actions[row],
-                [arrivals.get(key, -1) for key in keys],
-                outcomes.probabilities[row],
-            )
+        row, actions, probabilities = outcomes.of(state), every, np.ones(every.size)
+        if terminated:
+            after = [index if state == ENDED else arrivals[after_end(outcomes, state)]] * every.size
+        else:
+            actions, probabilities = outcomes.actions[row], outcomes.probabilities[row]
+            after = [arrivals.get(key, -1) for key in outcomes.arrivals_of(row)]
         if -1 in after:
             if acting is None:
                 acting = reached_within(outcomes, start, horizon - 1)
             if arrival in acting:
-                i = row.start + after.index(-1)
-                raise _not_here(
-                    f"action {outcomes.actions[i]} in state {state} leads to state {outcomes.successors[i]}",
-                    (int(outcomes.successors[i]), float(outcomes.costs[i]), bool(outcomes.terminated[i])),
-                )
+                first = after.index(-1)
+                missing = outcomes.arrivals_of(row)[first]
+                raise _not_here(f"action {actions[first]} in state {state} leads to state {missing[0]}", missing)
             actions, after, probabilities = every, [index] * every.size, np.ones(every.size)
         columns.append((np.full(len(after), index), actions, np.array(after), probabilities))
     states, actions, successors, probabilities = (np.concatenate(parts) for parts in zip(*columns, strict=True))
@@ -250,7 +247,7 @@ def _not_here(event: str, arrival: Arrival) -> InvalidInput:
     )
 
 
-def _paid(arrivals: Mapping[Arrival, int], cost: ArrayLike | None, ended: float | None, outcomes: Outcomes) -> Floats:
+def _paid(arrivals: Mapping[Arrival, int], cost: ArrayLike | None, outcomes: Outcomes) -> Floats:
     """The cost [S, A] of every state of the numbering."""
     shape = (outcomes.num_states, outcomes.num_actions)
     own = np.zeros(shape)
@@ -263,17 +260,28 @@ def _paid(arrivals: Mapping[Arrival, int], cost: ArrayLike | None, ended: float 
             )
         own = np.broadcast_to(given[:, None], shape) if given.ndim == 1 else given
     paid = np.empty((len(arrivals), outcomes.num_actions))
-    for key, index in arrivals.items():
-        if key != ENDED:
-            paid[index] = own[key[0]] + key[1]
-            continue
-        if ended is None:
+    for (state, on_arrival, _), index in arrivals.items():
+        paid[index] = on_arrival if state == ENDED else own[state] + on_arrival
+    return paid
+
+
+def _ended(ended: ArrayLike | None, outcomes: Outcomes, *, required: bool) -> Floats:
+    """What a step costs after an episode that ended in each of the environment's states [S]."""
+    if ended is None:
+        if required and outcomes.terminated.any():
             raise InvalidInput(
                 "episodes of this environment can end before the horizon; give ended=, what every step after the end "
-                "costs in [0, 1]: 0 where an ended episode is as good as a safe one"
+                "costs in [0, 1]: 0 where an ended episode is as good as a safe one; one number, or one for each state"
             )
-        paid[index] = finite_number("ended", ended)
-    return paid
+        ended = 0.0
+    given = finite_floats("ended", ended)
+    if given.shape not in ((), (outcomes.num_states,)):
+        raise InvalidInput(
+            f"ended has shape {given.shape}; give one number, or one for each of the {outcomes.num_states} states"
+        )
+    if ((given < 0.0) | (given > 1.0)).any():
+        raise InvalidInput(f"ended is {shown(ended)}; what a step after the end costs lies in [0, 1]")
+    return np.array(np.broadcast_to(given, (outcomes.num_states,)))
 
 
 def _start(start: int | ArrayLike, num_states: int) -> Floats:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from safe2real.envs.arrivals import ENDED, cost_on_arrival
+from safe2real.envs.arrivals import cost_on_arrival
 from safe2real.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -27,19 +27,21 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.action_space = gymnasium.spaces.Discrete(system.model.num_actions)
         if env.action_space != self.action_space:
             raise InvalidInput(f"the action space is {env.action_space}; the system has {system.model.num_actions} actions")
-        self._state = self._step = 0
+        self._state = self._seen = self._step = 0  # the environment's state, the system's, and steps done
         self._over = False
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         state, info = self.env.reset(seed=seed, options=options)
         self._state, self._step, self._over = self._number(state), 0, False
-        return self.system.state_of(self._state), info
+        self._seen = self.system.state_of(self._state)
+        return self._seen, info
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         self._step += 1
         last = self._step >= self.system.model.horizon
         if self._over:
-            return self.system.arrivals[ENDED], 0.0, False, last, {}
+            self._seen = self.system.after_end_of(self._seen)
+            return self._seen, 0.0, False, last, {}
         observed, reward, terminated, truncated, info = self.env.step(action)
         if truncated and not terminated and not last:
             raise InvalidInput(
@@ -49,7 +51,8 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         state, given = self._number(observed), self.system.arrival_cost
         cost = 0.0 if given is None else cost_on_arrival(given, self._state, int(action), state, float(reward), terminated)
         self._state, self._over = state, bool(terminated)
-        return self.system.state_of(state, cost, bool(terminated)), float(reward), False, last, info
+        self._seen = self.system.state_of(state, cost, self._over)
+        return self._seen, float(reward), False, last, info
 
     def _number(self, observation: Any) -> int:
         start = int(getattr(self.env.observation_space, "start", 0))
