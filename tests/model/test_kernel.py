@@ -158,3 +158,18 @@ def test_bad_tables_are_named():
         s2r.Kernel.from_sparse(sparse.csr_matrix(np.ones((5, 3))), num_actions=2)
     with pytest.raises(s2r.InvalidInput, match=r"give a scipy\.sparse matrix"):
         s2r.Kernel.from_sparse(ROWS, num_actions=2)
+
+
+def test_distances_are_half_the_absolute_differences():
+    rng = np.random.default_rng(3)
+    for shape in ((4, 2), (3, 4, 2)):
+        first, second = (rng.dirichlet(np.full(4, 0.3), size=shape) for _ in range(2))
+        first[..., 0, :, :] = 0.25  # uniform rows are stored as nothing
+        second[..., 1, 0, :] = [0.0, 0.0, 1.0, 0.0]
+        mine, yours = s2r.Kernel.from_dense(first), s2r.Kernel.from_dense(second)
+        expected = np.abs(first - second).sum(axis=-1) / 2.0
+        np.testing.assert_allclose(mine.distances_to(yours), expected, atol=1e-14)
+        np.testing.assert_allclose(yours.distances_to(mine), expected, atol=1e-14)
+        assert (mine.distances_to(mine) == 0.0).all()
+    with pytest.raises(s2r.InvalidInput, match=r"rows of shape \(3, 4, 2\) and \(4, 2\); compare kernels of one shape"):
+        mine.distances_to(s2r.Kernel.from_dense(second[0]))

@@ -247,14 +247,27 @@ class Kernel:
             return np.arange(self.num_states, dtype=np.uint32), np.full(self.num_states, 1.0 / self.num_states)
         return self.successor[first : first + count], self.probability[first : first + count]
 
+    def distances_to(self, other: Kernel) -> Floats:
+        """Total variation distance of every row to the same row of `other`: [S, A], or [H, S, A]."""
+        shape, theirs = ((*_steps(kernel), kernel.num_states, kernel.num_actions) for kernel in (self, other))
+        if shape != theirs:
+            raise InvalidInput(f"the kernels have rows of shape {shape} and {theirs}; compare kernels of one shape")
+        difference, result = np.zeros(self.num_states), np.empty(self.num_rows)
+        for index in range(self.num_rows):
+            (mine, p), (yours, q) = self.row(index), other.row(index)
+            difference[mine] = p
+            difference[yours] -= q
+            result[index] = np.abs(difference).sum() / 2.0
+            difference[mine] = difference[yours] = 0.0
+        return frozen(result.reshape(shape))
+
     def to_dense(self) -> Floats:
         """The array [S, A, S] or [H, S, A, S]; meant for small systems and for tests."""
         dense = np.zeros((self.num_rows, self.num_states))
         for index in range(self.num_rows):
             successors, probabilities = self.row(index)
             dense[index, successors] = probabilities
-        lead = () if self.horizon is None else (self.horizon,)
-        return dense.reshape((*lead, self.num_states, self.num_actions, self.num_states))
+        return dense.reshape((*_steps(self), self.num_states, self.num_actions, self.num_states))
 
     def push(self, step: int, mass: Floats) -> Floats:
         """Where probability mass [S, A] at `step` (counted from 0) goes: the state distribution [S] one step later."""
@@ -266,6 +279,10 @@ class Kernel:
         moved = np.repeat(flat, length) * self.probability[stored]
         arrived = np.bincount(self.successor[stored], weights=moved, minlength=self.num_states)
         return np.asarray(arrived + flat[length == 0].sum() / self.num_states)
+
+
+def _steps(kernel: Kernel) -> tuple[int, ...]:
+    return () if kernel.horizon is None else (kernel.horizon,)
 
 
 def _terminal_states(table: Table, start: Sequence[int]) -> set[int]:
