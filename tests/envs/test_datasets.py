@@ -1,0 +1,299 @@
+"""Logged episodes: every layout read into the same numbers, and what cannot be read refused with its cure."""
+
+import builtins
+
+import gymnasium
+import h5py
+import minari
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+from minari.data_collector import EpisodeBuffer
+
+from safe2real.envs.datasets import read_episodes
+from safe2real.envs.discretise import Discretised
+from safe2real.envs.episodes import LoggedEpisode
+from safe2real.errors import InvalidInput
+from safe2real.model import CMDP, Kernel, Trajectory
+
+# Two episodes: 0 -> 1 -> 2 (terminated), 0 -> 0 -> 1 -> 1 (cut off).
+STATES = ([0, 1, 2], [0, 0, 1, 1])
+ACTIONS = ([1, 0], [0, 1, 0])
+REWARDS = ([0.5, 1.0], [0.0, 0.5, 0.25])
+COSTS = ([0.0, 1.0], [0.0, 0.0, 1.0])
+
+
+def flat(**changes):
+    """The two episodes in the layout of OSRL and DSRL."""
+    arrays = {
+        "observations": np.concatenate([states[:-1] for states in STATES]),
+        "next_observations": np.concatenate([states[1:] for states in STATES]),
+        "actions": np.concatenate(ACTIONS),
+        "rewards": np.concatenate(REWARDS),
+        "costs": np.concatenate(COSTS),
+        "terminals": np.array([0, 1, 0, 0, 0]),
+        "timeouts": np.array([0, 0, 0, 0, 1]),
+    }
+    return {key: value for key, value in {**arrays, **changes}.items() if value is not None}
+
+
+def check(log, *, rewards=True, costs=True, terminated=(True, False)):
+    assert [one.states.tolist() for one in log.episodes] == [list(states) for states in STATES]
+    assert [one.actions.tolist() for one in log.episodes] == [list(actions) for actions in ACTIONS]
+    assert [one.rewards is not None and one.rewards.tolist() for one in log.episodes] == [
+        rewards and list(r) for r in REWARDS
+    ]
+    assert [one.costs is not None and one.costs.tolist() for one in log.episodes] == [costs and list(c) for c in COSTS]
+    assert tuple(one.terminated for one in log.episodes) == terminated
+    assert log.steps == 5
+
+
+@pytest.fixture
+def minari_root(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    return tmp_path
+
+
+def recorded(infos=None, *, observation_space=None, observations=STATES, name="test/log-v0"):
+    buffers = [
+        EpisodeBuffer(
+            observations=np.array(observations[i]),
+            actions=np.array(ACTIONS[i]),
+            rewards=list(REWARDS[i]),
+            terminations=[False] * (len(ACTIONS[i]) - 1) + [i == 0],
+            truncations=[False] * (len(ACTIONS[i]) - 1) + [i == 1],
+            infos=None if infos is None else infos[i],
+        )
+        for i in range(2)
+    ]
+    return minari.create_dataset_from_buffers(
+        name,
+        buffers,
+        observation_space=Discrete(4) if observation_space is None else observation_space,
+        action_space=Discrete(3),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------- layouts
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_minari_by_object_and_by_id(minari_root):
+    infos = [{"cost": np.array([9.0, *costs])} for costs in COSTS]  # the first is what reset said
+    dataset = recorded(infos)
+    for source in (dataset, "test/log-v0"):
+        log = read_episodes(source)
+        check(log)
+        assert (log.num_states, log.num_actions) == (4, 3)  # of the spaces, not of what was seen
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_minari_costs_by_another_name_without_reset_or_not_at_all(minari_root):
+    check(read_episodes(recorded([{"costs": np.array(costs)} for costs in COSTS])))
+    check(read_episodes(recorded(name="test/plain-v0")), costs=False)
+
+
+def test_flat_arrays_in_a_mapping_and_in_files(tmp_path):
+    np.savez(tmp_path / "log.npz", **flat())
+    for suffix in ("hdf5", "h5"):
+        with h5py.File(tmp_path / f"log.{suffix}", "w") as file:
+            for key, value in flat().items():
+                file[key] = value
+    for source in (flat(), tmp_path / "log.npz", str(tmp_path / "log.hdf5"), tmp_path / "log.h5"):
+        log = read_episodes(source)
+        check(log)
+        assert (log.num_states, log.num_actions) == (3, 2)
+
+
+def test_columns_of_width_one_are_columns():
+    columns = {key: value.reshape(-1, 1).astype(np.float32) for key, value in flat().items()}
+    check(read_episodes(columns))
+
+
+def test_flat_arrays_without_costs_or_rewards():
+    check(read_episodes(flat(costs=None)), costs=False)
+    check(read_episodes(flat(rewards=None)), rewards=False)
+
+
+def test_an_episode_that_nothing_closes_is_kept_as_cut_off():
+    check(read_episodes(flat(timeouts=np.zeros(5))))
+
+
+def test_pairs_trajectories_and_episodes():
+    pairs = list(zip(STATES, ACTIONS, strict=True))
+    log = read_episodes(pairs)
+    check(log, rewards=False, costs=False, terminated=(False, False))
+    assert read_episodes(log) is log
+    again = read_episodes(log.episodes)
+    assert again.episodes == log.episodes
+    model = CMDP.of(Kernel.from_dense(np.full((3, 2, 3), 1 / 3)), horizon=2)
+    from_trajectories = read_episodes([Trajectory.of(model, [0, 1, 2], [1, 0])])
+    assert from_trajectories.episodes[0].states.tolist() == [0, 1, 2]
+
+
+def test_given_sizes():
+    log = read_episodes(flat(), num_states=7, num_actions=5)
+    assert (log.num_states, log.num_actions) == (7, 5)
+    with pytest.raises(InvalidInput, match=r"the dataset has state 2, but there are 2 states; they run from 0 to 1"):
+        read_episodes(flat(), num_states=2)
+    with pytest.raises(InvalidInput, match=r"the dataset has action 1, but there are 1 actions"):
+        read_episodes(flat(), num_actions=1)
+
+
+# ---------------------------------------------------------------------------------------------------- discretisers
+
+
+def test_box_observations_and_actions_with_a_discretised_environment():
+    cells = Discretised(gymnasium.make("Pendulum-v1"), bins=(2, 2, 2), action_bins=([-2.0, 0.5, 2.0],))
+    seen = np.array([[0.9, -0.1, 3.0], [0.9, 0.1, -3.0], [-0.9, 0.1, 3.0]])  # cells 101, 110, 011
+    arrays = {
+        "observations": seen[:2],
+        "next_observations": seen[1:],
+        "actions": np.array([[1.9], [0.0]]),
+        "terminals": np.zeros(2),
+        "timeouts": np.zeros(2),
+    }
+    log = read_episodes(arrays, discretiser=cells)
+    assert log.episodes[0].states.tolist() == [5, 6, 3]
+    assert log.episodes[0].actions.tolist() == [2, 1]
+    assert (log.num_states, log.num_actions) == (8, 3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_box_observations_of_minari_with_a_function(minari_root):
+    boxes = [np.array(states, dtype=np.float32)[:, None] * np.ones(2, dtype=np.float32) + 0.25 for states in STATES]
+    dataset = recorded(observation_space=Box(0, 9, (2,)), observations=boxes)
+    log = read_episodes(dataset, discretiser=lambda seen: int(seen.sum() / 2), num_states=6)
+    check(log, costs=False)
+    assert (log.num_states, log.num_actions) == (6, 3)
+
+
+def test_actions_by_a_function():
+    log = read_episodes(flat(actions=np.array([0.5, -0.5, -0.5, 0.5, -0.5])), action_of=lambda action: int(action > 0))
+    check(log)
+
+
+def test_non_discrete_observations_without_a_discretiser():
+    with pytest.raises(
+        InvalidInput, match=r"episode 0, observations have shape \(2, 3\).*Discretised\(env, bins=.*discretiser="
+    ):
+        read_episodes(flat(observations=np.zeros((5, 3)), next_observations=np.zeros((5, 3))))
+    with pytest.raises(InvalidInput, match=r"episode 0, observations have shape \(2,\) and type float64: .*discretiser"):
+        read_episodes(flat(observations=np.full(5, 0.5)))
+    with pytest.raises(InvalidInput, match=r"episode 0, actions have shape \(2,\).*action_bins.*action_of="):
+        read_episodes(flat(actions=np.full(5, 0.5)))
+    with pytest.raises(InvalidInput, match="are dicts, not state or action numbers"):
+        read_episodes([({"a": [0, 1]}, [0])])
+
+
+# -------------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize("key", ["observations", "next_observations", "actions", "terminals", "timeouts"])
+def test_a_missing_array_is_named(key):
+    with pytest.raises(InvalidInput, match=rf"the dataset has no {key} \(it has .*the layout of OSRL and DSRL"):
+        read_episodes(flat(**{key: None}))
+
+
+def test_steps_that_are_not_in_the_order_of_time():
+    shuffled = flat(next_observations=np.array([1, 2, 1, 1, 1]))
+    with pytest.raises(
+        InvalidInput, match=r"next_observations\[2\] is state 1 but observations\[3\], .* is state 0.*timeouts"
+    ):
+        read_episodes(shuffled)
+
+
+def test_observations_that_differ_within_one_cell_are_in_order():
+    cells = Discretised(gymnasium.make("MountainCar-v0"), bins=(2, 2))
+    before, after = np.array([[-1.0, 0.01], [-1.0, 0.02]]), np.array([[-1.0, 0.0200001], [0.3, 0.03]])
+    arrays = {"observations": before, "next_observations": after, "actions": [0, 1], "terminals": [0, 0], "timeouts": [0, 1]}
+    assert read_episodes(arrays, discretiser=cells).episodes[0].states.tolist() == [1, 1, 3]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (flat(rewards=np.zeros(4)), r"the arrays have different lengths .*'rewards': 4"),
+        (flat(rewards=np.array([0, 0, np.nan, 0, 0])), r"episode 1, rewards\[0\] is nan"),
+        (flat(observations=np.array([0, -1, 0, 0, 1])), r"episode 0, observations\[1\] is -1"),
+        ([], r"the dataset has no episode"),
+        ([([0, 1], [0, 1])], r"episode 0 has 2 states and 2 actions; it needs at least one action and one state more"),
+        ([([0], [])], r"episode 0 has 1 states and 0 actions"),
+        ([3], r"episode 0 is 3; give a pair \(states, actions\)"),
+        (["ab"], r"episode 0 is 'ab'; give a pair"),
+        (7, r"the dataset is a int; give a Minari dataset or its id"),
+        ("nowhere.npz", r"there is no file nowhere.npz"),
+    ],
+)
+def test_bad_sources(source, message):
+    with pytest.raises(InvalidInput, match=message):
+        read_episodes(source)
+
+
+def test_files_that_are_no_datasets(tmp_path):
+    for suffix in ("npz", "hdf5"):
+        broken = tmp_path / f"broken.{suffix}"
+        broken.write_bytes(b"not a dataset")
+        with pytest.raises(InvalidInput, match=r"cannot be read as a dataset"):
+            read_episodes(broken)
+    np.savez(tmp_path / "objects.npz", observations=np.array([None, {}], dtype=object))
+    with pytest.raises(InvalidInput, match=r"cannot be read as a dataset"):
+        read_episodes(tmp_path / "objects.npz")
+
+
+def test_the_file_of_a_minari_dataset_is_not_the_flat_layout(tmp_path):
+    with h5py.File(tmp_path / "main_data.hdf5", "w") as file:
+        file["episode_0/observations"] = [0, 1]
+    with pytest.raises(InvalidInput, match=r"has no observations .*A Minari dataset is given by its id"):
+        read_episodes(tmp_path / "main_data.hdf5")
+
+
+def test_a_minari_dataset_that_is_not_here(minari_root):
+    for name in ("test/nowhere-v0", "not an id"):
+        with pytest.raises(InvalidInput, match=rf"there is no Minari dataset '{name}' here .*minari download"):
+            read_episodes(name)
+
+
+@pytest.mark.parametrize(("package", "source"), [("minari", "test/log-v0"), ("h5py", "log.hdf5")])
+def test_a_missing_package_is_named_with_its_cure(monkeypatch, tmp_path, package, source):
+    true_import = builtins.__import__
+
+    def without(name, *others, **more):
+        if name == package:
+            raise ImportError(name)
+        return true_import(name, *others, **more)
+
+    (tmp_path / "log.hdf5").write_bytes(b"")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(InvalidInput, match=rf"needs the package {package}.*pip install 'safe2real\[minari\]'"):
+        read_episodes(source)
+
+
+def test_too_short_are_those_that_were_cut_off():
+    log = read_episodes(flat())
+    assert log.too_short(3) == ()
+    assert log.too_short(4) == (1,)
+    assert log.episodes[0].ends_at(1)
+    assert not log.episodes[0].ends_at(0)
+    assert not log.episodes[1].ends_at(2)
+
+
+def test_costs_of_the_wrong_length():
+    episode = LoggedEpisode(*(np.array(part) for part in (STATES[0], ACTIONS[0])), None, None, False)
+    assert episode.length == 2
+    with pytest.raises(InvalidInput, match="episode 0 has 4 costs for 2 steps"):
+        read_episodes(Fake([9.0, 9.0, 0.0, 1.0]))
+
+
+class Fake:
+    """A dataset with Minari's interface and one episode."""
+
+    def __init__(self, costs):
+        self.costs = costs
+
+    def iterate_episodes(self):
+        episode = type("Episode", (), {})()
+        episode.observations, episode.actions = np.array(STATES[0]), np.array(ACTIONS[0])
+        episode.rewards, episode.terminations, episode.infos = np.array(REWARDS[0]), np.array([0, 1]), {"cost": self.costs}
+        yield episode
