@@ -1,0 +1,272 @@
+"""A finite system by counting: for simulators that can be sampled but have no table, and for logged data.
+
+Every row is the empirical distribution of what followed a state and an action. With it comes how far each row can be off:
+the certified radii of `confidence`, for all rows at once. What that means for a run: a simulator that was estimated differs
+from itself by its sampling error. So `calibrated_gap` must cover the accuracy of every row that is to be reused, on top of
+the simulator's own error, or the rows must be learnt from real data (Algorithm.REWARD_FREE trusts none of them).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real.envs.arrivals import ArrivalCost, Outcomes
+from safe2real.envs.datasets import Numbering, read_episodes
+from safe2real.envs.discretise import Discretised
+from safe2real.envs.episodes import EpisodeLog, LoggedEpisode
+from safe2real.envs.finite import FiniteSystem, build_system
+from safe2real.errors import InvalidInput
+from safe2real.model import MarkovPolicy, Trajectory
+from safe2real.model.checks import Floats, frozen, positive_integer, probability_of_failure, seed_number
+from safe2real.uncertainty import _kernels
+from safe2real.uncertainty.confidence import AdaptiveRadius, Radius, System, rule_of
+from safe2real.uncertainty.sampling import (
+    Behaviour,
+    Costing,
+    Generative,
+    Seen,
+    Unvisited,
+    count_log,
+    count_starts,
+    name_of,
+    run_episodes,
+    sample_rows,
+)
+
+_EPISODES, _PER_ROW = 1000, 100
+_RESETS = 1000  # to see where episodes start
+_LOGGED = "logged"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EstimatedModel:
+    """A system by counting, and how far its rows can be off; S and A are those of `system.model`."""
+
+    system: FiniteSystem
+    visits: NDArray[np.int64]  # [S, A] samples behind each row; 0 where `system.known`
+    accuracy: Floats  # [S, A] TV distance to the true row, at once with probability 1 - delta; 1 unvisited, 0 known
+    delta: float
+    certified: bool  # whether the radius behind `accuracy` carries that guarantee
+    samples: int
+    unvisited_rows: Unvisited
+    source: str
+    start_samples: int  # first states that the start distribution is counted from; 0 where it was given
+    costing: Costing
+    outcomes: Outcomes  # the empirical rows in the environment's numbers
+    log: EpisodeLog | None
+
+    @property
+    def unvisited(self) -> NDArray[np.bool_]:
+        """[S, A] rows that nothing was seen of."""
+        return np.asarray((self.visits == 0) & ~self.system.known, dtype=np.bool_)
+
+    @property
+    def worst_accuracy(self) -> float:
+        """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
+        return float(self.accuracy[self.visits > 0].max(initial=0.0))
+
+    @property
+    def table(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
+        """P[s][a] = [(probability, next state, reward, terminated), ...] in the environment's states, as in Gymnasium."""
+        found = self.outcomes
+        table: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {
+            s: {a: [] for a in range(found.num_actions)} for s in range(found.num_states)
+        }
+        columns = (found.states, found.actions, found.probabilities, found.successors, found.rewards, found.terminated)
+        for s, a, *entry in zip(*(column.tolist() for column in columns), strict=True):
+            table[s][a].append(tuple(entry))
+        return table
+
+    def trajectories(self, log: EpisodeLog | None = None, *, partial: bool = False) -> list[Trajectory]:
+        """Logged episodes in the numbers of the model, H steps each: for `clone_baseline` and `estimate_margin`.
+
+        By default those that the model was estimated from. Longer episodes are cut at the horizon, terminated ones go on in
+        the absorbing state. With `partial` episodes that were cut short are kept as they are; a margin cannot be estimated
+        from them, because what they left out may be what went wrong.
+        """
+        chosen = self.log if log is None else log
+        if chosen is None:
+            raise InvalidInput(f"this model was estimated from {self.source}, not from logs; give log=read_episodes(...)")
+        if not partial:
+            _refuse_short(chosen, self.system.model.horizon)
+        return [self._trajectory(f"episode {i}", episode, partial) for i, episode in enumerate(chosen.episodes)]
+
+    def _trajectory(self, place: str, episode: LoggedEpisode, partial: bool) -> Trajectory:
+        system, horizon = self.system, self.system.model.horizon
+        steps = min(episode.length, horizon)
+        costs = self.costing.of(episode, place)
+        numbers = [int(s) for s in episode.states]
+        states = [system.state_of(numbers[0])]
+        states += [system.state_of(numbers[k + 1], float(costs[k]), episode.ends_at(k)) for k in range(steps)]
+        actions = episode.actions[:steps].tolist()
+        if episode.terminated and steps < horizon:
+            states += [system.after_end_of(states[-1])] * (horizon - steps)
+            actions += [0] * (horizon - steps)
+        return Trajectory.of(system.model, states, actions, partial=partial)
+
+    def describe(self) -> str:
+        """What was estimated from what, how accurate it is, and what that means for a run."""
+        model, known = self.system.model, int(self.system.known.sum())
+        unseen = self.unvisited
+        lines = [
+            f"{model.num_states} states, {model.num_actions} actions, horizon {model.horizon}, estimated from "
+            f"{self.samples:,} samples of {self.source}; {model.kernel.num_rows - known} rows are estimated, {known} known "
+            "by construction."
+        ]
+        if unseen.any():
+            named = ", ".join(f"({s}, {a})" for s, a in np.argwhere(unseen)[:5].tolist())
+            more = ", ..." if unseen.sum() > 5 else ""
+            meant = "uniform over all states" if self.unvisited_rows == "uniform" else "staying in the state"
+            lines.append(
+                f"{int(unseen.sum())} rows were never visited: (state, action) {named}{more}. They are taken as {meant}, "
+                "which nothing supports."
+            )
+        if (self.visits > 0).any():
+            typical = float(np.median(self.accuracy[self.visits > 0]))
+            label = f"with probability {1.0 - self.delta:g}" if self.certified else "HEURISTIC, not a guarantee"
+            lines.append(
+                f"Accuracy of the visited rows in TV distance ({label}): median {typical:.4f}, worst "
+                f"{self.worst_accuracy:.4f}. Where all of them are to be reused, calibrated_gap must be at least "
+                f"{self.worst_accuracy:.4f} plus the simulator's own error; otherwise let them be learnt."
+            )
+        if self.start_samples:
+            lines.append(
+                f"The distribution of the first state is counted from {self.start_samples:,} of them; its error is not "
+                "part of any guarantee: give start= where you know it."
+            )
+        return "\n".join(lines)
+
+
+def estimate_model(
+    source: Any,
+    horizon: int,
+    *,
+    cost: ArrayLike | ArrivalCost | str | None = None,
+    limit: float | None = None,
+    ended: ArrayLike | None = None,
+    start: int | ArrayLike | None = None,
+    episodes: int | None = None,
+    samples_per_row: int | None = None,
+    policy: MarkovPolicy | Behaviour | None = None,
+    discretiser: Discretised | Numbering | None = None,
+    unvisited: Unvisited = "uniform",
+    partial: bool = False,
+    drop_unreachable: bool = False,
+    radius: Radius | None = None,
+    delta: float = 0.05,
+    seed: int = 0,
+    name: str = "cost",
+) -> EstimatedModel:
+    """A finite system from samples, with the accuracy of every row.
+
+    `source` is one of: a simulator with `sample(state, action, rng)` (`Discretised`, or anything `Generative`), which gets
+    `samples_per_row` samples (100) in EVERY row; a Gymnasium environment with Discrete spaces, of which `episodes` episodes
+    (1000) are run with uniformly random actions or with `policy`; a dataset, see `read_episodes`. The last two leave rows
+    unvisited where nobody went: they become uniform over all states, or stay where they are. An environment that is both is
+    run in episodes if you give their number.
+
+    `cost`, `limit`, `ended`, `drop_unreachable` and `name` are as for `from_gymnasium`; cost="logged" takes the costs of
+    the dataset, or info["cost"] of the environment, as paid on arrival. `start` is a state or a distribution [S]; otherwise
+    it is counted. A dataset whose episodes stop before the horizon without having been terminated is refused unless
+    `partial`.
+
+    Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
+    source is a finite Markov system. The cells of a `Discretised` environment are one when they are sampled by `sample`,
+    which draws the point of the cell anew; in episodes of it they are not.
+
+    The samples of row (s, a) come from a generator of their own, made of (seed, s, a): two simulators that behave alike
+    there give the same row.
+    """
+    horizon = positive_integer("horizon", horizon)
+    delta = probability_of_failure("delta", delta)
+    seed = seed_number("seed", seed)
+    if unvisited not in ("uniform", "stay"):
+        raise InvalidInput(f"unvisited is {unvisited!r}; give 'uniform' or 'stay'")
+    if isinstance(cost, str) and cost != _LOGGED:
+        raise InvalidInput(f"cost is {cost!r}; give an array, a function, or {_LOGGED!r} for the costs in the data")
+    costing = Costing(cost if callable(cost) else None, isinstance(cost, str))
+    log: EpisodeLog | None = None
+    if isinstance(source, Generative) and episodes is None:
+        count = positive_integer("samples_per_row", _PER_ROW if samples_per_row is None else samples_per_row)
+        seen = sample_rows(source, count, seed, costing)
+        said = f"{name_of(source)} started anywhere, {count} in every row"
+        if start is None:
+            if not isinstance(source, gymnasium.Env):
+                raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
+            count_starts(source, seen, _RESETS, seed)
+    elif samples_per_row is not None:
+        raise InvalidInput("samples_per_row is for simulators with sample(state, action, rng); give episodes= alone")
+    elif isinstance(source, gymnasium.Env):
+        count = positive_integer("episodes", _EPISODES if episodes is None else episodes)
+        ran = run_episodes(source, horizon, count, policy=policy, seed=seed, wants_costs=costing.logged, partial=partial)
+        seen, said = count_log(ran, costing), f"{count:,} episodes of {name_of(source)}"
+    else:
+        log = read_episodes(source, discretiser=discretiser)
+        if not partial:
+            _refuse_short(log, horizon)
+        seen, said = count_log(log, costing), f"{len(log.episodes):,} logged episodes"
+    visits, different = seen.per_row()
+    outcomes = seen.frequencies(visits, unvisited)
+    system = build_system(
+        outcomes,
+        horizon,
+        start=seen.start() if start is None else start,
+        cost=None if callable(cost) or isinstance(cost, str) else cost,
+        limit=limit,
+        ended=ended,
+        drop_unreachable=drop_unreachable,
+        name=name,
+        arrival_cost=_only_logged if costing.logged else costing.function,
+    )
+    used = AdaptiveRadius() if radius is None else radius
+    accuracy = _accuracy(used, seen, visits, different, horizon, delta)
+    home = np.maximum(system.origin, 0)
+    return EstimatedModel(
+        system=system,
+        visits=frozen(np.where(system.known, 0, visits[home])),
+        accuracy=frozen(np.where(system.known, 0.0, accuracy[home])),
+        delta=delta,
+        certified=used.certified,
+        samples=int(visits.sum()),
+        unvisited_rows=unvisited,
+        source=said,
+        start_samples=seen.starts.total() if start is None else 0,
+        costing=costing,
+        outcomes=outcomes,
+        log=log,
+    )
+
+
+def _only_logged(state: int, action: int, next_state: int, reward: float, terminated: bool) -> float:
+    """In place of a cost function: without one, a live environment would seem to cost nothing."""
+    raise InvalidInput(
+        "the costs of this system were read from data, so they cannot be computed for another environment; give cost= as an "
+        "array or a function cost(state, action, next_state, reward, terminated), or log episodes with their costs"
+    )
+
+
+def _accuracy(
+    radius: Radius, seen: Seen, visits: NDArray[np.int64], different: NDArray[np.int64], horizon: int, delta: float
+) -> Floats:
+    """[S, A] of the environment, for all rows at once."""
+    sizes = np.full(visits.size, seen.possible, dtype=np.int64)
+    rule = rule_of(radius, System(seen.possible, seen.num_actions, horizon), sizes, delta)
+    result = np.empty(visits.size)
+    _kernels.radii(rule, visits.reshape(-1), different.reshape(-1), result)
+    return result.reshape(visits.shape)
+
+
+def _refuse_short(log: EpisodeLog, horizon: int) -> None:
+    short = log.too_short(horizon)
+    if short:
+        lengths = [log.episodes[i].length for i in short]
+        raise InvalidInput(
+            f"{len(short)} of {len(log.episodes)} episodes stop before the horizon of {horizon} although they did not "
+            f"terminate, the first of them episode {short[0]} after {lengths[0]} steps; choose a horizon of at most "
+            f"{min(lengths)}, or partial=True to use what there is of them"
+        )
