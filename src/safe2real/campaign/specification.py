@@ -104,8 +104,18 @@ class Specification:
     @classmethod
     def from_text(cls, text: str) -> Specification:
         """Read and check a document written by `to_text`, by hand, or in another language."""
+        result = cls.from_document(from_text(text, "the specification"))
+        result.learner()  # refuse now what cannot be run later
+        return result
+
+    @classmethod
+    def from_document(cls, document: Any) -> Specification:
+        """The same for a document that is read already; arrays and kernels may be there as they are.
+
+        Whether a guarantee can hold for it is not looked at: `learner` does that, and `preflight` says what is wrong.
+        """
         given = check_keys(
-            from_text(text, "the specification"),
+            document,
             "the specification",
             required=("horizon", "simulator", "baseline", "settings"),
             optional=("start", "constraints", "known", "support"),
@@ -115,7 +125,7 @@ class Specification:
             raise InvalidInput(
                 f"constraints is {shown(listed)}; give a list of objects with utility and threshold, or cost and limit"
             )
-        kernel = _kernel_from_json(given["simulator"], "simulator")
+        kernel = kernel_from_json(given["simulator"], "simulator")
         horizon = positive_integer("horizon", given["horizon"])
         if horizon * kernel.num_states * kernel.num_actions > _MOST_TRIPLES:
             raise InvalidInput(
@@ -129,15 +139,13 @@ class Specification:
             [_constraint_from_json(value, f"constraints[{k}]") for k, value in enumerate(listed)],
         )
         known = given.get("known")
-        result = cls(
+        return cls(
             simulator=model,
             baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon, num_states=model.num_states),
             settings=_settings_from_json(given["settings"]),
             known=None if known is None else numbers_from_json(known, "known"),
-            support=_kernel_from_json(given["support"], "support") if "support" in given else None,
+            support=kernel_from_json(given["support"], "support") if "support" in given else None,
         )
-        result.learner()  # refuse now what cannot be run later
-        return result
 
 
 def _without_steps(utility: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -164,7 +172,10 @@ def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
     return document
 
 
-def _kernel_from_json(value: Any, name: str) -> Kernel:
+def kernel_from_json(value: Any, name: str) -> Kernel:
+    """Rows from {"transition": ...} or from parallel lists of transitions; a kernel is itself."""
+    if isinstance(value, Kernel):
+        return value
     if isinstance(value, dict) and "transition" in value:
         check_keys(value, name, required=("transition",))
         dense = numbers_from_json(value["transition"], f"{name}.transition")

@@ -1,4 +1,4 @@
-"""The command line: `safe2real campaign ...` and `safe2real reproduce`."""
+"""The command line: `safe2real check`, `run`, `campaign ...` and `reproduce`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import Annotated
 import typer
 
 from safe2real import __version__
-from safe2real.cli import campaign, reproduce
+from safe2real.cli import campaign, check, reproduce, run
+from safe2real.cli.exits import JsonErrorsCommand
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Provably safe sim-to-real transfer for finite systems.")
+app.command(cls=JsonErrorsCommand, epilog=check.CHECK_EXITS)(check.check)
+app.command(cls=JsonErrorsCommand, epilog=run.RUN_EXITS)(run.run)
 app.command()(reproduce.reproduce)
 app.add_typer(campaign.commands, name="campaign")
 

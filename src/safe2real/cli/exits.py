@@ -7,11 +7,12 @@ import json
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from safe2real.errors import Conflict, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 
 NOT_VERIFIED = 6  # the ledger is on stdout, with its problems
+NOT_READY = 7  # a check found what must be mended first, or a rehearsal was unsafe
 
 _EXITS: tuple[tuple[type[Safe2RealError], str, int], ...] = (
     (InvalidInput, "invalid-input", 2),
@@ -38,20 +39,20 @@ EXIT_CODES = "\n\n".join(
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-class JsonErrors(TyperGroup):
-    """Commands whose errors are for programs: those of this package, and those about options and arguments."""
+class _InJson:
+    """What turns errors into JSON lines: those of this package, and those about options and arguments."""
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args:  # answered with the help
-            return super().parse_args(ctx, args)
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        if not args and isinstance(self, TyperGroup):  # answered with the help
+            return super().parse_args(ctx, args)  # type: ignore[misc]
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, args)  # type: ignore[misc]
         except _UsageError as error:
             _fail_usage(error)
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            return super().invoke(ctx)  # type: ignore[misc]
         except Safe2RealError as error:
             kind, code = next((kind, code) for family, kind, code in _EXITS if isinstance(error, family))
             _fail(kind, str(error), code, error)
@@ -61,6 +62,14 @@ class JsonErrors(TyperGroup):
             if error.errno == errno.EPIPE:  # nobody reads the answer any more, nor would anybody read this
                 raise
             _fail("storage", f"the system refused ({error}); check names, permissions and the space on the disk", 5, error)
+
+
+class JsonErrors(_InJson, TyperGroup):
+    """Commands whose errors are for programs."""
+
+
+class JsonErrorsCommand(_InJson, TyperCommand):
+    """One command whose errors are for programs."""
 
 
 def _fail_usage(error: Any) -> NoReturn:

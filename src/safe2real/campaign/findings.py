@@ -1,0 +1,51 @@
+"""What a check before the first deployment finds: one statement each, with its numbers and, where needed, its cure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from safe2real.campaign.specification import Specification
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, finite_floats
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """Nothing is unsafe, but it costs something, or it is open."""
+    FAILURE = "failure"
+    """A guarantee does not stand, or there is nothing to gain: mend it first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    level: Level
+    what: str
+    cure: str = ""  # empty where nothing is to be mended
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        mended = f" Cure: {self.cure}." if self.cure else ""
+        return f"{self.level.upper():8} {self.name}: {self.what}.{mended}"
+
+
+def margins_of(specification: Specification) -> Floats:
+    """The stated margins [K]."""
+    given, constraints = finite_floats("margin", specification.settings.margin), specification.simulator.num_constraints
+    if given.shape not in ((), (constraints,)):
+        raise InvalidInput(f"margin has shape {given.shape}; give one number, or one per constraint ({constraints})")
+    return np.broadcast_to(given, (constraints,)).copy()
+
+
+def count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

@@ -1,0 +1,170 @@
+"""Before anything real is touched: are the assumptions plausible, what fails and how to mend it, how long will it take.
+
+Nothing here is a guarantee about the real system. The margin and the gaps are assumptions; a check can only say whether they
+agree with each other, with the simulator, with rollouts of the baseline, and with a guess of the real system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from safe2real.campaign.findings import Finding, Level, count
+from safe2real.campaign.guess import Guess, guess_reality, row_gaps
+from safe2real.campaign.preflight_assumptions import accepted, redrawn, separation, stop_floor, theorem
+from safe2real.campaign.preflight_baseline import Range, baseline_findings, ranges_of, threshold_findings
+from safe2real.campaign.preflight_trials import Trial, run_trial, trial_findings
+from safe2real.campaign.specification import Specification
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import positive_integer, probability_of_failure
+from safe2real.model.kernel import Kernel
+from safe2real.model.trajectory import Trajectory
+from safe2real.uncertainty.theory import Conditions, Guarantee
+
+_REWARDS = 5  # random ones, the same in every rehearsal
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Preflight:
+    """What was found, in the order in which to mend it."""
+
+    findings: tuple[Finding, ...]
+    guarantees: dict[Guarantee, str]  # why a claim does not stand; empty text where it does
+    ranges: tuple[Range, ...]  # one for each constraint
+    trials: tuple[Trial, ...]
+    guessed: bool  # whether the reality that was rehearsed is a guess
+    tolerance: float
+    horizon: int
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level is Level.FAILURE)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level is Level.WARNING)
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing fails. No promise: the assumptions are still yours."""
+        return not self.failures
+
+    def verdict(self) -> str:
+        warned = f", {count(len(self.warnings), 'warning')}" if self.warnings else ""
+        if self.failures:
+            first = self.failures[0]
+            return f"NOT READY: {count(len(self.failures), 'failure')}{warned}. First mend: {first.name}"
+        return f"READY: nothing fails{warned}. The margin and the gaps remain assumptions about the real system"
+
+    def describe(self) -> str:
+        """The verdict, the three claims, and one line for every finding."""
+        claims = [f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands'}" for claim, why in self.guarantees.items()]
+        return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
+
+    def to_document(self) -> dict[str, Any]:
+        """All of it for other programs, as JSON can hold it."""
+        return {
+            "ready": self.ready,
+            "verdict": self.verdict(),
+            "guarantees": {str(claim): {"stands": not why, "why_not": why} for claim, why in self.guarantees.items()},
+            "findings": [
+                {"name": f.name, "level": f.level.value, "what": f.what, "cure": f.cure, "numbers": dict(f.numbers)}
+                for f in self.findings
+            ],
+            "reality": "guessed" if self.guessed else "stated",
+        }
+
+
+def preflight(
+    specification: Specification,
+    *,
+    rollouts: Sequence[Trajectory] | None = None,
+    reality: Kernel | Guess | None = None,
+    runs: int = 3,
+    max_rounds: int = 20_000,
+    delta: float | None = None,
+    seconds: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Preflight:
+    """Look at everything that can be looked at before the first deployment; the real system is not touched.
+
+    `rollouts` are episodes of the baseline on the real system. `reality` is a kernel to rehearse on, or a guess of which
+    rows are wrong (5 % of them, by the mismatch gap, if None). `runs` rehearsals of at most `max_rounds` rounds are made, in
+    about `seconds` in all where that is given. `delta` is the probability of failure of what rollouts confirm; the settings'
+    own if None. `progress(done, total)` counts rounds.
+    """
+    runs, max_rounds = positive_integer("runs", runs), positive_integer("max_rounds", max_rounds)
+    delta = probability_of_failure("delta", specification.settings.delta if delta is None else delta)
+    if reality is not None and not isinstance(reality, (Kernel, Guess)):
+        raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
+    learner, begun = accepted(specification)
+    conditions, stated = theorem(specification)
+    findings = [begun, *stated, stop_floor(specification)]
+    guessed = not isinstance(reality, Kernel)
+    if isinstance(reality, Kernel):
+        real = reality
+        specification.simulator.with_kernel(real)  # refuse another shape before anything is computed
+    else:
+        guess = guess_reality(specification, reality or Guess())
+        real = guess.kernel
+        findings += redrawn(guess)
+    findings += separation(specification, learner, real, guessed)
+    ranges = ranges_of(specification, real, rollouts, delta)
+    findings += threshold_findings(specification, ranges)
+    findings += baseline_findings(specification, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
+    assumed = not any(finding.level is Level.FAILURE for finding in findings)
+    trials: list[Trial] = []
+    if learner is not None:
+        wrong = row_gaps(real, specification.simulator.kernel) > specification.settings.calibrated_gap + 1e-9
+        shape = (specification.simulator.num_states, specification.simulator.num_actions)
+        rewards = [np.random.default_rng([7, i]).random(shape) for i in range(_REWARDS)]
+        for i in range(runs):
+            report = None if progress is None else _from(progress, i * max_rounds, runs * max_rounds)
+            trials.append(
+                run_trial(
+                    specification,
+                    real,
+                    wrong,
+                    seed=specification.settings.seed + i,
+                    max_rounds=max_rounds,
+                    rewards=rewards,
+                    seconds=None if seconds is None else seconds / runs,
+                    progress=report,
+                )
+            )
+        findings += trial_findings(specification, trials, assumed)
+    return Preflight(
+        findings=tuple(findings),
+        guarantees=_guarantees(specification, conditions, findings),
+        ranges=ranges,
+        trials=tuple(trials),
+        guessed=guessed,
+        tolerance=specification.settings.tolerance,
+        horizon=specification.simulator.horizon,
+    )
+
+
+def _from(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int], None]:
+    return lambda done: progress(before + done, total)
+
+
+def _guarantees(specification: Specification, conditions: Conditions, findings: Sequence[Finding]) -> dict[Guarantee, str]:
+    """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
+    failed = [finding.name for finding in findings if finding.level is Level.FAILURE]
+    settings = specification.settings
+    unsafe = ""
+    if not settings.certified:
+        unsafe = "the constants are HEURISTIC"
+    elif not conditions.hold_for(Guarantee.SAFETY) or "library" in failed:
+        unsafe = "a condition fails"
+    else:
+        doubted = [name for name in failed if name.startswith(("baseline", "separation", "known rows", "possible"))]
+        unsafe = f"{doubted[0]} fails" if doubted else ""
+    accurate = unsafe or ("tolerance above margin / 4" if "condition: tolerance against margin" in failed else "")
+    outside = [one.name for one in conditions.failing if Guarantee.TERMINATION in one.needed_for]
+    ends = unsafe or ("Delta does not reach the tolerance" if "stop" in failed else "")
+    ends = ends or (f"Theorem 1 has no bound here, its condition on {outside[0]} fails" if outside[:1] else "")
+    return {Guarantee.SAFETY: unsafe, Guarantee.ACCURACY: accurate, Guarantee.TERMINATION: ends}

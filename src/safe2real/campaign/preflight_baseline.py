@@ -1,0 +1,240 @@
+"""What the trusted policy and the thresholds are worth: exact values, rollouts, and what any policy can reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from safe2real.campaign.export import constraint_names
+from safe2real.campaign.findings import Finding, Level, margins_of
+from safe2real.campaign.preflight_assumptions import without_constraints
+from safe2real.campaign.specification import Specification
+from safe2real.explore.simulate import roll_out
+from safe2real.model.checks import Floats
+from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy
+from safe2real.model.trajectory import Trajectory
+from safe2real.planning.evaluate import constraint_values
+from safe2real.planning.solve import solve
+from safe2real.uncertainty.separation import MarginEstimate, estimate_margin
+
+_ROUNDING = 1e-9
+_EPISODES = 400  # of the baseline, to see how much its returns vary
+_MOST_ROLLOUTS = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """One constraint on a number line: everything is a V_c, a sum over one episode."""
+
+    name: str
+    threshold: float
+    margin: float  # stated
+    lowest: float  # of any policy on the simulator
+    highest: float
+    baseline: float  # on the simulator
+    baseline_real: float  # on the reality that is rehearsed
+    rollouts: tuple[float, float] | None  # confidence interval of the baseline on the real system
+
+    @property
+    def largest_threshold(self) -> float:
+        """The largest threshold that leaves the baseline its stated margin, on simulator and rehearsed reality."""
+        return min(self.baseline, self.baseline_real) - self.margin
+
+
+def ranges_of(
+    specification: Specification, real: Kernel, rollouts: Sequence[Trajectory] | None, delta: float
+) -> tuple[Range, ...]:
+    """What is reachable for every constraint."""
+    model, margins = specification.simulator, margins_of(specification)
+    free = without_constraints(model)
+    own = constraint_values(model, specification.baseline)
+    there = constraint_values(model.with_kernel(real), specification.baseline)
+    estimate = estimate_margin(model, rollouts, delta=delta) if rollouts and model.num_constraints else None
+    ranges = []
+    for k, name in enumerate(constraint_names(model)):
+        utility = model.utilities[k][0] if len(model.utilities[k]) == 1 else model.utilities[k]
+        ranges.append(
+            Range(
+                name=name,
+                threshold=float(model.thresholds[k]),
+                margin=float(margins[k]),
+                lowest=-solve(free, -utility).value,
+                highest=solve(free, utility).value,
+                baseline=float(own[k]),
+                baseline_real=float(there[k]),
+                rollouts=None if estimate is None else _interval(estimate, k),
+            )
+        )
+    return tuple(ranges)
+
+
+def threshold_findings(specification: Specification, ranges: Sequence[Range]) -> list[Finding]:
+    """Which thresholds are achievable, alone and together."""
+    findings = []
+    for one in ranges:
+        numbers = {
+            "threshold": one.threshold,
+            "lowest": one.lowest,
+            "highest": one.highest,
+            "baseline": one.baseline,
+            "largest_threshold": one.largest_threshold,
+        }
+        name = f"threshold of {one.name}"
+        reach = f"on the simulator policies reach V_c from {one.lowest:.4g} to {one.highest:.4g}"
+        if one.threshold > one.highest + _ROUNDING:
+            said = f"{reach}, so none meets the threshold {one.threshold:.4g}"
+            findings.append(Finding(name, Level.FAILURE, said, f"lower it, below {one.highest:.4g}", numbers))
+        elif one.threshold <= one.lowest + _ROUNDING:
+            said = f"{reach}, so every policy meets the threshold {one.threshold:.4g} and it constrains nothing there"
+            findings.append(Finding(name, Level.WARNING, said, f"raise it, above {one.lowest:.4g}", numbers))
+        else:
+            said = (
+                f"{reach}; the threshold is {one.threshold:.4g}, and up to {one.largest_threshold:.4g} would leave the "
+                f"baseline its margin of {one.margin:.4g}"
+            )
+            findings.append(Finding(name, Level.OK, said, numbers=numbers))
+    model = specification.simulator
+    if len(ranges) > 1:
+        together = solve(model, np.zeros((model.num_states, model.num_actions)))
+        if together.is_feasible:
+            findings.append(Finding("thresholds together", Level.OK, "one policy meets all of them on the simulator"))
+        else:
+            said = f"no policy meets all of them on the simulator; the best misses one by {together.shortfall:.4g}"
+            cure = f"lower the thresholds by {together.shortfall:.4g} in all, or drop a constraint"
+            findings.append(
+                Finding("thresholds together", Level.FAILURE, said, cure, {"shortfall": float(together.shortfall)})
+            )
+    return findings
+
+
+def baseline_findings(
+    specification: Specification, ranges: Sequence[Range], real: Kernel, *, guessed: bool, rollouts: int, delta: float
+) -> list[Finding]:
+    """Whether the baseline has its stated margin; the best evidence decides: rollouts, then a stated reality."""
+    findings = []
+    for k, one in enumerate(ranges):
+        needed = one.threshold + one.margin
+        if one.rollouts is not None:
+            findings.append(_by_rollouts(one, rollouts, delta))
+        confirmed = one.rollouts is not None and one.rollouts[0] >= needed - _ROUNDING
+        where = "guessed" if guessed else "stated"
+        overruled = ", though its rollouts confirm it" if confirmed else ""
+        findings.append(_exact(one, one.baseline_real, f"on the {where} reality", overruled if guessed else ""))
+        findings.append(
+            _exact(one, one.baseline, "on the simulator", overruled or ("" if guessed else "; the reality decides"))
+        )
+        if one.rollouts is None and _kept(one):
+            findings.append(_rollouts_needed(specification, real, k, one, len(ranges), delta))
+    return findings
+
+
+def _kept(one: Range) -> bool:
+    return one.baseline_real >= one.threshold + one.margin - _ROUNDING
+
+
+def _exact(one: Range, value: float, where: str, overruled: str) -> Finding:
+    slack = value - one.threshold
+    name = f"baseline {where}, {one.name}"
+    numbers = {"value": value, "threshold": one.threshold, "margin": slack, "stated_margin": one.margin}
+    said = f"V_c is {value:.6g}, {abs(slack):.4g} {'above' if slack >= 0.0 else 'BELOW'} the threshold {one.threshold:.4g}"
+    if slack >= one.margin - _ROUNDING:
+        return Finding(name, Level.OK, f"{said}; the stated margin is {one.margin:.4g}", numbers=numbers)
+    said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
+    if overruled:
+        return Finding(name, Level.WARNING, f"{said}{overruled}", numbers=numbers)
+    cure = (
+        f"state a margin of at most {_floor(slack)}, lower the threshold to {_floor(value - one.margin)}, or choose a safer "
+        "baseline"
+        if slack > 0.0
+        else f"lower the threshold to {_floor(value - one.margin)}, or choose a safer baseline: this one is unsafe itself"
+    )
+    return Finding(name, Level.FAILURE, said, cure, numbers)
+
+
+def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
+    low, high = one.rollouts or (0.0, 0.0)
+    name, needed = f"baseline by rollouts, {one.name}", one.threshold + one.margin
+    numbers = {"lower": low, "upper": high, "margin": low - one.threshold, "episodes": episodes, "delta": delta}
+    said = f"{episodes:,} episodes put V_c between {low:.4g} and {high:.4g} (each side with probability {1.0 - delta:g})"
+    if low >= needed - _ROUNDING:
+        said = f"{said}: the margin of {one.margin:.4g} is confirmed, {low - one.threshold:.4g} would be too"
+        return Finding(name, Level.OK, said, numbers=numbers)
+    usable = low - one.threshold
+    if high < needed - _ROUNDING:
+        cure = (
+            f"state a margin of at most {_floor(usable)}" if usable > 0.0 else "choose a safer baseline or a lower threshold"
+        )
+        said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
+        return Finding(name, Level.FAILURE, said, cure, numbers)
+    wanted = f", or state a margin of at most {_floor(usable)}" if usable > 0.0 else ""
+    said = f"{said}: the margin of {one.margin:.4g} is neither confirmed nor refuted"
+    return Finding(name, Level.WARNING, said, f"roll the baseline out more often{wanted}", numbers)
+
+
+def _rollouts_needed(
+    specification: Specification, real: Kernel, k: int, one: Range, constraints: int, delta: float
+) -> Finding:
+    model = specification.simulator.with_kernel(real)
+    spread, slack = spread_of(model, specification.baseline, k), one.baseline_real - one.threshold - one.margin
+    name = f"rollouts to confirm the margin, {one.name}"
+    half = rollouts_needed(model.horizon, constraints, delta, spread, one.margin / 2.0 + max(0.0, slack))
+    if slack <= _ROUNDING:
+        said = (
+            f"the stated margin {one.margin:.4g} is all that the baseline has there, so no number of rollouts confirms it; "
+            f"about {half:,} confirm half of it"
+        )
+        cure = f"state a margin below {one.margin:.4g} that rollouts can confirm"
+        return Finding(name, Level.WARNING, said, cure, {"rollouts": None, "rollouts_for_half": half, "spread": spread})
+    needed = rollouts_needed(model.horizon, constraints, delta, spread, slack)
+    said = (
+        f"about {needed:,} episodes of the baseline on the real system would confirm {one.margin:.4g} with probability "
+        f"{1.0 - delta:g} if its V_c there is {one.baseline_real:.4g}; about {half:,} confirm half of it"
+    )
+    numbers = {"rollouts": needed, "rollouts_for_half": half, "spread": spread, "slack": slack}
+    return Finding(name, Level.OK, said, numbers=numbers)
+
+
+def width(episodes: int, horizon: int, constraints: int, delta: float, spread: float) -> float:
+    """By how much the lower bound of `estimate_margin` lies below the mean of n episodes whose returns have this spread."""
+    log_term = math.log(2.0 * constraints / delta)
+    log_two = log_term + math.log(2.0)
+    hoeffding = horizon * math.sqrt(log_term / (2.0 * episodes))
+    bernstein = spread * math.sqrt(2.0 * log_two / episodes) + 7.0 * horizon * log_two / (3.0 * (episodes - 1))
+    return min(hoeffding, bernstein)
+
+
+def rollouts_needed(horizon: int, constraints: int, delta: float, spread: float, slack: float) -> int:
+    """The fewest episodes after which that is at most `slack`."""
+    low, high = 1, 2
+    while width(high, horizon, constraints, delta, spread) > slack and high < _MOST_ROLLOUTS:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if width(middle, horizon, constraints, delta, spread) <= slack else (middle, high)
+    return high
+
+
+def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
+    """Standard deviation of the return of constraint `k`, from simulated episodes."""
+    steps = np.arange(model.horizon) if len(model.utilities[k]) > 1 else 0
+    returns: Floats = np.empty(_EPISODES)
+    for i in range(_EPISODES):
+        episode = roll_out(model, policy, seed=0, round_number=i + 1)
+        returns[i] = model.utilities[k][steps, episode.states[:-1], episode.actions].sum()
+    return float(returns.std(ddof=1))
+
+
+def _interval(estimate: MarginEstimate, k: int) -> tuple[float, float]:
+    # The bounds hold for 1 - c as they do for c, so the upper one is as far from the mean.
+    low, mean = float(estimate.lower_bounds[k]), float(estimate.means[k])
+    return low, 2.0 * mean - low
+
+
+def _floor(value: float) -> str:
+    """Four digits, rounded down: what is typed in then holds."""
+    return f"{math.floor(value * 1e4 + 1e-5) / 1e4:.6g}"

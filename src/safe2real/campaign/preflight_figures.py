@@ -1,0 +1,99 @@
+"""The picture of a check: every constraint on a number line, and what the rehearsals came to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
+
+from safe2real.campaign.preflight import Preflight
+from safe2real.campaign.preflight_baseline import Range
+
+_BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
+_MOST_LINES = 6
+
+
+def draw_preflight(found: Preflight) -> Figure:
+    """Number lines above; Delta and the bound of plans over rehearsed samples below."""
+    lines = found.ranges[:_MOST_LINES]
+    rows = max(1, len(lines))
+    below = 3.1 if found.trials else 0.0
+    heights = (1.55 * rows + 0.4, below) if found.trials else (1.0,)
+    figure = Figure(figsize=(10.5, 1.55 * rows + below + 0.5), layout="constrained")
+    parts = figure.subfigures(2 if found.trials else 1, 1, squeeze=False, height_ratios=heights)[:, 0]
+    panels = parts[0].subplots(rows, 1, squeeze=False)[:, 0]
+    for axes, one in zip(panels, lines, strict=False):
+        _number_line(axes, one)
+    if not lines:
+        panels[0].set_axis_off()
+        panels[0].text(0.5, 0.5, "no constraint is stated", ha="center", transform=panels[0].transAxes)
+    if found.trials:
+        left, right = parts[1].subplots(1, 2)
+        _uncertainty(left, found)
+        _plans(right, found)
+    return figure
+
+
+def _number_line(axes: Axes, one: Range) -> None:
+    values = [one.lowest, one.highest, one.threshold, one.baseline, one.baseline_real, *(one.rollouts or ())]
+    room = 0.06 * (max(values) - min(values)) or 0.5
+    axes.set_xlim(min(values) - room, max(values) + room)
+    axes.set_ylim(-1.0, 1.0)
+    axes.axvspan(axes.get_xlim()[0], one.threshold, color=_RED, alpha=0.08, linewidth=0.0)
+    axes.plot([one.lowest, one.highest], [0.0, 0.0], color="0.75", linewidth=7.0, solid_capstyle="butt", zorder=1,
+              label="reachable by some policy on the simulator")  # fmt: skip
+    axes.plot([one.threshold, one.threshold + one.margin], [0.0, 0.0], color=_GREEN, linewidth=7.0, alpha=0.5,
+              solid_capstyle="butt", zorder=2, label="stated margin")  # fmt: skip
+    axes.axvline(one.threshold, color=_RED, linewidth=1.8, label=f"threshold {one.threshold:.4g}")
+    here, there = (
+        f"baseline on the simulator {one.baseline:.4g}",
+        f"baseline on the rehearsed reality {one.baseline_real:.4g}",
+    )
+    axes.plot(one.baseline, 0.0, "o", color=_BLUE, markersize=8, zorder=4, label=here)
+    ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 2.0}
+    axes.plot(one.baseline_real, 0.0, "D", color=_ORANGE, markersize=7, zorder=5, label=there, **ring)
+    if one.rollouts is not None:
+        axes.plot(one.rollouts, [-0.35, -0.35], color=_BLUE, linewidth=2.0, marker="|", markersize=9,
+                  label="baseline by rollouts")  # fmt: skip
+    axes.set_yticks([])
+    axes.set_title(f"V_c of {one.name[:60]}: expected sum over an episode", fontsize=10, loc="left", parse_math=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, fontsize=8, frameon=False)
+    for side in ("left", "right", "top"):
+        axes.spines[side].set_visible(False)
+
+
+def _uncertainty(axes: Axes, found: Preflight) -> None:
+    for i, trial in enumerate(found.trials):
+        shown = np.isfinite(trial.uncertainty_at)
+        axes.plot(trial.samples_at[shown], trial.uncertainty_at[shown], color=_BLUE, linewidth=1.0, alpha=0.7,
+                  label="$\\Delta$, one line for each rehearsal" if i == 0 else None)  # fmt: skip
+        if trial.stopped:
+            axes.plot(trial.samples, trial.uncertainty, "o", color=_GREEN, markersize=6, label="stop" if i == 0 else None)
+    axes.axhline(found.tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance {found.tolerance:.3g}")
+    axes.set_title("Uncertainty on the way to the stop", fontsize=10, loc="left")
+    axes.set_ylabel("largest uncertainty of a value")
+    _logarithmic(axes)
+
+
+def _plans(axes: Axes, found: Preflight) -> None:
+    for i, trial in enumerate(found.trials):
+        axes.plot([look.samples for look in trial.looks], [look.plan_bound for look in trial.looks], color=_ORANGE,
+                  marker="o", markersize=4, linewidth=1.0, alpha=0.8,
+                  label="mean over random rewards, one line for each rehearsal" if i == 0 else None)  # fmt: skip
+    axes.set_title("Certified suboptimality of plans, at any time", fontsize=10, loc="left")
+    axes.set_ylabel(f"bound (of a possible {found.horizon})")
+    _logarithmic(axes)
+
+
+def _logarithmic(axes: Axes) -> None:
+    plain: Any = FuncFormatter(lambda value, _: f"{value:g}")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(plain)
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("rehearsed samples")
+    axes.grid(color="0.92")
+    axes.legend(fontsize=8, frameon=False)

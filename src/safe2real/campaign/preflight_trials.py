@@ -1,0 +1,201 @@
+"""Rehearsals in compiled code on a reality that is known: how many samples to the stop, what is found, is it safe.
+
+A plan for some reward is of use long before the stop, so every rehearsal also plans for a few random rewards on its way.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.campaign.findings import Finding, Level, count
+from safe2real.campaign.specification import Specification
+from safe2real.campaign.status import forecast_of
+from safe2real.explore.simulate import simulate
+from safe2real.model.checks import Floats
+from safe2real.model.kernel import Kernel
+from safe2real.uncertainty.mismatch import HybridModel
+from safe2real.uncertainty.mismatch_map import Verdict, map_mismatch
+
+REPLAN_GROWTH = 0.02
+_FIRST, _BETWEEN = 100, 10**0.5  # rounds until the first look, and the factor to the next
+_MOST_POINTS = 400  # of a curve
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Where a rehearsal stands, and how good plans are by then."""
+
+    samples: int
+    uncertainty: float  # Delta; inf while the baseline alone is deployed
+    plan_bound: float  # certified suboptimality, the mean over rewards
+    found: int  # wrong rows that are proved wrong
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Trial:
+    """One rehearsal."""
+
+    seed: int
+    stopped: bool
+    rounds: int
+    samples: int
+    uncertainty: float  # Delta at the end
+    unsafe_rounds: int  # by exact evaluation
+    lowest_slack: float  # the smallest exact V_c - threshold of a deployed mixture
+    wrong: int  # rows of this reality that are wrong
+    found: int  # of those, proved wrong
+    lost: int  # of those, cleared: the simulator would be used there
+    looks: tuple[Look, ...]
+    samples_at: NDArray[np.int64]  # [n] of the curve of Delta
+    uncertainty_at: Floats  # [n]
+    forecast: (
+        int | None
+    )  # further rounds to the stop, guessed; None where it was not reached in 2,000 plans or not asked for
+
+
+def run_trial(
+    specification: Specification,
+    real: Kernel,
+    wrong: NDArray[np.bool_],
+    *,
+    seed: int,
+    max_rounds: int,
+    rewards: Sequence[Floats],
+    seconds: float | None,
+    progress: Callable[[int], None] | None = None,
+) -> Trial:
+    """To the stop, or for `max_rounds` rounds; `seconds` ends it at the next look. `wrong` [R] are the wrong rows."""
+    settings = specification.settings
+    lazy = replace(settings, seed=seed, replan_growth=max(settings.replan_growth, REPLAN_GROWTH))
+    learner = replace(specification, settings=lazy).learner()
+    thresholds, horizon = learner.simulator.thresholds, learner.simulator.horizon
+    began = time.monotonic()
+    looks: list[Look] = []
+    curve: list[tuple[NDArray[np.int64], Floats]] = []
+    done, unsafe, lowest, target, stopped = 0, 0, np.inf, float(_FIRST), False
+    while done < max_rounds and not stopped:
+        run = simulate(learner, real, max_rounds=min(round(target), max_rounds) - done)
+        curve.append((done + np.cumsum(run.deployed), run.certificate[: len(run.deployed)]))
+        unsafe += round(run.unsafe_share(thresholds) * run.rounds)
+        lowest = min(lowest, float((run.real_values - thresholds).min(initial=np.inf)))
+        done, stopped = done + run.rounds, run.stopped
+        bounds = [learner.plan(reward).suboptimality for reward in rewards]
+        proved = _proved(learner.hybrid, wrong)
+        uncertainty = float(run.certificate[-1])
+        looks.append(Look(done * horizon, uncertainty, float(np.mean(bounds)) if bounds else np.nan, proved))
+        target *= _BETWEEN
+        if progress is not None:
+            progress(max_rounds if stopped else done)
+        if seconds is not None and time.monotonic() - began > seconds:
+            break
+    # What forecasts are made of is quick for small systems only.
+    slow = seconds is not None and time.monotonic() - began > seconds / 2.0
+    ahead = None if stopped or slow else forecast_of(specification, learner).rounds
+    at, uncertainties = (np.concatenate(parts) for parts in zip(*curve, strict=True))
+    kept = np.unique(np.linspace(0, at.size - 1, min(at.size, _MOST_POINTS)).astype(np.int64))
+    return Trial(
+        seed=seed,
+        stopped=stopped,
+        rounds=done,
+        samples=done * horizon,
+        uncertainty=looks[-1].uncertainty,
+        unsafe_rounds=unsafe,
+        lowest_slack=lowest,
+        wrong=int(wrong.sum()),
+        found=looks[-1].found,
+        lost=int((~learner.hybrid.belief.suspect & wrong).sum()),
+        looks=tuple(looks),
+        samples_at=at[kept] * horizon,
+        uncertainty_at=uncertainties[kept],
+        forecast=ahead,
+    )
+
+
+def trial_findings(specification: Specification, trials: Sequence[Trial], assumptions_hold: bool) -> list[Finding]:
+    """What the rehearsals say, all seeds together."""
+    horizon, tau = specification.simulator.horizon, specification.settings.tolerance
+    runs, rounds = len(trials), sum(trial.rounds for trial in trials)
+    unsafe = sum(trial.unsafe_rounds for trial in trials)
+    lowest = min(trial.lowest_slack for trial in trials)
+    numbers = {
+        "runs": runs,
+        "rounds": rounds,
+        "unsafe_rounds": unsafe,
+        "lowest_slack": lowest if np.isfinite(lowest) else None,
+    }
+    said = f"{unsafe:,} of {count(rounds, 'rehearsed deployment')} were unsafe by exact evaluation ({count(runs, 'run')})"
+    cure = (
+        ""
+        if not unsafe
+        else (
+            "this should not happen where all assumptions hold: look at delta and at heuristic constants"
+            if assumptions_hold
+            else "mend the failures above: an assumption is not true of this reality"
+        )
+    )
+    findings = [Finding("safety in rehearsal", Level.FAILURE if unsafe else Level.OK, said, cure, numbers)]
+    findings.append(_stop_finding(trials, tau, horizon))
+    wrong, found, lost = (sum(getattr(trial, name) for trial in trials) for name in ("wrong", "found", "lost"))
+    if wrong:
+        said = f"{found / wrong:.0%} of the wrong rows were proved wrong, {lost} were taken for right"
+        level = Level.FAILURE if lost else Level.OK
+        cure = "lower mismatch_gap: rows that are wrong must be at least so far away" if lost else ""
+        findings.append(Finding("wrong rows found", level, said, cure, {"share": found / wrong, "lost": lost}))
+    looks = [look for trial in trials for look in trial.looks]
+    stages = sorted({look.samples for look in looks if sum(one.samples == look.samples for one in looks) == runs})
+    shown = stages[-4:] or sorted({trial.looks[-1].samples for trial in trials})
+    course = {n: float(np.mean([look.plan_bound for look in looks if look.samples == n])) for n in shown}
+    if not any(np.isnan(bound) for bound in course.values()):
+        listed = ", ".join(f"{bound:.3g} after {samples:,} samples" for samples, bound in course.items())
+        said = f"plans for random rewards are certified to within {listed} (of a possible {horizon})"
+        findings.append(
+            Finding("plans on the way", Level.OK, said, numbers={"bounds": {str(n): bound for n, bound in course.items()}})
+        )
+    return findings
+
+
+def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int) -> Finding:
+    stopped = [trial for trial in trials if trial.stopped]
+    numbers: dict[str, object] = {"stopped": len(stopped), "runs": len(trials)}
+    if len(stopped) == len(trials):
+        rounds = [trial.rounds for trial in trials]
+        numbers |= {"rounds": float(np.mean(rounds)), "samples": float(np.mean(rounds)) * horizon}
+        said = (
+            f"the certified stop came after {np.mean(rounds):,.0f} rounds, {np.mean(rounds) * horizon:,.0f} samples "
+            f"({min(rounds):,} to {max(rounds):,} rounds)"
+        )
+        return Finding("samples to the stop", Level.OK, said, numbers=numbers)
+    open_ones = [trial for trial in trials if not trial.stopped]
+    deltas = [trial.uncertainty for trial in open_ones]
+    ahead = [trial.rounds + trial.forecast for trial in open_ones if trial.forecast is not None]
+    numbers |= {
+        "rounds_done": [trial.rounds for trial in trials],
+        "uncertainty": [delta if np.isfinite(delta) else None for delta in deltas],
+        "forecast_rounds": float(np.mean(ahead)) if ahead else None,
+        "forecast_samples": float(np.mean(ahead)) * horizon if ahead else None,
+    }
+    words = (
+        f"Delta was {np.mean(deltas):.3g} on average"
+        if np.isfinite(deltas).all()
+        else "the baseline alone was still deployed"
+    )
+    said = (
+        f"{len(open_ones)} of {count(len(trials), 'run')} had not stopped after "
+        f"{max(trial.rounds for trial in open_ones):,} rounds: {words}, the tolerance is {tau:.3g}"
+    )
+    if ahead:
+        said += (
+            f"; the stop is to be expected after about {np.mean(ahead):,.0f} rounds, {np.mean(ahead) * horizon:,.0f} samples"
+        )
+    cure = "use plans before the stop, raise --max-rounds, or choose a larger tolerance, margin or mismatch_gap if they hold"
+    return Finding("samples to the stop", Level.WARNING, said, cure, numbers)
+
+
+def _proved(hybrid: HybridModel, wrong: NDArray[np.bool_]) -> int:
+    verdict = map_mismatch(hybrid).verdict.reshape(-1)
+    return int(((verdict == Verdict.WRONG) & wrong).sum())

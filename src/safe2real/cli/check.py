@@ -1,0 +1,125 @@
+"""`safe2real check SPEC`: what can be known before the first deployment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from safe2real.cli.exits import NOT_READY
+from safe2real.cli.streams import answer, progress_bar, read_text
+
+if TYPE_CHECKING:
+    from safe2real.campaign.guess import Guess
+    from safe2real.campaign.preflight import Preflight
+    from safe2real.campaign.spec_file import SpecFile
+
+CHECK_EXITS = (
+    "Exit codes: 0 nothing fails; 2 the file or an option is wrong; 5 a file cannot be written; "
+    "7 something fails that is to be mended first. "
+    'Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}.'
+)
+
+Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The specification, a .toml or .json file.")]
+GuessRows = Annotated[
+    int | None, typer.Option(help="Rehearse on a guess with so many wrong rows, drawn at random, instead of the file's own.")
+]
+GuessGap = Annotated[
+    float | None, typer.Option(help="TV distance of the wrong rows of the guess; mismatch_gap of the settings if none.")
+]
+
+
+def check(
+    spec: Spec,
+    rollouts: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='Episodes of the baseline on the REAL system: {"states", "actions"} a line.'),
+    ] = None,
+    runs: Annotated[int, typer.Option(min=1, help="Rehearsals.")] = 3,
+    max_rounds: Annotated[int, typer.Option(min=1, help="Rounds of a rehearsal at most.")] = 20_000,
+    seconds: Annotated[float, typer.Option(min=0.0, help="End the rehearsals after about so long in all.")] = 60.0,
+    guess_rows: GuessRows = None,
+    guess_gap: GuessGap = None,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the figure and the findings (JSON) there.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+) -> None:
+    """Check a specification before anything real is touched.
+
+    Which assumptions are plausible and which condition fails, with the cure;
+    the margin of the baseline and the thresholds that can be reached; and, by
+    rehearsals on a guess of the real system, how many samples to expect.
+    """
+    from safe2real.campaign.preflight import preflight
+    from safe2real.campaign.spec_file import read_episodes, read_spec_file
+
+    given = read_spec_file(spec)
+    episodes = None
+    if rollouts is not None:
+        episodes = read_episodes(given.specification.simulator, read_text(str(rollouts)), str(rollouts))
+    with progress_bar("rehearsed rounds") as progress:
+        found = preflight(
+            given.specification,
+            rollouts=episodes,
+            reality=asked_guess(given, guess_rows, guess_gap) or given.reality or given.guess,
+            runs=runs,
+            max_rounds=max_rounds,
+            seconds=seconds,
+            progress=progress,
+        )
+    if out is not None:
+        _write(found, out)
+    if as_json:
+        answer(found.to_document())
+    else:
+        _print(found, spec, out)
+    if not found.ready:
+        raise typer.Exit(NOT_READY)
+
+
+def asked_guess(given: SpecFile, rows: int | None, gap: float | None) -> Guess | None:
+    """The guess of the options, on top of the file's; None where no option is given."""
+    from dataclasses import replace
+
+    from safe2real.campaign.guess import Guess
+
+    if rows is None and gap is None:
+        return None
+    base = given.guess or Guess()
+    return replace(base, rows=base.rows if rows is None else rows, gap=base.gap if gap is None else gap)
+
+
+def _write(found: Preflight, out: Path) -> None:
+    import json
+
+    from safe2real.campaign.export import whole_file
+    from safe2real.campaign.preflight_figures import draw_preflight
+
+    out.mkdir(parents=True, exist_ok=True)
+    draw_preflight(found).savefig(out / "preflight.png", dpi=130)
+    with whole_file(out / "preflight.json") as file:
+        json.dump(found.to_document(), file, indent=2, allow_nan=False)
+
+
+def _print(found: Preflight, spec: Path, out: Path | None) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    colours = {"ok": "green", "warning": "yellow", "failure": "red"}
+    console = Console(highlight=False)
+    table = Table(title=f"Pre-flight of {spec.name}", title_justify="left", show_lines=True)
+    for column in ("level", "what was looked at", "what was found"):
+        table.add_column(column, overflow="fold")
+    worst_first = sorted(found.findings, key=lambda finding: list(colours).index(finding.level.value), reverse=True)
+    for finding in worst_first:
+        mended = f"\nCure: {escape(finding.cure)}" if finding.cure else ""
+        colour = colours[finding.level.value]
+        table.add_row(f"[{colour}]{finding.level.upper()}[/]", escape(finding.name), escape(finding.what) + mended)
+    console.print(table)
+    for claim, why in found.guarantees.items():
+        console.print(f"{claim}: {f'NOT guaranteed ({escape(why)})' if why else 'stands, if the assumptions are true'}")
+    console.print(f"Rehearsed on a {'guessed' if found.guessed else 'stated'} reality.")
+    if out is not None:
+        console.print(f"figure: {escape(str(out / 'preflight.png'))}", soft_wrap=True)
+    console.print(f"[bold]{escape(found.verdict())}.[/]", soft_wrap=True)

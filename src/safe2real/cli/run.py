@@ -1,0 +1,166 @@
+"""`safe2real run SPEC`: a whole campaign, rehearsed on a reality that is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from safe2real.cli.check import GuessGap, GuessRows, Spec, asked_guess
+from safe2real.cli.exits import NOT_READY, NOT_VERIFIED
+from safe2real.cli.streams import answer, progress_bar
+
+if TYPE_CHECKING:
+    from safe2real.campaign.campaign import Campaign
+    from safe2real.campaign.findings import Finding
+    from safe2real.campaign.rehearsal import Rehearsal
+
+RUN_EXITS = (
+    "Exit codes: 0 done, at the stop or at the last round; 2 the file or an option is wrong; 4 DIR holds a rehearsal of "
+    "something else; 5 a file cannot be written; 6 the record does not verify; 7 something unsafe was deployed or planned. "
+    'Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}.'
+)
+_FORECAST_SIZE = 200_000  # S A H up to which the report rehearses what is left
+
+
+def run(
+    spec: Spec,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where the campaign, the report and the figures go.")
+    ] = None,
+    max_rounds: Annotated[int | None, typer.Option(min=1, help="Deployments in all; the file's own by default.")] = None,
+    guess_rows: GuessRows = None,
+    guess_gap: GuessGap = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+) -> None:
+    """Rehearse a whole campaign from a file: ask and tell, plans, verification, report.
+
+    The reality is the file's [real], or a guess. Run it again to go on where
+    it ended; nothing that was deployed is lost.
+    """
+    import numpy as np
+
+    from safe2real.campaign.guess import Guess, guess_reality
+    from safe2real.campaign.rehearsal import broken_assumptions, conclude, explore, open_or_begin
+    from safe2real.campaign.spec_file import read_spec_file
+
+    given = read_spec_file(spec)
+    specification, options = given.specification, given.options
+    guess = asked_guess(given, guess_rows, guess_gap)
+    guessed = guess is not None or given.reality is None
+    real = given.reality
+    if guessed or real is None:
+        real = guess_reality(specification, guess or given.guess or Guess()).kernel
+    folder = out or options.out or spec.with_name(f"{spec.stem}-run")
+    rounds = max_rounds or options.max_rounds
+    with open_or_begin(specification, real, options.seed, folder) as campaign:
+        broken = broken_assumptions(specification, real, guessed=guessed)
+        if not as_json:
+            _print_before(broken, guessed)
+        with progress_bar("deployments") as progress:
+            explore(campaign, real, max_rounds=rounds, growth=options.growth, seed=options.seed, progress=progress)
+        shape = (specification.simulator.num_states, specification.simulator.num_actions)
+        rewards = options.rewards or [np.random.default_rng([7, i]).random(shape) for i in range(options.plans)]
+        with progress_bar("events verified") as progress:
+            ended = conclude(campaign, real, rewards, progress=progress)
+        files = _write(campaign, ended, folder)
+        document = _document(ended, broken, guessed, files)
+    _keep(document, folder)
+    if as_json:
+        answer(document)
+    else:
+        _print_after(ended, broken, files)
+    if not ended.ledger.holds:
+        raise typer.Exit(NOT_VERIFIED)
+    if not ended.safe:
+        raise typer.Exit(NOT_READY)
+
+
+def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]:
+    """The report and the figures, by name."""
+    from safe2real.campaign.export import constraint_names
+    from safe2real.campaign.figures import draw_mismatch
+    from safe2real.campaign.rehearsal_figures import draw_exact
+    from safe2real.campaign.report import write_campaign_report
+    from safe2real.uncertainty.mismatch import Separation
+
+    model, settings = campaign.specification.simulator, campaign.specification.settings
+    small = model.horizon * model.num_states * model.num_actions <= _FORECAST_SIZE
+    files = {name: folder / file for name, file in
+             (("report", "report.html"), ("safety", "safety.png"), ("mismatch", "mismatch.png"))}  # fmt: skip
+    write_campaign_report(campaign, files["report"], forecast=small)
+    draw_exact(ended.exact, constraint_names(model), ended.status.certified).savefig(files["safety"], dpi=130)
+    gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if settings.algorithm.reuses_simulator else None
+    draw_mismatch(ended.mismatch, gaps).savefig(files["mismatch"], dpi=130)
+    return {name: str(file) for name, file in files.items()}
+
+
+def _document(ended: Rehearsal, broken: list[Finding], guessed: bool, files: dict[str, str]) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from safe2real.campaign.encoding import finite_or_none
+
+    status, exact = ended.status, ended.exact
+    return {
+        "campaign": status.name,
+        "certified": status.certified and not broken,
+        "statement": ended.statement,
+        "reality": "guessed" if guessed else "stated",
+        "assumptions_broken": [{"name": one.name, "what": one.what, "cure": one.cure} for one in broken],
+        "stopped": status.stopped,
+        "rounds": status.rounds,
+        "samples": status.samples,
+        "uncertainty": finite_or_none(status.uncertainty),
+        "tolerance": status.tolerance,
+        "unsafe_deployments": exact.unsafe,
+        "deployments_below_their_bound": exact.below_bound,
+        "lowest_slack": finite_or_none(float((exact.values - exact.thresholds).min(initial=float("inf")))),
+        "wrong_rows": ended.wrong,
+        "wrong_rows_found": ended.found,
+        "wrong_rows_cleared": ended.lost,
+        "verified": ended.ledger.holds,
+        "verification": ended.ledger.describe(),
+        "plans": [{**{name: finite_or_none(value) if isinstance(value, float) else value
+                      for name, value in asdict(plan).items()}, "as_promised": plan.as_promised}
+                  for plan in ended.plans],
+        "files": files,
+    }  # fmt: skip
+
+
+def _keep(document: dict[str, Any], folder: Path) -> None:
+    import json
+
+    from safe2real.campaign.export import whole_file
+
+    with whole_file(folder / "summary.json") as file:
+        json.dump(document, file, indent=2, allow_nan=False)
+
+
+def _print_before(broken: list[Finding], guessed: bool) -> None:
+    typer.echo(f"Reality: {'a guess' if guessed else 'as stated in the file'}.")
+    for finding in broken:
+        typer.echo(
+            f"ASSUMPTION BROKEN, so nothing below is a guarantee. {finding.name}: {finding.what}. Cure: {finding.cure}."
+        )
+
+
+def _print_after(ended: Rehearsal, broken: list[Finding], files: dict[str, str]) -> None:
+    status, exact = ended.status, ended.exact
+    if broken:
+        label = "NOT GUARANTEED (an assumption is not true of this reality)"
+    else:
+        label = "certified" if status.certified else "HEURISTIC, not a guarantee"
+    relation = "stopped: Delta" if status.stopped else "the last round was reached: Delta"
+    typer.echo(f"{label}. {status.rounds:,} deployments, {status.samples:,} samples.")
+    typer.echo(f"{relation} {status.uncertainty:.4g} {'<=' if status.stopped else '>'} tolerance {status.tolerance:.4g}")
+    typer.echo(f"unsafe deployments, by exact evaluation: {exact.unsafe:,} of {exact.numbers.size:,}")
+    typer.echo(f"wrong rows: {ended.found} of {ended.wrong} proved wrong, {ended.lost} taken for right")
+    for i, plan in enumerate(ended.plans):
+        typer.echo(
+            f"plan {i}: earns {plan.real_value:.4g} of at most {plan.real_best:.4g} (baseline {plan.baseline_value:.4g}), "
+            f"promised within {plan.suboptimality:.3g}; {'feasible' if plan.feasible else 'NOT FEASIBLE'} in reality"
+        )
+    typer.echo(f"record: {ended.ledger.describe()}")
+    for name, file in files.items():
+        typer.echo(f"{name}: {file}")
