@@ -1,0 +1,169 @@
+"""The sepsis case study: its pair of systems keeps to what is assumed, and nothing unsafe is deployed."""
+
+import importlib.util
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real.uncertainty.mismatch_map import Verdict
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+try:
+    metadata.distribution("icu-sepsis")
+except metadata.PackageNotFoundError:
+    pytest.skip("the package icu-sepsis is not installed", allow_module_level=True)
+
+sys.path.insert(0, str(EXAMPLES))
+import icu_sepsis_study as study  # noqa: E402
+import icu_sepsis_system as system  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def records():
+    return system.load_records()
+
+
+@pytest.fixture(scope="module")
+def case(records):
+    return system.build(records)
+
+
+def dense_rows(kernel, pairs):
+    """[n, S] of the rows of `pairs` [S, A]."""
+    found = np.zeros((int(pairs.sum()), kernel.num_states))
+    for line, row in zip(found, np.flatnonzero(pairs.reshape(-1)), strict=True):
+        successors, probabilities = kernel.row(int(row))
+        line[successors] = probabilities
+    return found
+
+
+def test_what_is_read_is_what_the_package_gives_out(records, tmp_path):
+    # in a process of its own: here `import icu_sepsis` would find the example of that name
+    script = """
+import icu_sepsis, numpy as np
+env = icu_sepsis.ICUSepsisEnv(inadmissible_action_strategy="terminate")
+given = env.dynamics
+np.savez("given.npz", tx_mat=given["tx_mat"], d_0=given["d_0"], expert=env.expert_policy, sofa=env.sofa_scores,
+         lengths=[len(actions) for actions in given["admissible_actions"]],
+         flat=np.concatenate(given["admissible_actions"]))
+env.reset(seed=0)
+env._current_state = 0
+refused = min(set(range(25)) - set(given["admissible_actions"][0]))
+assert env.step(np.array(divmod(refused, 5)))[0] == 713
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "given.npz") as given:
+        np.testing.assert_array_equal(records.transition, given["tx_mat"])
+        np.testing.assert_array_equal(records.start, given["d_0"])
+        np.testing.assert_array_equal(records.clinicians, given["expert"])
+        np.testing.assert_array_equal(records.sofa, given["sofa"])
+        np.testing.assert_array_equal(records.admissible.sum(axis=1), given["lengths"])
+        np.testing.assert_array_equal(np.nonzero(records.admissible)[1], given["flat"])
+
+
+def test_offering_only_admissible_treatments_leaves_the_clinicians_as_they_are(records, case):
+    package = np.einsum("sa,sat->st", records.clinicians[: system.TREATED], records.transition[: system.TREATED])
+    every = np.ones_like(case.offered)
+    rows = dense_rows(case.real.kernel, every).reshape(*every.shape, -1)[: system.TREATED]
+    ours = np.einsum("sa,sat->st", case.clinicians.probabilities[0, : system.TREATED], rows)
+    np.testing.assert_allclose(ours, package, atol=1e-9)
+
+
+def test_what_is_assumed_holds_of_the_pair(case):
+    every = np.ones_like(case.offered)
+    real, believed = (dense_rows(model.kernel, every) for model in (case.real, case.simulator))
+    gaps = 0.5 * np.abs(real - believed).sum(axis=1).reshape(every.shape)
+    assert (gaps[~case.biased] <= 1e-12).all()  # calibrated gap 0
+    assert (gaps[case.biased] >= system.GAP).all()
+    assert (gaps[case.biased] <= system.GAP + 1e-4).all()
+    assert not ((real > 0.0) & (believed == 0.0)).any()  # the simulator's successors are the declared support
+    margin = s2r.constraint_values(case.real, case.clinicians)[0] - system.LEAST_SURVIVAL
+    assert margin >= system.MARGIN
+    assert case.biased.sum() == 127
+    assert not (case.biased & ~case.doubtful).any()  # so what the second study calls known is exact
+    assert not (case.doubtful & ~case.offered).any()
+    assert case.doubtful.sum() == 128
+    assert (case.sofa[np.nonzero(case.doubtful)[0]] >= 10.0).all()
+
+
+def test_the_simulator_is_too_optimistic(case):
+    real, believed = (s2r.constraint_values(model, case.clinicians)[0] for model in (case.real, case.simulator))
+    assert believed > real + 0.01
+    trusting = s2r.solve(case.simulator, case.rewards["time alive"]).policy
+    assert s2r.constraint_values(case.real, trusting)[0] < system.LEAST_SURVIVAL
+
+
+def test_every_treatment_in_doubt(case):
+    learner = study.learner_of(case, case.offered, seed=0)
+    assert learner.settings.certified
+    record = study.treat(case, learner, study.schedule(12_000), [], [], lambda _: None)
+    assert record.patients == 12_000 == learner.hybrid.counts.episodes
+    assert not record.doubts
+    for batch in record.batches:
+        assert batch.survival >= batch.bound - 1e-9 >= system.LEAST_SURVIVAL - 2e-9
+    candidates = [batch.candidate for batch in record.batches if batch.reason is s2r.Reason.MIXTURE]
+    assert min(candidates) < system.LEAST_SURVIVAL  # without the mixing it would not have been safe
+    wrong, cleared = (record.map.verdict == verdict for verdict in (Verdict.WRONG, Verdict.CLEARED))
+    assert wrong.sum() >= 3
+    assert not (wrong & ~case.biased).any()
+    assert not (cleared & case.biased).any()
+    assert (record.map.verdict[~case.offered] == Verdict.KNOWN).all()
+
+
+def test_few_treatments_in_doubt_give_useful_plans_soon(case):
+    learner = study.learner_of(case, case.doubtful, seed=0)
+    record = study.treat(case, learner, study.schedule(1_000), [], ["survival"], lambda _: None)
+    assert all(batch.survival >= system.LEAST_SURVIVAL for batch in record.batches)
+    (plan,) = record.plans
+    clinicians = s2r.constraint_values(case.real, case.clinicians)[0]
+    best = s2r.solve(case.real, case.rewards["survival"]).value
+    assert clinicians < plan.survival_floor <= plan.survival + 1e-9
+    assert plan.floor <= plan.value + 1e-9 <= best + 2e-9
+    assert best <= plan.bound + 1e-9
+
+
+def test_stays_follow_the_real_dynamics(case):
+    patients = 20_000
+    mixture = s2r.Mixture.of(
+        [0.5, 0.5], [case.clinicians, s2r.solve(case.real, case.rewards["survival"]).policy.policies[0]]
+    )
+    states, actions, ends = study._patients(case, mixture, 3, 0, patients)
+    last = states[ends[1:] + np.arange(patients)]
+    exact = s2r.constraint_values(case.real, mixture)[0]
+    lengths = np.diff(ends)
+    survived = ((last == system.SURVIVAL) & (lengths < system.HORIZON)).mean()  # the last arrival is not paid for any more
+    assert abs(survived - exact) < 4.0 * np.sqrt(exact * (1.0 - exact) / patients)
+    assert ((last < system.TREATED) <= (lengths == system.HORIZON)).all()
+    kernel = case.real.kernel
+    for i in range(50):
+        stay, chosen = states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]]
+        for step, action in enumerate(chosen):
+            assert stay[step + 1] in kernel.row(int(stay[step]) * case.real.num_actions + int(action))[0]
+
+
+def test_without_the_package_the_cure_is_said(monkeypatch):
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(system.metadata, "distribution", missing)
+    with pytest.raises(SystemExit, match=r"pip install 'safe2real\[examples\]'"):
+        system.load_records()
+
+
+def test_the_command(tmp_path, capsys):
+    place = importlib.util.spec_from_file_location("sepsis_command", EXAMPLES / "icu_sepsis.py")
+    command = importlib.util.module_from_spec(place)
+    place.loader.exec_module(command)
+    assert command.main(["--quick", "--patients", "1000", "--few-patients", "500", "--out", str(tmp_path)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "NOT medical advice" in printed
+    assert "none fell below the limit" in printed
+    assert (tmp_path / "icu-sepsis-safety.png").is_file()
+    assert (tmp_path / "icu-sepsis-mismatch.png").is_file()
