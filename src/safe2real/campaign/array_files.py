@@ -54,9 +54,10 @@ class ArrayFiles:
         self._must_exist(path, named, key)
         try:
             # No pickle: a file from elsewhere must not be able to run code.
-            with np.load(path, allow_pickle=False) as loaded:
-                if isinstance(loaded, np.ndarray):
-                    return {"transition": loaded}
+            loaded = np.load(path, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return {"transition": _plain(loaded, f"{key} is {named!r}: its array")}
+            with loaded:
                 return {name: _plain(loaded[name], f"{key} is {named!r}: its array {name!r}") for name in loaded.files}
         except (ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
             if isinstance(error, InvalidInput):

@@ -179,7 +179,7 @@ def _rows_between(specification: Specification, real: Kernel, guessed: bool) -> 
         cure = f"lower mismatch_gap to {_down(low)}, or raise calibrated_gap to {_up(high)}"
         findings.append(Finding("separation", Level.FAILURE, said, cure, {**numbers, "smallest": low, "largest": high}))
     else:
-        said = f"the {whose} reality keeps to the gaps: {count(int(wrong.sum()), 'row')} of {kernel.num_rows:,} are wrong"
+        said = f"the {whose} reality keeps to the gaps: wrong rows are {int(wrong.sum()):,} of {kernel.num_rows:,}"
         if wrong.any():
             said += f", at {gaps[wrong].min():.3g} or more"
         findings.append(Finding("separation", Level.OK, said, numbers=numbers))

@@ -177,6 +177,9 @@ def _of_environment(given: dict[str, Any], environment: Environment) -> dict[str
 def _baseline(value: Any, model: CMDP, files: ArrayFiles, environment: Environment | None) -> Any:
     if isinstance(value, dict) and "demonstrations" in value:
         return _cloned(value, model, files, environment)
+    if value == {"policy": "uniform"}:
+        uniform = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
+        return {"kind": "stochastic", "probabilities": uniform.probabilities}
     if not isinstance(value, dict) or "kind" in value:
         given = value
     elif "policy" in value:
@@ -200,9 +203,6 @@ def _baseline(value: Any, model: CMDP, files: ArrayFiles, environment: Environme
 
 
 def _policy(named: Any, model: CMDP, files: ArrayFiles) -> Any:
-    if named == "uniform":
-        uniform = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
-        return {"kind": "stochastic", "probabilities": uniform.probabilities}
     if not isinstance(named, str):
         raise InvalidInput(
             f'baseline.policy is {shown(named)}; give "uniform" or a file, and numbers as actions or probabilities'

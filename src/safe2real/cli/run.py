@@ -36,7 +36,7 @@ def run(
 ) -> None:
     """Rehearse a whole campaign from a file: ask and tell, plans, verification, report.
 
-    The reality is the file's [real], or a guess. Run it again to go on where
+    The reality is the file's table `real`, or a guess. Run it again to go on where
     it ended; nothing that was deployed is lost.
     """
     import numpy as np

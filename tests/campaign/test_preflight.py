@@ -1,0 +1,357 @@
+"""Pre-flight: hand-computed thresholds, margins and floors on a tiny system, and what each failure says."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real.campaign.findings import Level
+from safe2real.campaign.guess import Guess
+from safe2real.campaign.preflight import preflight
+from safe2real.campaign.preflight_assumptions import floor_of, largest_distances
+from safe2real.campaign.preflight_baseline import rollouts_needed, spread_of, width
+from safe2real.campaign.preflight_figures import draw_preflight
+from safe2real.campaign.rehearsal import broken_assumptions
+from safe2real.errors import InvalidInput
+from safe2real.explore import roll_out
+from safe2real.uncertainty.separation import estimate_margin
+from safe2real.uncertainty.theory import Guarantee
+from tests.campaign.specs import ROWS, SAFE, kernel, tiny
+
+WRONG = kernel(s0a1=[0.6, 0.4])  # 0.6 away, and the baseline never goes there
+
+
+def look(specification=None, reality=WRONG, **options):
+    return preflight(specification or tiny(), reality=reality, **({"runs": 1, "max_rounds": 150} | options))
+
+
+def of(found, name):
+    (finding,) = [finding for finding in found.findings if finding.name == name]
+    return finding
+
+
+# The whole
+
+
+def test_a_system_that_is_ready():
+    found = look(runs=2, max_rounds=100_000)
+    assert found.ready, found.describe()
+    assert found.verdict().startswith("READY")
+    assert all(why == "" for why in found.guarantees.values())
+    assert all(finding.level is not Level.FAILURE for finding in found.findings)
+    stop = of(found, "samples to the stop")
+    assert stop.level is Level.OK
+    assert stop.numbers["rounds"] == np.mean([trial.rounds for trial in found.trials])
+    assert stop.numbers["samples"] == 3 * stop.numbers["rounds"]
+    assert of(found, "safety in rehearsal").numbers["unsafe_rounds"] == 0
+    assert of(found, "wrong rows found").numbers == {"share": 1.0, "lost": 0}
+    assert all(trial.stopped and trial.uncertainty <= 0.25 for trial in found.trials)
+    bounds = list(of(found, "plans on the way").numbers["bounds"].values())
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[-1] < 0.3
+    assert "READY" in found.describe()
+    assert "safe exploration: stands" in found.describe()
+    json.dumps(found.to_document(), allow_nan=False)
+
+
+def test_the_same_check_gives_the_same_answer():
+    assert look().to_document() == look().to_document()
+
+
+def test_without_a_reality_it_is_guessed():
+    found = look(reality=None)
+    assert found.guessed
+    assert found.to_document()["reality"] == "guessed"
+    assert found.trials[0].wrong == 1
+
+
+def test_progress_counts_rounds_of_all_runs():
+    seen = []
+    look(runs=2, max_rounds=150, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(100, 300), (150, 300), (250, 300), (300, 300)]
+
+
+def test_seconds_end_a_rehearsal_at_the_next_look():
+    found = look(max_rounds=10**9, seconds=0.0)
+    assert found.trials[0].rounds == 100
+    assert found.trials[0].forecast is None
+
+
+def test_a_rehearsal_that_is_cut_off_is_forecast():
+    stop = of(look(max_rounds=200), "samples to the stop")
+    assert stop.level is Level.WARNING
+    assert stop.numbers["rounds_done"] == [200]
+    assert stop.numbers["uncertainty"][0] > 0.25
+    reached = of(look(max_rounds=100_000), "samples to the stop").numbers["rounds"]
+    assert stop.numbers["forecast_rounds"] == pytest.approx(reached, rel=0.5)
+
+
+@pytest.mark.parametrize("wrong", [{"runs": 0}, {"max_rounds": 0}, {"delta": 1.0}, {"reality": ROWS}])
+def test_what_cannot_be_looked_at(wrong):
+    with pytest.raises(InvalidInput):
+        look(**wrong)
+
+
+# Thresholds
+
+
+def test_what_any_policy_reaches_by_hand():
+    """Staying is worth 3, leaving at once 1; the baseline stays."""
+    found = look()
+    (one,) = found.ranges
+    assert (one.lowest, one.highest, one.baseline) == pytest.approx((1.0, 3.0, 3.0))
+    assert one.largest_threshold == pytest.approx(2.0)  # 3 less the margin of 1
+    assert of(found, "threshold of upright").numbers["largest_threshold"] == pytest.approx(2.0)
+
+
+def test_a_threshold_that_no_policy_meets():
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0, s2r.AtLeast(0.5 * SAFE, 1.75, "upright"))
+    specification = s2r.Specification(model, tiny().baseline, tiny().settings)
+    found = look(specification)
+    assert of(found, "threshold of upright").level is Level.FAILURE
+    assert "below 1.5" in of(found, "threshold of upright").cure
+
+
+def test_a_threshold_that_constrains_nothing():
+    found = of(look(tiny(threshold=1.0)), "threshold of upright")
+    assert found.level is Level.WARNING
+    assert "above 1" in found.cure
+
+
+def test_thresholds_that_exclude_each_other():
+    """At most one of staying and leaving: their values add up to 3, and 1.5 + 1.8 are wanted."""
+    both = [s2r.AtLeast(SAFE, 1.5, "stay"), s2r.AtLeast(1.0 - SAFE, 1.8, "leave")]
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0, both)
+    specification = s2r.Specification(model, tiny().baseline, tiny().settings)
+    found = of(look(specification), "thresholds together")
+    assert found.level is Level.FAILURE
+    assert found.numbers["shortfall"] == pytest.approx(0.15)
+    easy = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0, [both[0], s2r.AtLeast(1.0 - SAFE, 0.5, "leave")])
+    assert of(look(s2r.Specification(easy, tiny().baseline, tiny().settings)), "thresholds together").level is Level.OK
+
+
+# The baseline
+
+
+def test_a_baseline_that_fails_its_margin_on_the_reality():
+    """Row (0, 0) falls with 0.2: V_c = 1 + 0.8 + 0.64 = 2.44, which is 0.94 above 1.5, and 1 was stated."""
+    reality = kernel(s0a0=[0.8, 0.2])
+    specification = tiny(mismatch_gap=0.2)
+    found = look(specification, reality)
+    finding = of(found, "baseline on the stated reality, upright")
+    assert finding.level is Level.FAILURE
+    assert finding.numbers["value"] == pytest.approx(2.44)
+    assert finding.numbers["margin"] == pytest.approx(0.94)
+    assert "fails its stated margin of 1" in finding.what
+    assert "at most 0.94" in finding.cure
+    assert "threshold to 1.44" in finding.cure
+    assert "baseline" in found.guarantees[Guarantee.SAFETY]
+    assert not found.ready
+    assert [one.name for one in broken_assumptions(specification, reality, guessed=False)] == [finding.name]
+    assert broken_assumptions(tiny(mismatch_gap=0.2, margin=0.94, tolerance=0.2), reality, guessed=False) == []
+
+
+def test_a_baseline_that_is_unsafe_itself():
+    reality = kernel(s0a0=[0.0, 1.0])
+    finding = of(look(reality=reality), "baseline on the stated reality, upright")
+    assert "0.5 BELOW the threshold" in finding.what
+    assert "unsafe itself" in finding.cure
+
+
+def test_on_a_stated_reality_the_simulator_does_not_decide():
+    """The simulator falls from row (0, 0), reality does not."""
+    model = s2r.CMDP.of(kernel(s0a0=[0.5, 0.5]), 3, 0, s2r.AtLeast(SAFE, 1.5, "upright"))
+    specification = s2r.Specification(model, tiny().baseline, tiny().settings)
+    assert of(look(specification, s2r.Kernel.from_dense(ROWS)), "baseline on the simulator, upright").level is Level.WARNING
+    guessed = look(specification, Guess(rows=0))
+    assert of(guessed, "baseline on the simulator, upright").level is Level.FAILURE
+
+
+def episodes(reality, count, specification=None):
+    specification = specification or tiny()
+    system = specification.simulator.with_kernel(reality)
+    return [roll_out(system, specification.baseline, seed=3, round_number=i + 1) for i in range(count)]
+
+
+def test_rollouts_confirm_refute_or_leave_open():
+    name = "baseline by rollouts, upright"
+    confirmed = of(look(rollouts=episodes(s2r.Kernel.from_dense(ROWS), 400)), name)
+    assert confirmed.level is Level.OK
+    assert confirmed.numbers["margin"] >= 1.0
+    still = of(look(rollouts=episodes(s2r.Kernel.from_dense(ROWS), 10)), name)
+    assert still.level is Level.WARNING
+    assert "neither confirmed nor refuted" in still.what
+    failing = look(rollouts=episodes(kernel(s0a0=[0.3, 0.7]), 400))
+    assert of(failing, name).level is Level.FAILURE
+    assert "fails its stated margin" in of(failing, name).what
+    assert not failing.ready
+    few = estimate_margin(tiny().simulator, episodes(s2r.Kernel.from_dense(ROWS), 10), delta=0.1)
+    assert still.numbers["lower"] == few.lower_bounds[0]
+    assert failing.ranges[0].rollouts[1] < 2.5
+
+
+def test_how_many_rollouts_are_needed_is_what_estimate_margin_needs():
+    specification = tiny()
+    reality = kernel(s0a0=[0.9, 0.1])
+    sample = episodes(reality, 60)
+    estimate = estimate_margin(specification.simulator, sample, delta=0.1)
+    returns = np.array([SAFE[episode.states[:-1], 0].sum() for episode in sample])
+    expected = estimate.means[0] - estimate.lower_bounds[0]
+    assert width(60, 3, 1, 0.1, returns.std(ddof=1)) == pytest.approx(expected)
+    for spread, slack in ((0.0, 0.05), (0.8, 0.2), (1.5, 1.0)):
+        needed = rollouts_needed(3, 1, 0.1, spread, slack)
+        assert width(needed, 3, 1, 0.1, spread) <= slack < width(needed - 1, 3, 1, 0.1, spread)
+    # Hoeffding alone, by hand: n = H^2 log(2 / delta) / (2 slack^2).
+    assert rollouts_needed(3, 1, 0.1, 100.0, 1.0) == math.ceil(9 * math.log(20.0) / 2.0)
+    # One fall decides between 1, 2 and 3; variance by hand from P(1, 2, 3) = (0.1, 0.09, 0.81).
+    variance = 0.1 + 4 * 0.09 + 9 * 0.81 - (0.1 + 0.18 + 2.43) ** 2
+    assert spread_of(specification.simulator.with_kernel(reality), specification.baseline, 0) == pytest.approx(
+        math.sqrt(variance), rel=0.15
+    )
+
+
+def test_a_margin_without_slack_cannot_be_confirmed():
+    found = of(look(tiny(margin=1.5)), "rollouts to confirm the margin, upright")
+    assert found.level is Level.WARNING
+    assert found.numbers["rollouts"] is None
+    assert of(look(), "rollouts to confirm the margin, upright").numbers["rollouts"] == rollouts_needed(3, 1, 0.1, 0.0, 0.5)
+
+
+# Gaps and the floor
+
+
+def test_rows_between_the_gaps():
+    found = look(reality=kernel(s0a1=[0.3, 0.7]))
+    finding = of(found, "separation")
+    assert finding.level is Level.FAILURE
+    assert finding.numbers["between"] == 1
+    assert "mismatch_gap to 0.3" in finding.cure
+    assert "calibrated_gap to 0.3" in finding.cure
+    assert found.guarantees[Guarantee.SAFETY] == "separation fails"
+    for mended in (tiny(mismatch_gap=0.3), tiny(calibrated_gap=0.3)):
+        assert of(look(mended, kernel(s0a1=[0.3, 0.7])), "separation").level is Level.OK
+
+
+def test_known_rows_that_are_wrong():
+    known = np.array([[False, True], [False, False]])
+    assert of(look(tiny(known=known)), "known rows").level is Level.FAILURE
+    assert of(look(tiny(known=~known)), "separation").level is Level.OK
+
+
+def test_the_floor_by_hand():
+    """Every step costs H - 1 - h times the gap: 2 + 1 + 0. Where staying is known, only leaving costs, and V_c = 1.5 lets
+    three of four episodes leave at once.
+    """
+    assert floor_of(tiny()) == pytest.approx(3.0)
+    assert floor_of(tiny(span_bonus=False)) == pytest.approx(9.0)
+    assert floor_of(tiny(known=np.array([[True, False], [False, False]]))) == pytest.approx(2.25)
+    assert floor_of(tiny(known=np.ones((2, 2), dtype=bool))) == pytest.approx(0.0)
+    assert floor_of(tiny(algorithm=s2r.Algorithm.REWARD_FREE)) == 0.0
+
+
+def test_a_calibrated_gap_at_which_no_run_stops():
+    found = look(tiny(calibrated_gap=0.1))
+    finding = of(found, "stop")
+    assert finding.level is Level.FAILURE
+    assert finding.numbers["floor"] == pytest.approx(0.3)
+    assert finding.numbers["largest_calibrated_gap"] == pytest.approx(0.25 / 3.0)
+    assert "below 0.0833" in finding.cure
+    assert found.guarantees[Guarantee.SAFETY] == ""
+    assert found.guarantees[Guarantee.TERMINATION] == "Delta does not reach the tolerance"
+    # And so it is: Delta of a long rehearsal ends at the floor.
+    long = look(tiny(calibrated_gap=0.1), max_rounds=200_000).trials[0]
+    assert not long.stopped
+    assert 0.3 <= long.uncertainty < 0.33
+    below = of(look(tiny(calibrated_gap=0.05)), "stop")
+    assert below.level is Level.WARNING
+    assert look(tiny(calibrated_gap=0.05), max_rounds=200_000).trials[0].stopped
+    assert of(look(tiny(calibrated_gap=0.01)), "stop").level is Level.OK
+
+
+def test_a_mismatch_gap_that_no_row_can_have():
+    rows = np.array([[[0.7, 0.3], [0.4, 0.6]], [[0.5, 0.5], [0.5, 0.5]]])
+    np.testing.assert_allclose(largest_distances(s2r.Kernel.from_dense(rows), None), [0.7, 0.6, 0.5, 0.5])
+    np.testing.assert_allclose(largest_distances(s2r.Kernel.from_dense(ROWS), s2r.Kernel.from_dense(ROWS)), 0.0)
+    np.testing.assert_allclose(largest_distances(s2r.Kernel.from_dense(ROWS), None), 1.0)
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 3, 0, s2r.AtLeast(SAFE, 1.1, "upright"))
+    for gap, level in ((0.55, Level.WARNING), (0.8, Level.FAILURE)):
+        settings = s2r.Settings(margin=0.1, calibrated_gap=0.0, mismatch_gap=gap, tolerance=0.02)
+        finding = of(look(s2r.Specification(model, tiny().baseline, settings), model.kernel), "possible distances")
+        assert finding.level is level
+        assert "mismatch_gap to 0.5" in finding.cure
+
+
+def test_gaps_at_which_no_row_is_cleared():
+    found = of(look(tiny(mismatch_gap=0.0)), "clearing rows")
+    assert found.level is Level.WARNING
+    visits = of(look(), "clearing rows").numbers["visits"]
+    learner = tiny().learner()
+    learner.hybrid.counts.tally.visits[:] = int(visits)
+    assert learner.hybrid.radii.max() <= 0.25  # halfway between the gaps
+    learner.hybrid.counts.tally.visits[:] = int(visits) - 1
+    assert learner.hybrid.radii.max() > 0.25
+
+
+def test_what_the_baseline_never_visits():
+    numbers = of(look(), "coverage").numbers
+    assert numbers == {
+        "reachable": 4,
+        "baseline": 1,
+        "wrong": 1,
+        "wrong_reachable": 1,
+        "wrong_visited_by_baseline": 0,
+    }
+
+
+# Conditions
+
+
+def test_what_the_library_refuses_is_a_finding_and_nothing_is_rehearsed():
+    found = look(tiny(tolerance=0.3))
+    assert of(found, "library").level is Level.FAILURE
+    assert "margin / 4" in of(found, "library").what
+    failing = of(found, "condition: tolerance against margin")
+    assert failing.level is Level.FAILURE
+    assert "at most 0.25" in failing.cure
+    assert found.trials == ()
+    assert found.guarantees[Guarantee.ACCURACY]
+    draw_preflight(found)
+
+
+def test_a_condition_of_the_termination_bound_alone_is_a_warning():
+    """margin / (4 H^3) = 1 / 108."""
+    found = look(tiny(calibrated_gap=0.01))
+    assert of(found, "condition: calibrated_gap").level is Level.WARNING
+    assert "0.00925925" in of(found, "condition: calibrated_gap").cure
+    assert found.guarantees[Guarantee.SAFETY] == ""
+    assert "calibrated_gap" in found.guarantees[Guarantee.TERMINATION]
+    assert found.ready
+
+
+def test_heuristic_constants_guarantee_nothing():
+    found = look(tiny(radius=s2r.ScaledRadius(0.5)))
+    assert "HEURISTIC" in of(found, "library").what
+    assert all("HEURISTIC" in why for why in found.guarantees.values())
+
+
+def test_an_unsafe_rehearsal_is_a_failure():
+    """The margin is not there in reality: what is mixed with it is unsafe."""
+    found = look(tiny(mismatch_gap=0.5), kernel(s0a0=[0.2, 0.8]))
+    assert of(found, "safety in rehearsal").level is Level.FAILURE
+    assert "an assumption is not true" in of(found, "safety in rehearsal").cure
+
+
+def test_a_system_without_a_constraint():
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0)
+    found = look(s2r.Specification(model, tiny().baseline, tiny().settings))
+    assert found.ranges == ()
+    draw_preflight(found)
+
+
+def test_the_figure_shows_what_was_found():
+    found = look(rollouts=episodes(s2r.Kernel.from_dense(ROWS), 20))
+    figure = draw_preflight(found)
+    words = {text.get_text() for axes in figure.axes for text in axes.get_legend().get_texts()}
+    assert {"threshold 1.5", "baseline on the simulator 3", "tolerance 0.25", "baseline by rollouts"} <= words

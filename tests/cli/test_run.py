@@ -1,0 +1,191 @@
+"""`safe2real run`: a whole campaign from a file, resumed where it ended, with the truth about what was deployed."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import safe2real as s2r
+from safe2real.campaign.rehearsal import exact_values, explore, open_or_begin
+from safe2real.cli import app
+from safe2real.cli import run as module
+from safe2real.errors import Conflict
+from tests.campaign.specs import REAL, TOML, kernel, tiny, write
+
+RUN = "\n[run]\nmax_rounds = 60\ngrowth = 0.1\nplans = 2\n"
+WRONG = kernel(s0a1=[0.6, 0.4])
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "specs" / "windy_grid.toml"
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """The report and the figures take longer than all the rest; two tests look at them."""
+    monkeypatch.setattr(module, "_write", lambda *_: {})
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["run", *map(str, arguments)], prog_name="safe2real", env={"COLUMNS": "200"})
+
+
+def document_of(*arguments):
+    ended = run(*arguments, "--json")
+    assert ended.exit_code == 0, ended.output
+    return json.loads(ended.stdout)
+
+
+def test_a_campaign_from_a_file(tmp_path):
+    out = tmp_path / "out"
+    document = document_of(write(tmp_path, TOML + REAL + RUN), "--out", out)
+    assert document["rounds"] == 60
+    assert document["samples"] == 180
+    assert document["stopped"] is False
+    assert document["certified"] is document["verified"] is True
+    assert document["unsafe_deployments"] == document["deployments_below_their_bound"] == 0
+    assert document["assumptions_broken"] == []
+    assert (document["wrong_rows"], document["wrong_rows_cleared"]) == (1, 0)
+    assert len(document["plans"]) == 2
+    assert all(plan["as_promised"] and plan["feasible"] and plan["certified"] for plan in document["plans"])
+    assert json.loads((out / "summary.json").read_text()) == document
+    assert "Campaign" in Path(document["files"]["report"]).read_text()
+    for figure in ("safety", "mismatch"):
+        assert Path(document["files"][figure]).read_bytes().startswith(b"\x89PNG")
+    with s2r.Campaign.open(out / "campaign.db") as campaign:
+        assert campaign.status(forecast=False).told == 60
+        assert campaign.verify().holds
+
+
+def test_the_summary_for_people(tmp_path):
+    ended = run(write(tmp_path, TOML + REAL + RUN))
+    assert ended.exit_code == 0
+    assert ended.stdout.startswith("Reality: as stated in the file.\ncertified. 60 deployments, 180 samples.")
+    assert "unsafe deployments, by exact evaluation: 0 of 60" in ended.stdout
+    assert "the last round was reached" in ended.stdout
+    assert str(tmp_path / "spec-run" / "report.html") in ended.stdout  # beside the file by default
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_it_goes_on_where_it_ended_as_if_it_had_never_stopped(tmp_path):
+    def told(folder):
+        with s2r.Campaign.open(folder / "campaign.db") as campaign:
+            return [(event.deployment, event.body) for event in campaign.events() if event.kind == "tell"]
+
+    file, parts, whole = write(tmp_path, TOML + REAL + RUN.replace("0.1", "0.0")), tmp_path / "parts", tmp_path / "whole"
+    for rounds in (25, 25, 60):  # the second time there is nothing more to do
+        assert document_of(file, "--out", parts, "--max-rounds", rounds)["rounds"] == rounds
+    with open_or_begin(tiny(), WRONG, 1, whole) as campaign:
+        explore(campaign, WRONG, max_rounds=60, growth=0.0, seed=1)
+    assert told(parts) == told(whole)
+    assert len(told(whole)) == 60
+
+
+def test_what_was_handed_out_and_not_told_is_told_first(tmp_path):
+    with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
+        campaign.ask(worker="rehearsal", n=3)  # and here the process died
+    with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
+        explore(campaign, WRONG, max_rounds=3, growth=0.0, seed=1)
+        status = campaign.status(forecast=False)
+        assert (status.rounds, status.told, len(status.held)) == (3, 3, 0)
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_folder_of_another_study_is_left_alone(tmp_path):
+    out = tmp_path / "out"
+    document_of(write(tmp_path, TOML + REAL + RUN), "--out", out)
+    before = (out / "campaign.db").read_bytes()
+    others = {
+        "specification": TOML.replace("margin = 1.0", "margin = 1.2") + REAL + RUN,
+        "reality or seed": TOML + REAL.replace("0.6, 0.4", "0.5, 0.5") + RUN,
+    }
+    for what, text in others.items():
+        ended = run(write(tmp_path, text), "--out", out)
+        assert ended.exit_code == 4
+        error = json.loads(ended.stderr)
+        assert error["error"] == "conflict"
+        assert f"another {what}" in error["message"]
+        assert "--out" in error["message"]
+    with pytest.raises(Conflict):
+        open_or_begin(tiny(), WRONG, 2, out)  # another seed
+    assert (out / "campaign.db").read_bytes() == before
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_to_the_stop(tmp_path):
+    text = TOML + REAL + RUN.replace("60", "100000").replace("0.1", "1.0")
+    heuristic = text.replace("delta = 0.1", 'delta = 0.1\nbonus_scale = 0.05\nradius = {kind = "scaled", scale = 0.5}')
+    document = document_of(write(tmp_path, heuristic))
+    assert document["stopped"] is True
+    assert document["uncertainty"] <= document["tolerance"]
+    assert document["certified"] is False
+    shown = run(write(tmp_path, heuristic)).stdout
+    assert "HEURISTIC, not a guarantee" in shown
+    assert "stopped: Delta" in shown
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_reality_that_breaks_an_assumption_is_said_first(tmp_path):
+    """Row (0, 0) falls with 0.8: the baseline alone is worth 1.24, less than the threshold."""
+    text = TOML + REAL.replace("[[[1.0, 0.0]", "[[[0.2, 0.8]") + RUN
+    ended = run(write(tmp_path, text))
+    assert ended.exit_code == 7
+    lines = ended.stdout.splitlines()
+    assert lines[1].startswith("ASSUMPTION BROKEN")
+    assert "fails its stated margin" in lines[1]
+    assert lines[2].startswith("NOT GUARANTEED")
+    assert "certified." not in lines[2]
+    assert "60 of 60" in ended.stdout
+    with s2r.Campaign.open(tmp_path / "spec-run" / "campaign.db") as campaign:
+        system = tiny().simulator.with_kernel(kernel(s0a0=[0.2, 0.8], s0a1=[0.6, 0.4]))
+        exact = exact_values(campaign, system)
+    assert exact.unsafe == 60
+    assert exact.values.max() <= 1.5
+
+
+def test_exact_values_are_those_of_the_mixtures(tmp_path):
+    system = tiny().simulator.with_kernel(WRONG)
+    with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
+        explore(campaign, WRONG, max_rounds=40, growth=0.0, seed=1)
+        exact = exact_values(campaign, system)
+        (deployment,) = campaign.ask(worker="someone")
+        again = exact_values(campaign, system)
+    assert again.values[-1, 0] == pytest.approx(s2r.constraint_values(system, deployment.mixture)[0])
+    assert len(np.unique(exact.values)) > 1
+    assert (exact.values >= exact.bounds - 1e-9).all()
+    assert exact.unsafe == exact.below_bound == 0
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_rewards_of_the_file_are_planned_for(tmp_path):
+    text = TOML + REAL + RUN + "rewards = [[[0.0, 0.0], [1.0, 1.0]]]\n"
+    (plan,) = document_of(write(tmp_path, text))["plans"]
+    # Being in state 1 is rewarded: who leaves at once is there with 0.4 at the second step and with 0.64 at the third.
+    assert plan["real_best"] == pytest.approx(1.04)
+    assert plan["baseline_value"] == 0.0
+    assert 0.0 < plan["real_value"] <= 1.04 + 1e-9
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_without_a_reality_one_is_guessed(tmp_path):
+    document = document_of(write(tmp_path, TOML + RUN), "--guess-rows", 1, "--guess-gap", 0.6)
+    assert document["reality"] == "guessed"
+    assert document["wrong_rows"] == 1
+
+
+def test_what_no_run_accepts_is_refused_and_leaves_nothing(tmp_path):
+    ended = run(write(tmp_path, TOML.replace("tolerance = 0.25", "tolerance = 0.5") + REAL))
+    assert ended.exit_code == 2
+    assert "margin / 4" in json.loads(ended.stderr)["message"]
+    assert not (tmp_path / "spec-run").exists()
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_the_example_is_as_its_script_makes_it(tmp_path):
+    document = document_of(EXAMPLE, "--out", tmp_path / "out", "--max-rounds", 30)
+    assert document["certified"] is True
+    assert document["unsafe_deployments"] == 0
+    assert document["wrong_rows"] == 12
+    grid = s2r.envs.WindyGrid.paper()
+    with np.load(EXAMPLE.with_name("windy_grid.npz"), allow_pickle=False) as arrays:
+        np.testing.assert_array_equal(arrays["simulator"], grid.simulator().to_dense())
+        np.testing.assert_array_equal(arrays["real"], grid.real().to_dense())
