@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         TimeRemainingColumn(),
     )
     outcomes: list[Outcome] = []
-    with Progress(*columns, console=console) as progress:
+    with Progress(*columns, console=Console(stderr=True)) as progress:
         exploring = progress.add_task("Explore to the certified stop", total=1.0)
         planning = progress.add_task(f"Plan {len(errands)} rewards", total=len(errands), start=False)
         exploration = study.explore(lambda share: progress.update(exploring, completed=share))

@@ -59,7 +59,7 @@ GAP = 0.7  # what is said about rows that are wrong: at least this far off. True
 Cell = tuple[int, int]  # row, column
 
 
-class Warehouse(gymnasium.Env[int, int]):
+class Warehouse(gymnasium.Env[np.int64, np.int64]):
     """One robot on one floor; `real=True` has the wet floor and the open door.
 
     Actions: `Discrete(5)`: up, right, down, left, wait. Observations: `Discrete(S)`, the free cells row by row. A move
@@ -80,16 +80,16 @@ class Warehouse(gymnasium.Env[int, int]):
         }
         self.initial_state_distrib = (self.marks == "d").astype(np.float64)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.int64, dict[str, Any]]:
         super().reset(seed=seed)
         self.state = int(self.np_random.choice(len(self.cells), p=self.initial_state_distrib))
-        return self.state, {}
+        return np.int64(self.state), {}
 
-    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+    def step(self, action: np.int64) -> tuple[np.int64, float, bool, bool, dict[str, Any]]:
         outcomes = self.P[self.state][int(action)]
         chosen = int(self.np_random.choice(len(outcomes), p=[probability for probability, *_ in outcomes]))
         self.state = outcomes[chosen][1]
-        return self.state, 0.0, False, False, {}
+        return np.int64(self.state), 0.0, False, False, {}
 
     @property
     def marks(self) -> NDArray[np.str_]:

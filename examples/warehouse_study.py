@@ -125,9 +125,7 @@ class Study:
     @property
     def wrong(self) -> NDArray[np.bool_]:
         """[S, A] where simulator and reality differ: what the learner has to find out."""
-        tables = [env.P for env in (self.simulator, self.real_env)]
-        pairs = np.ndindex(self.real.num_states, self.real.num_actions)
-        return np.array([tables[0][s][a] != tables[1][s][a] for s, a in pairs]).reshape(-1, len(ACTIONS))
+        return np.asarray(self.real.kernel.distances_to(self.system.model.kernel) > 0.0)
 
     def errands(self) -> list[Errand]:
         """One reward for every shelf, every aisle and every charger, and rounds of three stops in time windows."""

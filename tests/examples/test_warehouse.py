@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from warehouse import main
+from warehouse_floor import GAP, SMALL_FLOOR, Warehouse
+from warehouse_study import NUMBERS, QUICK, Outcome, Study
 
 import safe2real as s2r
 from safe2real.explore import explore
 from safe2real.uncertainty.mismatch_map import Verdict
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-
-
-def module(name: str) -> Any:
-    if str(EXAMPLES) not in sys.path:
-        sys.path.insert(0, str(EXAMPLES))
-    return importlib.import_module(name)
-
 
 @pytest.fixture(scope="module")
 def done() -> Any:
     """(the study after its exploration, the exploration, the outcomes of all errands)."""
-    studies = module("warehouse_study")
-    study = studies.Study(studies.QUICK)
+    study = Study(QUICK)
     shares: list[float] = []
     exploration = study.explore(shares.append)
     assert shares[-1] == 1.0
@@ -48,16 +39,10 @@ def test_every_deployment_is_safe_and_the_stop_is_certified(done):
 
 def test_the_assumptions_are_true(done):
     study, _, _ = done
-    floor = module("warehouse_floor")
     assert study.people(study.baseline) == pytest.approx(0.0, abs=1e-9)  # so the margin is the whole limit
-    gaps = [
-        0.5 * sum(abs(row.get(t, 0.0) - other.get(t, 0.0)) for t in row | other)
-        for s in study.simulator.P
-        for a in study.simulator.P[s]
-        for row, other in [tuple({t: p for p, t, *_ in env.P[s][a]} for env in (study.simulator, study.real_env))]
-    ]
-    assert {round(gap, 9) for gap in gaps} == {0.0, 0.7125, 0.95}
-    assert min(gap for gap in gaps if gap > 0.0) >= floor.GAP
+    gaps = study.real.kernel.distances_to(study.system.model.kernel)
+    assert set(gaps.round(9).ravel().tolist()) == {0.0, 0.7125, 0.95}
+    assert gaps[gaps > 0.0].min() >= GAP == study.learner.settings.mismatch_gap
     assert not (study.learner.hybrid.known & study.wrong).any()
 
 
@@ -98,8 +83,7 @@ def test_bounds_shrink_on_the_way(done):
 
 def test_a_run_in_pieces_is_the_run_in_one(done):
     study, exploration, _ = done
-    studies = module("warehouse_study")
-    whole = studies.Study(studies.QUICK)
+    whole = Study(QUICK)
     run = s2r.simulate(whole.learner, whole.real.kernel)
     assert (run.stopped, run.samples) == (True, exploration.samples)
     np.testing.assert_array_equal(whole.learner.hybrid.suspects, study.learner.hybrid.suspects)
@@ -108,16 +92,14 @@ def test_a_run_in_pieces_is_the_run_in_one(done):
 def test_a_promise_that_is_broken_is_noticed(done):
     _, _, outcomes = done
     outcome = outcomes[0]
-    studies = module("warehouse_study")
-    values = {name: getattr(outcome, name) for name in ("kind", "place", "certified", *studies.NUMBERS)}
-    assert studies.Outcome(**values).kept(2.0)
+    values = {name: getattr(outcome, name) for name in ("kind", "place", "certified", *NUMBERS)}
+    assert Outcome(**values).kept(2.0)
     for broken in ({"people": 2.1}, {"gap": outcome.bound + 0.1}, {"certified": False}):
-        assert not studies.Outcome(**values | broken).kept(2.0)
+        assert not Outcome(**values | broken).kept(2.0)
 
 
 def test_the_environment_does_what_its_table_says():
-    floor = module("warehouse_floor")
-    env = floor.Warehouse(floor.SMALL_FLOOR, real=True)
+    env = Warehouse(SMALL_FLOOR, real=True)
     state, _ = env.reset(seed=3)
     assert env.cells[state] == (7, 3)
     wet = env.index[4, 3]
@@ -126,18 +108,17 @@ def test_the_environment_does_what_its_table_says():
         env.state = wet
         stays += env.step(0)[0] == wet
     assert stays / 2_000 == pytest.approx(0.7625, abs=0.04)
-    assert floor.Warehouse(floor.SMALL_FLOOR).P[env.index[2, 3]][0] == [(1.0, env.index[2, 3], 0.0, False)]  # the door
+    assert Warehouse(SMALL_FLOOR).P[env.index[2, 3]][0] == [(1.0, env.index[2, 3], 0.0, False)]  # the door
 
 
 def test_the_learner_explores_the_environment_itself():
-    studies = module("warehouse_study")
-    study = studies.Study(studies.QUICK, seed=1)
+    study = Study(QUICK, seed=1)
     explore(study.learner, study.system.as_env(study.real_env), max_rounds=30)
     assert study.learner.samples == 30 * study.case.horizon
 
 
 def test_the_command_prints_and_draws(tmp_path, capsys):
-    module("warehouse").main(["--quick", "--out", str(tmp_path)])
+    main(["--quick", "--out", str(tmp_path)])
     printed = " ".join(capsys.readouterr().out.split())
     assert "within their bound: 16 of 16" in printed
     assert "Unsafe episodes, by exact evaluation: 0." in printed
