@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real.campaign import preflight_rounds, preflight_trials
 from safe2real.campaign.findings import Level
 from safe2real.campaign.guess import Guess
 from safe2real.campaign.preflight import preflight
@@ -355,3 +356,28 @@ def test_the_figure_shows_what_was_found():
     figure = draw_preflight(found)
     words = {text.get_text() for axes in figure.axes for text in axes.get_legend().get_texts()}
     assert {"threshold 1.5", "baseline on the simulator 3", "tolerance 0.25", "baseline by rollouts"} <= words
+
+
+# Large systems
+
+
+def test_batches_of_one_are_the_rounds_of_compiled_code(monkeypatch):
+    monkeypatch.setattr(preflight_rounds, "BATCH_GROWTH", 0.0)
+    one, other = tiny().learner(), tiny().learner()
+    batches = preflight_rounds.in_batches(one, WRONG, 0, 150, math.inf)
+    rounds = preflight_rounds.lazily(other, WRONG, 0, 150)
+    assert batches.deployed.sum() == rounds.deployed.sum() == 150
+    np.testing.assert_array_equal(one.hybrid.counts.visits, other.hybrid.counts.visits)
+    np.testing.assert_array_equal(batches.certificates, rounds.certificates)
+    np.testing.assert_allclose(batches.real_values, rounds.real_values)
+
+
+def test_a_large_system_is_rehearsed_in_batches_to_the_stop(monkeypatch):
+    monkeypatch.setattr(preflight_trials, "LARGE", 0)
+    trial = look(max_rounds=100_000).trials[0]
+    assert trial.stopped
+    assert trial.unsafe_rounds == 0
+    assert trial.samples_at[-1] == trial.samples == 3 * trial.rounds
+    cut = look(max_rounds=100_000, seconds=0.0).trials[0]
+    assert cut.rounds == 1  # no batch begins after the deadline, but for the first
+    assert not cut.stopped

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign.guess import Guess, Towards, guess_reality, row_gaps
+from safe2real.campaign.guess import Guess, Towards, guess_reality
 from safe2real.campaign.spec_file import read_spec_file
 from safe2real.errors import InvalidInput
 from tests.campaign.specs import REAL, ROWS, SAFE, TOML, tiny, write
@@ -140,7 +140,7 @@ def test_a_gymnasium_environment_and_its_slippery_reality(tmp_path):
     # Into the hole of state 5 at the first chance: 1 -> 5 is paid once, on arrival.
     down = s2r.MarkovPolicy.deterministic(np.where(np.arange(17) == 0, 2, 1), num_actions=4, horizon=6)
     assert s2r.constraint_values(model, down)[0] == pytest.approx(5.0)
-    assert row_gaps(given.reality, model.kernel).max() == pytest.approx(2 / 3)
+    assert given.reality.distances_to(model.kernel).reshape(-1).max() == pytest.approx(2 / 3)
     assert given.specification.baseline.actions[0, 1] == 3
     (reward,) = given.options.rewards
     assert reward[14, 2] == reward.max() == 1.0
@@ -301,7 +301,7 @@ def test_an_environment_without_discrete_spaces(tmp_path):
 def test_a_guess_moves_its_rows_by_exactly_the_gap(towards):
     specification = tiny()
     found = guess_reality(specification, Guess(rows=2, gap=0.4, towards=towards, seed=1))
-    gaps = row_gaps(found.kernel, specification.simulator.kernel)
+    gaps = found.kernel.distances_to(specification.simulator.kernel).reshape(-1)
     np.testing.assert_allclose(gaps[found.wrong], 0.4)
     np.testing.assert_array_equal(gaps[~found.wrong], 0.0)
     assert found.wrong.sum() == 2
@@ -344,4 +344,4 @@ def test_rows_per_step_can_be_guessed_too():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS).repeated(3), 3, 0, s2r.AtLeast(SAFE, 1.5, "upright"))
     specification = s2r.Specification(model, tiny().baseline, tiny().settings)
     found = guess_reality(specification, Guess(rows=np.array([[False, True], [False, False]]), gap=0.3))
-    np.testing.assert_allclose(row_gaps(found.kernel, model.kernel).reshape(3, 4), [[0.0, 0.3, 0.0, 0.0]] * 3)
+    np.testing.assert_allclose(found.kernel.distances_to(model.kernel).reshape(-1).reshape(3, 4), [[0.0, 0.3, 0.0, 0.0]] * 3)

@@ -104,16 +104,6 @@ def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
     return np.asarray((visits.sum(axis=0) if model.kernel.is_stationary else visits).reshape(-1) > 0.0)
 
 
-def row_gaps(real: Kernel, simulator: Kernel) -> Floats:
-    """TV distance [R] of every real row to the simulator's."""
-    parts = [_stored(real), _stored(simulator)]
-    keys = np.concatenate([rows * simulator.num_states + successors for rows, successors, _ in parts])
-    signed = np.concatenate([parts[0][2], -parts[1][2]])
-    places, index = np.unique(keys, return_inverse=True)
-    difference = np.abs(np.bincount(index, weights=signed))
-    return np.asarray(np.bincount(places // simulator.num_states, weights=difference, minlength=simulator.num_rows) / 2.0)
-
-
 def _stored(kernel: Kernel) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
     """Every transition as (row, successor, probability); uniform rows are written out."""
     sizes = kernel.length.astype(np.int64)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.campaign.findings import Finding, Level, count
-from safe2real.campaign.guess import Guess, guess_reality, row_gaps
+from safe2real.campaign.guess import Guess, guess_reality
 from safe2real.campaign.preflight_assumptions import accepted, redrawn, separation, stop_floor, theorem
 from safe2real.campaign.preflight_baseline import Range, baseline_findings, ranges_of, threshold_findings
 from safe2real.campaign.preflight_trials import Trial, run_trial, trial_findings
@@ -118,7 +118,7 @@ def preflight(
     assumed = not any(finding.level is Level.FAILURE for finding in findings)
     trials: list[Trial] = []
     if learner is not None:
-        wrong = row_gaps(real, specification.simulator.kernel) > specification.settings.calibrated_gap + 1e-9
+        wrong = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + 1e-9
         shape = (specification.simulator.num_states, specification.simulator.num_actions)
         rewards = [np.random.default_rng([7, i]).random(shape) for i in range(_REWARDS)]
         for i in range(runs):

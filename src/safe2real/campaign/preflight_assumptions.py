@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.campaign.findings import Finding, Level, count, margins_of
-from safe2real.campaign.guess import GuessedReality, reachable_rows, row_gaps, visited_rows
+from safe2real.campaign.guess import GuessedReality, reachable_rows, visited_rows
 from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
 from safe2real.explore.learner import Learner
@@ -154,7 +154,7 @@ def known_rows(specification: Specification) -> NDArray[np.bool_]:
 def _rows_between(specification: Specification, real: Kernel, guessed: bool) -> list[Finding]:
     settings, kernel = specification.settings, specification.simulator.kernel
     whose = "guessed" if guessed else "stated"
-    gaps, known = row_gaps(real, kernel), known_rows(specification)
+    gaps, known = real.distances_to(kernel).reshape(-1), known_rows(specification)
     findings = []
     far = known & (gaps > _ROUNDING)
     if far.any():
@@ -235,7 +235,7 @@ def _coverage(specification: Specification, real: Kernel, guessed: bool) -> Find
     model = specification.simulator
     reality = model.with_kernel(real)
     reached, visited = reachable_rows(reality), visited_rows(reality, specification.baseline)
-    wrong = row_gaps(real, model.kernel) > specification.settings.calibrated_gap + _ROUNDING
+    wrong = real.distances_to(model.kernel).reshape(-1) > specification.settings.calibrated_gap + _ROUNDING
     whose = "guessed" if guessed else "stated"
     said = (
         f"an episode can reach {int(reached.sum()):,} of {reached.size:,} rows, the baseline alone {int(visited.sum()):,}; "

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.campaign.findings import Finding, Level, count
+from safe2real.campaign.preflight_rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import forecast_of
-from safe2real.explore.simulate import simulate
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
 from safe2real.uncertainty.mismatch import HybridModel
 from safe2real.uncertainty.mismatch_map import Verdict, map_mismatch
 
-REPLAN_GROWTH = 0.02
+_FEW = 2  # rewards planned for in large systems
 _FIRST, _BETWEEN = 100, 10**0.5  # rounds until the first look, and the factor to the next
 _MOST_POINTS = 400  # of a curve
 
@@ -69,48 +69,48 @@ def run_trial(
     seconds: float | None,
     progress: Callable[[int], None] | None = None,
 ) -> Trial:
-    """To the stop, or for `max_rounds` rounds; `seconds` ends it at the next look. `wrong` [R] are the wrong rows."""
-    settings = specification.settings
-    lazy = replace(settings, seed=seed, replan_growth=max(settings.replan_growth, REPLAN_GROWTH))
-    learner = replace(specification, settings=lazy).learner()
-    thresholds, horizon = learner.simulator.thresholds, learner.simulator.horizon
+    """To the stop, or for `max_rounds` rounds, or about `seconds` long. `wrong` [R] are the wrong rows."""
+    settings, model = specification.settings, specification.simulator
+    large = model.horizon * model.num_states * model.num_actions > LARGE
+    growth = 0.0 if large else max(settings.replan_growth, REPLAN_GROWTH)
+    learner = replace(specification, settings=replace(settings, seed=seed, replan_growth=growth)).learner()
     began = time.monotonic()
+    deadline = np.inf if seconds is None else began + seconds
     looks: list[Look] = []
-    curve: list[tuple[NDArray[np.int64], Floats]] = []
-    done, unsafe, lowest, target, stopped = 0, 0, np.inf, float(_FIRST), False
+    stretches: list[Stretch] = []
+    done, target, stopped = 0, float(_FIRST), False
     while done < max_rounds and not stopped:
-        run = simulate(learner, real, max_rounds=min(round(target), max_rounds) - done)
-        curve.append((done + np.cumsum(run.deployed), run.certificate[: len(run.deployed)]))
-        unsafe += round(run.unsafe_share(thresholds) * run.rounds)
-        lowest = min(lowest, float((run.real_values - thresholds).min(initial=np.inf)))
-        done, stopped = done + run.rounds, run.stopped
-        bounds = [learner.plan(reward).suboptimality for reward in rewards]
-        proved = _proved(learner.hybrid, wrong)
-        uncertainty = float(run.certificate[-1])
-        looks.append(Look(done * horizon, uncertainty, float(np.mean(bounds)) if bounds else np.nan, proved))
+        until = min(round(target), max_rounds)
+        stretch = in_batches(learner, real, done, until, deadline) if large else lazily(learner, real, done, until)
+        stretches.append(stretch)
+        done, stopped = done + int(stretch.deployed.sum()), stretch.stopped
+        bounds = [learner.plan(reward).suboptimality for reward in rewards[: _FEW if large else None]]
+        found = _proved(learner.hybrid, wrong)
+        looks.append(Look(done * model.horizon, stretch.uncertainty, float(np.mean(bounds)) if bounds else np.nan, found))
         target *= _BETWEEN
         if progress is not None:
             progress(max_rounds if stopped else done)
-        if seconds is not None and time.monotonic() - began > seconds:
+        if time.monotonic() > deadline:
             break
-    # What forecasts are made of is quick for small systems only.
-    slow = seconds is not None and time.monotonic() - began > seconds / 2.0
-    ahead = None if stopped or slow else forecast_of(specification, learner).rounds
-    at, uncertainties = (np.concatenate(parts) for parts in zip(*curve, strict=True))
+    # A forecast makes up to 2,000 plans, which is quick for small systems only.
+    ahead = None if stopped or large or time.monotonic() > deadline else forecast_of(specification, learner).rounds
+    deployed = np.concatenate([stretch.deployed for stretch in stretches])
+    values = np.concatenate([stretch.real_values for stretch in stretches])
+    at, uncertainties = np.cumsum(deployed), np.concatenate([stretch.certificates for stretch in stretches])
     kept = np.unique(np.linspace(0, at.size - 1, min(at.size, _MOST_POINTS)).astype(np.int64))
     return Trial(
         seed=seed,
         stopped=stopped,
         rounds=done,
-        samples=done * horizon,
+        samples=done * model.horizon,
         uncertainty=looks[-1].uncertainty,
-        unsafe_rounds=unsafe,
-        lowest_slack=lowest,
+        unsafe_rounds=int(deployed[(values < model.thresholds - 1e-9).any(axis=1)].sum()),
+        lowest_slack=float((values - model.thresholds).min(initial=np.inf)),
         wrong=int(wrong.sum()),
         found=looks[-1].found,
         lost=int((~learner.hybrid.belief.suspect & wrong).sum()),
         looks=tuple(looks),
-        samples_at=at[kept] * horizon,
+        samples_at=at[kept] * model.horizon,
         uncertainty_at=uncertainties[kept],
         forecast=ahead,
     )

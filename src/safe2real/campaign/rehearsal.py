@@ -18,7 +18,6 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.encoding import digest_of
 from safe2real.campaign.export import whole_file
 from safe2real.campaign.findings import Finding, Level
-from safe2real.campaign.guess import row_gaps
 from safe2real.campaign.history import entries_of
 from safe2real.campaign.ledger import Ledger
 from safe2real.campaign.preflight_assumptions import separation
@@ -169,7 +168,7 @@ def conclude(
     """Verify the record, evaluate everything exactly, and plan."""
     specification = campaign.specification
     model = specification.simulator.with_kernel(real)
-    wrong = row_gaps(real, specification.simulator.kernel) > specification.settings.calibrated_gap + _ROUNDING
+    wrong = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + _ROUNDING
     found = campaign.mismatch_map()
     verdict = found.verdict.reshape(-1)
     return Rehearsal(

@@ -65,13 +65,14 @@ def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles) -> E
         raise InvalidInput(f"simulator.paid is {shown(paid)}; give one of {', '.join(_PAID)}")
     if paid == "arrival" and isinstance(cost, np.ndarray):
         cost = _on_arrival(cost)
+    ended = files.maybe(given.get("ended"), "simulator.ended")
     with within("simulator"):
         system = from_gymnasium(
             env,
             horizon,
             cost=cost,
             limit=given.get("limit"),
-            ended=given.get("ended"),
+            ended=ended,
             start=start,
             drop_unreachable=_boolean(given, "drop_unreachable"),
             name=str(given.get("name", "cost")),
