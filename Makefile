@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow bench lint docs clean
+.PHONY: demo test slow bench examples lint docs clean
 
 demo: $(READY)
 	$(BIN)/safe2real reproduce table1 gridworld safety heatmaps --seeds 3 --out out/demo
@@ -19,6 +19,12 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.exploration
 	$(BIN)/python -m benchmarks.campaign
+
+examples: $(READY)
+	$(BIN)/python examples/frozen_lake.py
+	$(BIN)/python examples/warehouse.py
+	$(BIN)/python examples/icu_sepsis.py
+	$(BIN)/python examples/mountain_car.py
 
 lint: $(READY)
 	$(BIN)/ruff check .
