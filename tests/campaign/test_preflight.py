@@ -11,9 +11,10 @@ from safe2real.campaign import preflight_rounds, preflight_trials
 from safe2real.campaign.findings import Level
 from safe2real.campaign.guess import Guess
 from safe2real.campaign.preflight import preflight
-from safe2real.campaign.preflight_assumptions import floor_of, largest_distances
+from safe2real.campaign.preflight_assumptions import floor_of
 from safe2real.campaign.preflight_baseline import rollouts_needed, spread_of, width
 from safe2real.campaign.preflight_figures import draw_preflight
+from safe2real.campaign.preflight_separation import largest_distances
 from safe2real.campaign.rehearsal import broken_assumptions
 from safe2real.errors import InvalidInput
 from safe2real.explore import roll_out
@@ -93,6 +94,24 @@ def test_a_rehearsal_that_is_cut_off_is_forecast():
 def test_what_cannot_be_looked_at(wrong):
     with pytest.raises(InvalidInput):
         look(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tolerance": "0.1"}, "tolerance is not an array of numbers"),
+        ({"calibrated_gap": [0.0]}, "calibrated_gap has shape"),
+        ({"mismatch_gap": math.nan}, "mismatch_gap is nan"),
+        ({"bonus_scale": "1"}, "bonus_scale is not"),
+        ({"delta": 2.0}, "delta is 2"),
+        ({"margin": (1.0, 1.0)}, "margin has shape"),
+        ({"known": [[True]]}, "known has shape"),
+        ({"support": s2r.Kernel.from_dense([[[1.0]]])}, "support is for"),
+    ],
+)
+def test_what_is_no_number_or_of_another_system_is_refused(changes, words):
+    with pytest.raises(InvalidInput, match=words):
+        look(tiny(**changes))
 
 
 # Thresholds
@@ -239,6 +258,17 @@ def test_known_rows_that_are_wrong():
     known = np.array([[False, True], [False, False]])
     assert of(look(tiny(known=known)), "known rows").level is Level.FAILURE
     assert of(look(tiny(known=~known)), "separation").level is Level.OK
+
+
+def test_a_reality_outside_the_declared_support():
+    specification = tiny(support=s2r.Kernel.from_dense(ROWS))
+    found = look(specification)
+    assert of(found, "declared support").level is Level.FAILURE
+    assert "(state 0, action 1)" in of(found, "declared support").what
+    assert found.guarantees[Guarantee.SAFETY] == "declared support fails"
+    assert found.trials == ()
+    assert "declared support" in [one.name for one in broken_assumptions(specification, WRONG, guessed=False)]
+    assert look(specification, s2r.Kernel.from_dense(ROWS)).trials
 
 
 def test_the_floor_by_hand():

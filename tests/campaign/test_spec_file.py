@@ -149,6 +149,14 @@ def test_a_gymnasium_environment_and_its_slippery_reality(tmp_path):
     assert guess.rows[6].all()
 
 
+def test_the_end_in_a_hole_may_cost_more_than_the_end_at_the_goal(tmp_path):
+    np.save(tmp_path / "ended.npy", np.isin(np.arange(16), [5, 7, 11, 12]).astype(float))
+    model = read_spec_file(write(tmp_path, LAKE.replace("ended = 0.0", 'ended = "ended.npy"'))).specification.simulator
+    down = np.where(np.arange(model.num_states) == 0, 2, 1)
+    fall = s2r.MarkovPolicy.deterministic(down, num_actions=4, horizon=6)
+    assert s2r.constraint_values(model, fall)[0] == pytest.approx(2.0)  # in the hole from the third of six steps on
+
+
 def test_costs_by_reward_for_falling(tmp_path):
     text = """
 horizon = 5
@@ -181,6 +189,7 @@ tolerance = 0.025
         ("threshold = 1.5", "treshold = 1.5", ["constraints[0]", "did you mean 'threshold'?"]),
         ("horizon = 3", "", ["lacks 'horizon'"]),
         ("horizon = 3", "horizon = 3.5", ["horizon is 3.5", "whole number"]),
+        ("horizon = 3", "horizon = 1000000000000", ["horizon is 1000000000000", "shorten the horizon"]),
         ("horizon = 3", "horizon = ", ["spec.toml is not TOML", "line 2"]),
         ("actions = [0, 0]", "acts = [0, 0]", ["baseline has an unknown key 'acts'", "did you mean 'actions'?"]),
         ("actions = [0, 0]", "actions = [0, 2]", ["actions[1] is 2"]),
@@ -275,6 +284,7 @@ def test_the_file_itself(tmp_path):
         ("limit = 0.5\n", "", ["a cost is given without its limit"]),
         ("unsafe = [5,", "unsafe_reward = 0\nunsafe = [5,", ["unsafe and unsafe_reward; keep one"]),
         ('paid = "arrival"', 'paid = "later"', ["simulator.paid is 'later'"]),
+        ("unsafe = [5, 7, 11, 12]", "cost = [0, 1]", ["simulator.cost has shape (2,)", "16 states"]),
         ("unsafe = [5,", "unsafe = [16,", ["simulator.unsafe[0] is 16"]),
         ("[0, 3, 3, 3,", "[3, 3, 3,", ["baseline.actions has shape (15,)", "environment's 16 states"]),
         ("horizon = 6", "horizon = 6\nknown = []", ["`known` beside simulator.gymnasium"]),
@@ -338,6 +348,13 @@ def test_a_guess_that_cannot_be():
     ):
         with pytest.raises(InvalidInput, match=words):
             guess_reality(tiny(), guess)
+
+
+def test_without_a_number_as_many_rows_are_wrong_as_can_be():
+    everything = np.ones((2, 2), dtype=bool)
+    for specification in (tiny(known=everything), tiny(support=s2r.Kernel.from_dense(ROWS))):
+        assert not guess_reality(specification, Guess()).wrong.any()
+    assert guess_reality(tiny(), Guess()).wrong.sum() == 1
 
 
 def test_rows_per_step_can_be_guessed_too():

@@ -11,7 +11,8 @@ import numpy as np
 
 from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats
+from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure
+from safe2real.uncertainty.mismatch import reach_of
 
 
 class Level(StrEnum):
@@ -37,6 +38,23 @@ class Finding:
     def __str__(self) -> str:
         mended = f" Cure: {self.cure}." if self.cure else ""
         return f"{self.level.upper():8} {self.name}: {self.what}.{mended}"
+
+
+def check_readable(specification: Specification) -> None:
+    """Refuse what no statement can be made about: what is no number, or has the shape of another system.
+
+    Numbers that are merely out of their range are findings, each with its cure.
+    """
+    settings, kernel = specification.settings, specification.simulator.kernel
+    for name in ("calibrated_gap", "mismatch_gap", "tolerance", "bonus_scale", "replan_growth"):
+        finite_number(name, getattr(settings, name))
+    probability_of_failure("delta", settings.delta)
+    margins_of(specification)
+    rows = (*(() if kernel.horizon is None else (kernel.horizon,)), kernel.num_states, kernel.num_actions)
+    known = None if specification.known is None else np.asarray(specification.known)
+    if known is not None and (known.shape != rows or known.dtype != np.bool_):
+        raise InvalidInput(f"known has shape {known.shape} and type {known.dtype}; give booleans of shape {rows}")
+    reach_of(specification.support, kernel)
 
 
 def margins_of(specification: Specification) -> Floats:

@@ -70,13 +70,13 @@ def guess_reality(specification: Specification, guess: Guess) -> GuessedReality:
     if not 0.0 < gap <= 1.0:
         raise InvalidInput(f"guess.gap is {gap:g}; a total variation distance is above 0 and at most 1")
     seed = seed_number("guess.seed", guess.seed)
-    known = _known(specification)
+    known = known_rows(specification)
     if isinstance(guess.rows, np.ndarray):
         chosen = _given_rows(guess.rows, model.kernel) & ~known
         kernel, wrong = _move(specification, np.flatnonzero(chosen), gap, guess.towards, np.random.default_rng(seed), None)
         return GuessedReality(kernel, wrong, gap, 1, 0)
     candidates = np.flatnonzero(reachable_rows(model) & ~known)
-    count = max(1, round(SHARE * candidates.size)) if guess.rows is None else guess.rows
+    count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
     if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 0 <= count <= candidates.size:
         raise InvalidInput(
             f"guess.rows is {shown(count)}; give how many rows are wrong, at most the {candidates.size} that an episode can "
@@ -85,11 +85,20 @@ def guess_reality(specification: Specification, guess: Guess) -> GuessedReality:
     margins = np.broadcast_to(np.asarray(settings.margin, dtype=np.float64), model.thresholds.shape)
     for tried in range(TRIES):
         rng = np.random.default_rng([seed, tried])
-        kernel, wrong = _move(specification, rng.permutation(candidates), gap, guess.towards, rng, int(count))
+        kernel, wrong = _move(
+            specification, rng.permutation(candidates), gap, guess.towards, rng, int(count), guess.rows is None
+        )
         values = constraint_values(model.with_kernel(kernel), specification.baseline)
         if (values >= model.thresholds + margins - 1e-9).all():
             return GuessedReality(kernel, wrong, gap, tried + 1, tried)
     return GuessedReality(kernel, wrong, gap, TRIES, TRIES)
+
+
+def known_rows(specification: Specification) -> NDArray[np.bool_]:
+    """[R] rows declared exact."""
+    rows = specification.simulator.kernel.num_rows
+    given = specification.known
+    return np.zeros(rows, dtype=np.bool_) if given is None else np.asarray(given, dtype=np.bool_).reshape(-1)
 
 
 def reachable_rows(model: CMDP) -> NDArray[np.bool_]:
@@ -119,13 +128,6 @@ def _stored(kernel: Kernel) -> tuple[NDArray[np.int64], NDArray[np.int64], Float
     )
 
 
-def _known(specification: Specification) -> NDArray[np.bool_]:
-    kernel = specification.simulator.kernel
-    if specification.known is None:
-        return np.zeros(kernel.num_rows, dtype=np.bool_)
-    return np.asarray(specification.known, dtype=np.bool_).reshape(-1)
-
-
 def _given_rows(rows: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.bool_]:
     pairs = (kernel.num_states, kernel.num_actions)
     shapes = [pairs] if kernel.horizon is None else [pairs, (kernel.horizon, *pairs)]
@@ -146,8 +148,12 @@ def _move(
     towards: Towards,
     rng: np.random.Generator,
     count: int | None,
+    fewer: bool = False,
 ) -> tuple[Kernel, NDArray[np.bool_]]:
-    """Move the rows in `order`: the first `count` that can be moved so far, or all, where none may be left out."""
+    """Move the rows in `order`: the first `count` that can be moved so far, or all, where none may be left out.
+
+    With `fewer` there may be less than `count` of them.
+    """
     kernel, support = specification.simulator.kernel, specification.support
     wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
     rows: list[NDArray[np.int64]] = []
@@ -169,7 +175,7 @@ def _move(
         rows.append(np.full(moved[0].size, row))
         successors.append(moved[0])
         probabilities.append(moved[1])
-    if count is not None and len(rows) < count:
+    if count is not None and len(rows) < count and not fewer:
         raise InvalidInput(
             f"guess.rows is {count}, but only {len(rows)} rows can be {gap:g} away from the simulator's towards "
             f"{towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.campaign.findings import Finding, Level, count
+from safe2real.campaign.findings import Finding, Level, check_readable, count
 from safe2real.campaign.guess import Guess, guess_reality
-from safe2real.campaign.preflight_assumptions import accepted, redrawn, separation, stop_floor, theorem
+from safe2real.campaign.preflight_assumptions import accepted, stop_floor, theorem
 from safe2real.campaign.preflight_baseline import Range, baseline_findings, ranges_of, threshold_findings
+from safe2real.campaign.preflight_separation import redrawn, separation
 from safe2real.campaign.preflight_trials import Trial, run_trial, trial_findings
 from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
@@ -24,6 +25,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.uncertainty.theory import Conditions, Guarantee
 
+_DOUBTS = ("baseline", "separation", "known rows", "declared support", "possible distances")  # what safety rests on
 _REWARDS = 5  # random ones, the same in every rehearsal
 
 
@@ -96,6 +98,7 @@ def preflight(
     about `seconds` in all where that is given. `delta` is the probability of failure of what rollouts confirm; the settings'
     own if None. `progress(done, total)` counts rounds.
     """
+    check_readable(specification)
     runs, max_rounds = positive_integer("runs", runs), positive_integer("max_rounds", max_rounds)
     delta = probability_of_failure("delta", specification.settings.delta if delta is None else delta)
     if reality is not None and not isinstance(reality, (Kernel, Guess)):
@@ -117,7 +120,7 @@ def preflight(
     findings += baseline_findings(specification, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
     assumed = not any(finding.level is Level.FAILURE for finding in findings)
     trials: list[Trial] = []
-    if learner is not None:
+    if learner is not None and not any(finding.name == "declared support" for finding in findings):
         wrong = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + 1e-9
         shape = (specification.simulator.num_states, specification.simulator.num_actions)
         rewards = [np.random.default_rng([7, i]).random(shape) for i in range(_REWARDS)]
@@ -161,7 +164,7 @@ def _guarantees(specification: Specification, conditions: Conditions, findings: 
     elif not conditions.hold_for(Guarantee.SAFETY) or "library" in failed:
         unsafe = "a condition fails"
     else:
-        doubted = [name for name in failed if name.startswith(("baseline", "separation", "known rows", "possible"))]
+        doubted = [name for name in failed if name.startswith(_DOUBTS)]
         unsafe = f"{doubted[0]} fails" if doubted else ""
     accurate = unsafe or ("tolerance above margin / 4" if "condition: tolerance against margin" in failed else "")
     outside = [one.name for one in conditions.failing if Guarantee.TERMINATION in one.needed_for]

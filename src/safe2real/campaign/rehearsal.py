@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.encoding import digest_of
+from safe2real.campaign.encoding import digest_of, from_text
 from safe2real.campaign.export import whole_file
 from safe2real.campaign.findings import Finding, Level
 from safe2real.campaign.history import entries_of
 from safe2real.campaign.ledger import Ledger
-from safe2real.campaign.preflight_assumptions import separation
 from safe2real.campaign.preflight_baseline import baseline_findings, ranges_of
+from safe2real.campaign.preflight_separation import separation
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus
 from safe2real.errors import Conflict, InvalidInput, Stopped
@@ -119,7 +119,7 @@ def open_or_begin(specification: Specification, real: Kernel, seed: int, folder:
         return Campaign.create(database, specification)
     campaign = Campaign.open(database)
     same = campaign.specification.to_text() == specification.to_text()
-    if not same or not note.is_file() or json.loads(note.read_text(encoding="utf-8")) != here:
+    if not same or not note.is_file() or from_text(note.read_bytes(), str(note)) != here:
         campaign.close()
         what = "reality or seed" if same else "specification"
         raise Conflict(

@@ -21,7 +21,7 @@ from safe2real.campaign.episodes import episode_from_json
 from safe2real.campaign.guess import Guess
 from safe2real.campaign.spec_gymnasium import Environment, environment_of
 from safe2real.campaign.spec_rehearsal import RunOptions, guess_of, options_of, per_pair
-from safe2real.campaign.specification import Specification, kernel_from_json
+from safe2real.campaign.specification import Specification, check_size, kernel_from_json
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import positive_integer, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
@@ -62,6 +62,7 @@ def read_spec_file(path: str | os.PathLike[str]) -> SpecFile:
         environment = environment_of(given["simulator"], horizon, start, files)
         plain = _of_arrays(given, start, files) if environment is None else _of_environment(given, environment)
         kernel = plain["simulator"]
+        check_size(horizon, kernel)
         model = CMDP.of(kernel, horizon, plain["start"])
         plain["baseline"] = _baseline(given["baseline"], model, files, environment)
         specification = Specification.from_document({"horizon": horizon, **plain, "settings": given["settings"]})

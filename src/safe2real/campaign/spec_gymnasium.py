@@ -64,7 +64,7 @@ def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles) -> E
     if paid not in _PAID:
         raise InvalidInput(f"simulator.paid is {shown(paid)}; give one of {', '.join(_PAID)}")
     if paid == "arrival" and isinstance(cost, np.ndarray):
-        cost = _on_arrival(cost)
+        cost = _on_arrival(cost, num_states)
     ended = files.maybe(given.get("ended"), "simulator.ended")
     with within("simulator"):
         system = from_gymnasium(
@@ -94,11 +94,12 @@ def _cost(given: dict[str, Any], num_states: int, files: ArrayFiles) -> NDArray[
     return numbers_from_json(array, "simulator.cost")
 
 
-def _on_arrival(cost: NDArray[Any]) -> ArrivalCost:
+def _on_arrival(cost: NDArray[Any], num_states: int) -> ArrivalCost:
     """The cost of the next state, paid once when it is entered."""
-    if cost.ndim != 1:
+    if cost.shape != (num_states,):
         raise InvalidInput(
-            f"simulator.cost has shape {cost.shape}; what is paid on arrival is one number for each state, or leave out paid"
+            f"simulator.cost has shape {cost.shape}; what is paid on arrival is one number for each of the {num_states} "
+            "states, or leave out paid"
         )
 
     def paid(state: int, action: int, next_state: int, reward: float, terminated: bool) -> float:

@@ -127,11 +127,7 @@ class Specification:
             )
         kernel = kernel_from_json(given["simulator"], "simulator")
         horizon = positive_integer("horizon", given["horizon"])
-        if horizon * kernel.num_states * kernel.num_actions > _MOST_TRIPLES:
-            raise InvalidInput(
-                f"horizon is {shown(horizon)} with {kernel.num_states} states and {kernel.num_actions} actions; policies of "
-                f"more than {_MOST_TRIPLES} entries cannot be handed out: merge states or shorten the horizon"
-            )
+        check_size(horizon, kernel)
         model = CMDP.of(
             kernel,
             horizon,
@@ -145,6 +141,15 @@ class Specification:
             settings=_settings_from_json(given["settings"]),
             known=None if known is None else numbers_from_json(known, "known"),
             support=kernel_from_json(given["support"], "support") if "support" in given else None,
+        )
+
+
+def check_size(horizon: int, kernel: Kernel) -> None:
+    """Refuse policies that could not be handed out; said before one is written out."""
+    if horizon * kernel.num_states * kernel.num_actions > _MOST_TRIPLES:
+        raise InvalidInput(
+            f"horizon is {shown(horizon)} with {kernel.num_states} states and {kernel.num_actions} actions; policies of "
+            f"more than {_MOST_TRIPLES} entries cannot be handed out: merge states or shorten the horizon"
         )
 
 
