@@ -13,6 +13,7 @@ system; finer cells bring the two together and need more data.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,7 +64,7 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._features, self._restore = features, restore
         self.low, self.high = read_bounds(env.observation_space, low, high, features is not None)
         self.edges = inner_edges(bins, self.low, self.high)
-        self._ends = [np.array([a, *edges, b]) for a, edges, b in zip(self.low, self.edges, self.high, strict=True)]
+        self._inner = [edges.tolist() for edges in self.edges]  # lists are searched faster than short arrays
         self.shape = tuple(edges.size + 1 for edges in self.edges)  # cells along each dimension
         self.num_states = math.prod(self.shape)
         if self.num_states > MOST_CELLS:
@@ -76,6 +77,7 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.observation_space = Discrete(self.num_states)
         self.action_space = Discrete(self.num_actions)
         self._restart = True  # before the next sample
+        self._cell: tuple[int, Floats, Floats] | None = None  # that was sampled last, and its corners
         self._checked = False  # whether `restore` gives states that look like the environment's
 
     # ------------------------------------------------------------------------------------------------ the environment
@@ -94,25 +96,24 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def state_of(self, observation: Any) -> int:
         """The number of the cell that an observation lies in."""
-        point = self._point(observation)
-        if np.isnan(point).any():  # numpy would put it behind the last edge
-            unknown = np.flatnonzero(np.isnan(point))
-            raise InvalidInput(
-                f"dimension {unknown[0]} of an observation is not a number (NaN): {shown(observation)}; a state must be "
-                "known: mend the sensor or the simulator, or leave the dimension out with `features`"
-            )
+        values = self._point(observation).tolist()
         state = 0
-        for edges, value, cells in zip(self.edges, point, self.shape, strict=True):
-            state = state * cells + int(edges.searchsorted(value, side="right"))
+        for i, (edges, value) in enumerate(zip(self._inner, values, strict=True)):
+            if math.isnan(value):  # it would seem to be in the last cell
+                raise InvalidInput(
+                    f"dimension {i} of an observation is not a number (NaN): {shown(observation)}; a state must be known: "
+                    "mend the sensor or the simulator, or leave the dimension out with `features`"
+                )
+            state = state * (len(edges) + 1) + bisect_right(edges, value)
         return state
 
     def bounds(self, state: int) -> tuple[Floats, Floats]:
         """The lower and upper corner [d] of a cell; outer cells end at `low` and `high`."""
         cell = np.unravel_index(_number("state", state, self.num_states, "states"), self.shape)
-        ends = self._ends
-        return np.array([e[i] for e, i in zip(ends, cell, strict=True)]), np.array(
-            [e[i + 1] for e, i in zip(ends, cell, strict=True)]
-        )
+        ends = [np.array([a, *edges, b]) for a, edges, b in zip(self.low, self.edges, self.high, strict=True)]
+        lower = np.array([along[i] for along, i in zip(ends, cell, strict=True)])
+        upper = np.array([along[i + 1] for along, i in zip(ends, cell, strict=True)])
+        return lower, upper
 
     def centre(self, state: int) -> Floats:
         """The middle [d] of a cell."""
@@ -148,7 +149,9 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         For simulators with a settable `unwrapped.state`, such as those of classic control. All randomness comes from `rng`.
         Afterwards the environment is wherever the step has led; `reset` it before an episode.
         """
-        lower, upper = self.bounds(state)
+        if self._cell is None or self._cell[0] != state:  # samples of one cell are mostly asked for together
+            self._cell = (state, *self.bounds(state))
+        _, lower, upper = self._cell
         chosen = self.action_of(action)
         core: Any = self.env.unwrapped
         if not self._checked:
@@ -156,7 +159,7 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         if self._restart:
             self.env.reset(seed=0)  # wrappers count steps, and some simulators remember that they have ended
         core.np_random = rng
-        core.state = self._state_at(rng.uniform(lower, upper))
+        core.state = self._state_at(lower + (upper - lower) * rng.random(lower.size))
         observation, reward, terminated, truncated, _ = self.env.step(chosen)
         self._restart = bool(terminated or truncated)
         return self.state_of(observation), float(reward), bool(terminated)

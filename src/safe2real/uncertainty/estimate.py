@@ -136,7 +136,7 @@ class EstimatedModel:
             )
         if self.start_samples:
             lines.append(
-                f"The distribution of the first state is counted from {self.start_samples:,} of them; its error is not "
+                f"The distribution of the first state is counted from {self.start_samples:,} first states; its error is not "
                 "part of any guarantee: give start= where you know it."
             )
         return "\n".join(lines)
