@@ -258,6 +258,14 @@ def test_known_rows_that_are_wrong():
     known = np.array([[False, True], [False, False]])
     assert of(look(tiny(known=known)), "known rows").level is Level.FAILURE
     assert of(look(tiny(known=~known)), "separation").level is Level.OK
+    between = look(tiny(known=known), kernel(s0a1=[0.3, 0.7]))  # the gaps speak of rows that are not known
+    assert of(between, "separation").level is Level.OK
+
+
+def test_a_wrong_row_that_is_taken_for_right():
+    found = look(reality=kernel(s0a1=[0.1, 0.9]), max_rounds=100_000)
+    assert found.trials[0].lost == found.trials[0].wrong == 1
+    assert of(found, "wrong rows found").level is Level.FAILURE
 
 
 def test_a_reality_outside_the_declared_support():

@@ -173,7 +173,9 @@ calibrated_gap = 0.0
 mismatch_gap = 0.3
 tolerance = 0.025
 """
-    model = read_spec_file(write(tmp_path, text)).specification.simulator
+    given = read_spec_file(write(tmp_path, text + "[guess]\npairs = [[36, 0]]"))
+    assert given.guess.rows.sum() == 2  # who fell begins anew in state 36, which has a copy for that
+    model = given.specification.simulator
     fall = s2r.MarkovPolicy.deterministic(np.ones(model.num_states, dtype=int), num_actions=4, horizon=5)
     assert s2r.constraint_values(model, fall)[0] == pytest.approx(1.0)  # right, into the cliff, at each of the first 4 steps
 
