@@ -1,6 +1,7 @@
 """Logged episodes: every layout read into the same numbers, and what cannot be read refused with its cure."""
 
 import builtins
+from types import SimpleNamespace
 
 import gymnasium
 import h5py
@@ -12,7 +13,6 @@ from minari.data_collector import EpisodeBuffer
 
 from safe2real.envs.datasets import read_episodes
 from safe2real.envs.discretise import Discretised
-from safe2real.envs.episodes import LoggedEpisode
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, Kernel, Trajectory
 
@@ -182,8 +182,8 @@ def test_non_discrete_observations_without_a_discretiser():
         read_episodes(flat(observations=np.full(5, 0.5)))
     with pytest.raises(InvalidInput, match=r"episode 0, actions have shape \(2,\).*action_bins.*action_of="):
         read_episodes(flat(actions=np.full(5, 0.5)))
-    with pytest.raises(InvalidInput, match="are dicts, not state or action numbers"):
-        read_episodes([({"a": [0, 1]}, [0])])
+    with pytest.raises(InvalidInput, match=r"episode 0, observations have shape \(3,\) and type object.*discretiser="):
+        read_episodes(Fake(observations={"cell": np.array(STATES[0])}))
 
 
 # -------------------------------------------------------------------------------------------------------- bad input
@@ -280,20 +280,30 @@ def test_too_short_are_those_that_were_cut_off():
 
 
 def test_costs_of_the_wrong_length():
-    episode = LoggedEpisode(*(np.array(part) for part in (STATES[0], ACTIONS[0])), None, None, False)
-    assert episode.length == 2
     with pytest.raises(InvalidInput, match="episode 0 has 4 costs for 2 steps"):
-        read_episodes(Fake([9.0, 9.0, 0.0, 1.0]))
+        read_episodes(Fake(costs=[9.0, 9.0, 0.0, 1.0]))
+
+
+def test_dict_and_tuple_observations_are_given_to_the_discretiser_step_by_step():
+    cell = np.array(STATES[0])
+    stacked = {"cell": cell, "inner": (cell, cell + 10)}
+    log = read_episodes(Fake(observations=stacked), discretiser=lambda seen: seen["cell"] + seen["inner"][1] - 10)
+    assert log.episodes[0].states.tolist() == [0, 2, 4]
+    log = read_episodes(Fake(observations=(cell, cell)), discretiser=lambda seen: seen[0])
+    assert log.episodes[0].states.tolist() == list(STATES[0])
 
 
 class Fake:
     """A dataset with Minari's interface and one episode."""
 
-    def __init__(self, costs):
-        self.costs = costs
+    def __init__(self, costs=(0.0, 0.0), observations=None):
+        self.costs, self.observations = costs, np.array(STATES[0]) if observations is None else observations
 
     def iterate_episodes(self):
-        episode = type("Episode", (), {})()
-        episode.observations, episode.actions = np.array(STATES[0]), np.array(ACTIONS[0])
-        episode.rewards, episode.terminations, episode.infos = np.array(REWARDS[0]), np.array([0, 1]), {"cost": self.costs}
-        yield episode
+        yield SimpleNamespace(
+            observations=self.observations,
+            actions=np.array(ACTIONS[0]),
+            rewards=np.array(REWARDS[0]),
+            terminations=np.array([False, True]),
+            infos={"cost": self.costs},
+        )

@@ -5,15 +5,18 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
+from safe2real.campaign import Campaign
+from safe2real.campaign.export import export_minari
 from safe2real.envs.datasets import read_episodes
 from safe2real.envs.discretise import Discretised
 from safe2real.envs.episodes import LoggedEpisode
 from safe2real.errors import InvalidInput
 from safe2real.model import MarkovPolicy
-from safe2real.uncertainty import sampling
-from safe2real.uncertainty.confidence import LiteralRadius, ScaledRadius
+from safe2real.uncertainty import _kernels, sampling
+from safe2real.uncertainty.confidence import AdaptiveRadius, LiteralRadius, ScaledRadius, System, rule_of
 from safe2real.uncertainty.estimate import estimate_model
 from safe2real.uncertainty.separation import clone_baseline, estimate_margin
+from tests.campaign.systems import run_rounds, three_states
 
 P = np.array(  # [S, A, S]
     [
@@ -209,6 +212,20 @@ def test_cells_are_sampled_or_run():
     assert (run.samples, run.unvisited.any()) == (15, True)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_campaign_exports_is_read_back(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    system = three_states()
+    with Campaign.create(tmp_path / "campaign.db", system.specification) as campaign:
+        run_rounds(campaign, system, 12)
+        export_minari(campaign, "tiny/arm-v0")
+        counts = campaign._replay.learner.hybrid.counts.visits
+    found = estimate_model("tiny/arm-v0", 4)
+    assert found.visits.tolist() == counts.tolist()
+    assert len(found.trajectories()) == 12
+    assert found.trajectories()[0].length == 4
+
+
 # ------------------------------------------------------------------------------------------------------ accuracy
 
 
@@ -226,7 +243,7 @@ def distances(found):
 
 
 def test_the_accuracy_covers_the_true_rows():
-    """Each of 200 estimates may fail with probability 0.3, so more than 90 failures would be a rare accident (below 1e-5)."""
+    """Each of 200 estimates may fail with probability 0.3, so more than 90 failures are a rare accident (below 1e-5)."""
     failed, ratios = 0, []
     for seed in range(200):
         found = estimate_model(Chain(), 3, start=0, samples_per_row=60, delta=0.3, seed=seed)
@@ -247,6 +264,17 @@ def test_the_accuracy_shrinks_with_samples_and_with_certainty():
     assert f"worst {few.worst_accuracy:.4f}" in few.describe()
     assert f"calibrated_gap must be at least {few.worst_accuracy:.4f}" in few.describe()
     assert "with probability 0.95" in few.describe()
+
+
+def test_the_accuracy_is_the_radius_of_what_is_possible_before_the_data_are_seen():
+    """6 rows; any of 3 next states, terminated or not, at any of the 16 costs a system can have where costs are paid."""
+    for cost, possible in ((None, 6), (lambda *_: 0.0, 96)):
+        found = estimate_model(
+            Chain(), 3, start=0, samples_per_row=40, cost=cost, limit=None if cost is None else 1, ended=0
+        )
+        rule = rule_of(AdaptiveRadius(), System(possible, 2, 3), np.full(6, possible), 0.05)
+        seen = len(found.table[0][1])
+        assert found.accuracy[0, 1] == _kernels.radius_at(rule, 1, 40, seen)
 
 
 def test_the_radius_is_a_choice_and_heuristics_say_so():

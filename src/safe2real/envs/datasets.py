@@ -117,12 +117,23 @@ def _minari(dataset: Any, reader: _Reader) -> Iterator[LoggedEpisode]:
             costs = costs[1:]  # Minari keeps what reset said too
         yield checked_episode(
             f"episode {i}",
-            reader.states(f"episode {i}, observations", episode.observations),
-            reader.actions(f"episode {i}, actions", episode.actions),
+            reader.states(f"episode {i}, observations", _unstacked(episode.observations, n + 1)),
+            reader.actions(f"episode {i}, actions", _unstacked(episode.actions, n)),
             episode.rewards,
             costs,
             bool(np.any(episode.terminations)),
         )
+
+
+def _unstacked(values: Any, count: int) -> Any:
+    """Dict and Tuple spaces are stacked part by part in Minari; here one entry per step."""
+
+    def at(part: Any, i: int) -> Any:
+        if isinstance(part, Mapping):
+            return {key: at(inner, i) for key, inner in part.items()}
+        return tuple(at(inner, i) for inner in part) if isinstance(part, tuple) else part[i]
+
+    return [at(values, i) for i in range(count)] if isinstance(values, (Mapping, tuple)) else values
 
 
 def _flat(arrays: Mapping[str, Any], reader: _Reader) -> Iterator[LoggedEpisode]:
@@ -203,8 +214,6 @@ def _pairs(source: Iterable[Any], reader: _Reader) -> Iterator[LoggedEpisode]:
 
 def _numbers(name: str, values: Any, cure: str) -> NDArray[np.int64]:
     """What is meant to be numbers already: whole, one per step."""
-    if isinstance(values, Mapping) or (isinstance(values, tuple) and values and np.ndim(values[0]) > 0):
-        raise InvalidInput(f"{name} are {type(values).__name__}s, not state or action numbers; give {cure}")
     array = np.asarray(values)
     flat = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
     whole = flat.dtype.kind in "iu" or (flat.dtype.kind == "f" and bool((flat == np.floor(flat)).all()))
@@ -217,12 +226,7 @@ def _numbers(name: str, values: Any, cure: str) -> NDArray[np.int64]:
 
 
 def _numbered(name: str, values: Any, number: Numbering) -> NDArray[np.int64]:
-    if isinstance(values, Mapping):  # a dictionary space is stacked by key; one observation has all keys
-        size = len(next(iter(values.values())))
-        rows: Iterable[Any] = ({key: column[i] for key, column in values.items()} for i in range(size))
-    else:
-        rows = values
-    return whole_numbers(name, [number(value) for value in rows], below=_LARGEST, what="states and actions")
+    return whole_numbers(name, [number(value) for value in values], below=_LARGEST, what="states and actions")
 
 
 def _arrays_of(path: Path) -> dict[str, Any]:

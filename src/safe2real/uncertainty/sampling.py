@@ -23,6 +23,7 @@ Unvisited = Literal["uniform", "stay"]
 Outcome = tuple[int, int, int, float, bool]
 """(state, action, next state, cost on arrival, terminated)"""
 _MOST_WRITTEN_OUT = 20_000_000  # transitions of unvisited rows
+_COST_LEVELS = 16  # different costs on arrival that a finite system can have; more are refused when it is built
 
 
 @runtime_checkable
@@ -42,6 +43,11 @@ class Costing:
 
     function: ArrivalCost | None
     logged: bool
+
+    @property
+    def levels(self) -> int:
+        """How many different costs there can be, whatever the data show."""
+        return 1 if self.function is None and not self.logged else _COST_LEVELS
 
     def of(self, episode: LoggedEpisode, place: str) -> Floats:
         """What every step of an episode pays [n]."""
@@ -71,6 +77,7 @@ class Seen:
 
     num_states: int
     num_actions: int
+    cost_levels: int
     counts: Counter[Outcome] = field(default_factory=Counter)
     rewards: dict[Outcome, float] = field(default_factory=dict)
     starts: Counter[int] = field(default_factory=Counter)
@@ -81,8 +88,8 @@ class Seen:
 
     @property
     def possible(self) -> int:
-        """How many outcomes a row can have: any next state, at any cost that occurs, terminated or not."""
-        return 2 * self.num_states * max(1, len({cost for _, _, _, cost, _ in self.counts}))
+        """How many outcomes a row can have: any next state, at any cost, terminated or not. Known before the data are."""
+        return 2 * self.num_states * self.cost_levels
 
     def per_row(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(visits [S, A], different outcomes seen [S, A])."""
@@ -134,9 +141,8 @@ def sample_rows(source: Generative, count: int, seed: int, costing: Costing) -> 
     """`count` samples of every row; those of (s, a) come from a generator made of (seed, s, a)."""
     if costing.logged:
         raise InvalidInput("cost='logged' is for logs and episodes; sample() gives no cost: give an array or a function")
-    seen = Seen(
-        positive_integer("source.num_states", source.num_states), positive_integer("source.num_actions", source.num_actions)
-    )
+    num_states = positive_integer("source.num_states", source.num_states)
+    seen = Seen(num_states, positive_integer("source.num_actions", source.num_actions), costing.levels)
     for s in range(seen.num_states):
         for a in range(seen.num_actions):
             rng = np.random.default_rng((seed, s, a))
@@ -151,7 +157,7 @@ def sample_rows(source: Generative, count: int, seed: int, costing: Costing) -> 
 
 def count_log(log: EpisodeLog, costing: Costing) -> Seen:
     """Every step of every episode."""
-    seen = Seen(log.num_states, log.num_actions)
+    seen = Seen(log.num_states, log.num_actions, costing.levels)
     for i, episode in enumerate(log.episodes):
         costs = costing.of(episode, f"episode {i}").tolist()
         rewards = [0.0] * episode.length if episode.rewards is None else episode.rewards.tolist()
