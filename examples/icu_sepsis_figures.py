@@ -30,13 +30,12 @@ def draw_safety(case: Case, records: Mapping[str, Record], clinicians: float, be
         ends = [batch.after + batch.patients for batch in record.batches]
         left.plot(ends, [batch.survival for batch in record.batches], color=colour, linewidth=2.2, label=f"deployed: {name}")
         alone = [batch.candidate for batch in record.batches]
-        left.plot(ends, alone, color=colour, linestyle=":", label="its candidate alone (never deployed alone)")
+        left.plot(ends, alone, color=colour, linestyle=":", label="its candidate, were it not mixed")
         patients = [done for done, _ in record.curve]
         floors = [plan.survival_floor for _, plan in record.curve]
-        right.plot(patients, floors, color=colour, marker="o", markersize=4, label=f"certified: {name}")
-        right.plot(
-            patients, [plan.survival for _, plan in record.curve], color=colour, linestyle=":", label="its real value"
-        )
+        steps = {"color": colour, "drawstyle": "steps-post"}
+        right.plot(patients, floors, marker="o", markersize=4, label=f"certified: {name}", **steps)
+        right.plot(patients, [plan.survival for _, plan in record.curve], linestyle=":", label="its real value", **steps)
     left.set_title("Every deployed mixture, exact on the real dynamics")
     left.set_ylabel(f"survival within {case.real.horizon} steps")
     left.set_ylim(0.60, 0.70)
@@ -45,6 +44,7 @@ def draw_safety(case: Case, records: Mapping[str, Record], clinicians: float, be
     right.set_ylim(LEAST_SURVIVAL - 0.01, 0.80)
     right.set_xscale("symlog", linthresh=1_000)
     right.set_xlim(left=-50)
+    right.set_xticks([0, 1_000, 10_000, 100_000])
     right.axhline(best, color=RED, linewidth=1.0, label=f"best policy ({best:.1%})")
     for axes in (left, right):
         axes.axhline(clinicians, color=GREY, linestyle="-.", linewidth=1.2, label=f"clinicians ({clinicians:.1%})")

@@ -40,7 +40,7 @@ class Batch:
     uncertainty: float  # Delta
     bound: float  # certified lower bound on survival
     survival: float  # of the deployed mixture
-    candidate: float  # of the candidate alone: what would have been risked without the mixing; nan where there is none
+    candidate: float  # of the candidate without the mixing; nan where there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,7 @@ def treat(
     of `rewards` at the end."""
     record, done, waiting = Record(), 0, sorted(looks)
     best = _clinicians_alone(case)
+    record.curve.append((0, best))
     for size in sizes:
         while waiting and done >= waiting[0]:
             waiting.pop(0)

@@ -1,6 +1,8 @@
 """The sepsis case study: its pair of systems keeps to what is assumed, and nothing unsafe is deployed."""
 
+import dataclasses
 import importlib.util
+import io
 import subprocess
 import sys
 from importlib import metadata
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import safe2real as s2r
 from safe2real.uncertainty.mismatch_map import Verdict
@@ -19,7 +22,6 @@ try:
 except metadata.PackageNotFoundError:
     pytest.skip("the package icu-sepsis is not installed", allow_module_level=True)
 
-sys.path.insert(0, str(EXAMPLES))
 import icu_sepsis_study as study  # noqa: E402
 import icu_sepsis_system as system  # noqa: E402
 
@@ -100,11 +102,23 @@ def test_the_simulator_is_too_optimistic(case):
     assert s2r.constraint_values(case.real, trusting)[0] < system.LEAST_SURVIVAL
 
 
-def test_every_treatment_in_doubt(case):
-    learner = study.learner_of(case, case.offered, seed=0)
-    assert learner.settings.certified
-    record = study.treat(case, learner, study.schedule(12_000), [], [], lambda _: None)
-    assert record.patients == 12_000 == learner.hybrid.counts.episodes
+@pytest.fixture(scope="module")
+def command():
+    """The script; not by its name, which is that of the package too."""
+    place = importlib.util.spec_from_file_location("sepsis_command", EXAMPLES / "icu_sepsis.py")
+    loaded = importlib.util.module_from_spec(place)
+    place.loader.exec_module(loaded)
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def runs(case, command):
+    return command.treat_all(case, 12_000, 1_000, Console(quiet=True), quick=True)
+
+
+def test_every_treatment_in_doubt(case, runs):
+    record = runs["every treatment in doubt"]
+    assert record.patients == 12_000
     assert not record.doubts
     for batch in record.batches:
         assert batch.survival >= batch.bound - 1e-9 >= system.LEAST_SURVIVAL - 2e-9
@@ -115,18 +129,52 @@ def test_every_treatment_in_doubt(case):
     assert not (wrong & ~case.biased).any()
     assert not (cleared & case.biased).any()
     assert (record.map.verdict[~case.offered] == Verdict.KNOWN).all()
+    assert (record.map.verdict[case.offered] != Verdict.KNOWN).all()
 
 
-def test_few_treatments_in_doubt_give_useful_plans_soon(case):
-    learner = study.learner_of(case, case.doubtful, seed=0)
-    record = study.treat(case, learner, study.schedule(1_000), [], ["survival"], lambda _: None)
-    assert all(batch.survival >= system.LEAST_SURVIVAL for batch in record.batches)
+def test_few_treatments_in_doubt_give_useful_plans_soon(case, runs):
+    record = runs["severe vasopressors in doubt"]
+    assert record.map.count(Verdict.OPEN) + record.map.count(Verdict.WRONG) == case.doubtful.sum()
+    assert all(batch.survival >= batch.bound - 1e-9 >= system.LEAST_SURVIVAL - 2e-9 for batch in record.batches)
     (plan,) = record.plans
     clinicians = s2r.constraint_values(case.real, case.clinicians)[0]
     best = s2r.solve(case.real, case.rewards["survival"]).value
     assert clinicians < plan.survival_floor <= plan.survival + 1e-9
     assert plan.floor <= plan.value + 1e-9 <= best + 2e-9
     assert best <= plan.bound + 1e-9
+
+
+def test_nothing_is_scaled_and_every_patient_is_counted(case):
+    learner = study.learner_of(case, case.doubtful, seed=1)
+    assert learner.settings.certified
+    study.treat(case, learner, [300, 200], [], [], lambda _: None)
+    assert learner.hybrid.counts.episodes == 500
+    assert not learner.doubts()
+
+
+def test_what_is_shown(case, command, runs, tmp_path):
+    console = Console(file=io.StringIO(), width=80)
+    assert command.show(case, runs, tmp_path, console)
+    printed = " ".join(console.file.getvalue().split())
+    assert "NOT medical advice" in printed
+    assert printed.count("none fell below the limit") == 2
+    assert "time alive │ 18.51 │ 18.24 │ 71.8% │ 64.6% │ NO" in printed
+    assert (tmp_path / "icu-sepsis-safety.png").stat().st_size > 10_000
+    assert (tmp_path / "icu-sepsis-mismatch.png").stat().st_size > 10_000
+
+
+def test_an_unsafe_deployment_would_be_reported(case, command, runs):
+    record = runs["severe vasopressors in doubt"]
+    low = dataclasses.replace(record.batches[0], survival=system.LEAST_SURVIVAL - 0.001)
+    console = Console(file=io.StringIO(), width=200)
+    assert not command.summarise(case, dataclasses.replace(record, batches=[low]), "a study", console)
+    assert "SOME FELL BELOW THE LIMIT" in console.file.getvalue()
+
+
+def test_no_patients_are_refused(command, capsys):
+    with pytest.raises(SystemExit):
+        command.main(["--patients", "0"])
+    assert "must be positive" in capsys.readouterr().err
 
 
 def test_stays_follow_the_real_dynamics(case):
@@ -155,15 +203,3 @@ def test_without_the_package_the_cure_is_said(monkeypatch):
     monkeypatch.setattr(system.metadata, "distribution", missing)
     with pytest.raises(SystemExit, match=r"pip install 'safe2real\[examples\]'"):
         system.load_records()
-
-
-def test_the_command(tmp_path, capsys):
-    place = importlib.util.spec_from_file_location("sepsis_command", EXAMPLES / "icu_sepsis.py")
-    command = importlib.util.module_from_spec(place)
-    place.loader.exec_module(command)
-    assert command.main(["--quick", "--patients", "1000", "--few-patients", "500", "--out", str(tmp_path)]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "NOT medical advice" in printed
-    assert "none fell below the limit" in printed
-    assert (tmp_path / "icu-sepsis-safety.png").is_file()
-    assert (tmp_path / "icu-sepsis-mismatch.png").is_file()
