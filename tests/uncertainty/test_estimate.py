@@ -151,13 +151,30 @@ def test_every_row_of_a_generative_simulator():
     assert "first state" not in found.describe()
 
 
+class Thirsty(Chain):
+    """Another row for state 0 and action 0, and one that takes more random numbers."""
+
+    def sample(self, state, action, rng):
+        return (
+            (int(rng.integers(3) * (rng.random() < 0.5)), 0.0, False)
+            if (state, action) == (0, 0)
+            else super().sample(state, action, rng)
+        )
+
+
 def test_simulators_that_agree_on_a_row_give_the_same_row():
-    other = P.copy()
-    other[0, 0] = [0.1, 0.1, 0.8]
-    one, two = (estimate_model(Chain(rows), 3, start=0, samples_per_row=50, ended=0) for rows in (P, other))
+    one, two = (estimate_model(source, 3, start=0, samples_per_row=50, ended=0.0) for source in (Chain(), Thirsty()))
     same = [one.table[s][a] == two.table[s][a] for s in range(3) for a in range(2)]
     assert same == [False, True, True, True, True, True]
-    assert estimate_model(Chain(), 3, start=0, seed=1, ended=0).table != estimate_model(Chain(), 3, start=0, ended=0).table
+    other = estimate_model(Chain(), 3, start=0, samples_per_row=50, seed=1, ended=0.0)
+    assert other.table[0][1] != one.table[0][1]
+
+
+def test_rows_are_sampled_apart_from_each_other():
+    alike = np.tile([[0.2, 0.3, 0.5]], (3, 2, 1))
+    table = estimate_model(Chain(alike), 3, start=0, samples_per_row=50, ended=0.0).table
+    found = [tuple(entry[0] for entry in table[s][a]) for s in (0, 2) for a in range(2)]
+    assert len(set(found)) == 4
 
 
 def test_the_table_is_one_that_a_system_reads():

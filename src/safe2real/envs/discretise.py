@@ -137,9 +137,7 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         given = finite_floats("action", action).reshape(-1)
         if given.shape != self.actions.shape[1:]:
             raise InvalidInput(f"an action has {given.size} numbers; this environment's have {self.actions.shape[1]}")
-        # per dimension in units of what the representatives span, so that no dimension outweighs the others
-        span = np.ptp(self.actions, axis=0)
-        return int(np.argmin((((self.actions - given) / np.where(span > 0.0, span, 1.0)) ** 2).sum(axis=1)))
+        return int(np.argmin(((self.actions - given) ** 2).sum(axis=1)))  # of a grid: the nearest along each dimension
 
     # ------------------------------------------------------------------------------------------------ one step from a cell
 
