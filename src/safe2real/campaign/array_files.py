@@ -54,10 +54,11 @@ class ArrayFiles:
         self._must_exist(path, named, key)
         try:
             # No pickle: a file from elsewhere must not be able to run code.
-            loaded = np.load(path, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return {"transition": _plain(loaded, f"{key} is {named!r}: its array")}
-            with loaded:
+            # Opened here: numpy leaves a file open that it cannot read.
+            with path.open("rb") as file:
+                loaded = np.load(file, allow_pickle=False)
+                if isinstance(loaded, np.ndarray):
+                    return {"transition": _plain(loaded, f"{key} is {named!r}: its array")}
                 return {name: _plain(loaded[name], f"{key} is {named!r}: its array {name!r}") for name in loaded.files}
         except (ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
             if isinstance(error, InvalidInput):

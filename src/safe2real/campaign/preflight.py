@@ -63,7 +63,10 @@ class Preflight:
 
     def describe(self) -> str:
         """The verdict, the three claims, and one line for every finding."""
-        claims = [f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands'}" for claim, why in self.guarantees.items()]
+        claims = [
+            f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
+            for claim, why in self.guarantees.items()
+        ]
         return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
 
     def to_document(self) -> dict[str, Any]:
