@@ -82,6 +82,13 @@ def test_rows_are_frequencies():
     assert (found.samples, found.start_samples) == (8, 2)
 
 
+def test_a_log_that_missed_the_last_states_and_actions():
+    for source in ([([0, 1, 0], [0, 0])], read_episodes([([0, 1, 0], [0, 0])])):
+        found = estimate_model(source, 2, num_states=4, num_actions=3, cost=[0, 0, 0, 1], limit=1.0)
+        assert found.visits.shape == (4, 3)
+        assert found.visits.sum() == 2
+
+
 def test_unvisited_rows_are_uniform_by_default():
     found = estimate_model([([0, 1], [0])], 1)
     assert found.system.model.kernel.to_dense()[1, 0].tolist() == [0.5, 0.5]

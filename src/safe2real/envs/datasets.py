@@ -74,7 +74,8 @@ def read_episodes(
     the largest number seen, so give `num_states` and `num_actions` where the log may have missed the last ones.
     """
     if isinstance(source, EpisodeLog):
-        return source
+        sizes_given = num_states in (None, source.num_states) and num_actions in (None, source.num_actions)
+        return source if sizes_given else read_episodes(source.episodes, num_states=num_states, num_actions=num_actions)
     reader = _Reader(discretiser, action_of)
     sizes: tuple[int | None, int | None] = (None, None)
     if isinstance(source, (str, os.PathLike)) and Path(source).suffix in (".hdf5", ".h5", ".npz"):

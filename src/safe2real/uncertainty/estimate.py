@@ -154,6 +154,8 @@ def estimate_model(
     samples_per_row: int | None = None,
     policy: MarkovPolicy | Behaviour | None = None,
     discretiser: Discretised | Numbering | None = None,
+    num_states: int | None = None,
+    num_actions: int | None = None,
     unvisited: Unvisited = "uniform",
     partial: bool = False,
     drop_unreachable: bool = False,
@@ -166,9 +168,9 @@ def estimate_model(
 
     `source` is one of: a simulator with `sample(state, action, rng)` (`Discretised`, or anything `Generative`), which gets
     `samples_per_row` samples (100) in EVERY row; a Gymnasium environment with Discrete spaces, of which `episodes` episodes
-    (1000) are run with uniformly random actions or with `policy`; a dataset, see `read_episodes`. The last two leave rows
-    unvisited where nobody went: they become uniform over all states, or stay where they are. An environment that is both is
-    run in episodes if you give their number.
+    (1000) are run with uniformly random actions or with `policy`; a dataset, see `read_episodes` for what can be read and
+    for `discretiser`, `num_states` and `num_actions`. The last two leave rows unvisited where nobody went: they become
+    uniform over all states, or stay where they are. An environment that is both is run in episodes if you give their number.
 
     `cost`, `limit`, `ended`, `drop_unreachable` and `name` are as for `from_gymnasium`; cost="logged" takes the costs of
     the dataset, or info["cost"] of the environment, as paid on arrival. `start` is a state or a distribution [S]; otherwise
@@ -206,7 +208,7 @@ def estimate_model(
         ran = run_episodes(source, horizon, count, policy=policy, seed=seed, wants_costs=costing.logged, partial=partial)
         seen, said = count_log(ran, costing), f"{count:,} episodes of {name_of(source)}"
     else:
-        log = read_episodes(source, discretiser=discretiser)
+        log = read_episodes(source, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
         if not partial:
             _refuse_short(log, horizon)
         seen, said = count_log(log, costing), f"{len(log.episodes):,} logged episodes"
