@@ -22,6 +22,7 @@ import numpy as np
 from icu_sepsis_figures import draw_mismatch, draw_safety
 from icu_sepsis_study import SECONDS_OF_PLAN, Record, learner_of, schedule, seconds_of_batch, treat
 from icu_sepsis_system import LEAST_SURVIVAL, MARGIN, Case, build, load_records
+from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -129,9 +130,9 @@ def treat_all(
     case: Case, patients: int, few_patients: int, console: Console, *, quick: bool = False, seed: int = 0
 ) -> dict[str, Record]:
     """Both studies, with a progress bar."""
-    looks, early, rewards = ((), (), QUICK_REWARDS) if quick else (LOOKS, EARLY_LOOKS, tuple(case.rewards))
-    studies = {
-        "every treatment in doubt": (case.offered, schedule(patients), looks),
+    late, early, rewards = ((), (), QUICK_REWARDS) if quick else (LOOKS, EARLY_LOOKS, tuple(case.rewards))
+    studies: dict[str, tuple[NDArray[np.bool_], list[int], Sequence[int]]] = {
+        "every treatment in doubt": (case.offered, schedule(patients), late),
         "severe vasopressors in doubt": (case.doubtful, schedule(few_patients), early),
     }
     work = sum(
@@ -172,7 +173,7 @@ def show(case: Case, records: dict[str, Record], out: Path, console: Console) ->
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0], epilog=ADVICE)
-    parser.add_argument("--out", type=Path, default=Path("icu-sepsis"), help="folder for the figures")
+    parser.add_argument("--out", type=Path, default=Path("out/icu_sepsis"), help="folder for the figures")
     parser.add_argument("--quick", action="store_true", help="few patients and one reward: to see that it runs")
     parser.add_argument("--patients", type=int, help=f"with every treatment in doubt ({PATIENTS:,})")
     parser.add_argument("--few-patients", type=int, help=f"with few treatments in doubt ({FEW_PATIENTS:,})")

@@ -72,7 +72,6 @@ def draw_mismatch(case: Case, record: Record) -> Figure:
     columns, rows = np.nonzero(case.biased[severe])
     below.plot(columns, rows, linestyle="", marker="o", markersize=3.6, markerfacecolor="none", markeredgecolor="black")
     below.set_title(f"The {severe.size} states with a SOFA of at least {SEVERE:.0f}")
-    below.set_xlabel("state, from the lowest to the highest SOFA score")
     handles = [
         Patch(color=RED, label="proved wrong"),
         Patch(color=_COLOURS[3], label="cleared: the simulator is right"),
@@ -104,6 +103,6 @@ def _verdicts(axes: Axes, case: Case, record: Record, states: NDArray[np.int64])
     axes.set_ylabel("treatment: fluid level,\nvasopressor 0 to 4 downwards")
     places = np.unique(np.linspace(0, states.size - 1, 9).astype(int))
     axes.set_xticks(places, [f"{case.sofa[states[place]]:.1f}" for place in places])
-    axes.set_xlabel("SOFA score of the state")
+    axes.set_xlabel("one column per state, ordered by its SOFA score (numbers)")
     for level in range(1, LEVELS):
         axes.axhline(level * LEVELS - 0.5, color=GREY, linewidth=0.5)

@@ -204,4 +204,5 @@ def _stays(
 
 def _pick(cumulative: Floats, uniform: Floats) -> NDArray[np.int64]:
     """An index for each row of cumulative probabilities [n or 1, m]; never one of probability 0."""
-    return np.argmax(cumulative > np.minimum(uniform, cumulative[:, -1] * (1.0 - 1e-12))[:, None], axis=1)
+    within = np.minimum(uniform, cumulative[:, -1] * (1.0 - 1e-12))  # sums may be rounded to less than 1
+    return np.asarray(np.argmax(cumulative > within[:, None], axis=1))

@@ -119,7 +119,7 @@ def _clinicians(records: Records, offered: NDArray[np.bool_]) -> Floats:
     table = np.where(offered, records.clinicians, 0.0)
     table[:TREATED] += offered[:TREATED] * ((1.0 - table[:TREATED].sum(axis=1)) / offered[:TREATED].sum(axis=1))[:, None]
     table[TREATED:, 0] = 1.0  # nothing is decided after the end
-    return table / table.sum(axis=1, keepdims=True)
+    return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
 def _prospects(kernel: s2r.Kernel, start: Floats, table: Floats) -> Floats:
@@ -127,7 +127,8 @@ def _prospects(kernel: s2r.Kernel, start: Floats, table: Floats) -> Floats:
     survived = np.zeros((_LOOKAHEAD, *table.shape))
     survived[-1, SURVIVAL] = 1.0
     model = s2r.CMDP.of(kernel, _LOOKAHEAD, start)
-    return s2r.value_functions(model, s2r.MarkovPolicy.stochastic(table, horizon=_LOOKAHEAD), survived)[0]
+    values = s2r.value_functions(model, s2r.MarkovPolicy.stochastic(table, horizon=_LOOKAHEAD), survived)
+    return np.asarray(values[0])
 
 
 def _too_optimistic(transition: Floats, prospects: Floats, where: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.bool_]]:

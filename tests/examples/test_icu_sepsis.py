@@ -177,6 +177,21 @@ def test_no_patients_are_refused(command, capsys):
     assert "must be positive" in capsys.readouterr().err
 
 
+def test_a_plan_is_given_up_only_for_one_of_which_more_is_certain():
+    old = study.Planned("survival", 0.7, 1.0, 0.75, 0.75, survival_floor=0.7)
+    better, worse = (dataclasses.replace(old, survival_floor=floor) for floor in (0.71, 0.69))
+    assert study._better(old, better) is better
+    assert study._better(old, worse) is old
+
+
+def test_batches_grow_and_add_up():
+    sizes = study.schedule(100_000)
+    assert sum(sizes) == 100_000
+    assert sizes[0] == study.FIRST_BATCH
+    assert all(size <= max(study.FIRST_BATCH, study.GROWTH * 100_000) for size in sizes)
+    assert max(sizes) > 2 * study.FIRST_BATCH
+
+
 def test_stays_follow_the_real_dynamics(case):
     patients = 20_000
     mixture = s2r.Mixture.of(
