@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -104,9 +103,8 @@ class Cars:
 
 def cars(real: Track, *, points: int, simulated: EstimatedModel | None = None) -> Cars:
     simulated = model_of(Track(), points=points) if simulated is None else simulated
-    table = model_of(real, points=points).table
     system = simulated.system
-    kernel = system.kernel_of(SimpleNamespace(P=table))  # type: ignore[arg-type]
+    kernel = system.kernel_of(model_of(real, points=points).table)
     return Cars(real, simulated, system.model.with_kernel(kernel), support_of(simulated, cells_of(real)))
 
 

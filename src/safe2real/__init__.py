@@ -1,7 +1,7 @@
 """safe2real: provably safe sim-to-real transfer for finite systems."""
 
 from safe2real.campaign import Campaign, Deployment, Specification
-from safe2real.envs import FiniteSystem, from_gymnasium
+from safe2real.envs import Discretised, FiniteSystem, from_gymnasium
 from safe2real.errors import Conflict, InvalidInput, OutOfOrder, Safe2RealError, Stopped, StorageFailure
 from safe2real.explore import (
     Algorithm,
@@ -16,9 +16,10 @@ from safe2real.explore import (
 )
 from safe2real.model import CMDP, AtLeast, AtMost, Constraint, Kernel, MarkovPolicy, Mixture, Policy, Trajectory
 from safe2real.planning import Solution, Status, constraint_values, evaluate, occupancy, solve, value_functions
+from safe2real.prepare import Guess, Preflight, preflight
 from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
-
-__version__ = "0.1.0"
+from safe2real.uncertainty.estimate import EstimatedModel, estimate_model
+from safe2real.version import __version__
 
 __all__ = [
     "CMDP",
@@ -30,7 +31,10 @@ __all__ = [
     "Conflict",
     "Constraint",
     "Deployment",
+    "Discretised",
+    "EstimatedModel",
     "FiniteSystem",
+    "Guess",
     "InvalidInput",
     "Kernel",
     "Learner",
@@ -40,6 +44,7 @@ __all__ = [
     "OutOfOrder",
     "Plan",
     "Policy",
+    "Preflight",
     "Proposal",
     "Radius",
     "Reason",
@@ -53,10 +58,13 @@ __all__ = [
     "Stopped",
     "StorageFailure",
     "Trajectory",
+    "__version__",
     "constraint_values",
+    "estimate_model",
     "evaluate",
     "from_gymnasium",
     "occupancy",
+    "preflight",
     "simulate",
     "solve",
     "value_functions",

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 import safe2real as s2r
-from safe2real.campaign.rehearsal import exact_values, explore, open_or_begin
 from safe2real.cli import app
 from safe2real.cli import run as module
 from safe2real.errors import Conflict
-from tests.campaign.specs import REAL, TOML, kernel, tiny, write
+from safe2real.prepare.rehearsal import exact_values, explore, open_or_begin
+from tests.prepare.specs import REAL, TOML, kernel, tiny, write
 
 RUN = "\n[run]\nmax_rounds = 60\ngrowth = 0.1\nplans = 2\n"
 WRONG = kernel(s0a1=[0.6, 0.4])

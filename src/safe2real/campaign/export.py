@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
-from safe2real import __version__
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.encoding import digest_of, from_text, to_text
 from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, IMPORT, TELL, Event
@@ -26,6 +25,7 @@ from safe2real.campaign.storage import FORMAT, Storage, salvage
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.model.cmdp import CMDP
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict, map_mismatch
+from safe2real.version import __version__
 
 if TYPE_CHECKING:
     from minari import MinariDataset

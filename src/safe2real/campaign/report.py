@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from safe2real import __version__
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import FIELD_ASSUMPTIONS
 from safe2real.campaign.events import Event
@@ -32,6 +31,7 @@ from safe2real.explore.learner import Learner, Reason
 from safe2real.model.checks import Floats
 from safe2real.page import Html, document, escaped, label, picture, table
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict, map_mismatch
+from safe2real.version import __version__
 
 _LOOKS = 200  # moments at which the suspects are counted
 _LAST = 20  # deployments in the table

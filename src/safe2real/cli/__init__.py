@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from safe2real import __version__
 from safe2real.cli import campaign, check, reproduce, run
 from safe2real.cli.exits import JsonErrorsCommand
+from safe2real.version import __version__
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help="Provably safe sim-to-real transfer for finite systems.")
 app.command(cls=JsonErrorsCommand, epilog=check.CHECK_EXITS)(check.check)

@@ -13,8 +13,8 @@ from safe2real.cli.streams import answer, progress_bar
 
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
-    from safe2real.campaign.findings import Finding
-    from safe2real.campaign.rehearsal import Rehearsal
+    from safe2real.prepare.findings import Finding
+    from safe2real.prepare.rehearsal import Rehearsal
 
 RUN_EXITS = (
     "Exit codes: 0 done, at the stop or at the last round; 2 the file or an option is wrong; 4 DIR holds a rehearsal of "
@@ -41,9 +41,9 @@ def run(
     """
     import numpy as np
 
-    from safe2real.campaign.guess import Guess, guess_reality
-    from safe2real.campaign.rehearsal import broken_assumptions, conclude, explore, open_or_begin
-    from safe2real.campaign.spec_file import read_spec_file
+    from safe2real.prepare.guess import Guess, guess_reality
+    from safe2real.prepare.rehearsal import broken_assumptions, conclude, explore, open_or_begin
+    from safe2real.prepare.spec_file import read_spec_file
 
     given = read_spec_file(spec)
     specification, options = given.specification, given.options
@@ -81,8 +81,8 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
     """The report and the figures, by name."""
     from safe2real.campaign.export import constraint_names
     from safe2real.campaign.figures import draw_mismatch
-    from safe2real.campaign.rehearsal_figures import draw_exact
     from safe2real.campaign.report import write_campaign_report
+    from safe2real.prepare.rehearsal_figures import draw_exact
     from safe2real.uncertainty.mismatch import Separation
 
     model, settings = campaign.specification.simulator, campaign.specification.settings

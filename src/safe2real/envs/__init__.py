@@ -2,6 +2,7 @@
 
 import gymnasium
 
+from safe2real.envs.discretise import Discretised
 from safe2real.envs.finite import FiniteSystem, from_gymnasium
 from safe2real.envs.finite_env import FiniteEnv
 from safe2real.envs.windy_grid import Cell, WindyGrid, equispaced_wind, windy_order
@@ -17,6 +18,7 @@ if WINDY_GRID_ID not in gymnasium.registry:
 __all__ = [
     "WINDY_GRID_ID",
     "Cell",
+    "Discretised",
     "FiniteEnv",
     "FiniteSystem",
     "WindyGrid",

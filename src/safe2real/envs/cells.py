@@ -27,7 +27,7 @@ def read_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None, featu
             raise InvalidInput(f"low has {found[0].size} numbers and high {found[1].size}; give one of each per feature")
         names = ("the feature", "the features")
     else:
-        found = _boxread_bounds(space, low, high)
+        found = _box_bounds(space, low, high)
         names = ("the observation", "the observations")
     for i, (lower, upper) in enumerate(zip(*found, strict=True)):
         for name, bound in (("low", lower), ("high", upper)):
@@ -41,7 +41,7 @@ def read_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None, featu
     return frozen(found[0]), frozen(found[1])
 
 
-def _boxread_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None) -> tuple[Floats, Floats]:
+def _box_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None) -> tuple[Floats, Floats]:
     if isinstance(space, Discrete):
         raise InvalidInput(f"the observation space is {space}, which is discrete already; use the environment as it is")
     if not isinstance(space, Box):

@@ -38,7 +38,7 @@ from safe2real.envs.finite_env import FiniteEnv, check_spaces, name_of
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
 from safe2real.model.checks import Floats, distributions, finite_floats, frozen, positive_integer, shown
-from safe2real.model.table import read_table
+from safe2real.model.table import TransitionTable, read_table
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -81,8 +81,8 @@ class FiniteSystem:
         """
         return np.asarray(values)[np.maximum(self.origin, 0)]
 
-    def kernel_of(self, env: gymnasium.Env[Any, Any]) -> Kernel:
-        """The rows of another environment with a table, such as the real one in a study, in this system's numbering."""
+    def kernel_of(self, env: gymnasium.Env[Any, Any] | TransitionTable) -> Kernel:
+        """The rows of another environment with a table, or of a table: the real one's, in a study, in this numbering."""
         outcomes = replace(_outcomes_of(env, self.arrival_cost), ended=self.ended)
         sizes = (outcomes.num_states, outcomes.num_actions)
         if sizes != (self.ended.size, self.model.num_actions):
@@ -182,8 +182,8 @@ def build_system(
     )
 
 
-def _outcomes_of(env: gymnasium.Env[Any, Any], arrival_cost: ArrivalCost | None) -> Outcomes:
-    table = getattr(getattr(env, "unwrapped", env), "P", None)
+def _outcomes_of(env: gymnasium.Env[Any, Any] | TransitionTable, arrival_cost: ArrivalCost | None) -> Outcomes:
+    table = env if isinstance(env, Mapping) else getattr(getattr(env, "unwrapped", env), "P", None)
     if table is None:
         raise InvalidInput(
             f"{name_of(env)} has no transition table (env.unwrapped.P); sample it with estimate_model(env, ...) instead"

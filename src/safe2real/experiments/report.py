@@ -6,10 +6,10 @@ import html
 from collections.abc import Sequence
 from pathlib import Path
 
-from safe2real import __version__
 from safe2real.experiments.artefact import Artefact, Comparison, Outcome
 from safe2real.experiments.inferred import INFERRED
 from safe2real.page import Html, document, label, picture, table
+from safe2real.version import __version__
 
 
 def write_report(

@@ -7,7 +7,7 @@ states: the empirical model of a pair nobody has visited (paper, eq. def-hat-P-r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ from safe2real.model.checks import (
     shown,
     whole_numbers,
 )
-from safe2real.model.table import Table, read_table
+from safe2real.model.table import Table, TransitionTable, read_table
 
 # Rows closer to 1 than this are kept bit for bit, so that a kernel that is stored and read again stays the same.
 _EXACT_SUM = 1e-12
@@ -127,9 +127,7 @@ class Kernel:
         return cls._build(rows, columns["successors"], columns["probabilities"], num_states, num_actions, horizon)
 
     @classmethod
-    def from_gymnasium(
-        cls, table: Mapping[int, Mapping[int, Sequence[Any]]], *, start: Sequence[int] | None = None
-    ) -> Kernel:
+    def from_gymnasium(cls, table: TransitionTable, *, start: Sequence[int] | None = None) -> Kernel:
         """From a Gymnasium table `P[s][a] = [(probability, next state, reward, terminated), ...]`.
 
         Repeated successors are summed. A state that is entered with `terminated` set ends the episode, so its rows become

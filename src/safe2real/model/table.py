@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, finite_number, positive_integer, shown, whole_numbers
 
+TransitionTable = Mapping[int, Mapping[int, Sequence[Any]]]
+"""P[s][a] = [(probability, next state, reward, terminated), ...]"""
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Table:
@@ -27,7 +30,7 @@ class Table:
     terminated: NDArray[np.bool_]  # [N]
 
 
-def read_table(table: Mapping[int, Mapping[int, Sequence[Any]]]) -> Table:
+def read_table(table: TransitionTable) -> Table:
     """Every entry looked at once; whether rows sum to 1 is for `Kernel` to say."""
     num_states = positive_integer("the number of states in the table", len(table))
     num_actions = positive_integer("the number of actions of state 0", len(table[0]) if 0 in table else 0)

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from safe2real.campaign.figures import thinned
-from safe2real.campaign.rehearsal import Exact
+from safe2real.prepare.rehearsal import Exact
 
 _BLUE, _ORANGE, _RED = "#2563eb", "#ea580c", "#b91c1c"
 _MOST_PANELS = 6

@@ -17,11 +17,8 @@ from numpy.typing import NDArray
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.encoding import digest_of, from_text
 from safe2real.campaign.export import whole_file
-from safe2real.campaign.findings import Finding, Level
 from safe2real.campaign.history import entries_of
 from safe2real.campaign.ledger import Ledger
-from safe2real.campaign.preflight_baseline import baseline_findings, ranges_of
-from safe2real.campaign.preflight_separation import separation
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus
 from safe2real.errors import Conflict, InvalidInput, Stopped
@@ -32,6 +29,9 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Policy
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
+from safe2real.prepare.baseline import baseline_findings, ranges_of
+from safe2real.prepare.findings import Finding, Level
+from safe2real.prepare.separation import separation
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict
 
 DATABASE, REALITY = "campaign.db", "reality.json"

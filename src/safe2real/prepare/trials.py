@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.campaign.findings import Finding, Level, count
-from safe2real.campaign.preflight_rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import forecast_of
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
+from safe2real.prepare.findings import Finding, Level, count
+from safe2real.prepare.rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily
 from safe2real.uncertainty.mismatch import HybridModel
 from safe2real.uncertainty.mismatch_map import Verdict, map_mismatch
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.campaign.array_files import ArrayFiles
 from safe2real.campaign.encoding import check_keys, numbers_from_json
-from safe2real.campaign.guess import Guess, Towards
-from safe2real.campaign.spec_gymnasium import Environment
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, positive_integer, seed_number, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
+from safe2real.prepare.array_files import ArrayFiles
+from safe2real.prepare.guess import Guess, Towards
+from safe2real.prepare.spec_gymnasium import Environment
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from safe2real.campaign.export import constraint_names
-from safe2real.campaign.findings import Finding, Level, margins_of
-from safe2real.campaign.preflight_assumptions import without_constraints
 from safe2real.campaign.specification import Specification
 from safe2real.explore.simulate import roll_out
 from safe2real.model.checks import Floats
@@ -20,6 +18,8 @@ from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.solve import solve
+from safe2real.prepare.assumptions import without_constraints
+from safe2real.prepare.findings import Finding, Level, margins_of
 from safe2real.uncertainty.separation import MarginEstimate, estimate_margin
 
 _ROUNDING = 1e-9

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign.guess import Guess, Towards, guess_reality
-from safe2real.campaign.spec_file import read_spec_file
 from safe2real.errors import InvalidInput
-from tests.campaign.specs import REAL, ROWS, SAFE, TOML, tiny, write
+from safe2real.prepare.guess import Guess, Towards, guess_reality
+from safe2real.prepare.spec_file import read_spec_file
+from tests.prepare.specs import REAL, ROWS, SAFE, TOML, tiny, write
 
 
 def refused(folder, text, *words):

@@ -9,13 +9,13 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.campaign.array_files import ArrayFiles
 from safe2real.campaign.encoding import check_keys, numbers_from_json, within
 from safe2real.envs.arrivals import ArrivalCost
 from safe2real.envs.finite import FiniteSystem, from_gymnasium
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import finite_number, shown, whole_numbers
 from safe2real.model.kernel import Kernel
+from safe2real.prepare.array_files import ArrayFiles
 
 _PAID = ("state", "arrival")
 _COSTS = ("cost", "unsafe", "unsafe_reward")

@@ -15,12 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.campaign.array_files import ArrayFiles
 from safe2real.campaign.encoding import check_keys, from_text, numbers_from_json, within
 from safe2real.campaign.episodes import episode_from_json
-from safe2real.campaign.guess import Guess
-from safe2real.campaign.spec_gymnasium import Environment, environment_of
-from safe2real.campaign.spec_rehearsal import RunOptions, guess_of, options_of, per_pair
 from safe2real.campaign.specification import Specification, check_size, kernel_from_json
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import positive_integer, shown, whole_numbers
@@ -28,6 +24,10 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
+from safe2real.prepare.array_files import ArrayFiles
+from safe2real.prepare.guess import Guess
+from safe2real.prepare.spec_gymnasium import Environment, environment_of
+from safe2real.prepare.spec_rehearsal import RunOptions, guess_of, options_of, per_pair
 from safe2real.uncertainty.separation import clone_baseline
 
 _REQUIRED = ("horizon", "simulator", "baseline", "settings")

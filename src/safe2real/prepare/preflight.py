@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.campaign.findings import Finding, Level, check_readable, count
-from safe2real.campaign.guess import Guess, guess_reality
-from safe2real.campaign.preflight_assumptions import accepted, stop_floor, theorem
-from safe2real.campaign.preflight_baseline import Range, baseline_findings, ranges_of, threshold_findings
-from safe2real.campaign.preflight_separation import redrawn, separation
-from safe2real.campaign.preflight_trials import Trial, run_trial, trial_findings
 from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import positive_integer, probability_of_failure
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
+from safe2real.prepare.assumptions import accepted, stop_floor, theorem
+from safe2real.prepare.baseline import Range, baseline_findings, ranges_of, threshold_findings
+from safe2real.prepare.findings import Finding, Level, check_readable, count
+from safe2real.prepare.guess import Guess, guess_reality
+from safe2real.prepare.separation import redrawn, separation
+from safe2real.prepare.trials import Trial, run_trial, trial_findings
 from safe2real.uncertainty.theory import Conditions, Guarantee
 
 _DOUBTS = ("baseline", "separation", "known rows", "declared support", "possible distances")  # what safety rests on

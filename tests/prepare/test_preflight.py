@@ -7,20 +7,20 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import preflight_rounds, preflight_trials
-from safe2real.campaign.findings import Level
-from safe2real.campaign.guess import Guess
-from safe2real.campaign.preflight import preflight
-from safe2real.campaign.preflight_assumptions import floor_of
-from safe2real.campaign.preflight_baseline import rollouts_needed, spread_of, width
-from safe2real.campaign.preflight_figures import draw_preflight
-from safe2real.campaign.preflight_separation import largest_distances
-from safe2real.campaign.rehearsal import broken_assumptions
 from safe2real.errors import InvalidInput
 from safe2real.explore import roll_out
+from safe2real.prepare import rounds, trials
+from safe2real.prepare.assumptions import floor_of
+from safe2real.prepare.baseline import rollouts_needed, spread_of, width
+from safe2real.prepare.findings import Level
+from safe2real.prepare.guess import Guess
+from safe2real.prepare.preflight import preflight
+from safe2real.prepare.preflight_figures import draw_preflight
+from safe2real.prepare.rehearsal import broken_assumptions
+from safe2real.prepare.separation import largest_distances
 from safe2real.uncertainty.separation import estimate_margin
 from safe2real.uncertainty.theory import Guarantee
-from tests.campaign.specs import ROWS, SAFE, kernel, tiny
+from tests.prepare.specs import ROWS, SAFE, kernel, tiny
 
 WRONG = kernel(s0a1=[0.6, 0.4])  # 0.6 away, and the baseline never goes there
 
@@ -400,18 +400,18 @@ def test_the_figure_shows_what_was_found():
 
 
 def test_batches_of_one_are_the_rounds_of_compiled_code(monkeypatch):
-    monkeypatch.setattr(preflight_rounds, "BATCH_GROWTH", 0.0)
+    monkeypatch.setattr(rounds, "BATCH_GROWTH", 0.0)
     one, other = tiny().learner(), tiny().learner()
-    batches = preflight_rounds.in_batches(one, WRONG, 0, 150, math.inf)
-    rounds = preflight_rounds.lazily(other, WRONG, 0, 150)
-    assert batches.deployed.sum() == rounds.deployed.sum() == 150
+    batches = rounds.in_batches(one, WRONG, 0, 150, math.inf)
+    one_by_one = rounds.lazily(other, WRONG, 0, 150)
+    assert batches.deployed.sum() == one_by_one.deployed.sum() == 150
     np.testing.assert_array_equal(one.hybrid.counts.visits, other.hybrid.counts.visits)
-    np.testing.assert_array_equal(batches.certificates, rounds.certificates)
-    np.testing.assert_allclose(batches.real_values, rounds.real_values)
+    np.testing.assert_array_equal(batches.certificates, one_by_one.certificates)
+    np.testing.assert_allclose(batches.real_values, one_by_one.real_values)
 
 
 def test_a_large_system_is_rehearsed_in_batches_to_the_stop(monkeypatch):
-    monkeypatch.setattr(preflight_trials, "LARGE", 0)
+    monkeypatch.setattr(trials, "LARGE", 0)
     trial = look(max_rounds=100_000).trials[0]
     assert trial.stopped
     assert trial.unsafe_rounds == 0

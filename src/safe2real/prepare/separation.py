@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real.campaign.findings import Finding, Level, count
-from safe2real.campaign.guess import GuessedReality, known_rows, reachable_rows, visited_rows
 from safe2real.campaign.specification import Specification
 from safe2real.explore.learner import Learner
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
+from safe2real.prepare.findings import Finding, Level, count
+from safe2real.prepare.guess import GuessedReality, known_rows, reachable_rows, visited_rows
 from safe2real.uncertainty.mismatch_map import map_mismatch
 
 _ROUNDING = 1e-9

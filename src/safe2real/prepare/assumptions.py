@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real.campaign.findings import Finding, Level, margins_of
-from safe2real.campaign.guess import known_rows
 from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
 from safe2real.explore.learner import Learner
 from safe2real.model.cmdp import CMDP
 from safe2real.planning.solve import solve
+from safe2real.prepare.findings import Finding, Level, margins_of
+from safe2real.prepare.guess import known_rows
 from safe2real.uncertainty.theory import Conditions, Guarantee, accuracy_of, check_conditions
 
 

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from safe2real.campaign.preflight import Preflight
-from safe2real.campaign.preflight_baseline import Range
+from safe2real.prepare.baseline import Range
+from safe2real.prepare.preflight import Preflight
 
 _BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
 _MOST_LINES = 6
