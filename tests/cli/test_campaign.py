@@ -12,6 +12,7 @@ import safe2real as s2r
 from safe2real.campaign import FIELD_ASSUMPTIONS, encoding
 from safe2real.cli import campaign as module
 from tests.cli.driving import BASELINE, campaign, done, episode, rolled, run_rounds, specification
+from tests.prepare.specs import TOML
 
 
 @pytest.fixture
@@ -47,6 +48,18 @@ def test_init_from_a_file_and_its_label(tmp_path):
     assert made["campaign"] == s2r.Campaign.open(place).name
     assert made["certified"] is False
     assert made["statement"].startswith("HEURISTIC, not a guarantee")
+
+
+def test_init_from_a_toml_file_as_check_and_run_read_it(tmp_path):
+    spec, place = tmp_path / "spec.toml", tmp_path / "c.db"
+    spec.write_text(TOML)
+    assert done("init", place, spec)["certified"] is True
+    assert s2r.Campaign.open(place).specification.simulator.names == ("upright",)
+    spec.write_text(TOML.replace("tolerance = 0.25", "tolerance = 0.9"))
+    refused = campaign("init", tmp_path / "other.db", spec)
+    assert (refused.code, refused.error) == (2, "invalid-input")
+    assert "at most margin / 4" in refused.message
+    assert not (tmp_path / "other.db").exists()
 
 
 def test_a_certified_campaign_says_so_with_what_it_assumes(tmp_path):

@@ -46,14 +46,19 @@ class Format(Enum):
 def init(
     url: Url,
     specification: Annotated[
-        str, typer.Argument(metavar="SPEC", help="The specification, a JSON file; - for standard input.")
+        str, typer.Argument(metavar="SPEC", help="The specification, a .toml or JSON file; - for JSON on standard input.")
     ],
 ) -> None:
     """Begin a campaign. An existing one is never overwritten.
 
     SPEC holds horizon, simulator, baseline and settings, and usually start and constraints.
     """
-    given = Specification.from_text(read_text(specification))
+    if specification.endswith(".toml"):
+        from safe2real.prepare.spec_file import read_spec_file
+
+        given = read_spec_file(specification).specification
+    else:
+        given = Specification.from_text(read_text(specification))
     with Campaign.create(url, given) as made:
         answer(documents.created(made, url))
 

@@ -20,6 +20,7 @@ from safe2real.envs.datasets import Numbering, read_episodes
 from safe2real.envs.discretise import Discretised
 from safe2real.envs.episodes import EpisodeLog, LoggedEpisode
 from safe2real.envs.finite import FiniteSystem, build_system
+from safe2real.envs.finite_env import name_of
 from safe2real.errors import InvalidInput
 from safe2real.model import MarkovPolicy, Trajectory
 from safe2real.model.checks import Floats, frozen, positive_integer, probability_of_failure, seed_number
@@ -33,7 +34,6 @@ from safe2real.uncertainty.sampling import (
     Unvisited,
     count_log,
     count_starts,
-    name_of,
     run_episodes,
     sample_rows,
 )

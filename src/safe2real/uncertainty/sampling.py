@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from safe2real.envs.arrivals import ArrivalCost, Outcomes, cost_on_arrival
 from safe2real.envs.episodes import EpisodeLog, LoggedEpisode
+from safe2real.envs.finite_env import check_spaces, name_of
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, frozen, positive_integer, shown
 from safe2real.model.policy import MarkovPolicy
@@ -179,7 +180,8 @@ def run_episodes(
     partial: bool,
 ) -> EpisodeLog:
     """Episodes of `env` of at most `horizon` steps, with uniformly random actions unless there is a `policy`."""
-    num_states, num_actions = _size(env, "observation"), _size(env, "action")
+    check_spaces(env)
+    num_states, num_actions = int(env.observation_space.n), int(env.action_space.n)  # type: ignore[attr-defined]
     first_state, first_action = (int(getattr(space, "start", 0)) for space in (env.observation_space, env.action_space))
     rng = np.random.default_rng(seed)
     act = _behaviour(policy, horizon, num_states, num_actions)
@@ -226,10 +228,6 @@ def count_starts(env: gymnasium.Env[Any, Any], seen: Seen, resets: int, seed: in
         seen.starts[int(env.reset(seed=int(rng.integers(2**31)))[0]) - first] += 1
 
 
-def name_of(source: Any) -> str:
-    return type(getattr(source, "unwrapped", source)).__name__
-
-
 def _behaviour(policy: MarkovPolicy | Behaviour | None, horizon: int, num_states: int, num_actions: int) -> Behaviour:
     if policy is None:
         return lambda step, state, rng: int(rng.integers(num_actions))
@@ -243,16 +241,6 @@ def _behaviour(policy: MarkovPolicy | Behaviour | None, horizon: int, num_states
     if not callable(policy):
         raise InvalidInput(f"policy is {shown(policy)}; give a MarkovPolicy or a function (step, state, rng) -> action")
     return policy
-
-
-def _size(env: gymnasium.Env[Any, Any], what: str) -> int:
-    space = getattr(env, f"{what}_space")
-    if not isinstance(space, gymnasium.spaces.Discrete):
-        raise InvalidInput(
-            f"the {what} space of {name_of(env)} is {space}, not Discrete; wrap the environment first: "
-            "safe2real.envs.discretise.Discretised(env, bins=...)"
-        )
-    return int(space.n)
 
 
 def _within(place: str, value: Any, below: int) -> int:
