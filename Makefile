@@ -25,6 +25,7 @@ examples: $(READY)
 	$(BIN)/python examples/warehouse.py
 	$(BIN)/python examples/icu_sepsis.py
 	$(BIN)/python examples/mountain_car.py
+	$(BIN)/python examples/pendulum.py
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,11 +1,26 @@
 """What the documentation shows runs, and its links lead somewhere."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+
 
 def test_documentation_runs():
-    script = Path(__file__).resolve().parent.parent / "docs" / "check.py"
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, str(ROOT / "docs" / "check.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_the_first_certified_plan_is_short_and_as_promised(tmp_path):
+    """README's first block: from an environment to a certified plan in at most 25 lines, with the numbers it states."""
+    text = (ROOT / "README.md").read_text()
+    block = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)[0]
+    assert len(block.splitlines()) <= 25
+    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "READY" in done.stdout
+    assert "Certified: V_c >=" in done.stdout
+    reached, best = re.search(r"probability ([\d.]+); no safe policy does better than ([\d.]+)", done.stdout).groups()
+    assert f"It ends with {reached} and {best}, after 6,000 episodes" in text
