@@ -2,7 +2,7 @@
 
 from safe2real.campaign import Campaign, Deployment, Specification
 from safe2real.envs import Discretised, FiniteSystem, from_gymnasium
-from safe2real.errors import Conflict, InvalidInput, OutOfOrder, Safe2RealError, Stopped, StorageFailure
+from safe2real.errors import Conflict, InvalidInput, OutOfOrder, OutsideModel, Safe2RealError, Stopped, StorageFailure
 from safe2real.explore import (
     Algorithm,
     Certificate,
@@ -42,6 +42,7 @@ __all__ = [
     "MarkovPolicy",
     "Mixture",
     "OutOfOrder",
+    "OutsideModel",
     "Plan",
     "Policy",
     "Preflight",

@@ -9,6 +9,10 @@ class InvalidInput(Safe2RealError, ValueError):
     """An argument cannot be what it was given as; nothing was changed or recorded."""
 
 
+class OutsideModel(InvalidInput):
+    """The real system did what the model has no state for: the model is wrong there, whatever else was assumed."""
+
+
 class OutOfOrder(Safe2RealError):
     """Asked for what there is only before the stop: another deployment, another episode."""
 

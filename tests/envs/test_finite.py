@@ -224,6 +224,60 @@ def test_a_learner_explores_a_gymnasium_environment_as_it_explores_its_kernel():
     assert counts.empirical_row(0)[0] == pytest.approx(0.9, abs=0.05)
 
 
+def test_what_the_model_has_no_state_for_is_kept_as_far_as_it_was_seen_and_ends_certification():
+    never = from_gymnasium(TableEnv(corridor(slip=0.0)), 4, cost=slipped, limit=1.0, ended=0.0)
+    go_on = s2r.MarkovPolicy.deterministic(np.ones(never.model.num_states), num_actions=2, horizon=4)
+    settings = s2r.Settings(margin=0.9, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.2, replan_growth=0.5)
+    learner = s2r.Learner(never.model, go_on, settings, known=never.known)
+    assert learner.propose().certificate.certified
+    with pytest.raises(s2r.OutsideModel, match=r"entered state 0 \(cost 1, not terminated\)"):
+        explore(learner, never.as_env(TableEnv(corridor(slip=1.0))), max_rounds=200)
+    # Whole episodes before it, and what led to the slip, which itself has no state to be counted in.
+    assert 4 * (learner.round - 2) < learner.samples < 4 * (learner.round - 1)
+    assert np.argwhere(learner.hybrid.refuted).tolist() == [[1, 1]]
+    proposal = learner.propose()
+    assert proposal.reason is s2r.Reason.BASELINE
+    assert not proposal.certificate.certified
+    assert "the data contradict what was assumed of 1 rows" in proposal.certificate.describe()
+    assert not learner.plan(never.where([2])).certificate.certified
+
+
+def test_an_episode_that_begins_elsewhere_ends_certification_too():
+    system = from_gymnasium(TableEnv(corridor()), 4, cost=slipped, limit=1.0, ended=0.0, start=0, drop_unreachable=True)
+    stay = s2r.MarkovPolicy.deterministic(np.zeros(system.model.num_states), num_actions=2, horizon=4)
+    settings = s2r.Settings(margin=0.9, calibrated_gap=0.0, mismatch_gap=0.2, tolerance=0.2)
+    learner = s2r.Learner(system.model, stay, settings, known=system.known)
+    elsewhere = TableEnv(corridor(), start=2)
+    with pytest.raises(s2r.OutsideModel, match=r"entered state 2 \(cost 0, not terminated\)"):
+        explore(learner, system.as_env(elsewhere), max_rounds=5)
+    assert learner.samples == 0
+    assert not learner.propose().certificate.certified
+
+
+def test_another_environment_must_start_alike():
+    system = from_gymnasium(TableEnv(corridor()), 5, cost=slipped, limit=1.0, ended=0.0)
+    elsewhere = TableEnv(corridor(), start=1)
+    with pytest.raises(
+        InvalidInput, match=r"starts in state 0 with probability 0, this system with 1; make both start alike"
+    ):
+        system.kernel_of(elsewhere)
+    assert system.kernel_of(elsewhere.P).to_dense().tolist() == system.model.kernel.to_dense().tolist()
+
+
+@pytest.mark.parametrize(
+    ("shown", "message"), [(-1, r"entered state -1"), (0.9, r"an observation is 0.9; a state is a whole")]
+)
+def test_observations_that_are_no_states_are_refused(shown, message):
+    class Strange(TableEnv):
+        def step(self, action):
+            return shown, 0.0, True, False, {}
+
+    env = from_gymnasium(TableEnv(corridor()), 5, cost=slipped, limit=1.0, ended=0.0).as_env(Strange(corridor()))
+    env.reset(seed=0)
+    with pytest.raises(InvalidInput, match=message):
+        env.step(0)
+
+
 # ------------------------------------------------------------------------------------------------------------ bad input
 
 

@@ -173,3 +173,10 @@ def test_distances_are_half_the_absolute_differences():
         assert (mine.distances_to(mine) == 0.0).all()
     with pytest.raises(s2r.InvalidInput, match=r"rows of shape \(3, 4, 2\) and \(4, 2\); compare kernels of one shape"):
         mine.distances_to(s2r.Kernel.from_dense(second[0]))
+
+
+def test_a_terminal_state_where_episodes_also_begin_is_refused_however_many_begin():
+    table = {0: {0: [(1.0, 1, 0.0, True)]}, 1: {0: [(1.0, 0, 0.0, False)]}}
+    for start in ([1], [0, 1]):
+        with pytest.raises(s2r.InvalidInput, match="state 1 is entered both with and without"):
+            s2r.Kernel.from_gymnasium(table, start=start)

@@ -35,10 +35,12 @@ from safe2real.envs.arrivals import (
     without_unreachable,
 )
 from safe2real.envs.finite_env import FiniteEnv, check_spaces, name_of
-from safe2real.errors import InvalidInput
+from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.model import CMDP, AtMost, Kernel
 from safe2real.model.checks import Floats, distributions, finite_floats, frozen, positive_integer, shown
 from safe2real.model.table import TransitionTable, read_table
+
+_SAME_START = 1e-9  # probabilities that count as equal
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -66,7 +68,7 @@ class FiniteSystem:
     def state_of(self, state: int, cost: float = 0.0, terminated: bool = False) -> int:
         """The state of the model for a state of the environment that was entered at this cost."""
         arrival = (int(state), float(cost), bool(terminated))
-        if arrival not in self.arrivals:
+        if state < 0 or arrival not in self.arrivals:
             raise _not_here(f"the environment entered state {state}", arrival)
         return self.arrivals[arrival]
 
@@ -82,7 +84,13 @@ class FiniteSystem:
         return np.asarray(values)[np.maximum(self.origin, 0)]
 
     def kernel_of(self, env: gymnasium.Env[Any, Any] | TransitionTable) -> Kernel:
-        """The rows of another environment with a table, or of a table: the real one's, in a study, in this numbering."""
+        """The rows of another environment with a table, or of a table: the real one's, in a study, in this numbering.
+
+        The environment must start its episodes as the system does; of a table alone that is taken for granted. The table is
+        that of `env.unwrapped`: wrappers that change what actions do are not seen.
+        """
+        if not isinstance(env, Mapping):
+            self._check_start(env)
         outcomes = replace(_outcomes_of(env, self.arrival_cost), ended=self.ended)
         sizes = (outcomes.num_states, outcomes.num_actions)
         if sizes != (self.ended.size, self.model.num_actions):
@@ -93,8 +101,24 @@ class FiniteSystem:
         return _kernel(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.horizon)
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
-        """The (real) environment `env`, seen as this system: its episodes can be given to a learner or a campaign."""
+        """The (real) environment `env`, seen as this system: its episodes can be given to a learner or a campaign.
+
+        A cost that is a function of transitions is computed from what THIS environment shows, its rewards too.
+        """
         return FiniteEnv(env, self)
+
+    def _check_start(self, env: gymnasium.Env[Any, Any]) -> None:
+        given = getattr(env.unwrapped, "initial_state_distrib", None)
+        if given is None or np.shape(given) != self.ended.shape:
+            return
+        here = np.bincount(np.maximum(self.origin, 0), self.model.start, minlength=self.ended.size)
+        apart = np.abs(np.asarray(given, dtype=np.float64) - here)
+        if apart.max() > _SAME_START:
+            state = int(apart.argmax())
+            raise InvalidInput(
+                f"the environment starts in state {state} with probability {float(np.asarray(given)[state]):g}, this system "
+                f"with {here[state]:g}; make both start alike, or give its table alone (env.unwrapped.P) if that is meant"
+            )
 
 
 def from_gymnasium(
@@ -239,9 +263,9 @@ def _kernel(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArray[
     )
 
 
-def _not_here(event: str, arrival: Arrival) -> InvalidInput:
+def _not_here(event: str, arrival: Arrival) -> OutsideModel:
     _, cost, terminated = arrival
-    return InvalidInput(
+    return OutsideModel(
         f"{event} (cost {cost:g}, {'' if terminated else 'not '}terminated), which this system does not have; build it "
         "from an environment that can get there, without drop_unreachable"
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
 from safe2real.envs.arrivals import cost_on_arrival
 from safe2real.errors import InvalidInput
+from safe2real.model.checks import shown
 
 if TYPE_CHECKING:
     from safe2real.envs.finite import FiniteSystem
@@ -55,8 +57,10 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._seen, float(reward), False, last, info
 
     def _number(self, observation: Any) -> int:
-        start = int(getattr(self.env.observation_space, "start", 0))
-        return int(observation) - start
+        try:
+            return index(observation) - int(getattr(self.env.observation_space, "start", 0))
+        except TypeError as error:
+            raise InvalidInput(f"an observation is {shown(observation)}; a state is a whole number") from error
 
 
 def check_spaces(env: Any) -> None:

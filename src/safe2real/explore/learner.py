@@ -204,7 +204,8 @@ class Learner:
     def count(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         """Take in episodes laid end to end, cut short ones too, also after the stop; see `HybridModel.observe_all`.
 
-        The round stays: this is for records kept elsewhere, whose episodes were checked one by one when they arrived.
+        The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
+        one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
         """
         whole_numbers("states", states, below=self.simulator.num_states, what="states")
         whole_numbers("actions", actions, below=self.simulator.num_actions, what="actions")
@@ -216,6 +217,21 @@ class Learner:
                 f"1 to {self.simulator.horizon} steps; an episode has one state more than actions"
             )
         self.hybrid.observe_all(states, actions, ends)
+        self._plan, self._proposal = _NO_PLAN, None
+
+    def leave_model(self, states: Sequence[int], actions: Sequence[int]) -> None:
+        """An episode went where the model has no state: after `states` [n + 1] and `actions` [n + 1], if it began at all.
+
+        Its n transitions are counted and the round is over. The model is wrong there, so nothing is certified from now on
+        and only the baseline is proposed; forgetting such episodes instead would leave the others a biased sample.
+        """
+        if len(actions) > 1:
+            seen = np.asarray(states, dtype=np.uint32), np.asarray(actions[:-1], dtype=np.uint32)
+            self.count(*seen, np.array([0, len(actions) - 1]))
+        # An episode that began elsewhere contradicts the start, which has no row: the first one of the start stands for it.
+        begun = (len(actions) - 1, states[-1], actions[-1]) if actions else (0, int(np.argmax(self.simulator.start)), 0)
+        self.hybrid.refute(*begun)
+        self.round += 1
         self._plan, self._proposal = _NO_PLAN, None
 
     @property
@@ -376,6 +392,7 @@ class Learner:
             assumptions.append("every successor of a row is one that its declared support names")
         if self.hybrid.belief.known.any():
             assumptions.append(f"the {int(self.hybrid.belief.known.sum())} rows declared known are exact")
+        assumptions.append("every episode that is run is counted, whatever happens in it")
         assumptions.append(f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds")
         return Certificate(
             certified=not doubts,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.errors import InvalidInput
+from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.explore import _kernels
 from safe2real.explore.learner import Learner, Proposal, Reason
 from safe2real.model.trajectory import Trajectory
@@ -25,6 +25,9 @@ def explore(
     `env` is any Gymnasium environment with discrete observations and actions of the learner's sizes. An episode that
     terminates early stays in its last state, as the simulator's absorbing rows say. The environment's rewards and costs
     are not read.
+
+    Where the environment shows a state that the system does not have, `OutsideModel` is raised; what was seen of the
+    episode is counted before that, and the learner certifies nothing any more.
     """
     model = learner.simulator
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
@@ -46,13 +49,23 @@ def _episode(learner: Learner, env: Any, proposal: Proposal) -> Trajectory:
     policy = proposal.draw().probabilities
     seed = np.uint64(settings.seed)
     # Every round seeds the environment anew, so that a run can be repeated from any round on.
-    state, _ = env.reset(seed=int(_kernels.draw(seed, proposal.round, 1) * 2**31))
-    states, actions = [int(state)], []
+    states: list[int] = []
+    actions: list[int] = []
+    try:
+        state, _ = env.reset(seed=int(_kernels.draw(seed, proposal.round, 1) * 2**31))
+    except OutsideModel:
+        learner.leave_model(states, actions)
+        raise
+    states.append(int(state))
     terminated = False
     for h in range(model.horizon):
-        action = _kernels.pick(policy[h, states[-1]], _kernels.draw(seed, proposal.round, 2 + 2 * h))
+        action = int(_kernels.pick(policy[h, states[-1]], _kernels.draw(seed, proposal.round, 2 + 2 * h)))
         if not terminated:
-            state, _, terminated, truncated, _ = env.step(action)
+            try:
+                state, _, terminated, truncated, _ = env.step(action)
+            except OutsideModel:
+                learner.leave_model(states, [*actions, action])
+                raise
             if terminated and h + 1 < model.horizon and not _absorbs(learner, int(state), h + 1):
                 raise InvalidInput(
                     f"the environment ended the episode in state {int(state)} after {h + 1} steps, but the simulator's "

@@ -137,7 +137,7 @@ class Kernel:
         listed = read_table(table)
         num_states, num_actions = listed.num_states, listed.num_actions
         first = range(num_states) if start is None else whole_numbers("start", start, below=num_states, what="states")
-        terminal = _terminal_states(listed, [int(s) for s in first])
+        terminal = _terminal_states(listed, [int(s) for s in first], entered=start is not None)
         ends = np.zeros(num_states, dtype=np.bool_)
         ends[sorted(terminal)] = True
         goes_on = ~ends[listed.states]
@@ -283,14 +283,14 @@ def _steps(kernel: Kernel) -> tuple[int, ...]:
     return () if kernel.horizon is None else (kernel.horizon,)
 
 
-def _terminal_states(table: Table, start: Sequence[int]) -> set[int]:
-    """States in which episodes end, of those that can follow `start`."""
+def _terminal_states(table: Table, start: Sequence[int], *, entered: bool) -> set[int]:
+    """States in which episodes end, of those that can follow `start`; `entered` says that episodes do begin there."""
     outcomes: list[list[tuple[int, bool]]] = [[] for _ in range(table.num_states)]  # [S] of (successor, terminated)
     for s, t, ended in zip(table.states, table.successors, table.terminated, strict=True):
         outcomes[s].append((int(t), bool(ended)))
     terminal: set[int] = set()
     seen, waiting = set(start), list(start)
-    entered = set() if len(seen) == table.num_states else set(start)
+    alive = set(start) if entered else set()
     while waiting:
         s = waiting.pop()
         ways_out = any(t != s for t, _ in outcomes[s])
@@ -301,11 +301,11 @@ def _terminal_states(table: Table, start: Sequence[int]) -> set[int]:
                     "add a separate absorbing state for the end of the episode"
                 )
             if t != s:
-                (terminal if ends else entered).add(t)
+                (terminal if ends else alive).add(t)
                 if not ends and t not in seen:
                     seen.add(t)
                     waiting.append(t)
-    both = sorted(terminal & entered)
+    both = sorted(terminal & alive)
     if both:
         raise InvalidInput(
             f"state {both[0]} is entered both with and without `terminated`; add a separate absorbing state for the end of "

@@ -120,6 +120,11 @@ class HybridModel:
         self.counts.episodes += 1
         self.make_room()
 
+    def refute(self, step: int, state: int, action: int) -> None:
+        """What followed here has no state in the model: final, like every contradiction."""
+        actions, per_step = self.counts.simulator.num_actions, self.counts.rows_per_step
+        self.belief.refuted[step * per_step + state * actions + action] = True
+
     def update(self) -> None:
         """Bring the model up to date with the counts: empirical rows, the deletion rule, radii and bonus."""
         _kernels.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
