@@ -189,3 +189,24 @@ def test_the_example_is_as_its_script_makes_it(tmp_path):
     with np.load(EXAMPLE.with_name("windy_grid.npz"), allow_pickle=False) as arrays:
         np.testing.assert_array_equal(arrays["simulator"], grid.simulator().to_dense())
         np.testing.assert_array_equal(arrays["real"], grid.real().to_dense())
+
+
+def test_nothing_is_called_certified_where_an_assumption_is_false(tmp_path):
+    # In reality staying does not stay: the baseline lacks its margin, and is unsafe itself.
+    real = REAL.replace("[[1.0, 0.0], [0.6, 0.4]]", "[[0.1, 0.9], [0.0, 1.0]]")
+    assert real != REAL
+    spec = write(tmp_path, TOML + real)
+    ended = run(spec, "--out", tmp_path / "out", "--max-rounds", "20")
+    assert ended.exit_code == 7
+    assert "ASSUMPTION BROKEN" in ended.stdout
+    told = ended.stdout.split("NOT GUARANTEED", 1)[1]
+    assert "certified" not in told.replace("NOT GUARANTEED", "")
+    document = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert document["certified"] is False
+    assert document["statement"].startswith("NOT GUARANTEED")
+    assert document["verification"].startswith("NOT GUARANTEED")
+    assert not any(plan["certified"] for plan in document["plans"])
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "AN ASSUMPTION IS FALSE: no guarantee" in page
+    assert "<h2>No guarantee</h2>" in page
+    assert "<h2>The guarantee</h2>" not in page

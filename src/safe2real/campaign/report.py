@@ -39,10 +39,11 @@ _LONGEST_TABLE = 200
 _ALPHA = Html("&alpha;")
 
 
-def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = True) -> Path:
+def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = True, broken: Sequence[str] = ()) -> Path:
     """Write the page; `forecast` rehearses the rest of the campaign, which takes long for large systems.
 
-    Everything on it is computed anew from the events that are recorded now.
+    Everything on it is computed anew from the events that are recorded now. `broken` are assumptions that are known to be
+    false, as they can be in a rehearsal: nothing on the page is a guarantee then.
     """
     specification, events = campaign.specification, campaign.events()
     replay, looked_at, suspects = _replayed(specification, events)
@@ -55,9 +56,9 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     now = datetime.now(UTC)
     body = "".join(
         (
-            _headline(status, found, now),
+            _headline(status, found, now, broken),
             _warnings(status, found, entries, course, now),
-            _guarantee(learner),
+            _guarantee(learner, broken),
             _deployed(course, specification, status),
             _simulator(learner, found),
             _tables(entries, specification.simulator.thresholds, now),
@@ -101,8 +102,10 @@ def _course(
 # The parts of the page
 
 
-def _headline(status: CampaignStatus, found: MismatchMap, now: datetime) -> str:
-    if status.certified:
+def _headline(status: CampaignStatus, found: MismatchMap, now: datetime, broken: Sequence[str]) -> str:
+    if broken:
+        labels = label("AN ASSUMPTION IS FALSE: no guarantee", "refuted")
+    elif status.certified:
         labels = label("certified", "certified")
     elif found.certified:  # what is left is data that refute an assumption
         labels = Html(label("certified constants") + label("AN ASSUMPTION IS REFUTED: no guarantee", "refuted"))
@@ -179,9 +182,9 @@ def _warnings(status: CampaignStatus, found: MismatchMap, entries: Sequence[Entr
     return "".join(f"<p class='warning'>{escaped(warning)}</p>" for warning in warnings)
 
 
-def _guarantee(learner: Learner) -> str:
+def _guarantee(learner: Learner, broken: Sequence[str]) -> str:
     thresholds = learner.simulator.thresholds
-    certificate = learner.certify(thresholds, thresholds)
+    certificate = learner.certify(thresholds, thresholds, broken)
     if not certificate.certified:
         reasons = "".join(f"<li>{escaped(reason)}</li>" for reason in certificate.reason_uncertified.split("; "))
         return f"<h2>No guarantee</h2><p>Nothing on this page is a guarantee:</p><ul>{reasons}</ul>"

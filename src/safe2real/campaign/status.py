@@ -102,6 +102,8 @@ def forecast_of(specification: Specification, learner: Learner) -> Forecast:
     if learner.propose().reason is Reason.STOP:
         return Forecast(0, 0)
     hybrid, task = learner.hybrid, specification.simulator
+    if learner.settings.certified and hybrid.belief.refuted.any():
+        return Forecast(None, None)  # only the baseline is deployed from now on
     rule, visits = hybrid.rule, hybrid.counts.tally.visits.astype(np.float64)
     distance = hybrid.counts.distances()
     wrong = hybrid.belief.suspect & (visits > 0.0)

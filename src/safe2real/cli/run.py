@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 RUN_EXITS = (
     "Exit codes: 0 done, at the stop or at the last round; 2 the file or an option is wrong; 4 DIR holds a rehearsal of "
-    "something else; 5 a file cannot be written; 6 the record does not verify; 7 something unsafe was deployed or planned. "
-    'Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}.'
+    "something else; 5 a file cannot be written; 6 the record does not verify; 7 something unsafe was deployed or planned, "
+    'or a promise was not kept. Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}.'
 )
 _FORECAST_SIZE = 200_000  # S A H up to which the report rehearses what is left
 
@@ -63,17 +64,17 @@ def run(
         shape = (specification.simulator.num_states, specification.simulator.num_actions)
         rewards = options.rewards or [np.random.default_rng([7, i]).random(shape) for i in range(options.plans)]
         with progress_bar("events verified") as progress:
-            ended = conclude(campaign, real, rewards, progress=progress)
+            ended = conclude(campaign, real, rewards, broken=broken, progress=progress)
         files = _write(campaign, ended, folder)
-        document = _document(ended, broken, guessed, files)
+        document = _document(ended, guessed, files)
     _keep(document, folder)
     if as_json:
         answer(document)
     else:
-        _print_after(ended, broken, files)
+        _print_after(ended, files)
     if not ended.ledger.holds:
         raise typer.Exit(NOT_VERIFIED)
-    if not ended.safe:
+    if not ended.safe or not ended.as_certified:
         raise typer.Exit(NOT_READY)
 
 
@@ -89,14 +90,16 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
     small = model.horizon * model.num_states * model.num_actions <= _FORECAST_SIZE
     files = {name: folder / file for name, file in
              (("report", "report.html"), ("safety", "safety.png"), ("mismatch", "mismatch.png"))}  # fmt: skip
-    write_campaign_report(campaign, files["report"], forecast=small)
-    draw_exact(ended.exact, constraint_names(model), ended.status.certified).savefig(files["safety"], dpi=130)
+    false = [f"{one.name}: {one.what}" for one in ended.broken]
+    write_campaign_report(campaign, files["report"], forecast=small, broken=false)
+    bound = "certified lower bound" if ended.certified else f"lower bound: {ended.label}"
+    draw_exact(ended.exact, constraint_names(model), bound).savefig(files["safety"], dpi=130)
     gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if settings.algorithm.reuses_simulator else None
     draw_mismatch(ended.mismatch, gaps).savefig(files["mismatch"], dpi=130)
     return {name: str(file) for name, file in files.items()}
 
 
-def _document(ended: Rehearsal, broken: list[Finding], guessed: bool, files: dict[str, str]) -> dict[str, Any]:
+def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[str, Any]:
     from dataclasses import asdict
 
     from safe2real.campaign.encoding import finite_or_none
@@ -104,10 +107,10 @@ def _document(ended: Rehearsal, broken: list[Finding], guessed: bool, files: dic
     status, exact = ended.status, ended.exact
     return {
         "campaign": status.name,
-        "certified": status.certified and not broken,
-        "statement": ended.statement,
+        "certified": ended.certified,
+        "statement": f"{ended.label}. The record says: {ended.statement}" if ended.broken else ended.statement,
         "reality": "guessed" if guessed else "stated",
-        "assumptions_broken": [{"name": one.name, "what": one.what, "cure": one.cure} for one in broken],
+        "assumptions_broken": [{"name": one.name, "what": one.what, "cure": one.cure} for one in ended.broken],
         "stopped": status.stopped,
         "rounds": status.rounds,
         "samples": status.samples,
@@ -120,7 +123,7 @@ def _document(ended: Rehearsal, broken: list[Finding], guessed: bool, files: dic
         "wrong_rows_found": ended.found,
         "wrong_rows_cleared": ended.lost,
         "verified": ended.ledger.holds,
-        "verification": ended.ledger.describe(),
+        "verification": _verification(ended),
         "plans": [{**{name: finite_or_none(value) if isinstance(value, float) else value
                       for name, value in asdict(plan).items()}, "as_promised": plan.as_promised}
                   for plan in ended.plans],
@@ -145,22 +148,32 @@ def _print_before(broken: list[Finding], guessed: bool) -> None:
         )
 
 
-def _print_after(ended: Rehearsal, broken: list[Finding], files: dict[str, str]) -> None:
+def _verification(ended: Rehearsal) -> str:
+    """The ledger knows what is recorded; that an assumption is false it cannot know."""
+    said = ended.ledger.describe()
+    return said.replace("certified:", f"{ended.label}:", 1) if ended.broken and ended.ledger.holds else said
+
+
+def _of_best(best: float) -> str:
+    return f"of at most {best:.4g}" if math.isfinite(best) else "where no policy is feasible"
+
+
+def _print_after(ended: Rehearsal, files: dict[str, str]) -> None:
     status, exact = ended.status, ended.exact
-    if broken:
-        label = "NOT GUARANTEED (an assumption is not true of this reality)"
-    else:
-        label = "certified" if status.certified else "HEURISTIC, not a guarantee"
     relation = "stopped: Delta" if status.stopped else "the last round was reached: Delta"
-    typer.echo(f"{label}. {status.rounds:,} deployments, {status.samples:,} samples.")
+    typer.echo(f"{ended.label}. {status.rounds:,} deployments, {status.samples:,} samples.")
     typer.echo(f"{relation} {status.uncertainty:.4g} {'<=' if status.stopped else '>'} tolerance {status.tolerance:.4g}")
-    typer.echo(f"unsafe deployments, by exact evaluation: {exact.unsafe:,} of {exact.numbers.size:,}")
+    typer.echo(
+        f"unsafe deployments, by exact evaluation: {exact.unsafe:,} of {exact.numbers.size:,}; "
+        f"worth less than their lower bound: {exact.below_bound:,}"
+    )
     typer.echo(f"wrong rows: {ended.found} of {ended.wrong} proved wrong, {ended.lost} taken for right")
     for i, plan in enumerate(ended.plans):
         typer.echo(
-            f"plan {i}: earns {plan.real_value:.4g} of at most {plan.real_best:.4g} (baseline {plan.baseline_value:.4g}), "
-            f"promised within {plan.suboptimality:.3g}; {'feasible' if plan.feasible else 'NOT FEASIBLE'} in reality"
+            f"plan {i}: earns {plan.real_value:.4g} {_of_best(plan.real_best)} (baseline {plan.baseline_value:.4g}), "
+            f"promised within {plan.suboptimality:.3g}: {'' if plan.as_promised else 'NOT '}as promised; "
+            f"{'feasible' if plan.feasible else 'NOT FEASIBLE'} in reality"
         )
-    typer.echo(f"record: {ended.ledger.describe()}")
+    typer.echo(f"record: {_verification(ended)}")
     for name, file in files.items():
         typer.echo(f"{name}: {file}")

@@ -214,7 +214,7 @@ def _moved(
         tries += [siblings[i] for i in rng.permutation(len(siblings))]
     if towards in (Towards.NEIGHBOURS, Towards.NEAREST):
         around = np.logical_or.reduce([own > 0.0, *(sibling > 0.0 for sibling in siblings)]) & possible
-        tries.append(around / around.sum())
+        tries += [around / around.sum()] if around.any() else []
     if towards in (Towards.ANYWHERE, Towards.NEAREST):
         free = np.flatnonzero(possible & (own <= own[possible].min()))
         tries.append((np.arange(kernel.num_states) == rng.choice(free)).astype(np.float64))

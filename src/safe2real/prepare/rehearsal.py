@@ -66,7 +66,7 @@ class RehearsedPlan:
     suboptimality: float  # promised: at most this far from the best
     certified: bool
     real_value: float
-    real_best: float  # of all policies that are feasible in reality
+    real_best: float  # of all policies that are feasible in reality; -inf where none is
     baseline_value: float  # the baseline's reward in reality
     feasible: bool  # in reality
 
@@ -89,6 +89,24 @@ class Rehearsal:
     found: int  # of those, proved wrong
     lost: int  # of those, cleared
     plans: tuple[RehearsedPlan, ...]
+    broken: tuple[Finding, ...]  # assumptions that are false of this reality: nothing is a guarantee then
+
+    @property
+    def certified(self) -> bool:
+        return self.status.certified and not self.broken
+
+    @property
+    def label(self) -> str:
+        """What everything that was handed out is worth."""
+        if self.broken:
+            return "NOT GUARANTEED (an assumption is not true of this reality)"
+        return "certified" if self.status.certified else "HEURISTIC, not a guarantee"
+
+    @property
+    def as_certified(self) -> bool:
+        """Whether every promise was kept by exact evaluation; where nothing was certified, none was made."""
+        kept = not self.exact.below_bound and not self.lost and all(plan.as_promised for plan in self.plans)
+        return kept or not self.certified
 
     @property
     def safe(self) -> bool:
@@ -163,9 +181,10 @@ def conclude(
     real: Kernel,
     rewards: Sequence[Floats],
     *,
+    broken: Sequence[Finding] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> Rehearsal:
-    """Verify the record, evaluate everything exactly, and plan."""
+    """Verify the record, evaluate everything exactly, and plan; `broken` is what `broken_assumptions` found."""
     specification = campaign.specification
     model = specification.simulator.with_kernel(real)
     wrong = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + _ROUNDING
@@ -180,7 +199,8 @@ def conclude(
         wrong=int(wrong.sum()),
         found=int((wrong & (verdict == Verdict.WRONG)).sum()),
         lost=int((wrong & (verdict == Verdict.CLEARED)).sum()),
-        plans=tuple(_planned(campaign, model, reward) for reward in rewards),
+        plans=tuple(_planned(campaign, model, reward, not broken) for reward in rewards),
+        broken=tuple(broken),
     )
 
 
@@ -196,13 +216,13 @@ def exact_values(campaign: Campaign, model: CMDP) -> Exact:
     return Exact(np.array([one.number for one in entries], dtype=np.int64), values, bounds, model.thresholds)
 
 
-def _planned(campaign: Campaign, model: CMDP, reward: Floats) -> RehearsedPlan:
+def _planned(campaign: Campaign, model: CMDP, reward: Floats, assumptions_hold: bool) -> RehearsedPlan:
     plan = campaign.plan(reward)
     policy: Policy = plan.policy
     return RehearsedPlan(
         value=plan.value,
         suboptimality=plan.suboptimality,
-        certified=plan.certificate.certified,
+        certified=plan.certificate.certified and assumptions_hold,
         real_value=evaluate(model, policy, reward),
         real_best=solve(model, reward).bound,
         baseline_value=evaluate(model, campaign.specification.baseline, reward),

@@ -14,8 +14,8 @@ _BLUE, _ORANGE, _RED = "#2563eb", "#ea580c", "#b91c1c"
 _MOST_PANELS = 6
 
 
-def draw_exact(exact: Exact, names: Sequence[str], certified: bool) -> Figure:
-    """The exact V_c of every deployment against its threshold, with the lower bound that was certified beforehand."""
+def draw_exact(exact: Exact, names: Sequence[str], bound: str) -> Figure:
+    """The exact V_c of every deployment against its threshold, with the lower bound of its certificate, called `bound`."""
     panels = max(1, min(_MOST_PANELS, len(names)))
     figure = Figure(figsize=(10.5, 0.9 + 2.9 * panels), layout="constrained")
     for k, axes in enumerate(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]):
@@ -25,9 +25,8 @@ def draw_exact(exact: Exact, names: Sequence[str], certified: bool) -> Figure:
             continue
         values, bounds, threshold = exact.values[:, k], exact.bounds[:, k], exact.thresholds[k]
         kept = np.union1d(thinned(values), thinned(bounds))
-        word = "certified lower bound" if certified else "heuristic lower bound (no guarantee)"
         axes.plot(exact.numbers[kept], values[kept], ".", color=_BLUE, markersize=4, label="exact $V_c$ on the reality")
-        axes.plot(exact.numbers[kept], bounds[kept], color=_ORANGE, linewidth=3.0, alpha=0.5, label=word, zorder=1)
+        axes.plot(exact.numbers[kept], bounds[kept], color=_ORANGE, linewidth=3.0, alpha=0.5, label=bound, zorder=1)
         broken = np.flatnonzero(values < threshold - 1e-9)
         if broken.size:
             axes.plot(exact.numbers[broken], values[broken], "x", color=_RED, markersize=7, label=f"{broken.size:,} unsafe")
