@@ -254,6 +254,37 @@ def test_an_episode_that_begins_elsewhere_ends_certification_too():
     assert not learner.propose().certificate.certified
 
 
+def test_rewards_on_states_and_values_per_state_are_checked():
+    system = from_gymnasium(TableEnv(corridor()), 5, cost=slipped, limit=1.0, ended=0.0)
+    assert system.where({0, 2}).tolist() == system.where([True, False, True]).tolist() == system.where([2, 0]).tolist()
+    for states, message in (
+        ([3], r"states\[0\] is 3; the environment's states run from 0 to 2"),
+        ([-1], r"states\[0\] is -1"),
+        ([0.5], "the environment's states are whole numbers"),
+        ([True, False], "the environment's states are whole numbers"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            system.where(states)
+    for values in ([1, 2], [1, 2, 3, 4], 7):
+        with pytest.raises(InvalidInput, match="give one entry for each of the environment's 3 states"):
+            system.per_state(values)
+
+
+def test_actions_that_begin_elsewhere_are_counted_from_0():
+    class Shifted(TableEnv):
+        def __init__(self):
+            super().__init__(corridor(slip=0.0))
+            self.action_space = spaces.Discrete(2, start=1)
+
+        def step(self, action):
+            return super().step(action - 1)
+
+    system = from_gymnasium(Shifted(), 5, cost=slipped, limit=1.0, ended=0.0)
+    env = system.as_env(Shifted())
+    env.reset(seed=0)
+    assert [env.step(action)[0] for action in (0, 1, 1)] == [0, 1, 2]
+
+
 def test_another_environment_must_start_alike():
     system = from_gymnasium(TableEnv(corridor()), 5, cost=slipped, limit=1.0, ended=0.0)
     elsewhere = TableEnv(corridor(), start=1)
@@ -298,6 +329,10 @@ def frozen_lake():
         (lambda: from_gymnasium(frozen_lake(), 9, cost=np.zeros(16), limit=1), r"can end before the horizon; give ended="),
         (lambda: from_gymnasium(frozen_lake(), 9, cost=np.ones(16) * 2, limit=1, ended=0), r"cost\[0, 0\] is 2; util"),
         (lambda: from_gymnasium(frozen_lake(), 9, cost=lambda *_: 3, limit=1, ended=0), r"cost\(0, 0, 0, 0, False\) is 3"),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, cost=lambda s: 0, limit=1, ended=0),
+            r"cost cannot be called with a trans",
+        ),
         (lambda: from_gymnasium(frozen_lake(), 9, cost=lambda *_: None, limit=1, ended=0), r"cost\(0, 0, 0, 0, False\)"),
         (
             lambda: from_gymnasium(frozen_lake(), 9, cost=lambda s, a, t, r, d: s / 100 + a / 9, limit=1, ended=0),
@@ -316,6 +351,19 @@ def test_bad_input_is_refused_with_its_cure(call, message):
         call()
 
 
+def test_tables_are_dictionaries_or_lists_of_the_size_of_their_spaces():
+    table = corridor()
+    listed = from_gymnasium(TableEnv([[table[s][a] for a in range(2)] for s in range(3)]), 5)
+    assert listed.model.kernel.to_dense().tolist() == from_gymnasium(TableEnv(table), 5).model.kernel.to_dense().tolist()
+    array, wide = TableEnv(table), TableEnv(table)
+    array.P = np.zeros((3, 2, 3))
+    with pytest.raises(InvalidInput, match=r"P is a ndarray; a table is P\[s\]\[a\]"):
+        from_gymnasium(array, 5)
+    wide.observation_space = spaces.Discrete(9)
+    with pytest.raises(InvalidInput, match=r"the table of TableEnv has 3 states but its space is Discrete\(9\)"):
+        from_gymnasium(wide, 5)
+
+
 def test_an_environment_without_a_table_is_sent_to_sampling():
     env = TableEnv(corridor())
     del env.P
@@ -332,5 +380,5 @@ def test_an_environment_that_cuts_episodes_off_or_has_other_actions_is_refused()
     short.step(0)
     with pytest.raises(InvalidInput, match=r"cut the episode off after 2 steps, before the horizon of 9; make it with max_"):
         short.step(0)
-    with pytest.raises(InvalidInput, match=r"the action space is Discrete\(6\); the system has 4 actions"):
+    with pytest.raises(InvalidInput, match=r"has 500 states and 6 actions; this system was made for 16 and 4: give"):
         system.as_env(gymnasium.make("Taxi-v4"))

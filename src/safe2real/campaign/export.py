@@ -235,8 +235,7 @@ def _mismatch(found: MismatchMap) -> Iterator[_Row]:
 
 
 def constraint_names(model: CMDP) -> list[str]:
-    """The names of the constraints, made different where several bear the same."""
-    return [name if model.names.count(name) == 1 else f"{name} {k}" for k, name in enumerate(model.names)]
+    return list(model.labels)
 
 
 # The document

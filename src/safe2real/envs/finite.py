@@ -15,7 +15,7 @@ What the last of the H steps leads to is no longer paid for; where that matters,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from safe2real.envs.arrivals import (
     ArrivalCost,
     Outcomes,
     after_end,
+    checked_cost,
     cost_on_arrival,
     find_arrivals,
     reached_within,
@@ -37,7 +38,7 @@ from safe2real.envs.arrivals import (
 from safe2real.envs.finite_env import FiniteEnv, check_spaces, name_of
 from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.model import CMDP, AtMost, Kernel
-from safe2real.model.checks import Floats, distributions, finite_floats, frozen, positive_integer, shown
+from safe2real.model.checks import Floats, distributions, finite_floats, frozen, positive_integer, shown, whole_numbers
 from safe2real.model.table import TransitionTable, read_table
 
 _SAME_START = 1e-9  # probabilities that count as equal
@@ -55,8 +56,15 @@ class FiniteSystem:
     arrival_cost: ArrivalCost | None
     ended: Floats  # [states of the environment] what every step costs after an episode that ended there
 
-    def where(self, states: Sequence[int]) -> Floats:
-        """[S, A], 1 in every state that stands for one of the environment's `states`, else 0: a reward to plan for."""
+    def where(self, states: ArrayLike) -> Floats:
+        """[S, A], 1 in every state that stands for one of the environment's `states`, else 0: a reward to plan for.
+
+        `states` are numbers, or a boolean for each state of the environment.
+        """
+        given, size = np.asarray(list(states) if isinstance(states, (set, frozenset)) else states), self.ended.size
+        if given.dtype == np.bool_ and given.shape == (size,):
+            given = np.flatnonzero(given)
+        states = whole_numbers("states", given, below=size, what="the environment's states")
         return frozen(np.repeat(np.isin(self.origin, states)[:, None], self.model.num_actions, axis=1).astype(np.float64))
 
     @property
@@ -81,7 +89,12 @@ class FiniteSystem:
 
         For a policy given as actions [S] or probabilities [S, A]: what is done after the end does not matter.
         """
-        return np.asarray(values)[np.maximum(self.origin, 0)]
+        given = np.asarray(values)
+        if given.ndim == 0 or len(given) != self.ended.size:
+            raise InvalidInput(
+                f"values have shape {given.shape}; give one entry for each of the environment's {self.ended.size} states"
+            )
+        return given[np.maximum(self.origin, 0)]
 
     def kernel_of(self, env: gymnasium.Env[Any, Any] | TransitionTable) -> Kernel:
         """The rows of another environment with a table, or of a table: the real one's, in a study, in this numbering.
@@ -142,8 +155,14 @@ def from_gymnasium(
     only what no system can reach. Without `cost` the system has no constraint.
     """
     check_spaces(env)
-    arrival_cost = cost if callable(cost) else None
+    arrival_cost = checked_cost(cost) if callable(cost) else None
     outcomes = _outcomes_of(env, arrival_cost)
+    for what, space, size in (
+        ("states", env.observation_space, outcomes.num_states),
+        ("actions", env.action_space, outcomes.num_actions),
+    ):
+        if int(space.n) != size:  # type: ignore[attr-defined]
+            raise InvalidInput(f"the table of {name_of(env)} has {size} {what} but its space is {space}; make them agree")
     if start is None:
         start = getattr(env.unwrapped, "initial_state_distrib", None)
         if start is None:
@@ -267,7 +286,7 @@ def _not_here(event: str, arrival: Arrival) -> OutsideModel:
     _, cost, terminated = arrival
     return OutsideModel(
         f"{event} (cost {cost:g}, {'' if terminated else 'not '}terminated), which this system does not have; build it "
-        "from an environment that can get there, without drop_unreachable"
+        "from an environment that can get there (without drop_unreachable), or from samples that have shown it"
     )
 
 

@@ -27,8 +27,13 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.system = system
         self.observation_space = gymnasium.spaces.Discrete(system.model.num_states)
         self.action_space = gymnasium.spaces.Discrete(system.model.num_actions)
-        if env.action_space != self.action_space:
-            raise InvalidInput(f"the action space is {env.action_space}; the system has {system.model.num_actions} actions")
+        sizes = int(env.observation_space.n), int(env.action_space.n)  # type: ignore[attr-defined]
+        if sizes != (system.ended.size, system.model.num_actions):
+            raise InvalidInput(
+                f"the environment has {sizes[0]} states and {sizes[1]} actions; this system was made for "
+                f"{system.ended.size} and {system.model.num_actions}: give the environment that it was made for"
+            )
+        self._first_action = int(getattr(env.action_space, "start", 0))
         self._state = self._seen = self._step = 0  # the environment's state, the system's, and steps done
         self._over = False
 
@@ -44,7 +49,7 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         if self._over:
             self._seen = self.system.after_end_of(self._seen)
             return self._seen, 0.0, False, last, {}
-        observed, reward, terminated, truncated, info = self.env.step(action)
+        observed, reward, terminated, truncated, info = self.env.step(action + self._first_action)
         if truncated and not terminated and not last:
             raise InvalidInput(
                 f"the environment cut the episode off after {self._step} steps, before the horizon of "

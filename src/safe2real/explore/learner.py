@@ -378,7 +378,8 @@ class Learner:
         """Lower bounds [K] on V_c with all that this run assumes, and with the reasons why it is no guarantee, if any."""
         settings, doubts = self.settings, [*doubts, *self.doubts()]
         assumptions = [
-            f"the baseline exceeds threshold {k} by {xi:g} on the real system" for k, xi in enumerate(self.margins)
+            f"the baseline exceeds the threshold of {name} by {xi:g} on the real system"
+            for name, xi in zip(self.simulator.labels, self.margins, strict=True)
         ]
         if settings.algorithm.reuses_simulator:
             assumptions.append(

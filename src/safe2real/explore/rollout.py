@@ -10,6 +10,7 @@ import numpy as np
 from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.explore import _kernels
 from safe2real.explore.learner import Learner, Proposal, Reason
+from safe2real.model.checks import positive_integer
 from safe2real.model.trajectory import Trajectory
 
 
@@ -29,7 +30,7 @@ def explore(
     Where the environment shows a state that the system does not have, `OutsideModel` is raised; what was seen of the
     episode is counted before that, and the learner certifies nothing any more.
     """
-    model = learner.simulator
+    model, max_rounds = learner.simulator, positive_integer("max_rounds", max_rounds)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
     _check_space("observation", env.observation_space, model.num_states)

@@ -124,7 +124,8 @@ def step_utilities(
             index = np.argwhere(outside)[0]
             raise InvalidInput(
                 f"{place(name, index)} is {array[tuple(index)]:g}; utilities lie in [0, 1]: "
-                "divide by their largest value, and the threshold too"
+                + ("add to all of them what makes the smallest 0, " if array[tuple(index)] < 0.0 else "")
+                + "divide by their largest value, and change the threshold likewise"
             )
     return frozen(array.reshape((-1, num_states, num_actions)))
 

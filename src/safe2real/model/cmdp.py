@@ -100,6 +100,12 @@ class CMDP:
     def num_constraints(self) -> int:
         return len(self.thresholds)
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """[K] the names, made different where several constraints bear the same."""
+        names = self.names
+        return tuple(name if names.count(name) == 1 else f"{name} {k}" for k, name in enumerate(names))
+
     def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
         """The same system with other thresholds [K], e.g. tightened ones for planning."""
         values = finite_floats("thresholds", thresholds)

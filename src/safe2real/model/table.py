@@ -32,6 +32,7 @@ class Table:
 
 def read_table(table: TransitionTable) -> Table:
     """Every entry looked at once; whether rows sum to 1 is for `Kernel` to say."""
+    table = {s: _indexed(f"P[{s}]", row) for s, row in _indexed("P", table).items()}
     num_states = positive_integer("the number of states in the table", len(table))
     num_actions = positive_integer("the number of actions of state 0", len(table[0]) if 0 in table else 0)
     listed = []
@@ -55,6 +56,18 @@ def read_table(table: TransitionTable) -> Table:
         np.array(probabilities),
         np.array(rewards),
         np.array(terminated),
+    )
+
+
+def _indexed(name: str, value: Any) -> Mapping[int, Any]:
+    """A mapping as it is, a list as one from its positions."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, (list, tuple)):
+        return dict(enumerate(value))
+    raise InvalidInput(
+        f"{name} is a {type(value).__name__}; a table is P[s][a] = [(probability, next state, reward, terminated), ...], of "
+        "dictionaries or lists; arrays [S, A, S] are for Kernel.from_dense"
     )
 
 
