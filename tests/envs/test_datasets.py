@@ -1,6 +1,8 @@
 """Logged episodes: every layout read into the same numbers, and what cannot be read refused with its cure."""
 
 import builtins
+import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium
@@ -13,6 +15,7 @@ from minari.data_collector import EpisodeBuffer
 
 from safe2real.envs.datasets import read_episodes
 from safe2real.envs.discretise import Discretised
+from safe2real.envs.episodes import LoggedEpisode
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, Kernel, Trajectory
 
@@ -54,11 +57,11 @@ def minari_root(tmp_path, monkeypatch):
     return tmp_path
 
 
-def recorded(infos=None, *, observation_space=None, observations=STATES, name="test/log-v0"):
+def recorded(infos=None, *, observation_space=None, observations=STATES, name="test/log-v0", first=0):
     buffers = [
         EpisodeBuffer(
             observations=np.array(observations[i]),
-            actions=np.array(ACTIONS[i]),
+            actions=np.array(ACTIONS[i]) + first,
             rewards=list(REWARDS[i]),
             terminations=[False] * (len(ACTIONS[i]) - 1) + [i == 0],
             truncations=[False] * (len(ACTIONS[i]) - 1) + [i == 1],
@@ -70,7 +73,7 @@ def recorded(infos=None, *, observation_space=None, observations=STATES, name="t
         name,
         buffers,
         observation_space=Discrete(4) if observation_space is None else observation_space,
-        action_space=Discrete(3),
+        action_space=Discrete(3, start=first),
     )
 
 
@@ -85,6 +88,28 @@ def test_minari_by_object_and_by_id(minari_root):
         log = read_episodes(source)
         check(log)
         assert (log.num_states, log.num_actions) == (4, 3)  # of the spaces, not of what was seen
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("first", [1, -2])
+def test_discrete_spaces_of_minari_are_counted_from_zero(minari_root, first):
+    shifted = [np.array(states) + first for states in STATES]
+    dataset = recorded(observation_space=Discrete(4, start=first), observations=shifted, first=first)
+    log = read_episodes(dataset)
+    check(log, costs=False)
+    assert (log.num_states, log.num_actions) == (4, 3)
+    by_function = read_episodes(
+        dataset, discretiser=lambda seen: (int(seen) - first) // 2, action_of=lambda a: int(a) - first
+    )
+    assert by_function.episodes[1].actions.tolist() == ACTIONS[1]
+    assert (by_function.num_states, by_function.num_actions) == (2, 2)  # of the functions, not of the spaces
+
+
+def test_an_observation_below_its_space():
+    dataset = Fake()
+    dataset.observation_space = Discrete(3, start=1)
+    with pytest.raises(InvalidInput, match=r"observations \(less 1, the first of their space\)\[0\] is -1"):
+        read_episodes(dataset)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -115,6 +140,21 @@ def test_flat_arrays_without_costs_or_rewards():
     check(read_episodes(flat(rewards=None)), rewards=False)
 
 
+@pytest.mark.parametrize("width", [None, 2])
+def test_episodes_of_one_step(width):
+    shape = (3,) if width is None else (3, width)
+    arrays = {
+        "observations": np.zeros(shape),
+        "next_observations": np.ones(shape),
+        "actions": np.array([0, 1, 0]),
+        "terminals": np.array([1, 0, 0]),
+        "timeouts": np.array([0, 1, 1]),
+    }
+    log = read_episodes(arrays, discretiser=None if width is None else lambda seen: int(seen[0]))
+    assert [one.states.tolist() for one in log.episodes] == [[0, 1]] * 3
+    assert [one.terminated for one in log.episodes] == [True, False, False]
+
+
 def test_an_episode_that_nothing_closes_is_kept_as_cut_off():
     check(read_episodes(flat(timeouts=np.zeros(5))))
 
@@ -124,11 +164,37 @@ def test_pairs_trajectories_and_episodes():
     log = read_episodes(pairs)
     check(log, rewards=False, costs=False, terminated=(False, False))
     assert read_episodes(log) is log
-    again = read_episodes(log.episodes)
-    assert again.episodes == log.episodes
+    check(read_episodes(log.episodes), rewards=False, costs=False, terminated=(False, False))
     model = CMDP.of(Kernel.from_dense(np.full((3, 2, 3), 1 / 3)), horizon=2)
     from_trajectories = read_episodes([Trajectory.of(model, [0, 1, 2], [1, 0])])
     assert from_trajectories.episodes[0].states.tolist() == [0, 1, 2]
+
+
+def test_lists_say_which_episodes_terminated():
+    triples = [(STATES[0], ACTIONS[0], True), (STATES[1], ACTIONS[1], np.bool_(False))]
+    check(read_episodes(triples), rewards=False, costs=False)
+    mixed = [triples[0], (STATES[1], ACTIONS[1])]
+    check(read_episodes(mixed), rewards=False, costs=False)
+    with pytest.raises(InvalidInput, match=r"episode 0, terminated is \[False, True\]; give True where"):
+        read_episodes([(*mixed[1], [False, True])])
+
+
+def test_logged_episodes_of_plain_lists():
+    columns = zip(STATES, ACTIONS, REWARDS, COSTS, (True, False), strict=True)
+    log = read_episodes([LoggedEpisode(*each) for each in columns])
+    check(log)
+    assert log.episodes[0].length == 2
+    assert not LoggedEpisode([0, 1], [0]).terminated
+    with pytest.raises(InvalidInput, match=r"episode 0 has 1 rewards for 2 steps"):
+        read_episodes([LoggedEpisode(STATES[0], ACTIONS[0], [0.5])])
+
+
+def test_what_is_in_numbers_already_takes_no_discretiser():
+    log = read_episodes(flat())
+    for source, what in ((log, "the log"), (list(log.episodes), "episode 0")):
+        for more in ({"discretiser": int}, {"action_of": int}):
+            with pytest.raises(InvalidInput, match=f"{what} is in the environment's numbers already; leave discretiser"):
+                read_episodes(source, **more)
 
 
 def test_given_sizes():
@@ -219,10 +285,30 @@ def test_observations_that_differ_within_one_cell_are_in_order():
         ([], r"the dataset has no episode"),
         ([([0, 1], [0, 1])], r"episode 0 has 2 states and 2 actions; it needs at least one action and one state more"),
         ([([0], [])], r"episode 0 has 1 states and 0 actions"),
-        ([3], r"episode 0 is 3; give a pair \(states, actions\)"),
-        (["ab"], r"episode 0 is 'ab'; give a pair"),
+        ([3], r"episode 0 is 3; give \(states, actions, terminated\), or \(states, actions\)"),
+        (["ab"], r"episode 0 is 'ab'; give \(states"),
+        ([([0, 1], [0], False, 0)], r"episode 0 is \(.*; give \(states, actions, terminated\)"),
+        ([([0, math.nan], [0])], r"episode 0, states\[1\] is nan"),
+        ([([0, None], [0])], r"episode 0, states, entry 1 is None; it must be known"),
+        ([([[0], [1, 2]], [0])], r"episode 0, states is not an array"),
+        ([(0, [0])], r"episode 0, states is 0, not an array"),
+        ([LoggedEpisode([0, 1], [0], [None])], r"episode 0, rewards, entry 0 is None"),
+        (flat(observations=np.array([0, 1, math.nan, 0, 1])), r"episode 1, observations\[0\] is nan"),
+        ({key: value[:0] for key, value in flat().items()}, r"the dataset has no episode"),
+        (flat(observations=np.array(3)), r"observations is array\(3\), not an array; give one entry per step"),
+        (flat(observations=np.zeros((5, 2))), r"observations have shape \(5, 2\) and next_observations \(5,\)"),
+        (flat(terminals=np.zeros((5, 2))), r"terminals have shape \(5, 2\); give one entry per step, shape \(5,\)"),
+        (flat(timeouts=np.zeros((5, 1, 1))), r"timeouts have shape \(5, 1, 1\)"),
+        (flat(terminals=np.array([0, 1, math.nan, 0, 0])), r"terminals\[2\] is nan"),
+        (
+            flat(timeouts=np.array([0, 1, 0, 0, 3])),
+            r"timeouts\[4\] is 3; give 1 where an episode ends",
+        ),
         (7, r"the dataset is a int; give a Minari dataset or its id"),
         ("nowhere.npz", r"there is no file nowhere.npz"),
+        ("log.csv", r"'log.csv' is neither a file that can be read nor the id of a dataset; give a Minari .*\.npz"),
+        (Path("log.csv"), r"'log.csv' is neither a file that can be read nor the id of a dataset"),
+        ("", r"'' is neither a file that can be read nor the id of a dataset"),
     ],
 )
 def test_bad_sources(source, message):
@@ -236,6 +322,17 @@ def test_files_that_are_no_datasets(tmp_path):
         broken.write_bytes(b"not a dataset")
         with pytest.raises(InvalidInput, match=r"cannot be read as a dataset"):
             read_episodes(broken)
+    whole = tmp_path / "whole.npz"
+    np.savez(whole, **flat())
+    for content in (b"", whole.read_bytes()[:-40]):
+        broken = tmp_path / "broken.npz"
+        broken.write_bytes(content)
+        with pytest.raises(InvalidInput, match=r"cannot be read as a dataset"):
+            read_episodes(broken)
+    with (tmp_path / "single.npz").open("wb") as file:
+        np.save(file, np.zeros(3))
+    with pytest.raises(InvalidInput, match=r"holds a single array; save all of them"):
+        read_episodes(tmp_path / "single.npz")
     np.savez(tmp_path / "objects.npz", observations=np.array([None, {}], dtype=object))
     with pytest.raises(InvalidInput, match=r"cannot be read as a dataset"):
         read_episodes(tmp_path / "objects.npz")
@@ -249,9 +346,16 @@ def test_the_file_of_a_minari_dataset_is_not_the_flat_layout(tmp_path):
 
 
 def test_a_minari_dataset_that_is_not_here(minari_root):
-    for name in ("test/nowhere-v0", "not an id"):
+    for name in ("test/nowhere-v0", "D4RL/door/human-v2", "plain-v12"):
         with pytest.raises(InvalidInput, match=rf"there is no Minari dataset '{name}' here .*minari download"):
             read_episodes(name)
+
+
+def test_functions_that_cannot_be_called():
+    with pytest.raises(InvalidInput, match=r"discretiser is called with \(observation\), which does not fit it"):
+        read_episodes(flat(), discretiser=lambda: 0)
+    with pytest.raises(InvalidInput, match=r"action_of is 3; give a function \(action\)"):
+        read_episodes(flat(), action_of=3)
 
 
 @pytest.mark.parametrize(("package", "source"), [("minari", "test/log-v0"), ("h5py", "log.hdf5")])

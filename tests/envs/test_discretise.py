@@ -330,3 +330,18 @@ def test_the_wrong_number_of_numbers_in_an_action():
     env = Discretised(gymnasium.make("Pendulum-v1"), bins=(3, 3, 3), action_bins=(3,))
     with pytest.raises(InvalidInput, match=r"an action has 2 numbers; this environment's have 1"):
         env.nearest_action((0.0, 1.0))
+
+
+def test_functions_that_cannot_be_called():
+    with pytest.raises(InvalidInput, match=r"features is called with \(observation\), which does not fit it"):
+        Discretised(Drift(), bins=(2, 2), low=(0, -1), high=(4, 1), features=lambda a, b: a)
+    with pytest.raises(InvalidInput, match=r"restore is 3; give a function \(vector\)"):
+        Discretised(Drift(), bins=(2, 2), restore=3)
+
+
+@pytest.mark.parametrize("reward", [None, math.inf])
+def test_a_reward_that_is_no_number(reward):
+    env = Drift()
+    env.step = lambda action: (env.state, reward, False, False, {})
+    with pytest.raises(InvalidInput, match=rf"the reward of step\(2\) is {reward}; it must be a finite number"):
+        Discretised(env, bins=(2, 2)).sample(0, 2, np.random.default_rng(0))

@@ -13,7 +13,7 @@ from safe2real.envs.episodes import LoggedEpisode
 from safe2real.errors import InvalidInput
 from safe2real.model import MarkovPolicy
 from safe2real.uncertainty import _kernels, sampling
-from safe2real.uncertainty.confidence import AdaptiveRadius, LiteralRadius, ScaledRadius, System, rule_of
+from safe2real.uncertainty.confidence import AdaptiveRadius, KLRadius, LiteralRadius, ScaledRadius, System, rule_of
 from safe2real.uncertainty.estimate import estimate_model
 from safe2real.uncertainty.separation import clone_baseline, estimate_margin
 from tests.campaign.systems import three_states
@@ -186,8 +186,7 @@ def test_rows_are_sampled_apart_from_each_other():
 
 def test_the_table_is_one_that_a_system_reads():
     found = estimate_model(Chain(), 3, start=0, ended=0)
-    holder = type("Holder", (), {"P": found.table})()
-    again = found.system.kernel_of(holder)
+    again = found.system.kernel_of(found.table)
     assert again.to_dense() == pytest.approx(found.system.model.kernel.to_dense())
     assert sum(entry[0] for entry in found.table[1][1]) == pytest.approx(1.0)
     assert {entry[3] for entry in found.table[1][1]} == {False, True}
@@ -392,7 +391,12 @@ def test_an_environment_that_is_cut_off_before_the_horizon():
         (Chain(), {"start": 0, "unvisited": "zero"}, r"unvisited is 'zero'; give 'uniform' or 'stay'"),
         (Chain(), {"start": 0, "cost": "costs"}, r"cost is 'costs'; give an array, a function, or 'logged'"),
         (Chain(), {"start": 0, "cost": [0, 0, 1]}, r"a cost is given without its limit"),
-        (ChainEnv(), {"samples_per_row": 5}, r"samples_per_row is for simulators with sample"),
+        (
+            Chain(),
+            {"start": 0, "radius": "kl"},
+            r"radius is 'kl'; give one of .*: LiteralRadius\(\), KLRadius\(\)",
+        ),
+        (Chain(), {"start": 0, "radius": KLRadius}, r"radius is <class .*; give one of"),
         (ChainEnv(), {"episodes": 0}, r"episodes is 0"),
         (ChainEnv(), {"policy": 3}, r"policy is 3; give a MarkovPolicy or a function"),
         (ChainEnv(), {"policy": lambda *_: 2}, r"policy\(0, 0\) is 2; it must be a whole number from 0 to 1"),
@@ -411,8 +415,209 @@ def test_bad_input(source, more, message):
 def test_a_sample_outside_the_states():
     broken = Chain()
     broken.sample = lambda state, action, rng: (3, 0.0, False)
-    with pytest.raises(InvalidInput, match=r"sample\(0, 0\) is 3; it must be a whole number from 0 to 2"):
+    with pytest.raises(InvalidInput, match=r"sample\(0, 0\): the next state is 3; it must be a whole number from 0 to 2"):
         estimate_model(broken, 4, start=0)
+
+
+class Untouched(Chain):
+    """A simulator that must not be sampled."""
+
+    def sample(self, state, action, rng):
+        raise AssertionError("sampled before the arguments were checked")
+
+
+class UntouchedEnv(ChainEnv):
+    """An environment that must not be run."""
+
+    def reset(self, *, seed=None, options=None):
+        raise AssertionError("run before the arguments were checked")
+
+
+@pytest.mark.parametrize("source", [Untouched(), UntouchedEnv()])
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"cost": [0, 1], "limit": 1.0},
+            r"cost has shape \(2,\); give one entry for each of .*states, \(3,\)",
+        ),
+        ({"cost": [0, 0, 7], "limit": 1.0}, r"cost.* 7"),
+        ({"cost": [0, 0, 1]}, r"a cost is given without its limit"),
+        ({"cost": lambda *_: 0.0}, r"a cost is given without its limit"),
+        ({"cost": "logged"}, r"a cost is given without its limit"),
+        ({"limit": 1.0}, r"limit is given without a cost"),
+        ({"cost": [0, 0, 1], "limit": -1.0}, r"-1"),
+        ({"start": 3}, r"start is 3; give one of the environment's 3 states"),
+        ({"start": [0.5, 0.5]}, r"start is \[0.5, 0.5\]; give one of the environment's 3 states"),
+        ({"cost": [0, 0, 1], "limit": 1.0, "ended": [0, 1]}, r"ended has shape \(2,\)"),
+        ({"cost": [0, 0, 1], "limit": 1.0, "ended": 2}, r"ended is 2"),
+        (
+            {"cost": lambda state, action: 0.0, "limit": 1.0},
+            r"cost is called with \(state, action, next_state, reward, terminated\), which does not fit it",
+        ),
+    ],
+)
+def test_arguments_are_checked_before_samples_are_taken(source, more, message):
+    with pytest.raises(InvalidInput, match=message):
+        estimate_model(source, 4, **{"start": 0, **more})
+
+
+def test_where_episodes_start_is_asked_before_samples_are_taken():
+    with pytest.raises(InvalidInput, match=r"sample\(\) does not say where episodes start"):
+        estimate_model(Untouched(), 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "message"),
+    [
+        (ChainEnv(), {"samples_per_row": 5}, r"samples_per_row is for a simulator with sample\(\); the source is an env"),
+        (
+            ChainEnv(),
+            {"discretiser": int},
+            r"discretiser is for a dataset; .*out, or wrap the environment",
+        ),
+        (ChainEnv(), {"num_states": 3}, r"num_states is for a dataset; the source is an environment"),
+        (Chain(), {"num_actions": 2}, r"num_actions is for a dataset; the source is a simulator with sample\(\)"),
+        (Chain(), {"episodes": 5}, r"episodes is for an environment that is run in episodes; the source is a simulator"),
+        (Chain(), {"policy": lambda *_: 0}, r"policy is for an environment.*, or give episodes= too where it is an env"),
+        (
+            Chain(),
+            {"partial": True},
+            r"partial is for an environment .* or a dataset; the source is a sim",
+        ),
+        ([([0, 1], [0])], {"episodes": 5}, r"episodes is for an environment.*; the source is a dataset: leave episodes out"),
+        ([([0, 1], [0])], {"policy": lambda *_: 0}, r"policy is for an environment.*the source is a dataset"),
+        ([([0, 1], [0])], {"samples_per_row": 5}, r"samples_per_row is for a simulator.*the source is a dataset"),
+    ],
+)
+def test_arguments_that_do_not_apply(source, more, message):
+    with pytest.raises(InvalidInput, match=message):
+        estimate_model(source, 1, start=0, **more)
+
+
+class Half:
+    """It can be sampled, but of its sizes it tells one."""
+
+    num_states = 3
+    sample = Chain.sample
+    rows = P
+
+
+class HalfEnv(ChainEnv):
+    sample = Chain.sample
+    rows = P
+
+
+def test_a_simulator_that_does_not_tell_its_sizes():
+    for more in ({}, {"samples_per_row": 5}, {"episodes": 5}):
+        with pytest.raises(InvalidInput, match=r"Half has sample\(\) but no num_actions; add what is missing$"):
+            estimate_model(Half(), 4, start=0, **more)
+    for more in ({}, {"samples_per_row": 5}):
+        with pytest.raises(InvalidInput, match=r"no num_states and no num_actions; add what is missing, or give episodes="):
+            estimate_model(HalfEnv(), 4, **more)
+    assert estimate_model(HalfEnv(ends=False), 4, episodes=5).samples == 20
+    broken = Chain()
+    broken.num_states = "three"
+    with pytest.raises(InvalidInput, match=r"source.num_states is 'three'"):
+        estimate_model(broken, 4, start=0)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ((0, np.nan, False), r"the reward is nan; it must be a finite number"),
+        ((0, -np.inf, False), r"the reward is -inf"),
+        ((0, None, False), r"the reward is None"),
+        ((0, "1", False), r"the reward is '1'"),
+        ((0, 0.0, {}), r"terminated is {}; give True where the environment ended the episode, else False"),
+        ((0, 0.0, False, False, {}), r"is \(0, 0.0, False, False, {}\); it must be \(next state, reward, terminated\)"),
+        (0, r"is 0; it must be \(next state, reward, terminated\)"),
+        (None, r"is None; it must be \(next state, reward, terminated\)"),
+    ],
+)
+def test_what_sample_must_not_return(result, message):
+    broken = Chain()
+    broken.sample = lambda state, action, rng: result if (state, action) == (1, 0) else (0, 0.0, False)
+    with pytest.raises(InvalidInput, match=rf"sample\(1, 0\):? {message}"):
+        estimate_model(broken, 4, start=0, samples_per_row=2)
+
+
+def test_sample_and_policy_with_other_arguments():
+    broken = Chain()
+    broken.sample = lambda state, action: (0, 0.0, False)
+    with pytest.raises(InvalidInput, match=r"source.sample is called with \(state, action, rng\), which does not fit it"):
+        estimate_model(broken, 4, start=0)
+    with pytest.raises(InvalidInput, match=r"policy is called with \(step, state, rng\), which does not fit it"):
+        estimate_model(ChainEnv(), 4, policy=lambda state: 0)
+
+
+class OddEnv(ChainEnv):
+    """An environment whose second step shows something else."""
+
+    def __init__(self, **odd):
+        super().__init__(ends=False)
+        self.odd = odd
+
+    def step(self, action):
+        observed, reward, ended, cut, info = super().step(action)
+        if self.steps == 1:
+            observed, reward = self.odd.get("observed", observed), self.odd.get("reward", reward)
+            info = {"cost": self.odd.get("cost", 0.0)}
+        self.steps += 1
+        return observed, reward, ended, cut, info
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        observed, info = super().reset(seed=seed)
+        return self.odd.get("first", observed), info
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ({"reward": np.nan}, r"episode 0, step 1: the reward is nan; it must be a finite number"),
+        ({"reward": None}, r"episode 0, step 1: the reward is None"),
+        ({"cost": np.inf}, r"episode 0, step 1: info\['cost'\] is inf"),
+        ({"observed": 4}, r"episode 0, step 1: the observation, counted from 0, is -1; it must be .* from 0 to 2"),
+        ({"observed": 8}, r"episode 0, step 1: the observation, counted from 0, is 3"),
+        ({"observed": 5.5}, r"episode 0, step 1: the observation, counted from 0, is 5.5"),
+        ({"first": None}, r"episode 0, reset: the observation, counted from 0, is None"),
+    ],
+)
+def test_what_an_environment_must_not_show(odd, message):
+    with pytest.raises(InvalidInput, match=message):
+        estimate_model(OddEnv(**odd), 4, episodes=2, cost="logged", limit=1.0)
+    assert estimate_model(OddEnv(observed=np.array(6)), 4, episodes=2).samples == 8
+
+
+def test_an_end_that_nobody_saw_costs_nothing_so_saying_its_cost_is_refused():
+    message = r"ended is given, but no episode ended in the samples of .*; say which .*, take more samples, or leave"
+    pairs = [([0, 1, 2], [0, 0])]
+    for source, more in ((pairs, {}), (ChainEnv(ends=False), {"episodes": 3}), (Chain(P[:, [0, 0]]), {"start": 0})):
+        with pytest.raises(InvalidInput, match=message):
+            estimate_model(source, 2, cost=[0, 0, 1], limit=1.0, ended=1.0, **more)
+    found = estimate_model([(*pairs[0], True)], 2, cost=[0, 0, 1], limit=1.0, ended=1.0)
+    fallen = found.system.state_of(2, terminated=True)
+    assert (1.0 - found.system.model.utilities[0, 0, found.system.after_end_of(fallen), 0]) == 1.0
+    assert found.system.known[fallen].all()  # not a state that nobody has left
+
+
+def test_what_is_missing_from_logs_is_an_assumption_that_is_said():
+    said = "This assumes that no step is missing because of what it would have shown"
+    assert said in estimate_model([([0, 1, 0], [0, 0])], 2).describe()
+    cut = gymnasium.wrappers.TimeLimit(ChainEnv(ends=False), 3)
+    assert said in estimate_model(cut, 5, episodes=2, partial=True).describe()
+    assert said not in estimate_model(cut, 3, episodes=2).describe()
+    assert said not in estimate_model(Chain(), 3, start=0).describe()
+
+
+def test_episodes_of_one_step():
+    arrays = {"observations": [0, 0, 0], "next_observations": [1, 1, 0], "actions": [0, 0, 0], "rewards": [1.0, 1.0, 0.0]}
+    found = estimate_model({**arrays, "terminals": [0, 1, 0], "timeouts": [1, 0, 1]}, 1, ended=0.0)
+    system = found.system
+    row = system.model.kernel.to_dense()[0, 0]
+    assert row[[1, system.state_of(1, terminated=True), 0]] == pytest.approx([1 / 3] * 3)
+    assert [one.length for one in found.trajectories()] == [1, 1, 1]
 
 
 def test_unvisited_rows_that_do_not_fit(monkeypatch):

@@ -23,6 +23,7 @@ from gymnasium.spaces import Discrete
 from numpy.typing import ArrayLike
 
 from safe2real.envs.cells import MOST_CELLS, inner_edges, read_bounds, representatives
+from safe2real.envs.episodes import check_function, finite_value
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, finite_floats, shown, whole_numbers
 
@@ -60,6 +61,9 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> None:
         if not isinstance(env, gymnasium.Env):
             raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+        for name, function, argument in (("features", features, "observation"), ("restore", restore, "vector")):
+            if function is not None:
+                check_function(name, function, argument)
         super().__init__(env)
         self._features, self._restore = features, restore
         self.low, self.high = read_bounds(env.observation_space, low, high, features is not None)
@@ -160,7 +164,7 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         core.state = self._state_at(lower + (upper - lower) * rng.random(lower.size))
         observation, reward, terminated, truncated, _ = self.env.step(chosen)
         self._restart = bool(terminated or truncated)
-        return self.state_of(observation), float(reward), bool(terminated)
+        return self.state_of(observation), finite_value(f"the reward of step({action})", reward), bool(terminated)
 
     def _state_at(self, point: Floats) -> Any:
         return point if self._restore is None else self._restore(point)

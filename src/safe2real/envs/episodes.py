@@ -1,7 +1,14 @@
-"""Logged episodes in numbers of the environment: what every layout of a dataset is read into."""
+"""Logged episodes in numbers of the environment: what every layout of a dataset is read into, with its checks.
+
+`LoggedEpisode` is also how to hand in an episode with everything that is known of it: rewards, costs, and whether the
+environment ended it.
+"""
 
 from __future__ import annotations
 
+import inspect
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,18 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats, frozen
+from safe2real.model.checks import Floats, finite_floats, frozen, shown, whole_numbers
+
+Numbering = Callable[[Any], int]
+"""observation -> state, or action -> its number"""
+_LARGEST = 2**31  # a state number beyond this is no state number
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class LoggedEpisode:
-    """One episode of n steps, in the numbers of the environment."""
+    """One episode of n steps, in the numbers of the environment, which count from 0."""
 
     states: NDArray[np.int64]  # [n + 1]
     actions: NDArray[np.int64]  # [n]
-    rewards: Floats | None  # [n]
-    costs: Floats | None  # [n] of each step, paid on arrival
-    terminated: bool  # whether the environment ended it, after the last step
+    rewards: Floats | None = None  # [n]
+    costs: Floats | None = None  # [n] of each step, paid on arrival
+    terminated: bool = False  # whether the environment ended it, after the last step
 
     @property
     def length(self) -> int:
@@ -53,7 +64,7 @@ class EpisodeLog:
 
 
 def checked_episode(
-    place: str, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: Any, costs: Any, terminated: bool
+    place: str, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: Any, costs: Any, terminated: Any
 ) -> LoggedEpisode:
     """An episode whose parts fit together; `place` is for the message if they do not."""
     n = actions.size
@@ -63,8 +74,85 @@ def checked_episode(
         )
     columns: list[Floats | None] = []
     for name, column in (("rewards", rewards), ("costs", costs)):
-        values = None if column is None else finite_floats(f"{place}, {name}", column).reshape(-1)
+        values = None
+        if column is not None:
+            values = finite_floats(f"{place}, {name}", array_of(f"{place}, {name}", column)).reshape(-1)
         if values is not None and values.size != n:
             raise InvalidInput(f"{place} has {values.size} {name} for {n} steps; give one per step")
         columns.append(None if values is None else frozen(values))
-    return LoggedEpisode(frozen(states), frozen(actions), columns[0], columns[1], terminated)
+    return LoggedEpisode(frozen(states), frozen(actions), columns[0], columns[1], truth(f"{place}, terminated", terminated))
+
+
+# ------------------------------------------------------------------------------------ what users' data and functions give
+
+
+def array_of(name: str, values: Any) -> NDArray[Any]:
+    """An array of one entry per step; gaps are named before numpy makes NaN of them."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{name} is not an array: {shown(values)} ({error}); give one entry of one shape per step"
+        ) from error
+    if array.ndim == 0:
+        raise InvalidInput(f"{name} is {shown(values)}, not an array; give one entry per step")
+    if array.dtype.kind == "O":
+        for i, value in enumerate(array.reshape(-1).tolist()):
+            if value is None:
+                raise InvalidInput(f"{name}, entry {i} is None; it must be known: leave out what was not recorded")
+    return array
+
+
+def numbers(name: str, values: Any, first: int, cure: str) -> NDArray[np.int64]:
+    """What is meant to be numbers already: whole, one per step, counted from `first`; the result is counted from 0."""
+    array = array_of(name, values)
+    flat = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
+    if flat.ndim == 1 and flat.dtype.kind == "f":
+        flat = finite_floats(name, flat)
+    whole = flat.dtype.kind in "iu" or (flat.dtype.kind == "f" and bool((flat == np.floor(flat)).all()))
+    if flat.ndim != 1 or not whole:
+        raise InvalidInput(
+            f"{name} have shape {array.shape} and type {array.dtype}: they are not whole numbers, so a discretiser is "
+            f"needed; give {cure}"
+        )
+    if first:
+        name, flat = f"{name} (less {first}, the first of their space)", flat.astype(np.int64) - first
+    return whole_numbers(name, flat, below=_LARGEST, what="states and actions")
+
+
+def numbered(name: str, values: Any, number: Numbering) -> NDArray[np.int64]:
+    """What becomes numbers by a function of the user's."""
+    return whole_numbers(name, [number(value) for value in values], below=_LARGEST, what="states and actions")
+
+
+def finite_value(place: str, value: Any) -> float:
+    """A reward or a cost as an environment or a simulator gives it."""
+    try:
+        number = math.nan if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InvalidInput(f"{place} is {shown(value)}; it must be a finite number: mend the source")
+    return number
+
+
+def truth(place: str, value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        return bool(value)
+    raise InvalidInput(f"{place} is {shown(value)}; give True where the environment ended the episode, else False")
+
+
+def check_function(name: str, function: Any, arguments: str) -> None:
+    """Refuse what cannot be called with `arguments`, written as in "step, state, rng", before much is computed."""
+    if not callable(function):
+        raise InvalidInput(f"{name} is {shown(function)}; give a function ({arguments})")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some functions that are written in C do not say
+        return
+    try:
+        signature.bind(*arguments.split(", "))
+    except TypeError as error:
+        raise InvalidInput(
+            f"{name} is called with ({arguments}), which does not fit it ({error}); let it take these arguments"
+        ) from error

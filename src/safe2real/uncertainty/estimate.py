@@ -8,6 +8,8 @@ the simulator's own error, or the rows must be learnt from real data (Algorithm.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,20 +18,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.envs.arrivals import ArrivalCost, Outcomes
-from safe2real.envs.datasets import Numbering, read_episodes
+from safe2real.envs.datasets import read_episodes
 from safe2real.envs.discretise import Discretised
-from safe2real.envs.episodes import EpisodeLog, LoggedEpisode
+from safe2real.envs.episodes import EpisodeLog, LoggedEpisode, Numbering, check_function
 from safe2real.envs.finite import FiniteSystem, build_system
-from safe2real.envs.finite_env import name_of
+from safe2real.envs.finite_env import check_spaces, name_of
 from safe2real.errors import InvalidInput
 from safe2real.model import MarkovPolicy, Trajectory
-from safe2real.model.checks import Floats, frozen, positive_integer, probability_of_failure, seed_number
+from safe2real.model.checks import Floats, frozen, positive_integer, probability_of_failure, seed_number, shown
 from safe2real.uncertainty import _kernels
-from safe2real.uncertainty.confidence import AdaptiveRadius, Radius, System, rule_of
+from safe2real.uncertainty.confidence import RADII, AdaptiveRadius, Radius, System, rule_of
 from safe2real.uncertainty.sampling import (
     Behaviour,
     Costing,
-    Generative,
     Seen,
     Unvisited,
     count_log,
@@ -41,6 +42,16 @@ from safe2real.uncertainty.sampling import (
 _EPISODES, _PER_ROW = 1000, 100
 _RESETS = 1000  # to see where episodes start
 _LOGGED = "logged"
+_SAMPLED, _RUN, _READ = "a simulator with sample()", "an environment that is run in episodes", "a dataset"
+_APPLIES = {  # arguments that mean something for some sources only
+    "samples_per_row": (_SAMPLED,),
+    "episodes": (_RUN,),
+    "policy": (_RUN,),
+    "partial": (_RUN, _READ),
+    "discretiser": (_READ,),
+    "num_states": (_READ,),
+    "num_actions": (_READ,),
+}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,6 +70,7 @@ class EstimatedModel:
     costing: Costing
     outcomes: Outcomes  # the empirical rows in the environment's numbers
     log: EpisodeLog | None
+    partial: bool  # whether episodes that were cut short are among the samples
 
     @property
     def unvisited(self) -> NDArray[np.bool_]:
@@ -134,6 +146,11 @@ class EstimatedModel:
                 f"{self.worst_accuracy:.4f}. Where all of them are to be reused, calibrated_gap must be at least "
                 f"{self.worst_accuracy:.4f} plus the simulator's own error; otherwise let them be learnt."
             )
+        if self.log is not None or self.partial:
+            lines.append(
+                "This assumes that no step is missing because of what it would have shown: where a log or an episode "
+                "breaks off before the bad step is written, what went wrong seems impossible, however accurate the row."
+            )
         if self.start_samples:
             lines.append(
                 f"The distribution of the first state is counted from {self.start_samples:,} first states; its error is not "
@@ -171,15 +188,18 @@ def estimate_model(
     (1000) are run with uniformly random actions or with `policy`; a dataset, see `read_episodes` for what can be read and
     for `discretiser`, `num_states` and `num_actions`. The last two leave rows unvisited where nobody went: they become
     uniform over all states, or stay where they are. An environment that is both is run in episodes if you give their number.
+    Arguments that do not apply to the source are refused.
 
-    `cost`, `limit`, `ended`, `drop_unreachable` and `name` are as for `from_gymnasium`; cost="logged" takes the costs of
-    the dataset, or info["cost"] of the environment, as paid on arrival. `start` is a state or a distribution [S]; otherwise
-    it is counted. A dataset whose episodes stop before the horizon without having been terminated is refused unless
-    `partial`.
+    `cost`, `limit`, `ended`, `drop_unreachable` and `name` are as for `from_gymnasium`, but `ended` is refused where no end
+    was seen, because it would mean nothing. cost="logged" takes the costs of the dataset, or info["cost"] of the
+    environment, as paid on arrival. `start` is a state or a distribution [S]; otherwise it is counted. A dataset whose
+    episodes stop before the horizon without having been terminated is refused unless `partial`.
 
     Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
-    source is a finite Markov system. The cells of a `Discretised` environment are one when they are sampled by `sample`,
-    which draws the point of the cell anew; in episodes of it they are not.
+    source is a finite Markov system, and that no step is missing from a log (or, with `partial`, from an episode) because
+    of what it would have shown: a logger that dies before it writes the bad step makes it seem impossible. The cells of a
+    `Discretised` environment are a Markov system when they are sampled by `sample`, which draws the point of the cell anew;
+    in episodes of it they are not.
 
     The samples of row (s, a) come from a generator of their own, made of (seed, s, a): two simulators that behave alike
     there give the same row.
@@ -191,40 +211,64 @@ def estimate_model(
         raise InvalidInput(f"unvisited is {unvisited!r}; give 'uniform' or 'stay'")
     if isinstance(cost, str) and cost != _LOGGED:
         raise InvalidInput(f"cost is {cost!r}; give an array, a function, or {_LOGGED!r} for the costs in the data")
+    if radius is not None and not isinstance(radius, RADII):
+        names = ", ".join(f"{one.__name__}()" for one in RADII if one.certified)
+        raise InvalidInput(f"radius is {shown(radius)}; give one of safe2real.uncertainty.confidence: {names}")
+    if callable(cost):
+        check_function("cost", cost, "state, action, next_state, reward, terminated")
     costing = Costing(cost if callable(cost) else None, isinstance(cost, str))
+    system_of = functools.partial(
+        build_system,
+        horizon=horizon,
+        cost=None if callable(cost) or isinstance(cost, str) else cost,
+        limit=limit,
+        ended=ended,
+        name=name,
+        arrival_cost=_only_logged if costing.logged else costing.function,
+    )
+    kind = _kind_of(source, episodes)
+    _refuse_what_does_not_apply(
+        kind,
+        {
+            "samples_per_row": samples_per_row,
+            "episodes": episodes,
+            "policy": policy,
+            "partial": partial or None,
+            "discretiser": discretiser,
+            "num_states": num_states,
+            "num_actions": num_actions,
+        },
+    )
     log: EpisodeLog | None = None
-    if isinstance(source, Generative) and episodes is None:
+    if kind == _SAMPLED:
         count = positive_integer("samples_per_row", _PER_ROW if samples_per_row is None else samples_per_row)
+        _check_sizes(system_of, start, source.num_states, source.num_actions)
+        if start is None and not isinstance(source, gymnasium.Env):
+            raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
         seen = sample_rows(source, count, seed, costing)
         said = f"{name_of(source)} started anywhere, {count} in every row"
         if start is None:
-            if not isinstance(source, gymnasium.Env):
-                raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
             count_starts(source, seen, _RESETS, seed)
-    elif samples_per_row is not None:
-        raise InvalidInput("samples_per_row is for simulators with sample(state, action, rng); give episodes= alone")
-    elif isinstance(source, gymnasium.Env):
+    elif kind == _RUN:
         count = positive_integer("episodes", _EPISODES if episodes is None else episodes)
+        check_spaces(source)
+        _check_sizes(system_of, start, int(source.observation_space.n), int(source.action_space.n))
         ran = run_episodes(source, horizon, count, policy=policy, seed=seed, wants_costs=costing.logged, partial=partial)
         seen, said = count_log(ran, costing), f"{count:,} episodes of {name_of(source)}"
     else:
         log = read_episodes(source, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
+        _check_sizes(system_of, start, log.num_states, log.num_actions)
         if not partial:
             _refuse_short(log, horizon)
         seen, said = count_log(log, costing), f"{len(log.episodes):,} logged episodes"
+    if ended is not None and not seen.saw_an_end:
+        raise InvalidInput(
+            f"ended is given, but no episode ended in the samples of {said}, so it would mean nothing; say which logged "
+            "episodes terminated, as (states, actions, terminated), take more samples, or leave ended out"
+        )
     visits, different = seen.per_row()
     outcomes = seen.frequencies(visits, unvisited)
-    system = build_system(
-        outcomes,
-        horizon,
-        start=seen.start() if start is None else start,
-        cost=None if callable(cost) or isinstance(cost, str) else cost,
-        limit=limit,
-        ended=ended,
-        drop_unreachable=drop_unreachable,
-        name=name,
-        arrival_cost=_only_logged if costing.logged else costing.function,
-    )
+    system = system_of(outcomes, start=seen.start() if start is None else start, drop_unreachable=drop_unreachable)
     used = AdaptiveRadius() if radius is None else radius
     accuracy = _accuracy(used, seen, visits, different, horizon, delta)
     home = np.maximum(system.origin, 0)
@@ -241,7 +285,37 @@ def estimate_model(
         costing=costing,
         outcomes=outcomes,
         log=log,
+        partial=partial,
     )
+
+
+def _check_sizes(
+    system_of: Callable[..., FiniteSystem], start: int | ArrayLike | None, num_states: Any, num_actions: Any
+) -> None:
+    """Make a system in which nothing moves: what does not fit its sizes is refused before samples are taken, not after."""
+    sizes = positive_integer("source.num_states", num_states), positive_integer("source.num_actions", num_actions)
+    still = Seen(*sizes, cost_levels=1)
+    system_of(still.frequencies(still.per_row()[0], "stay"), start=0 if start is None else start)
+
+
+def _kind_of(source: Any, episodes: int | None) -> str:
+    runs = isinstance(source, gymnasium.Env)
+    if not callable(getattr(source, "sample", None)) or (runs and episodes is not None):
+        return _RUN if runs else _READ
+    missing = [name for name in ("num_states", "num_actions") if not hasattr(source, name)]
+    if missing:
+        instead = ", or give episodes= to run it in episodes" if runs else ""
+        raise InvalidInput(f"{name_of(source)} has sample() but no {' and no '.join(missing)}; add what is missing{instead}")
+    return _SAMPLED
+
+
+def _refuse_what_does_not_apply(kind: str, given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None and kind not in _APPLIES[name]:
+            other = ", or wrap the environment: Discretised(env, bins=...)" if name == "discretiser" else ""
+            if kind == _SAMPLED and name == "policy":
+                other = ", or give episodes= too where it is an environment"
+            raise InvalidInput(f"{name} is for {' or '.join(_APPLIES[name])}; the source is {kind}: leave {name} out{other}")
 
 
 def _only_logged(state: int, action: int, next_state: int, reward: float, terminated: bool) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.envs.arrivals import ArrivalCost, Outcomes, cost_on_arrival
-from safe2real.envs.episodes import EpisodeLog, LoggedEpisode
+from safe2real.envs.episodes import EpisodeLog, LoggedEpisode, check_function, finite_value, truth
 from safe2real.envs.finite_env import check_spaces, name_of
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, frozen, positive_integer, shown
@@ -130,6 +130,11 @@ class Seen:
             ended=np.zeros(self.num_states),
         )
 
+    @property
+    def saw_an_end(self) -> bool:
+        """Whether the environment ended any episode."""
+        return any(terminated for *_, terminated in self.counts)
+
     def start(self) -> Floats:
         """The frequencies of first states [S]."""
         counts = np.zeros(self.num_states)
@@ -142,18 +147,29 @@ def sample_rows(source: Generative, count: int, seed: int, costing: Costing) -> 
     """`count` samples of every row; those of (s, a) come from a generator made of (seed, s, a)."""
     if costing.logged:
         raise InvalidInput("cost='logged' is for logs and episodes; sample() gives no cost: give an array or a function")
+    check_function("source.sample", source.sample, "state, action, rng")
     num_states = positive_integer("source.num_states", source.num_states)
     seen = Seen(num_states, positive_integer("source.num_actions", source.num_actions), costing.levels)
     for s in range(seen.num_states):
         for a in range(seen.num_actions):
             rng = np.random.default_rng((seed, s, a))
             for _ in range(count):
-                after, reward, terminated = source.sample(s, a, rng)
-                after = _within(f"sample({s}, {a})", after, seen.num_states)
+                after, reward, terminated = _sampled(f"sample({s}, {a})", source.sample(s, a, rng), seen.num_states)
                 given = costing.function
-                paid = 0.0 if given is None else cost_on_arrival(given, s, a, after, float(reward), bool(terminated))
-                seen.add((s, a, after, paid, bool(terminated)), float(reward))
+                paid = 0.0 if given is None else cost_on_arrival(given, s, a, after, reward, terminated)
+                seen.add((s, a, after, paid, terminated), reward)
     return seen
+
+
+def _sampled(place: str, result: Any, num_states: int) -> tuple[int, float, bool]:
+    if not isinstance(result, (tuple, list)) or len(result) != 3:
+        raise InvalidInput(f"{place} is {shown(result)}; it must be (next state, reward, terminated)")
+    after, reward, terminated = result
+    return (
+        _within(f"{place}: the next state", after, num_states),
+        finite_value(f"{place}: the reward", reward),
+        truth(f"{place}: terminated", terminated),
+    )
 
 
 def count_log(log: EpisodeLog, costing: Costing) -> Seen:
@@ -182,27 +198,28 @@ def run_episodes(
     """Episodes of `env` of at most `horizon` steps, with uniformly random actions unless there is a `policy`."""
     check_spaces(env)
     num_states, num_actions = int(env.observation_space.n), int(env.action_space.n)  # type: ignore[attr-defined]
-    first_state, first_action = (int(getattr(space, "start", 0)) for space in (env.observation_space, env.action_space))
+    first_action = int(getattr(env.action_space, "start", 0))
     rng = np.random.default_rng(seed)
     act = _behaviour(policy, horizon, num_states, num_actions)
     found = []
     for i in range(episodes):
         observed, _ = env.reset(seed=int(rng.integers(2**31)))
-        states, actions = [int(observed) - first_state], list[int]()
+        states, actions = [_observed(f"episode {i}, reset", observed, env)], list[int]()
         rewards, costs = list[float](), list[float]()
         terminated = truncated = False
         while len(actions) < horizon and not (terminated or truncated):
             action = _within(f"policy({len(actions)}, {states[-1]})", act(len(actions), states[-1], rng), num_actions)
             observed, reward, terminated, truncated, info = env.step(action + first_action)
+            place = f"episode {i}, step {len(actions)}"
             actions.append(action)
-            states.append(int(observed) - first_state)
-            rewards.append(float(reward))
+            states.append(_observed(place, observed, env))
+            rewards.append(finite_value(f"{place}: the reward", reward))
             if wants_costs:
                 if "cost" not in info:
                     raise InvalidInput(
                         "cost is 'logged' but the environment's info has no 'cost'; give an array or a function"
                     )
-                costs.append(float(info["cost"]))
+                costs.append(finite_value(f"{place}: info['cost']", info["cost"]))
         if len(actions) < horizon and not terminated and not partial:
             raise InvalidInput(
                 f"{name_of(env)} cut episode {i} off after {len(actions)} steps, before the horizon of {horizon}; make it "
@@ -223,9 +240,8 @@ def run_episodes(
 def count_starts(env: gymnasium.Env[Any, Any], seen: Seen, resets: int, seed: int) -> None:
     """Where episodes of `env` begin, from `resets` of them."""
     rng = np.random.default_rng(seed)
-    first = int(getattr(env.observation_space, "start", 0))
-    for _ in range(resets):
-        seen.starts[int(env.reset(seed=int(rng.integers(2**31)))[0]) - first] += 1
+    for i in range(resets):
+        seen.starts[_observed(f"reset {i}", env.reset(seed=int(rng.integers(2**31)))[0], env)] += 1
 
 
 def _behaviour(policy: MarkovPolicy | Behaviour | None, horizon: int, num_states: int, num_actions: int) -> Behaviour:
@@ -240,7 +256,17 @@ def _behaviour(policy: MarkovPolicy | Behaviour | None, horizon: int, num_states
         return policy.act
     if not callable(policy):
         raise InvalidInput(f"policy is {shown(policy)}; give a MarkovPolicy or a function (step, state, rng) -> action")
+    check_function("policy", policy, "step, state, rng")
     return policy
+
+
+def _observed(place: str, observation: Any, env: gymnasium.Env[Any, Any]) -> int:
+    """A state as the environment shows it, counted from 0."""
+    space: Any = env.observation_space
+    number = observation.item() if isinstance(observation, np.ndarray) and observation.ndim == 0 else observation
+    if isinstance(number, (int, np.integer)):
+        number = int(number) - int(getattr(space, "start", 0))
+    return _within(f"{place}: the observation, counted from 0,", number, int(space.n))
 
 
 def _within(place: str, value: Any, below: int) -> int:
