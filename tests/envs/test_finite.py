@@ -331,7 +331,7 @@ def frozen_lake():
         (lambda: from_gymnasium(frozen_lake(), 9, cost=lambda *_: 3, limit=1, ended=0), r"cost\(0, 0, 0, 0, False\) is 3"),
         (
             lambda: from_gymnasium(frozen_lake(), 9, cost=lambda s: 0, limit=1, ended=0),
-            r"cost cannot be called with a trans",
+            r"cost is called with \(state, action, next_state",
         ),
         (lambda: from_gymnasium(frozen_lake(), 9, cost=lambda *_: None, limit=1, ended=0), r"cost\(0, 0, 0, 0, False\)"),
         (

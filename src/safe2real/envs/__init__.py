@@ -2,7 +2,9 @@
 
 import gymnasium
 
+from safe2real.envs.datasets import read_episodes
 from safe2real.envs.discretise import Discretised
+from safe2real.envs.episodes import EpisodeLog, LoggedEpisode
 from safe2real.envs.finite import FiniteSystem, from_gymnasium
 from safe2real.envs.finite_env import FiniteEnv
 from safe2real.envs.windy_grid import Cell, WindyGrid, equispaced_wind, windy_order
@@ -19,12 +21,15 @@ __all__ = [
     "WINDY_GRID_ID",
     "Cell",
     "Discretised",
+    "EpisodeLog",
     "FiniteEnv",
     "FiniteSystem",
+    "LoggedEpisode",
     "WindyGrid",
     "WindyGridEnv",
     "draw_grid",
     "equispaced_wind",
     "from_gymnasium",
+    "read_episodes",
     "windy_order",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from inspect import signature
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,19 +56,6 @@ class Outcomes:
         rows = self.states * self.num_actions + self.actions
         sums = np.bincount(rows, self.probabilities * self.rewards, minlength=self.num_states * self.num_actions)
         return np.asarray(sums, dtype=np.float64).reshape(self.num_states, self.num_actions)
-
-
-def checked_cost(given: ArrivalCost) -> ArrivalCost:
-    """The function as it is, if it can be called with a transition."""
-    try:
-        signature(given).bind(0, 0, 0, 0.0, False)
-    except TypeError as error:
-        raise InvalidInput(
-            f"cost cannot be called with a transition ({error}); write cost(state, action, next_state, reward, terminated)"
-        ) from error
-    except ValueError:
-        pass  # built in: it does not tell
-    return given
 
 
 def cost_on_arrival(given: ArrivalCost, s: int, a: int, t: int, reward: float, terminated: bool) -> float:

@@ -28,13 +28,12 @@ from safe2real.envs.episodes import (
     LoggedEpisode,
     Numbering,
     array_of,
-    check_function,
     checked_episode,
     numbered,
     numbers,
 )
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import finite_floats, positive_integer, shown
+from safe2real.model.checks import check_function, finite_floats, positive_integer, shown
 
 _REQUIRED = ("observations", "next_observations", "actions", "terminals", "timeouts")
 _FLAT = (*_REQUIRED, "rewards", "costs")

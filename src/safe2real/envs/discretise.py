@@ -23,9 +23,9 @@ from gymnasium.spaces import Discrete
 from numpy.typing import ArrayLike
 
 from safe2real.envs.cells import MOST_CELLS, inner_edges, read_bounds, representatives
-from safe2real.envs.episodes import check_function, finite_value
+from safe2real.envs.episodes import finite_value
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats, shown, whole_numbers
+from safe2real.model.checks import Floats, check_function, finite_floats, shown, whole_numbers
 
 _SAME_STATE = 1e-4  # observations are float32
 

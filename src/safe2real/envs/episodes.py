@@ -6,7 +6,6 @@ environment ended it.
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -140,19 +139,3 @@ def truth(place: str, value: Any) -> bool:
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
         return bool(value)
     raise InvalidInput(f"{place} is {shown(value)}; give True where the environment ended the episode, else False")
-
-
-def check_function(name: str, function: Any, arguments: str) -> None:
-    """Refuse what cannot be called with `arguments`, written as in "step, state, rng", before much is computed."""
-    if not callable(function):
-        raise InvalidInput(f"{name} is {shown(function)}; give a function ({arguments})")
-    try:
-        signature = inspect.signature(function)
-    except ValueError:  # some functions that are written in C do not say
-        return
-    try:
-        signature.bind(*arguments.split(", "))
-    except TypeError as error:
-        raise InvalidInput(
-            f"{name} is called with ({arguments}), which does not fit it ({error}); let it take these arguments"
-        ) from error

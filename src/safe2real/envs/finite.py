@@ -29,7 +29,6 @@ from safe2real.envs.arrivals import (
     ArrivalCost,
     Outcomes,
     after_end,
-    checked_cost,
     cost_on_arrival,
     find_arrivals,
     reached_within,
@@ -38,7 +37,16 @@ from safe2real.envs.arrivals import (
 from safe2real.envs.finite_env import FiniteEnv, check_spaces, name_of
 from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.model import CMDP, AtMost, Kernel
-from safe2real.model.checks import Floats, distributions, finite_floats, frozen, positive_integer, shown, whole_numbers
+from safe2real.model.checks import (
+    Floats,
+    check_function,
+    distributions,
+    finite_floats,
+    frozen,
+    positive_integer,
+    shown,
+    whole_numbers,
+)
 from safe2real.model.table import TransitionTable, read_table
 
 _SAME_START = 1e-9  # probabilities that count as equal
@@ -155,7 +163,9 @@ def from_gymnasium(
     only what no system can reach. Without `cost` the system has no constraint.
     """
     check_spaces(env)
-    arrival_cost = checked_cost(cost) if callable(cost) else None
+    arrival_cost = cost if callable(cost) else None
+    if arrival_cost is not None:
+        check_function("cost", arrival_cost, "state, action, next_state, reward, terminated")
     outcomes = _outcomes_of(env, arrival_cost)
     for what, space, size in (
         ("states", env.observation_space, outcomes.num_states),

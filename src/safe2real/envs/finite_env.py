@@ -31,7 +31,8 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         if sizes != (system.ended.size, system.model.num_actions):
             raise InvalidInput(
                 f"the environment has {sizes[0]} states and {sizes[1]} actions; this system was made for "
-                f"{system.ended.size} and {system.model.num_actions}: give the environment that it was made for"
+                f"{system.ended.size} and {system.model.num_actions}: give the environment that it was made for, or, where "
+                "the sizes were read off a log, num_states= and num_actions= to estimate_model"
             )
         self._first_action = int(getattr(env.action_space, "start", 0))
         self._state = self._seen = self._step = 0  # the environment's state, the system's, and steps done

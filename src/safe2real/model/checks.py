@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import reprlib
 from collections.abc import Sequence
@@ -143,3 +144,19 @@ def distributions(name: str, value: ArrayLike) -> Floats:
         index = np.argwhere(wrong)[0]
         raise InvalidInput(f"{place(name, index)} sums to {totals[tuple(index)]:.12g}; rows must sum to 1")
     return array
+
+
+def check_function(name: str, function: Any, arguments: str) -> None:
+    """Refuse what cannot be called with `arguments`, written as in "step, state, rng", before much is computed."""
+    if not callable(function):
+        raise InvalidInput(f"{name} is {shown(function)}; give a function ({arguments})")
+    try:
+        signature = inspect.signature(function)
+    except ValueError:  # some functions that are written in C do not say
+        return
+    try:
+        signature.bind(*arguments.split(", "))
+    except TypeError as error:
+        raise InvalidInput(
+            f"{name} is called with ({arguments}), which does not fit it ({error}); let it take these arguments"
+        ) from error

@@ -20,12 +20,20 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.envs.arrivals import ArrivalCost, Outcomes
 from safe2real.envs.datasets import read_episodes
 from safe2real.envs.discretise import Discretised
-from safe2real.envs.episodes import EpisodeLog, LoggedEpisode, Numbering, check_function
+from safe2real.envs.episodes import EpisodeLog, LoggedEpisode, Numbering
 from safe2real.envs.finite import FiniteSystem, build_system
 from safe2real.envs.finite_env import check_spaces, name_of
 from safe2real.errors import InvalidInput
 from safe2real.model import MarkovPolicy, Trajectory
-from safe2real.model.checks import Floats, frozen, positive_integer, probability_of_failure, seed_number, shown
+from safe2real.model.checks import (
+    Floats,
+    check_function,
+    frozen,
+    positive_integer,
+    probability_of_failure,
+    seed_number,
+    shown,
+)
 from safe2real.uncertainty import _kernels
 from safe2real.uncertainty.confidence import RADII, AdaptiveRadius, Radius, System, rule_of
 from safe2real.uncertainty.sampling import (

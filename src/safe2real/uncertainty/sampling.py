@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.envs.arrivals import ArrivalCost, Outcomes, cost_on_arrival
-from safe2real.envs.episodes import EpisodeLog, LoggedEpisode, check_function, finite_value, truth
+from safe2real.envs.episodes import EpisodeLog, LoggedEpisode, finite_value, truth
 from safe2real.envs.finite_env import check_spaces, name_of
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, frozen, positive_integer, shown
+from safe2real.model.checks import Floats, check_function, frozen, positive_integer, shown
 from safe2real.model.policy import MarkovPolicy
 
 Behaviour = Callable[[int, int, np.random.Generator], int]
