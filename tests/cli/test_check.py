@@ -109,9 +109,26 @@ def test_what_is_wrong_is_one_json_line(tmp_path):
     assert "No such option" in refused(write(tmp_path), "--rnus", "1")
 
 
+def test_heuristic_constants_are_in_the_last_line(tmp_path):
+    heuristic = TOML.replace("delta = 0.1", 'delta = 0.1\nradius = {kind = "scaled", scale = 0.5}') + REAL
+    ended = check(write(tmp_path, heuristic))
+    assert ended.stdout.splitlines()[-1].startswith("READY (HEURISTIC")
+    said = " ".join(ended.stdout.split())
+    assert "stop (certified" not in said
+    assert "are certified" not in said
+
+
+def test_what_the_settings_cannot_be_is_said_with_the_name_of_the_file(tmp_path):
+    for text in (TOML, TOML + REAL):
+        assert refused(write(tmp_path, text.replace("margin = 1.0", "margin = [1.0, 1.0]"))).startswith(
+            "spec.toml: margin has"
+        )
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
+        ('{"states": [0, 1, 1, 1], "actions": [1, 0, 0]}', "log.jsonl is not of the baseline"),
         ('{"states": [0, 0], "actions": [0]}', "an episode of 3 steps has 4 states and 3 actions"),
         ("", "holds no episode"),
         ("{", "line 1 of"),

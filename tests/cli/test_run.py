@@ -11,8 +11,9 @@ import safe2real as s2r
 from safe2real.cli import app
 from safe2real.cli import run as module
 from safe2real.errors import Conflict
-from safe2real.prepare.rehearsal import exact_values, explore, open_or_begin
-from tests.prepare.specs import REAL, TOML, kernel, tiny, write
+from safe2real.prepare.rehearsal import Exact, exact_values, explore, open_or_begin
+from safe2real.prepare.rehearsal_figures import draw_exact
+from tests.prepare.specs import LAKE, REAL, TOML, kernel, tiny, write
 
 RUN = "\n[run]\nmax_rounds = 60\ngrowth = 0.1\nplans = 2\n"
 WRONG = kernel(s0a1=[0.6, 0.4])
@@ -177,6 +178,46 @@ def test_what_no_run_accepts_is_refused_and_leaves_nothing(tmp_path):
     assert ended.exit_code == 2
     assert "margin / 4" in json.loads(ended.stderr)["message"]
     assert not (tmp_path / "spec-run").exists()
+
+
+@pytest.mark.parametrize("reality", [REAL, ""])
+def test_a_list_of_margins_of_another_length_is_refused(tmp_path, reality):
+    ended = run(write(tmp_path, TOML.replace("margin = 1.0", "margin = [1.0, 1.0]") + reality))
+    assert ended.exit_code == 2
+    assert json.loads(ended.stderr)["message"].startswith("spec.toml: margin has shape (2,)")
+    assert not (tmp_path / "spec-run").exists()
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_the_numbering_of_an_environment_is_kept_for_controllers(tmp_path):
+    document = document_of(write(tmp_path, LAKE), "--max-rounds", 2)
+    states = json.loads(Path(document["files"]["states"]).read_text())
+    assert len(states) == 17
+    assert states[5] == {"state": 5, "environment_state": 5, "cost_on_arrival": 1.0, "ended": True}
+    assert "states" not in document_of(write(tmp_path, TOML + REAL + RUN), "--out", tmp_path / "other")["files"]
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_without_a_constraint_nothing_is_promised(tmp_path):
+    start, end = TOML.index("[[constraints]]"), TOML.index("[baseline]")
+    ended = run(write(tmp_path, TOML[:start] + TOML[end:] + REAL + RUN))
+    assert ended.exit_code == 0
+    assert "WARNING. constraints: no constraint: nothing is promised about safety" in ended.stdout
+    assert "ASSUMPTION BROKEN" not in ended.stdout
+
+
+def test_the_figure_has_steps_and_whole_deployments():
+    exact = Exact(np.arange(1, 4), np.full((3, 1), 2.0), np.array([[1.5], [2.0], [1.5]]), np.array([1.5]))
+    for shown in (exact, Exact(exact.numbers[:1], exact.values[:1], exact.bounds[:1], exact.thresholds)):
+        (axes,) = draw_exact(shown, ["upright"], "certified lower bound").axes
+        (bound,) = [line for line in axes.lines if line.get_label() == "certified lower bound"]
+        assert bound.get_drawstyle() == "steps-mid"
+        assert (bound.get_xdata()[0], bound.get_xdata()[-1]) == (0.5, shown.numbers[-1] + 0.5)
+        low, high = axes.get_xlim()
+        ticks = [tick for tick in axes.get_xticks() if low <= tick <= high]
+        assert ticks
+        assert all(tick == round(tick) for tick in ticks)
+        assert axes.get_axisbelow() is True
 
 
 @pytest.mark.usefixtures("no_pictures")

@@ -9,9 +9,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 
 import safe2real as s2r
+
+
+class NoTable(gymnasium.Env[int, int]):
+    """Discrete spaces, and nothing that says what follows."""
+
+    observation_space = gymnasium.spaces.Discrete(16)
+    action_space = gymnasium.spaces.Discrete(4)
+
+
+gymnasium.register("NoTable-v0", NoTable)
 
 ROWS = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
 SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
@@ -38,6 +49,30 @@ delta = 0.1
 REAL = """
 [real]
 transition = [[[1.0, 0.0], [0.6, 0.4]], [[0.0, 1.0], [0.0, 1.0]]]
+"""
+
+
+LAKE = """
+horizon = 6
+[simulator]
+gymnasium = "FrozenLake-v1"
+arguments = {map_name = "4x4", is_slippery = false}
+unsafe = [5, 7, 11, 12]
+paid = "arrival"
+limit = 0.5
+ended = 0.0
+[real]
+gymnasium = "FrozenLake-v1"
+arguments = {map_name = "4x4", is_slippery = true}
+[baseline]
+actions = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]
+[settings]
+margin = 0.1
+calibrated_gap = 0.0
+mismatch_gap = 0.3
+tolerance = 0.025
+[run]
+rewards = "environment"
 """
 
 

@@ -1,10 +1,12 @@
 """Pre-flight: hand-computed thresholds, margins and floors on a tiny system, and what each failure says."""
 
+import dataclasses
 import json
 import math
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
@@ -12,12 +14,13 @@ from safe2real.explore import roll_out
 from safe2real.prepare import rounds, trials
 from safe2real.prepare.assumptions import floor_of
 from safe2real.prepare.baseline import rollouts_needed, spread_of, width
-from safe2real.prepare.findings import Level
+from safe2real.prepare.findings import Level, Standing
 from safe2real.prepare.guess import Guess
 from safe2real.prepare.preflight import preflight
-from safe2real.prepare.preflight_figures import draw_preflight
+from safe2real.prepare.preflight_figures import _dress, draw_preflight
 from safe2real.prepare.rehearsal import broken_assumptions
 from safe2real.prepare.separation import largest_distances
+from safe2real.prepare.trials import trial_findings
 from safe2real.uncertainty.separation import estimate_margin
 from safe2real.uncertainty.theory import Guarantee
 from tests.prepare.specs import ROWS, SAFE, kernel, tiny
@@ -90,6 +93,35 @@ def test_a_rehearsal_that_is_cut_off_is_forecast():
     assert stop.numbers["forecast_rounds"] == pytest.approx(reached, rel=0.5)
 
 
+def said_of(**changes):
+    trial = dataclasses.replace(look(max_rounds=200).trials[0], **changes)
+    (stop,) = [one for one in trial_findings(tiny(), [trial], Standing.CERTIFIED) if one.name == "samples to the stop"]
+    return stop
+
+
+def test_a_stop_that_is_near_or_never_comes_is_said_so():
+    assert "it is about to stop" in said_of(forecast=0).what
+    assert "expected" not in said_of(forecast=0).what
+    assert "expected after about 260 rounds, 780 samples" in said_of(forecast=60).what
+    refuted = said_of(refuted=True, uncertainty=math.inf, forecast=None)
+    assert "contradicted an assumption" in refuted.what
+    assert "no stop is to come" in refuted.what
+    assert "expected" not in refuted.what
+    assert "--max-rounds" not in refuted.cure
+    assert "the baseline alone was deployed" in said_of(uncertainty=math.inf, forecast=None).what
+
+
+def test_data_that_contradict_an_assumption_end_the_forecast():
+    known = np.array([[False, True], [False, False]])
+    found = look(tiny(known=known), max_rounds=2_000)
+    assert found.trials[0].refuted
+    assert of(found, "samples to the stop").numbers["forecast_rounds"] is None
+    assert "no stop is to come" in of(found, "samples to the stop").what
+    (text,) = [text.get_text() for text in draw_preflight(found).axes[1].texts]
+    assert "infinite" in text
+    assert "contradict an assumption" in text
+
+
 @pytest.mark.parametrize("wrong", [{"runs": 0}, {"max_rounds": 0}, {"delta": 1.0}, {"reality": ROWS}])
 def test_what_cannot_be_looked_at(wrong):
     with pytest.raises(InvalidInput):
@@ -112,6 +144,15 @@ def test_what_cannot_be_looked_at(wrong):
 def test_what_is_no_number_or_of_another_system_is_refused(changes, words):
     with pytest.raises(InvalidInput, match=words):
         look(tiny(**changes))
+
+
+def test_what_is_no_specification_is_refused():
+    with pytest.raises(InvalidInput, match=r"specification is a CMDP; give Specification\(model, baseline, settings\)"):
+        preflight(tiny().simulator)
+    with pytest.raises(InvalidInput, match="settings of the specification is a dict"):
+        preflight(s2r.Specification(tiny().simulator, tiny().baseline, {}))
+    with pytest.raises(InvalidInput, match="simulator of the specification is a Kernel; give a CMDP"):
+        preflight(s2r.Specification(WRONG, tiny().baseline, tiny().settings))
 
 
 # Thresholds
@@ -150,6 +191,26 @@ def test_thresholds_that_exclude_each_other():
     assert found.numbers["shortfall"] == pytest.approx(0.15)
     easy = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0, [both[0], s2r.AtLeast(1.0 - SAFE, 0.5, "leave")])
     assert of(look(s2r.Specification(easy, tiny().baseline, tiny().settings)), "thresholds together").level is Level.OK
+
+
+def test_no_cure_is_a_threshold_that_cannot_be():
+    """V_c lies between 1 and 3 here."""
+    for margin in (50.0, -1.0):
+        found = look(tiny(margin=margin))
+        assert found.ranges[0].largest_threshold is None
+        assert "would leave the baseline" not in of(found, "threshold of upright").what
+        assert not [one for one in found.findings if one.name.startswith("rollouts to confirm")]
+    cure = of(look(tiny(margin=50.0)), "baseline on the stated reality, upright").cure
+    assert "lower the threshold" not in cure
+    assert "margin of at most 1.5" in cure
+    json.dumps(found.to_document(), allow_nan=False)
+
+
+def test_a_tolerance_of_nothing_has_a_cure_that_can_be():
+    stop = of(look(tiny(tolerance=0.0)), "stop")
+    assert stop.level is Level.FAILURE
+    assert "calibrated_gap" not in stop.cure
+    assert "above 0" in stop.cure
 
 
 # The baseline
@@ -212,6 +273,32 @@ def test_rollouts_confirm_refute_or_leave_open():
     assert failing.ranges[0].rollouts[1] < 2.5
 
 
+def test_rollouts_of_another_policy_confirm_nothing():
+    """The real baseline falls and fails its margin; what was rolled out is something else, which does not fall."""
+    reality, specification = kernel(s0a0=[0.3, 0.7], s0a1=[1.0, 0.0]), tiny()
+    assert of(look(specification, reality), "baseline on the stated reality, upright").level is Level.FAILURE
+    other = s2r.MarkovPolicy.deterministic([1, 0], num_actions=2, horizon=3)
+    system = specification.simulator.with_kernel(reality)
+    safer = [roll_out(system, other, seed=3, round_number=i + 1) for i in range(400)]
+    with pytest.raises(InvalidInput, match=r"episode 1 of rollouts is not of the baseline.*actions\[0\] is 1 in state 0"):
+        look(specification, Guess(rows=0), rollouts=safer)
+    own = episodes(reality, 5)
+    with pytest.raises(InvalidInput, match="episode 6 of rollouts is not of the baseline"):
+        look(specification, rollouts=[*own, safer[0]])
+    stochastic = s2r.MarkovPolicy.stochastic([[0.5, 0.5], [1.0, 0.0]], horizon=3)
+    mixed = s2r.Specification(specification.simulator, stochastic, specification.settings)
+    assert look(mixed, rollouts=[*own, safer[0]]).ranges[0].rollouts is not None
+    with pytest.raises(InvalidInput, match="episode 1 of rollouts: an episode is a list"):
+        look(rollouts=[[0, 0]])
+
+
+def test_an_interval_by_rollouts_lies_within_what_a_sum_can_be():
+    low, high = look(rollouts=episodes(s2r.Kernel.from_dense(ROWS), 3)).ranges[0].rollouts
+    assert 0.0 <= low < high == 3.0
+    low, high = look(reality=kernel(s0a0=[0.0, 1.0]), rollouts=episodes(kernel(s0a0=[0.0, 1.0]), 2)).ranges[0].rollouts
+    assert low == 0.0 < high <= 3.0
+
+
 def test_how_many_rollouts_are_needed_is_what_estimate_margin_needs():
     specification = tiny()
     reality = kernel(s0a0=[0.9, 0.1])
@@ -256,16 +343,23 @@ def test_rows_between_the_gaps():
 
 def test_known_rows_that_are_wrong():
     known = np.array([[False, True], [False, False]])
-    assert of(look(tiny(known=known)), "known rows").level is Level.FAILURE
+    found = look(tiny(known=known), runs=2)
+    assert of(found, "known rows").level is Level.FAILURE
+    assert "mismatch_gap" not in " ".join(one.cure for one in found.findings)  # it is not the gap that is wrong
+    assert (found.trials[0].wrong, found.trials[0].lost) == (0, 0)
     assert of(look(tiny(known=~known)), "separation").level is Level.OK
     between = look(tiny(known=known), kernel(s0a1=[0.3, 0.7]))  # the gaps speak of rows that are not known
     assert of(between, "separation").level is Level.OK
 
 
 def test_a_wrong_row_that_is_taken_for_right():
-    found = look(reality=kernel(s0a1=[0.1, 0.9]), max_rounds=100_000)
-    assert found.trials[0].lost == found.trials[0].wrong == 1
-    assert of(found, "wrong rows found").level is Level.FAILURE
+    found = look(reality=kernel(s0a1=[0.1, 0.9]), max_rounds=100_000, runs=2)
+    assert [trial.lost for trial in found.trials] == [1, 1]
+    assert found.trials[0].wrong == 1
+    finding = of(found, "wrong rows found")
+    assert finding.level is Level.FAILURE
+    assert "of 1 wrong row: 0% proved wrong, up to 1 in a run taken for right" in finding.what  # not 2 of 1
+    assert "lower mismatch_gap" in finding.cure
 
 
 def test_a_reality_outside_the_declared_support():
@@ -369,10 +463,43 @@ def test_a_condition_of_the_termination_bound_alone_is_a_warning():
     assert found.ready
 
 
+def titles(found):
+    figure = draw_preflight(found)
+    above = [part.get_suptitle() for part in figure.subfigs]
+    return " ".join([*above, *(axes.get_title(loc="left") for axes in figure.axes)])
+
+
 def test_heuristic_constants_guarantee_nothing():
-    found = look(tiny(radius=s2r.ScaledRadius(0.5)))
+    found = look(tiny(radius=s2r.ScaledRadius(0.5)), max_rounds=100_000)
     assert "HEURISTIC" in of(found, "library").what
     assert all("HEURISTIC" in why for why in found.guarantees.values())
+    assert found.verdict().startswith("READY (HEURISTIC")
+    assert found.trials[0].stopped
+    for name in ("samples to the stop", "plans on the way"):
+        assert "HEURISTIC, not guaranteed" in of(found, name).what
+        assert "certified" not in of(found, name).what
+    assert "HEURISTIC" in of(found, "planning accuracy").what
+    assert found.to_document()["rehearsals"] == "HEURISTIC, not guaranteed"
+    assert "Certified" not in titles(found)
+    assert "HEURISTIC, not guaranteed" in titles(found)
+    unready = look(tiny(radius=s2r.ScaledRadius(0.5)), kernel(s0a0=[0.2, 0.8]))
+    assert unready.verdict().startswith("NOT READY (HEURISTIC")
+
+
+def test_certified_is_said_where_all_holds_and_nowhere_else():
+    found = look(max_rounds=100_000)
+    assert "(certified)" in of(found, "samples to the stop").what
+    assert "(certified)" in of(found, "plans on the way").what
+    assert "HEURISTIC" not in found.describe()
+    assert "Certified suboptimality" in titles(found)
+    # On this guess the baseline lacks its margin; rollouts on the real system confirm it, so nothing fails.
+    every = np.array([[True, False], [False, False]])
+    overruled = look(reality=Guess(rows=every, gap=0.5), rollouts=episodes(s2r.Kernel.from_dense(ROWS), 400))
+    assert of(overruled, "baseline on the guessed reality, upright").level is Level.WARNING
+    for broken in (look(reality=kernel(s0a1=[0.1, 0.9]), max_rounds=3_000), overruled):
+        assert "not guaranteed, an assumption fails" in of(broken, "plans on the way").what
+        assert "certified" not in of(broken, "plans on the way").what
+        assert "Certified" not in titles(broken)
 
 
 def test_an_unsafe_rehearsal_is_a_failure():
@@ -386,7 +513,14 @@ def test_a_system_without_a_constraint():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0)
     found = look(s2r.Specification(model, tiny().baseline, tiny().settings))
     assert found.ranges == ()
+    assert of(found, "constraints").level is Level.WARNING
+    assert "no constraint: nothing is promised about safety" in found.describe()
+    assert "nothing is promised" in found.guarantees[Guarantee.SAFETY]
+    assert found.guarantees[Guarantee.ACCURACY] == ""
+    assert "margin is 1;" in of(found, "condition: margin").what
+    assert not [one for one in found.findings if one.name == "safety in rehearsal"]
     draw_preflight(found)
+    assert not [one for one in look().findings if one.name == "constraints"]
 
 
 def test_the_figure_shows_what_was_found():
@@ -394,6 +528,39 @@ def test_the_figure_shows_what_was_found():
     figure = draw_preflight(found)
     words = {text.get_text() for axes in figure.axes for text in axes.get_legend().get_texts()}
     assert {"threshold 1.5", "baseline on the simulator 3", "tolerance 0.25", "baseline by rollouts"} <= words
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ([0.25, 3.0], {"0.5", "1", "2"}),
+        ([1e-4, 12.0], {"0.001", "0.1", "10"}),
+        ([0.09, 0.12], {"0", "0.05", "0.1"}),
+        ([0.75], {"0", "0.2", "0.4", "0.6", "0.8"}),
+        ([0.0, 1e-16], {"0", "0.2", "1"}),
+        ([], {"0", "1"}),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_ticks_can_be_read_whatever_the_range(values, labels):
+    figure = Figure()
+    axes = figure.subplots()
+    axes.plot(range(1, 1 + len(values)), values, label="curve")
+    _dress(axes, np.arange(1, 1 + len(values)), np.array(values))
+    figure.canvas.draw()
+    low, high = axes.get_ylim()
+    shown = {label.get_text() for label in axes.get_yticklabels() if low <= label.get_position()[1] <= high}
+    assert labels <= shown
+    across = [label.get_text() for label in axes.get_xticklabels()]
+    assert len(set(across)) == len(across)
+    assert axes.get_axisbelow() is True
+
+
+@pytest.mark.filterwarnings("error")
+def test_figures_of_runs_that_are_hardly_any():
+    everything = np.ones((2, 2), dtype=bool)
+    for found in (look(max_rounds=1), look(tiny(known=everything), s2r.Kernel.from_dense(ROWS)), look(tiny(tolerance=0.3))):
+        draw_preflight(found).canvas.draw()
 
 
 # Large systems

@@ -10,7 +10,8 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.prepare.guess import Guess, Towards, guess_reality
 from safe2real.prepare.spec_file import read_spec_file
-from tests.prepare.specs import REAL, ROWS, SAFE, TOML, tiny, write
+from safe2real.prepare.spec_gymnasium import numbering_of
+from tests.prepare.specs import LAKE, REAL, ROWS, SAFE, TOML, tiny, write
 
 
 def refused(folder, text, *words):
@@ -107,28 +108,24 @@ def test_the_reality_the_guess_and_the_run(tmp_path):
     np.testing.assert_array_equal(states.rows, [[False, False], [True, True]])
 
 
-LAKE = """
-horizon = 6
-[simulator]
-gymnasium = "FrozenLake-v1"
-arguments = {map_name = "4x4", is_slippery = false}
-unsafe = [5, 7, 11, 12]
-paid = "arrival"
-limit = 0.5
-ended = 0.0
-[real]
-gymnasium = "FrozenLake-v1"
-arguments = {map_name = "4x4", is_slippery = true}
-[baseline]
-actions = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]
-[settings]
-margin = 0.1
-calibrated_gap = 0.0
-mismatch_gap = 0.3
-tolerance = 0.025
-[run]
-rewards = "environment"
-"""
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("[0, 1]", [[[0, 0], [1, 1]]]),  # one number for each state
+        ("[[0.1, 0.2], [0.3, 0.4]]", [[[0.1, 0.2], [0.3, 0.4]]]),  # S = A: one reward, not two of one number a state
+        ("[[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 1], [0, 1]]]", [[[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 1], [0, 1]]]]),
+        ("[[0, 1], [1, 0], [1, 1]]", [[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[1, 1], [1, 1]]]),
+        ("[[[0, 0], [1, 1]], [[1, 1], [0, 0]]]", [[[0, 0], [1, 1]], [[1, 1], [0, 0]]]),  # two, at a horizon of 3
+        ("[[0, 1], [[0, 1], [0, 1]]]", [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]),
+        ('"one.npy"', [[[0, 0], [1, 1]]]),
+        ('["one.npy", "one.npy"]', [[[0, 0], [1, 1]], [[0, 0], [1, 1]]]),
+        ("[]", []),
+    ],
+)
+def test_rewards_are_one_or_a_list(tmp_path, written, meant):
+    np.save(tmp_path / "one.npy", np.array([0.0, 1.0]))
+    found = read_spec_file(write(tmp_path, TOML + f"[run]\nrewards = {written}")).options.rewards
+    assert [reward.tolist() for reward in found] == meant
 
 
 def test_a_gymnasium_environment_and_its_slippery_reality(tmp_path):
@@ -147,6 +144,28 @@ def test_a_gymnasium_environment_and_its_slippery_reality(tmp_path):
     guess = read_spec_file(write(tmp_path, LAKE.split("[real]")[0] + "[baseline]" + LAKE.split("[baseline]")[1]
                                  + "[guess]\nstates = [5, 6]")).guess  # fmt: skip
     assert guess.rows[6].all()
+
+
+def test_rewards_over_the_states_of_an_environment(tmp_path):
+    for written, shapes in (
+        (f"{16 * [1]}", [(17, 4)]),
+        (f"{16 * [4 * [1]]}", [(17, 4)]),
+        (f"{3 * [16 * [0]]}", 3 * [(17, 4)]),
+    ):
+        found = read_spec_file(write(tmp_path, LAKE.replace('"environment"', written))).options.rewards
+        assert [reward.shape for reward in found] == shapes
+
+
+def test_which_state_of_the_model_is_what(tmp_path):
+    system = read_spec_file(write(tmp_path, LAKE)).system
+    states = numbering_of(system)
+    assert [one["state"] for one in states] == list(range(17))
+    assert states[4] == {"state": 4, "environment_state": 4, "cost_on_arrival": 0.0, "ended": False}
+    assert states[5] == {"state": 5, "environment_state": 5, "cost_on_arrival": 1.0, "ended": True}  # a hole
+    assert states[15] == {"state": 15, "environment_state": 15, "cost_on_arrival": 0.0, "ended": True}  # the goal
+    assert states[16] == {"state": 16, "environment_state": None, "cost_on_arrival": 0.0, "ended": True}
+    assert system.state_of(5, 1.0, True) == 5
+    assert read_spec_file(write(tmp_path)).system is None
 
 
 def test_the_end_in_a_hole_may_cost_more_than_the_end_at_the_goal(tmp_path):
@@ -190,6 +209,7 @@ tolerance = 0.025
         ("margin = 1.0", "margn = 1.0", ["settings has an unknown key 'margn'", "did you mean 'margin'?"]),
         ("threshold = 1.5", "treshold = 1.5", ["constraints[0]", "did you mean 'threshold'?"]),
         ("horizon = 3", "", ["lacks 'horizon'"]),
+        ("utility =", "unsfe =", ["unknown key 'unsfe'", "did you mean 'unsafe'?", "unsafe, cost, limit, utility"]),
         ("horizon = 3", "horizon = 3.5", ["horizon is 3.5", "whole number"]),
         ("horizon = 3", "horizon = 1000000000000", ["horizon is 1000000000000", "shorten the horizon"]),
         ("horizon = 3", "horizon = ", ["spec.toml is not TOML", "line 2"]),
@@ -223,11 +243,19 @@ def test_mistakes_in_the_text(tmp_path, old, new, words):
         ("[run]\nmax_rounds = 0", ["run.max_rounds is 0"]),
         ("[run]\ngrowth = 2", ["run.growth is 2"]),
         ("[run]\nrewards = [[[0.0, 2.0], [0.0, 0.0]]]", ["run.rewards[0]", "to 2", "numbers from 0 to 1"]),
+        ("[run]\nrewards = [0, 1, 0]", ["run.rewards has shape (3,)", "(S,) = (2,)"]),
         ("[run]\nout = 3", ["run.out is 3"]),
     ],
 )
 def test_mistakes_in_what_is_rehearsed(tmp_path, more, words):
     refused(tmp_path, TOML + more, *words)
+
+
+def test_a_key_of_the_whole_that_a_table_swallowed(tmp_path):
+    late = TOML.replace("horizon = 3\n", "")
+    refused(tmp_path, late + "horizon = 3", "spec.toml: settings has the key 'horizon'", "before the first [table]")
+    refused(tmp_path, late.replace("threshold =", "horizon = 3\nthreshold ="), "constraints[0] has the key 'horizon'")
+    refused(tmp_path, TOML + "start = 0", "settings has the key 'start'")
 
 
 def test_a_missing_array_file_is_named_as_written_with_the_place_and_the_nearest(tmp_path):
@@ -236,6 +264,9 @@ def test_a_missing_array_file_is_named_as_written_with_the_place_and_the_nearest
     assert "did you mean" not in message
     np.savez(tmp_path / "saf.npz", c=SAFE)
     refused(tmp_path, text, "did you mean 'saf.npz'?")
+    np.save(tmp_path / "one.npy", SAFE)
+    assert "did you mean" not in refused(tmp_path, text.replace("safe.npz:c", "nope.npz:c"), "nope.npz")
+    refused(tmp_path, text.replace("safe.npz:c", "one.npz:c"), "did you mean 'one.npy'?")
 
 
 def test_an_array_that_is_not_in_the_file(tmp_path):
@@ -243,7 +274,12 @@ def test_an_array_that_is_not_in_the_file(tmp_path):
     simulator = "transition = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]"
     refused(tmp_path, TOML.replace(simulator, 'file = "m.npz:gamma"'), "no array 'gamma'", "alpha, beta")
     refused(tmp_path, TOML.replace(simulator, 'transition = "m.npz"'), "holds alpha, beta", "'m.npz:alpha'")
-    refused(tmp_path, TOML.replace(simulator, 'file = "m.npz"'), "simulator.file is 'm.npz'", "transition")
+    refused(tmp_path, TOML.replace(simulator, 'file = "m.npz"'), "simulator.file is 'm.npz', which holds alpha, beta",
+            "'m.npz:alpha'")  # fmt: skip
+    np.savez(tmp_path / "more.npz", transition=ROWS, simulator=ROWS)
+    refused(tmp_path, TOML.replace(simulator, 'file = "more.npz"'), "which holds simulator, transition; say which one")
+    np.savez(tmp_path / "single.npz", alpha=ROWS)
+    same(read_spec_file(write(tmp_path, TOML.replace(simulator, 'file = "single.npz"'))).specification, tiny())
     refused(tmp_path, TOML.replace(simulator, 'file = "m.csv"'), "simulator.file is 'm.csv'", ".npy")
 
 
@@ -304,6 +340,20 @@ def test_an_environment_without_discrete_spaces(tmp_path):
     )
     text = text.replace("unsafe = [5, 7, 11, 12]\n", "unsafe_reward = 0\n").replace('paid = "arrival"\n', "")
     refused(tmp_path, text, "not Discrete", "Discretised")
+    refused(
+        tmp_path, text.replace("unsafe_reward = 0", "unsafe = [5]"), "simulator.gymnasium is 'CartPole-v1'", "not Discrete"
+    )
+
+
+def test_an_environment_without_a_table(tmp_path):
+    text = LAKE.replace('arguments = {map_name = "4x4", is_slippery = false}\n', "")
+    refused(tmp_path, text.replace("FrozenLake-v1", "tests.prepare.specs:NoTable-v0", 1),
+            "simulator.gymnasium is 'tests.prepare.specs:NoTable-v0'", "no transition table", "estimate_model")  # fmt: skip
+
+
+def test_a_module_that_is_not_found_must_be_importable(tmp_path):
+    (tmp_path / "mine.py").write_text("")
+    refused(tmp_path, LAKE.replace("FrozenLake-v1", "mine:Lake-v0", 1), "must be importable", "PYTHONPATH=.")
 
 
 # Guessed realities
@@ -350,6 +400,8 @@ def test_a_guess_that_cannot_be():
     ):
         with pytest.raises(InvalidInput, match=words):
             guess_reality(tiny(), guess)
+    with pytest.raises(InvalidInput, match="margin has shape"):
+        guess_reality(tiny(margin=(1.0, 1.0)), Guess())
 
 
 def test_without_a_number_as_many_rows_are_wrong_as_can_be():

@@ -50,6 +50,8 @@ def check(
     the margin of the baseline and the thresholds that can be reached; and, by
     rehearsals on a guess of the real system, how many samples to expect.
     """
+    from safe2real.campaign.encoding import within
+    from safe2real.prepare.baseline import check_rollouts
     from safe2real.prepare.preflight import preflight
     from safe2real.prepare.spec_file import read_episodes, read_spec_file
 
@@ -57,7 +59,8 @@ def check(
     episodes = None
     if rollouts is not None:
         episodes = read_episodes(given.specification.simulator, read_text(str(rollouts)), str(rollouts))
-    with progress_bar("rehearsed rounds") as progress:
+        check_rollouts(given.specification, episodes, str(rollouts))
+    with progress_bar("rehearsed rounds") as progress, within(spec.name):
         found = preflight(
             given.specification,
             rollouts=episodes,

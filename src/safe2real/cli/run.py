@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
     from safe2real.prepare.findings import Finding
     from safe2real.prepare.rehearsal import Rehearsal
+    from safe2real.prepare.spec_file import SpecFile
 
 RUN_EXITS = (
     "Exit codes: 0 done, at the stop or at the last round; 2 the file or an option is wrong; 4 DIR holds a rehearsal of "
@@ -42,6 +43,9 @@ def run(
     """
     import numpy as np
 
+    from safe2real.campaign.encoding import within
+    from safe2real.prepare.assumptions import constrained
+    from safe2real.prepare.findings import check_readable
     from safe2real.prepare.guess import Guess, guess_reality
     from safe2real.prepare.rehearsal import broken_assumptions, conclude, explore, open_or_begin
     from safe2real.prepare.spec_file import read_spec_file
@@ -51,23 +55,26 @@ def run(
     guess = asked_guess(given, guess_rows, guess_gap)
     guessed = guess is not None or given.reality is None
     real = given.reality
-    if guessed or real is None:
-        real = guess_reality(specification, guess or given.guess or Guess()).kernel
     folder = out or options.out or spec.with_name(f"{spec.stem}-run")
     rounds = max_rounds or options.max_rounds
-    with open_or_begin(specification, real, options.seed, folder) as campaign:
+    with within(spec.name):
+        check_readable(specification)
+        if guessed or real is None:
+            real = guess_reality(specification, guess or given.guess or Guess()).kernel
+        begun = open_or_begin(specification, real, options.seed, folder)
+    with begun as campaign:
         broken = broken_assumptions(specification, real, guessed=guessed)
         if not as_json:
-            _print_before(broken, guessed)
+            _print_before([*constrained(specification), *broken], guessed)
         with progress_bar("deployments") as progress:
             explore(campaign, real, max_rounds=rounds, growth=options.growth, seed=options.seed, progress=progress)
         shape = (specification.simulator.num_states, specification.simulator.num_actions)
         rewards = options.rewards or [np.random.default_rng([7, i]).random(shape) for i in range(options.plans)]
         with progress_bar("events verified") as progress:
             ended = conclude(campaign, real, rewards, broken=broken, progress=progress)
-        files = _write(campaign, ended, folder)
+        files = _write(campaign, ended, folder) | _write_numbering(given, folder)
         document = _document(ended, guessed, files)
-    _keep(document, folder)
+    _keep(document, folder / "summary.json")
     if as_json:
         answer(document)
     else:
@@ -97,6 +104,16 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
     gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if settings.algorithm.reuses_simulator else None
     draw_mismatch(ended.mismatch, gaps).savefig(files["mismatch"], dpi=130)
     return {name: str(file) for name, file in files.items()}
+
+
+def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
+    """Which state is what, where an environment was numbered."""
+    from safe2real.prepare.spec_gymnasium import numbering_of
+
+    if given.system is None:
+        return {}
+    _keep(numbering_of(given.system), folder / "states.json")
+    return {"states": str(folder / "states.json")}
 
 
 def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[str, Any]:
@@ -131,21 +148,20 @@ def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[st
     }  # fmt: skip
 
 
-def _keep(document: dict[str, Any], folder: Path) -> None:
+def _keep(document: Any, path: Path) -> None:
     import json
 
     from safe2real.campaign.export import whole_file
 
-    with whole_file(folder / "summary.json") as file:
+    with whole_file(path) as file:
         json.dump(document, file, indent=2, allow_nan=False)
 
 
-def _print_before(broken: list[Finding], guessed: bool) -> None:
+def _print_before(found: list[Finding], guessed: bool) -> None:
     typer.echo(f"Reality: {'a guess' if guessed else 'as stated in the file'}.")
-    for finding in broken:
-        typer.echo(
-            f"ASSUMPTION BROKEN, so nothing below is a guarantee. {finding.name}: {finding.what}. Cure: {finding.cure}."
-        )
+    for finding in found:
+        broken = "ASSUMPTION BROKEN, so nothing below is a guarantee. " if finding.level == "failure" else "WARNING. "
+        typer.echo(f"{broken}{finding.name}: {finding.what}. Cure: {finding.cure}.")
 
 
 def _verification(ended: Rehearsal) -> str:

@@ -82,9 +82,11 @@ class ArrayFiles:
     def _must_exist(self, path: Path, named: str, key: str) -> None:
         if path.is_file():
             return
-        beside = [file.name for file in path.parent.iterdir() if file.is_file()] if path.parent.is_dir() else []
-        near = difflib.get_close_matches(path.name, beside, 1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        beside = sorted(file for file in path.parent.iterdir() if file.is_file()) if path.parent.is_dir() else []
+        # Endings are alike anyway: only the names before them tell what is meant.
+        by_stem = {file.stem: file.name for file in beside}
+        near = difflib.get_close_matches(path.stem, by_stem, 1, cutoff=0.7)
+        hint = f" (did you mean {by_stem[near[0]]!r}?)" if near else ""
         raise InvalidInput(
             f"{key} is {named!r}, a file that is not there{hint}; looked for {path}. Put it there, or mend the name: names "
             "are relative to the specification's folder"

@@ -7,11 +7,14 @@ import numpy as np
 from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
 from safe2real.explore.learner import Learner
+from safe2real.model.checks import finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.planning.solve import solve
 from safe2real.prepare.findings import Finding, Level, margins_of
 from safe2real.prepare.guess import known_rows
 from safe2real.uncertainty.theory import Conditions, Guarantee, accuracy_of, check_conditions
+
+NO_CONSTRAINT = "no constraint: nothing is promised about safety"
 
 
 def accepted(specification: Specification) -> tuple[Learner | None, Finding]:
@@ -27,8 +30,19 @@ def accepted(specification: Specification) -> tuple[Learner | None, Finding]:
     return learner, Finding("library", Level.OK, "a run can begin, with certified constants")
 
 
+def constrained(specification: Specification) -> list[Finding]:
+    """Without a constraint there is nothing to be safe by: that must not look like a promise."""
+    if specification.simulator.num_constraints:
+        return []
+    cure = "state what must not happen as a constraint; the margin has no meaning without one"
+    return [Finding("constraints", Level.WARNING, NO_CONSTRAINT, cure)]
+
+
 def smallest_margin(specification: Specification) -> float:
-    return float(margins_of(specification).min(initial=float(specification.simulator.horizon)))
+    """Of all constraints; as stated where there is none."""
+    constraints = specification.simulator.num_constraints
+    stated = margins_of(specification) if constraints else finite_floats("margin", specification.settings.margin)
+    return float(stated.min(initial=np.inf)) if stated.size else float(specification.simulator.horizon)
 
 
 def theorem(specification: Specification) -> tuple[Conditions, list[Finding]]:
@@ -54,7 +68,8 @@ def theorem(specification: Specification) -> tuple[Conditions, list[Finding]]:
         findings.append(Finding(f"condition: {condition.name}", level, condition.explanation, condition.cure))
     if 0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12):
         bound = accuracy_of(tau, horizon, margin)
-        said = f"after the stop every plan is within 2 H tau / xi + 2 tau = {bound:.4g} of the best"
+        said = f"after the stop every plan is within 2 H tau / xi + 2 tau = {bound:.4g} of the best, if all assumptions hold"
+        said += "" if settings.certified else " and with certified constants; these are HEURISTIC"
         if bound >= horizon:
             said += f", which says nothing at a horizon of {horizon}: go by the bound that each plan prints"
         findings.append(Finding("planning accuracy", Level.OK, said, numbers={"accuracy": bound}))
@@ -84,7 +99,10 @@ def stop_floor(specification: Specification) -> Finding:
     unit = floor_of(specification)
     floor = min(float(horizon), settings.calibrated_gap * unit)
     enough = settings.tolerance / unit if unit > 0.0 else 1.0
-    numbers = {"floor": floor, "tolerance": settings.tolerance, "largest_calibrated_gap": min(1.0, enough)}
+    numbers = {"floor": floor, "tolerance": settings.tolerance, "largest_calibrated_gap": max(0.0, min(1.0, enough))}
+    if settings.tolerance <= 0.0:
+        said = f"Delta never comes down to a tolerance of {settings.tolerance:g}: no run stops"
+        return Finding("stop", Level.FAILURE, said, "choose a tolerance above 0; margin / 4 is a good start", numbers)
     if floor < settings.tolerance:
         said = f"Delta can come down to {floor:.4g}, below the tolerance {settings.tolerance:.4g}"
         close = floor > settings.tolerance / 2.0

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from safe2real.campaign.encoding import within
+from safe2real.campaign.episodes import check_actions
 from safe2real.campaign.export import constraint_names
 from safe2real.campaign.specification import Specification
 from safe2real.explore.simulate import roll_out
@@ -15,7 +17,7 @@ from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.trajectory import Trajectory
+from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.solve import solve
 from safe2real.prepare.assumptions import without_constraints
@@ -41,9 +43,33 @@ class Range:
     rollouts: tuple[float, float] | None  # confidence interval of the baseline on the real system
 
     @property
-    def largest_threshold(self) -> float:
-        """The largest threshold that leaves the baseline its stated margin, on simulator and rehearsed reality."""
-        return min(self.baseline, self.baseline_real) - self.margin
+    def largest_threshold(self) -> float | None:
+        """The largest threshold that leaves the baseline its stated margin, on simulator and rehearsed reality.
+
+        None where the margin is none, or where that threshold would constrain nothing.
+        """
+        return self.threshold_below(min(self.baseline, self.baseline_real))
+
+    @property
+    def kept(self) -> bool:
+        """Whether the baseline has its stated margin on the rehearsed reality."""
+        return self.baseline_real >= self.threshold + self.margin - _ROUNDING
+
+    def threshold_below(self, value: float) -> float | None:
+        """A threshold by the stated margin below `value`, if that is one to choose."""
+        return value - self.margin if self.margin > 0.0 and value - self.margin > self.lowest + _ROUNDING else None
+
+
+def check_rollouts(specification: Specification, rollouts: Sequence[Trajectory], what: str) -> None:
+    """Refuse episodes that the baseline cannot have made: the margin of another policy says nothing about it."""
+    for i, episode in enumerate(rollouts):
+        with within(f"episode {i + 1} of {what}"):
+            checked = check_trajectory(specification.simulator, episode)
+        check_actions(
+            specification.baseline,
+            checked,
+            f"episode {i + 1} of {what} is not of the baseline, whose margin is looked at (give its episodes alone)",
+        )
 
 
 def ranges_of(
@@ -67,7 +93,7 @@ def ranges_of(
                 highest=solve(free, utility).value,
                 baseline=float(own[k]),
                 baseline_real=float(there[k]),
-                rollouts=None if estimate is None else _interval(estimate, k),
+                rollouts=None if estimate is None else _interval(estimate, k, model.horizon),
             )
         )
     return tuple(ranges)
@@ -93,10 +119,9 @@ def threshold_findings(specification: Specification, ranges: Sequence[Range]) ->
             said = f"{reach}, so every policy meets the threshold {one.threshold:.4g} and it constrains nothing there"
             findings.append(Finding(name, Level.WARNING, said, f"raise it, above {one.lowest:.4g}", numbers))
         else:
-            said = (
-                f"{reach}; the threshold is {one.threshold:.4g}, and up to {one.largest_threshold:.4g} would leave the "
-                f"baseline its margin of {one.margin:.4g}"
-            )
+            said = f"{reach}; the threshold is {one.threshold:.4g}"
+            if one.largest_threshold is not None:
+                said += f", and up to {one.largest_threshold:.4g} would leave the baseline its margin of {one.margin:.4g}"
             findings.append(Finding(name, Level.OK, said, numbers=numbers))
     model = specification.simulator
     if len(ranges) > 1:
@@ -128,13 +153,9 @@ def baseline_findings(
         findings.append(
             _exact(one, one.baseline, "on the simulator", overruled or ("" if guessed else "; the reality decides"))
         )
-        if one.rollouts is None and _kept(one):
+        if one.rollouts is None and one.kept and one.margin > 0.0:
             findings.append(_rollouts_needed(specification, real, k, one, len(ranges), delta))
     return findings
-
-
-def _kept(one: Range) -> bool:
-    return one.baseline_real >= one.threshold + one.margin - _ROUNDING
 
 
 def _exact(one: Range, value: float, where: str, overruled: str) -> Finding:
@@ -148,13 +169,11 @@ def _exact(one: Range, value: float, where: str, overruled: str) -> Finding:
     said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
     if overruled:
         return Finding(name, Level.WARNING, f"{said}{overruled}", numbers=numbers)
-    cure = (
-        f"state a margin of at most {_floor(slack)}, lower the threshold to {_floor(value - one.margin)}, or choose a safer "
-        "baseline"
-        if slack > 0.0
-        else f"lower the threshold to {_floor(value - one.margin)}, or choose a safer baseline: this one is unsafe itself"
-    )
-    return Finding(name, Level.FAILURE, said, cure, numbers)
+    lower = one.threshold_below(value)
+    cures = [f"state a margin of at most {_floor(slack)}"] if slack > 0.0 else []
+    cures += [] if lower is None else [f"lower the threshold to {_floor(lower)}"]
+    cures.append("choose a safer baseline" + ("" if slack > 0.0 else ": this one is unsafe itself"))
+    return Finding(name, Level.FAILURE, said, ", or ".join(cures), numbers)
 
 
 def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
@@ -230,10 +249,10 @@ def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
     return float(returns.std(ddof=1))
 
 
-def _interval(estimate: MarginEstimate, k: int) -> tuple[float, float]:
-    # The bounds hold for 1 - c as they do for c, so the upper one is as far from the mean.
+def _interval(estimate: MarginEstimate, k: int, horizon: int) -> tuple[float, float]:
+    # The bounds hold for 1 - c as they do for c, so the upper one is as far from the mean. A sum of utilities is in [0, H].
     low, mean = float(estimate.lower_bounds[k]), float(estimate.means[k])
-    return low, 2.0 * mean - low
+    return max(0.0, low), min(float(horizon), 2.0 * mean - low)
 
 
 def _floor(value: float) -> str:

@@ -11,7 +11,10 @@ import numpy as np
 
 from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
+from safe2real.explore.settings import Settings
 from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy
 from safe2real.uncertainty.mismatch import reach_of
 
 
@@ -23,6 +26,14 @@ class Level(StrEnum):
     """Nothing is unsafe, but it costs something, or it is open."""
     FAILURE = "failure"
     """A guarantee does not stand, or there is nothing to gain: mend it first."""
+
+
+class Standing(StrEnum):
+    """What the numbers of a rehearsal are worth; only the first is a guarantee, and only on that reality."""
+
+    CERTIFIED = "certified"
+    HEURISTIC = "HEURISTIC, not guaranteed"
+    BROKEN = "not guaranteed, an assumption fails"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +56,15 @@ def check_readable(specification: Specification) -> None:
 
     Numbers that are merely out of their range are findings, each with its cure.
     """
+    if not isinstance(specification, Specification):
+        raise InvalidInput(
+            f"specification is a {type(specification).__name__}; give Specification(model, baseline, settings), of a finite "
+            "system Specification(system.model, baseline, settings, known=system.known)"
+        )
+    for name, kind in (("simulator", CMDP), ("baseline", MarkovPolicy), ("settings", Settings)):
+        part = getattr(specification, name)
+        if not isinstance(part, kind):
+            raise InvalidInput(f"{name} of the specification is a {type(part).__name__}; give a {kind.__name__}")
     settings, kernel = specification.settings, specification.simulator.kernel
     for name in ("calibrated_gap", "mismatch_gap", "tolerance", "bonus_scale", "replan_growth"):
         finite_number(name, getattr(settings, name))

@@ -20,6 +20,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.evaluate import constraint_values, occupancy
+from safe2real.prepare.findings import margins_of
 
 SHARE = 0.05  # of the rows that can be reached, where no number is given
 TRIES = 20
@@ -82,7 +83,7 @@ def guess_reality(specification: Specification, guess: Guess) -> GuessedReality:
             f"guess.rows is {shown(count)}; give how many rows are wrong, at most the {candidates.size} that an episode can "
             "reach and that are not known, or list them"
         )
-    margins = np.broadcast_to(np.asarray(settings.margin, dtype=np.float64), model.thresholds.shape)
+    margins = margins_of(specification)
     for tried in range(TRIES):
         rng = np.random.default_rng([seed, tried])
         kernel, wrong = _move(

@@ -17,12 +17,12 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import positive_integer, probability_of_failure
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
-from safe2real.prepare.assumptions import accepted, stop_floor, theorem
-from safe2real.prepare.baseline import Range, baseline_findings, ranges_of, threshold_findings
-from safe2real.prepare.findings import Finding, Level, check_readable, count
-from safe2real.prepare.guess import Guess, guess_reality
+from safe2real.prepare.assumptions import NO_CONSTRAINT, accepted, constrained, stop_floor, theorem
+from safe2real.prepare.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
+from safe2real.prepare.findings import Finding, Level, Standing, check_readable, count
+from safe2real.prepare.guess import Guess, guess_reality, known_rows
 from safe2real.prepare.separation import redrawn, separation
-from safe2real.prepare.trials import Trial, run_trial, trial_findings
+from safe2real.prepare.trials import Trial, run_trial, shown_standing, trial_findings
 from safe2real.uncertainty.theory import Conditions, Guarantee
 
 _DOUBTS = ("baseline", "separation", "known rows", "declared support", "possible distances")  # what safety rests on
@@ -37,7 +37,9 @@ class Preflight:
     guarantees: dict[Guarantee, str]  # why a claim does not stand; empty text where it does
     ranges: tuple[Range, ...]  # one for each constraint
     trials: tuple[Trial, ...]
+    standing: Standing  # what the rehearsals are worth
     guessed: bool  # whether the reality that was rehearsed is a guess
+    certified: bool  # whether the constants are
     tolerance: float
     horizon: int
 
@@ -56,10 +58,11 @@ class Preflight:
 
     def verdict(self) -> str:
         warned = f", {count(len(self.warnings), 'warning')}" if self.warnings else ""
+        worth = "" if self.certified else " (HEURISTIC, nothing is guaranteed)"
         if self.failures:
             first = self.failures[0]
-            return f"NOT READY: {count(len(self.failures), 'failure')}{warned}. First mend: {first.name}"
-        return f"READY: nothing fails{warned}. The margin and the gaps remain assumptions about the real system"
+            return f"NOT READY{worth}: {count(len(self.failures), 'failure')}{warned}. First mend: {first.name}"
+        return f"READY{worth}: nothing fails{warned}. The margin and the gaps remain assumptions about the real system"
 
     def describe(self) -> str:
         """The verdict, the three claims, and one line for every finding."""
@@ -80,6 +83,7 @@ class Preflight:
                 for f in self.findings
             ],
             "reality": "guessed" if self.guessed else "stated",
+            "rehearsals": str(self.standing),
         }
 
 
@@ -108,7 +112,7 @@ def preflight(
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
     learner, begun = accepted(specification)
     conditions, stated = theorem(specification)
-    findings = [begun, *stated, stop_floor(specification)]
+    findings = [*constrained(specification), begun, *stated, stop_floor(specification)]
     guessed = not isinstance(reality, Kernel)
     if isinstance(reality, Kernel):
         real = reality
@@ -118,13 +122,15 @@ def preflight(
         real = guess.kernel
         findings += redrawn(guess)
     findings += separation(specification, learner, real, guessed)
+    check_rollouts(specification, rollouts or (), "rollouts")
     ranges = ranges_of(specification, real, rollouts, delta)
     findings += threshold_findings(specification, ranges)
     findings += baseline_findings(specification, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
-    assumed = not any(finding.level is Level.FAILURE for finding in findings)
+    assumed = _standing(specification, conditions, findings, ranges)
     trials: list[Trial] = []
     if learner is not None and not any(finding.name == "declared support" for finding in findings):
-        wrong = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + 1e-9
+        far = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + 1e-9
+        wrong = far & ~known_rows(specification)  # what is declared known is never looked at
         shape = (specification.simulator.num_states, specification.simulator.num_actions)
         rewards = [np.random.default_rng([7, i]).random(shape) for i in range(_REWARDS)]
         for i in range(runs):
@@ -147,7 +153,9 @@ def preflight(
         guarantees=_guarantees(specification, conditions, findings),
         ranges=ranges,
         trials=tuple(trials),
+        standing=shown_standing(trials, assumed),
         guessed=guessed,
+        certified=specification.settings.certified,
         tolerance=specification.settings.tolerance,
         horizon=specification.simulator.horizon,
     )
@@ -157,20 +165,34 @@ def _from(progress: Callable[[int, int], None], before: int, total: int) -> Call
     return lambda done: progress(before + done, total)
 
 
+def _doubt(specification: Specification, conditions: Conditions, findings: Sequence[Finding]) -> str:
+    """Why nothing is guaranteed at all; empty where something is."""
+    if not specification.settings.certified:
+        return "the constants are HEURISTIC"
+    failed = [finding.name for finding in findings if finding.level is Level.FAILURE]
+    if not conditions.hold_for(Guarantee.SAFETY) or "library" in failed:
+        return "a condition fails"
+    doubted = [name for name in failed if name.startswith(_DOUBTS)]
+    return f"{doubted[0]} fails" if doubted else ""
+
+
+def _standing(
+    specification: Specification, conditions: Conditions, findings: Sequence[Finding], ranges: Sequence[Range]
+) -> Standing:
+    """What a rehearsal is worth: the margin must be there on THIS reality, whatever rollouts say of the real one."""
+    if not specification.settings.certified:
+        return Standing.HEURISTIC
+    holds = not _doubt(specification, conditions, findings) and all(one.kept for one in ranges)
+    return Standing.CERTIFIED if holds else Standing.BROKEN
+
+
 def _guarantees(specification: Specification, conditions: Conditions, findings: Sequence[Finding]) -> dict[Guarantee, str]:
     """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
     failed = [finding.name for finding in findings if finding.level is Level.FAILURE]
-    settings = specification.settings
-    unsafe = ""
-    if not settings.certified:
-        unsafe = "the constants are HEURISTIC"
-    elif not conditions.hold_for(Guarantee.SAFETY) or "library" in failed:
-        unsafe = "a condition fails"
-    else:
-        doubted = [name for name in failed if name.startswith(_DOUBTS)]
-        unsafe = f"{doubted[0]} fails" if doubted else ""
-    accurate = unsafe or ("tolerance above margin / 4" if "condition: tolerance against margin" in failed else "")
+    doubt = _doubt(specification, conditions, findings)
+    unsafe = doubt if specification.simulator.num_constraints else NO_CONSTRAINT
+    accurate = doubt or ("tolerance above margin / 4" if "condition: tolerance against margin" in failed else "")
     outside = [one.name for one in conditions.failing if Guarantee.TERMINATION in one.needed_for]
-    ends = unsafe or ("Delta does not reach the tolerance" if "stop" in failed else "")
+    ends = doubt or ("Delta does not reach the tolerance" if "stop" in failed else "")
     ends = ends or (f"Theorem 1 has no bound here, its condition on {outside[0]} fails" if outside[:1] else "")
     return {Guarantee.SAFETY: unsafe, Guarantee.ACCURACY: accurate, Guarantee.TERMINATION: ends}

@@ -6,14 +6,19 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
 
 from safe2real.prepare.baseline import Range
+from safe2real.prepare.findings import Standing
 from safe2real.prepare.preflight import Preflight
 
 _BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
 _MOST_LINES = 6
+_NOTHING = 1e-9  # what is 0 but for rounding
+_FEW_LABELS, _MANY_LABELS = 1.5, 3.0  # decades up to which 2 and 5 are labelled too, on axes with wide and narrow labels
 
 
 def draw_preflight(found: Preflight) -> Figure:
@@ -32,6 +37,8 @@ def draw_preflight(found: Preflight) -> Figure:
         panels[0].text(0.5, 0.5, "no constraint is stated", ha="center", transform=panels[0].transAxes)
     if found.trials:
         left, right = parts[1].subplots(1, 2)
+        if found.standing is not Standing.CERTIFIED:
+            parts[1].suptitle(f"These rehearsals: {found.standing}", fontsize=10, color=_RED)
         _uncertainty(left, found)
         _plans(right, found)
     return figure
@@ -66,16 +73,27 @@ def _number_line(axes: Axes, one: Range) -> None:
 
 
 def _uncertainty(axes: Axes, found: Preflight) -> None:
-    for i, trial in enumerate(found.trials):
-        shown = np.isfinite(trial.uncertainty_at)
-        axes.plot(trial.samples_at[shown], trial.uncertainty_at[shown], color=_BLUE, linewidth=1.0, alpha=0.7,
+    shown = [np.isfinite(trial.uncertainty_at) for trial in found.trials]
+    drawn = [(trial.samples_at[one], trial.uncertainty_at[one]) for trial, one in zip(found.trials, shown, strict=True)]
+    for i, (samples, values) in enumerate(drawn):
+        axes.plot(samples, values, color=_BLUE, linewidth=1.0, alpha=0.7, marker="o" if samples.size == 1 else None,
                   label="$\\Delta$, one line for each rehearsal" if i == 0 else None)  # fmt: skip
-        if trial.stopped:
-            axes.plot(trial.samples, trial.uncertainty, "o", color=_GREEN, markersize=6, label="stop" if i == 0 else None)
+    stops = [trial for trial in found.trials if trial.stopped]
+    if stops:
+        axes.plot([trial.samples for trial in stops], [trial.uncertainty for trial in stops], "o", color=_GREEN,
+                  markersize=6, label="stop")  # fmt: skip
     axes.axhline(found.tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance {found.tolerance:.3g}")
+    infinite = sum(not np.isfinite(trial.uncertainty) for trial in found.trials)
+    if infinite:
+        why = "the data contradict an assumption" if any(trial.refuted for trial in found.trials) else "no candidate yet"
+        lines = (f"$\\Delta$ is infinite at the end of {infinite} of {len(found.trials)}:", f"{why},")
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+        axes.text(0.35, 0.42, "\n".join((*lines, "the baseline alone is deployed")), ha="center", va="center", fontsize=8,
+                  color=_RED, transform=axes.transAxes, bbox=box)  # fmt: skip
     axes.set_title("Uncertainty on the way to the stop", fontsize=10, loc="left")
     axes.set_ylabel("largest uncertainty of a value")
-    _logarithmic(axes)
+    heights = np.concatenate([[found.tolerance], *(values for _, values in drawn)])
+    _dress(axes, np.concatenate([samples for samples, _ in drawn]), heights)
 
 
 def _plans(axes: Axes, found: Preflight) -> None:
@@ -83,17 +101,33 @@ def _plans(axes: Axes, found: Preflight) -> None:
         axes.plot([look.samples for look in trial.looks], [look.plan_bound for look in trial.looks], color=_ORANGE,
                   marker="o", markersize=4, linewidth=1.0, alpha=0.8,
                   label="mean over random rewards, one line for each rehearsal" if i == 0 else None)  # fmt: skip
-    axes.set_title("Certified suboptimality of plans, at any time", fontsize=10, loc="left")
+    whose = "Certified suboptimality" if found.standing is Standing.CERTIFIED else "Bound on the suboptimality"
+    axes.set_title(f"{whose} of plans, at any time", fontsize=10, loc="left")
     axes.set_ylabel(f"bound (of a possible {found.horizon})")
-    _logarithmic(axes)
+    looks = [look for trial in found.trials for look in trial.looks]
+    _dress(axes, np.array([look.samples for look in looks]), np.array([look.plan_bound for look in looks]))
 
 
-def _logarithmic(axes: Axes) -> None:
-    plain: Any = FuncFormatter(lambda value, _: f"{value:g}")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(plain)
-    axes.yaxis.set_minor_formatter(NullFormatter())
+def _dress(axes: Axes, across: NDArray[Any], up: NDArray[Any]) -> None:
+    """Scales on which what is drawn can be read off, whatever its range."""
+    _scale(axes, axes.xaxis, across, "{:,.0f}", _FEW_LABELS)
+    _scale(axes, axes.yaxis, up, "{:g}", _MANY_LABELS)
     axes.set_xlabel("rehearsed samples")
+    axes.set_axisbelow(True)
     axes.grid(color="0.92")
     axes.legend(fontsize=8, frameon=False)
+
+
+def _scale(axes: Axes, axis: Axis, values: NDArray[Any], form: str, decades: float) -> None:
+    """Logarithmic from a factor of ten on, with labels between the powers up to so many decades; else linear from 0."""
+    name = "x" if axis is axes.xaxis else "y"
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    if low > 0.0 and high >= 10.0 * low:
+        axes.set(**{f"{name}scale": "log"})
+        between = (1.0, 2.0, 5.0) if high < 10.0**decades * low else (1.0,)
+        axis.set_major_locator(LogLocator(subs=between, numticks=12))
+        axis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set(**{f"{name}lim": (0.0, 1.1 * high if high > _NOTHING else 1.0)})
+        axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10], integer=form == "{:,.0f}", min_n_ticks=1))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))

@@ -18,6 +18,7 @@ import numpy as np
 from safe2real.campaign.encoding import check_keys, from_text, numbers_from_json, within
 from safe2real.campaign.episodes import episode_from_json
 from safe2real.campaign.specification import Specification, check_size, kernel_from_json
+from safe2real.envs.finite import FiniteSystem
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import positive_integer, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
@@ -33,8 +34,10 @@ from safe2real.uncertainty.separation import clone_baseline
 _REQUIRED = ("horizon", "simulator", "baseline", "settings")
 _OPTIONAL = ("start", "constraints", "known", "support", "real", "guess", "run")
 _OWN_NUMBERING = ("constraints", "known", "support")  # not with an environment, which numbers its states itself
+_BEFORE_TABLES = ("horizon", "start", "known")
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps")
 _SIZES = ("num_states", "num_actions", "num_steps")
+_CONSTRAINT = ("unsafe", "cost", "limit", "utility", "threshold", "name")
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -43,6 +46,7 @@ class SpecFile:
 
     path: Path
     specification: Specification
+    system: FiniteSystem | None = None  # of [simulator] gymnasium: which state is what
     reality: Kernel | None = None  # [real]
     guess: Guess | None = None  # [guess]
     options: RunOptions = field(default_factory=RunOptions)
@@ -53,6 +57,7 @@ def read_spec_file(path: str | os.PathLike[str]) -> SpecFile:
     file = Path(path)
     document = _document(file)
     with within(file.name):
+        _check_not_swallowed(document)
         given = check_keys(document, "the specification", required=_REQUIRED, optional=_OPTIONAL)
         if "real" in given and "guess" in given:
             raise InvalidInput("the specification has both `real` and `guess`; keep the one to rehearse on")
@@ -69,6 +74,7 @@ def read_spec_file(path: str | os.PathLike[str]) -> SpecFile:
         return SpecFile(
             path=file,
             specification=specification,
+            system=None if environment is None else environment.system,
             reality=_reality(given["real"], kernel, files, environment) if "real" in given else None,
             guess=guess_of(given["guess"], kernel, files, environment) if "guess" in given else None,
             options=options_of(given.get("run", {}), model, file.parent, files, environment),
@@ -104,6 +110,22 @@ def _document(file: Path) -> Any:
         raise InvalidInput(f"{file.name} is not TOML: {error}; mend it there") from error
 
 
+def _check_not_swallowed(document: Any) -> None:
+    """In TOML a key belongs to the table above it: what was meant for the whole is easily written too low."""
+    if not isinstance(document, dict):
+        return
+    for name, value in document.items():
+        tables = enumerate(value) if isinstance(value, list) else [(None, value)]
+        for index, table in tables:
+            for key in _BEFORE_TABLES:
+                if isinstance(table, dict) and key in table:
+                    place = name if index is None else f"{name}[{index}]"
+                    raise InvalidInput(
+                        f"{place} has the key {key!r}, which belongs to the whole specification; write it at the top, "
+                        "before the first [table]: what stands below a [table] is part of it"
+                    )
+
+
 # The parts of a specification of arrays
 
 
@@ -127,11 +149,10 @@ def _kernel(value: Any, name: str, files: ArrayFiles) -> Kernel:
         named = check_keys(value, name, required=("file",))["file"]
         if not isinstance(named, str):
             raise InvalidInput(f"{name}.file is {shown(named)}; give the name of an .npz or .npy file")
-        if ".npz:" in named:
+        value = {} if ".npz:" in named else files.arrays(named, f"{name}.file")
+        if not value or not set(value) <= {*_LISTS, *_SIZES}:  # an array of the user's naming
             value = {"transition": files.array(named, f"{name}.file")}
-        else:
-            value = files.arrays(named, f"{name}.file")
-            value = {key: int(one) if key in _SIZES and one.size == 1 else one for key, one in value.items()}
+        value = {key: int(one) if key in _SIZES and one.size == 1 else one for key, one in value.items()}
         with within(f"{name}.file is {named!r}"):
             return kernel_from_json(value, name)
     if isinstance(value, dict):
@@ -143,7 +164,7 @@ def _constraint(value: Any, name: str, kernel: Kernel, files: ArrayFiles) -> Any
     """As in the JSON document, with two forms more: `unsafe` states that cost 1 each, and one number for each state."""
     if not isinstance(value, dict):
         return value
-    given = dict(value)
+    given = check_keys(value, name, required=(), optional=_CONSTRAINT)
     if "unsafe" in given:
         given = check_keys(given, name, required=("unsafe", "limit"), optional=("name",))
         states = whole_numbers(f"{name}.unsafe", given.pop("unsafe"), below=kernel.num_states, what="states")

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.campaign.encoding import check_keys, numbers_from_json, within
-from safe2real.envs.arrivals import ArrivalCost
+from safe2real.envs.arrivals import ENDED, ArrivalCost
 from safe2real.envs.finite import FiniteSystem, from_gymnasium
+from safe2real.envs.finite_env import check_spaces
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import finite_number, shown, whole_numbers
 from safe2real.model.kernel import Kernel
@@ -58,7 +59,7 @@ def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles) -> E
     if len(stated) > 1:
         raise InvalidInput(f"simulator has {' and '.join(stated)}; keep one of them")
     env = _made(given, "simulator")
-    num_states = int(getattr(env.observation_space, "n", 0))
+    num_states = int(env.observation_space.n)
     cost = _cost(given, num_states, files)
     paid = given.get("paid", "state")
     if paid not in _PAID:
@@ -117,12 +118,33 @@ def _made(given: dict[str, Any], name: str) -> Any:
             "arguments = {map_name = ...}"
         )
     try:
-        return gymnasium.make(id, **arguments)
+        env: Any = gymnasium.make(id, **arguments)
     except (gymnasium.error.Error, ImportError, TypeError, ValueError, KeyError, AssertionError) as error:
         raise InvalidInput(
             f"{name}.gymnasium is {id!r}, which could not be made ({error}); check the id and the arguments, and install "
-            "the package that registers it (module:id imports the module first)"
+            "the package that registers it. With module:id the module is imported first and must be importable: for one "
+            "beside the file, go to its folder and set PYTHONPATH=."
         ) from error
+    with within(f"{name}.gymnasium is {id!r}"):
+        check_spaces(env)
+        if getattr(env.unwrapped, "P", None) is None:
+            raise InvalidInput(
+                "the environment has no transition table (env.unwrapped.P), and a file can only name one that has; in "
+                "Python, sample it with estimate_model(env, ...)"
+            )
+    return env
+
+
+def numbering_of(system: FiniteSystem) -> list[dict[str, Any]]:
+    """What each state of the model stands for, in order; a controller needs it to tell episodes.
+
+    After the end of an episode `environment_state` is None, and `cost` is what every step there costs.
+    """
+    ways = sorted(system.arrivals.items(), key=lambda item: item[1])
+    return [
+        {"state": index, "environment_state": None if state == ENDED else state, "cost_on_arrival": cost, "ended": ended}
+        for (state, cost, ended), index in ways
+    ]
 
 
 def _boolean(given: dict[str, Any], key: str) -> bool:

@@ -87,11 +87,26 @@ def options_of(value: Any, model: CMDP, folder: Path, files: ArrayFiles, environ
             raise InvalidInput(f"run.out is {shown(given['out'])}; give the name of a folder")
         given["out"] = folder / given["out"]
     if "rewards" in given:
-        listed = given["rewards"] if isinstance(given["rewards"], list) else [given["rewards"]]
-        given["rewards"] = tuple(
-            _reward(one, f"run.rewards[{i}]", model, files, environment) for i, one in enumerate(listed)
-        )
+        listed = given["rewards"]
+        states = model.num_states if environment is None else environment.num_states
+        single = _is_one_reward(listed, (model.horizon, states, model.num_actions))
+        named = [("run.rewards", listed)] if single else [(f"run.rewards[{i}]", one) for i, one in enumerate(listed)]
+        given["rewards"] = tuple(_reward(one, name, model, files, environment) for name, one in named)
     return RunOptions(**given)
+
+
+def _is_one_reward(value: Any, sizes: tuple[int, int, int]) -> bool:
+    """Whether this is one reward, not a list of them; one, where it could be either. `sizes` are (H, S, A)."""
+    if not isinstance(value, list):
+        return True
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged: arrays of different shapes
+        return False
+    if array.dtype.kind not in "iufb" or not array.size:
+        return False
+    shapes = (sizes[1:2], sizes[1:], sizes)
+    return array.shape in shapes or array.shape[1:] not in shapes
 
 
 def _reward(value: Any, name: str, model: CMDP, files: ArrayFiles, environment: Environment | None) -> Floats:
@@ -105,6 +120,6 @@ def _reward(value: Any, name: str, model: CMDP, files: ArrayFiles, environment: 
     if array.shape not in shapes or not ((array >= 0.0) & (array <= 1.0)).all():
         raise InvalidInput(
             f"{name} has shape {array.shape} and entries from {array.min(initial=0.0):g} to {array.max(initial=0.0):g}; "
-            f"give numbers from 0 to 1 of shape (S, A) = {shapes[0]}, or (H, S, A) = {shapes[1]}"
+            f"give numbers from 0 to 1 of shape (S,) = {shapes[0][:1]}, (S, A) = {shapes[0]} or (H, S, A) = {shapes[1]}"
         )
     return array.astype(np.float64)

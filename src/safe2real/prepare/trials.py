@@ -16,7 +16,7 @@ from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import forecast_of
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
-from safe2real.prepare.findings import Finding, Level, count
+from safe2real.prepare.findings import Finding, Level, Standing, count
 from safe2real.prepare.rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily
 from safe2real.uncertainty.mismatch import HybridModel
 from safe2real.uncertainty.mismatch_map import Verdict, map_mismatch
@@ -24,6 +24,16 @@ from safe2real.uncertainty.mismatch_map import Verdict, map_mismatch
 _FEW = 2  # rewards planned for in large systems
 _FIRST, _BETWEEN = 100, 10**0.5  # rounds until the first look, and the factor to the next
 _MOST_POINTS = 400  # of a curve
+_WHY_UNSAFE = {
+    Standing.CERTIFIED: "this should not happen where all assumptions hold: look at delta",
+    Standing.HEURISTIC: "use certified constants, and mend the failures above if there are any",
+    Standing.BROKEN: "mend the failures above: an assumption is not true of this reality",
+}
+_WHY_LOST = {
+    Standing.CERTIFIED: "this should not happen where all assumptions hold: look at delta",
+    Standing.HEURISTIC: "use certified constants, and a mismatch_gap that no wrong row is below",
+    Standing.BROKEN: "lower mismatch_gap: rows that are wrong must be at least so far away",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +42,7 @@ class Look:
 
     samples: int
     uncertainty: float  # Delta; inf while the baseline alone is deployed
-    plan_bound: float  # certified suboptimality, the mean over rewards
+    plan_bound: float  # on the suboptimality, the mean over rewards
     found: int  # wrong rows that are proved wrong
 
 
@@ -53,9 +63,8 @@ class Trial:
     looks: tuple[Look, ...]
     samples_at: NDArray[np.int64]  # [n] of the curve of Delta
     uncertainty_at: Floats  # [n]
-    forecast: (
-        int | None
-    )  # further rounds to the stop, guessed; None where it was not reached in 2,000 plans or not asked for
+    forecast: int | None  # further rounds to the stop, guessed; None where that did not end, or was not asked for
+    refuted: bool  # the data contradicted an assumption: from then on the baseline alone is deployed
 
 
 def run_trial(
@@ -69,7 +78,7 @@ def run_trial(
     seconds: float | None,
     progress: Callable[[int], None] | None = None,
 ) -> Trial:
-    """To the stop, or for `max_rounds` rounds, or about `seconds` long. `wrong` [R] are the wrong rows."""
+    """To the stop, or for `max_rounds` rounds, or about `seconds` long. `wrong` [R] are the wrong rows to be found."""
     settings, model = specification.settings, specification.simulator
     large = model.horizon * model.num_states * model.num_actions > LARGE
     growth = 0.0 if large else max(settings.replan_growth, REPLAN_GROWTH)
@@ -113,85 +122,93 @@ def run_trial(
         samples_at=at[kept] * model.horizon,
         uncertainty_at=uncertainties[kept],
         forecast=ahead,
+        refuted=bool(learner.hybrid.belief.refuted.any()),
     )
 
 
-def trial_findings(specification: Specification, trials: Sequence[Trial], assumptions_hold: bool) -> list[Finding]:
-    """What the rehearsals say, all seeds together."""
-    horizon, tau = specification.simulator.horizon, specification.settings.tolerance
-    runs, rounds = len(trials), sum(trial.rounds for trial in trials)
-    unsafe = sum(trial.unsafe_rounds for trial in trials)
-    lowest = min(trial.lowest_slack for trial in trials)
-    numbers = {
-        "runs": runs,
-        "rounds": rounds,
-        "unsafe_rounds": unsafe,
-        "lowest_slack": lowest if np.isfinite(lowest) else None,
-    }
-    said = f"{unsafe:,} of {count(rounds, 'rehearsed deployment')} were unsafe by exact evaluation ({count(runs, 'run')})"
-    cure = (
-        ""
-        if not unsafe
-        else (
-            "this should not happen where all assumptions hold: look at delta and at heuristic constants"
-            if assumptions_hold
-            else "mend the failures above: an assumption is not true of this reality"
-        )
-    )
-    findings = [Finding("safety in rehearsal", Level.FAILURE if unsafe else Level.OK, said, cure, numbers)]
-    findings.append(_stop_finding(trials, tau, horizon))
-    wrong, found, lost = (sum(getattr(trial, name) for trial in trials) for name in ("wrong", "found", "lost"))
+def trial_findings(specification: Specification, trials: Sequence[Trial], assumed: Standing) -> list[Finding]:
+    """What the rehearsals say, all seeds together; `assumed` is what they are worth by the assumptions."""
+    horizon, runs = specification.simulator.horizon, len(trials)
+    standing = shown_standing(trials, assumed)
+    findings = [_safety_finding(trials, assumed)] if specification.simulator.num_constraints else []
+    findings.append(_stop_finding(trials, specification.settings.tolerance, horizon, standing))
+    wrong, lost = trials[0].wrong, max(trial.lost for trial in trials)
     if wrong:
-        said = f"{found / wrong:.0%} of the wrong rows were proved wrong, {lost} were taken for right"
+        share = sum(trial.found for trial in trials) / (wrong * runs)
+        said = f"of {count(wrong, 'wrong row')}: {share:.0%} proved wrong"
+        said += f", up to {lost} in a run taken for right" if lost else ", none taken for right"
+        cure = _WHY_LOST[assumed] if lost else ""
         level = Level.FAILURE if lost else Level.OK
-        cure = "lower mismatch_gap: rows that are wrong must be at least so far away" if lost else ""
-        findings.append(Finding("wrong rows found", level, said, cure, {"share": found / wrong, "lost": lost}))
+        findings.append(Finding("wrong rows found", level, said, cure, {"share": share, "lost": lost}))
     looks = [look for trial in trials for look in trial.looks]
     stages = sorted({look.samples for look in looks if sum(one.samples == look.samples for one in looks) == runs})
     shown = stages[-4:] or sorted({trial.looks[-1].samples for trial in trials})
     course = {n: float(np.mean([look.plan_bound for look in looks if look.samples == n])) for n in shown}
     if not any(np.isnan(bound) for bound in course.values()):
         listed = ", ".join(f"{bound:.3g} after {samples:,} samples" for samples, bound in course.items())
-        said = f"plans for random rewards are certified to within {listed} (of a possible {horizon})"
+        said = f"plans for random rewards are within {listed}, of a possible {horizon} ({standing})"
         findings.append(
             Finding("plans on the way", Level.OK, said, numbers={"bounds": {str(n): bound for n, bound in course.items()}})
         )
     return findings
 
 
-def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int) -> Finding:
+def shown_standing(trials: Sequence[Trial], assumed: Standing) -> Standing:
+    """What the rehearsals are worth after all: they may have shown that something is false."""
+    false = any(trial.refuted or trial.lost or trial.unsafe_rounds for trial in trials)
+    return Standing.BROKEN if false and assumed is Standing.CERTIFIED else assumed
+
+
+def _safety_finding(trials: Sequence[Trial], assumed: Standing) -> Finding:
+    rounds, unsafe = (sum(getattr(trial, name) for trial in trials) for name in ("rounds", "unsafe_rounds"))
+    lowest = min(trial.lowest_slack for trial in trials)
+    numbers = {
+        "runs": len(trials),
+        "rounds": rounds,
+        "unsafe_rounds": unsafe,
+        "lowest_slack": lowest,
+    }
+    made = f"{count(rounds, 'rehearsed deployment')} ({count(len(trials), 'run')})"
+    said = f"{unsafe:,} of {made} were unsafe by exact evaluation"
+    cure = _WHY_UNSAFE[assumed] if unsafe else ""
+    return Finding("safety in rehearsal", Level.FAILURE if unsafe else Level.OK, said, cure, numbers)
+
+
+def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int, standing: Standing) -> Finding:
     stopped = [trial for trial in trials if trial.stopped]
     numbers: dict[str, object] = {"stopped": len(stopped), "runs": len(trials)}
     if len(stopped) == len(trials):
         rounds = [trial.rounds for trial in trials]
         numbers |= {"rounds": float(np.mean(rounds)), "samples": float(np.mean(rounds)) * horizon}
         said = (
-            f"the certified stop came after {np.mean(rounds):,.0f} rounds, {np.mean(rounds) * horizon:,.0f} samples "
+            f"the stop ({standing}) came after {np.mean(rounds):,.0f} rounds, {np.mean(rounds) * horizon:,.0f} samples "
             f"({min(rounds):,} to {max(rounds):,} rounds)"
         )
         return Finding("samples to the stop", Level.OK, said, numbers=numbers)
-    open_ones = [trial for trial in trials if not trial.stopped]
-    deltas = [trial.uncertainty for trial in open_ones]
-    ahead = [trial.rounds + trial.forecast for trial in open_ones if trial.forecast is not None]
+    left = [trial for trial in trials if not trial.stopped]
+    deltas = [trial.uncertainty for trial in left]
+    forecast = [trial for trial in left if trial.forecast is not None]
+    further = [trial.forecast or 0 for trial in forecast]
+    whole = float(np.mean([trial.rounds + (trial.forecast or 0) for trial in forecast])) if forecast else None
     numbers |= {
         "rounds_done": [trial.rounds for trial in trials],
         "uncertainty": [delta if np.isfinite(delta) else None for delta in deltas],
-        "forecast_rounds": float(np.mean(ahead)) if ahead else None,
-        "forecast_samples": float(np.mean(ahead)) * horizon if ahead else None,
+        "forecast_rounds": whole,
+        "forecast_samples": None if whole is None else whole * horizon,
     }
-    words = (
-        f"Delta was {np.mean(deltas):.3g} on average"
-        if np.isfinite(deltas).all()
-        else "the baseline alone was still deployed"
-    )
-    said = (
-        f"{len(open_ones)} of {count(len(trials), 'run')} had not stopped after "
-        f"{max(trial.rounds for trial in open_ones):,} rounds: {words}, the tolerance is {tau:.3g}"
-    )
-    if ahead:
-        said += (
-            f"; the stop is to be expected after about {np.mean(ahead):,.0f} rounds, {np.mean(ahead) * horizon:,.0f} samples"
-        )
+    done = max(trial.rounds for trial in left)
+    said = f"{len(left)} of {count(len(trials), 'run')} had not stopped after {count(done, 'round')}: "
+    if any(trial.refuted for trial in left) and not np.isfinite(deltas).all():
+        said += "the data contradicted an assumption, and from then on the baseline alone is deployed: no stop is to come"
+        return Finding("samples to the stop", Level.WARNING, said, "mend what fails: an assumption is not true", numbers)
+    said += f"Delta was {np.mean(deltas):.3g} on average" if np.isfinite(deltas).all() else "the baseline alone was deployed"
+    said += f", the tolerance is {tau:.3g}"
+    if whole is not None:
+        # A plan is made anew when some row has this much more data: nearer than that, a forecast says nothing.
+        soon = max(further) <= max(1.0, REPLAN_GROWTH * done)
+        said += "; it is about to stop" if soon else f"; the stop is to be expected after about {whole:,.0f} rounds, "
+        said += "" if soon else f"{whole * horizon:,.0f} samples"
+        said += "" if len(forecast) == len(left) else f" (in {len(forecast)} of these runs)"
     cure = "use plans before the stop, raise --max-rounds, or choose a larger tolerance, margin or mismatch_gap if they hold"
     return Finding("samples to the stop", Level.WARNING, said, cure, numbers)
 
