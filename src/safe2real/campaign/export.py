@@ -201,7 +201,7 @@ def _transitions(episodes: Iterable[Episode]) -> Iterator[_Row]:
 
 
 def _deployments(entries: Iterable[Entry], model: CMDP) -> Iterator[_Row]:
-    names = constraint_names(model)
+    names = model.labels
     bounds = [f"{kind}[{name}]" for name in names for kind in ("lower_bound", "threshold")]
     yield (
         "id", "number", "worker", "asked_at", "reason", "exploration_weight", "uncertainty", *bounds,
@@ -232,10 +232,6 @@ def _mismatch(found: MismatchMap) -> Iterator[_Row]:
             Verdict(int(found.verdict[index])).name,
             float(found.visits_needed[index]),
         )
-
-
-def constraint_names(model: CMDP) -> list[str]:
-    return list(model.labels)
 
 
 # The document

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import FIELD_ASSUMPTIONS
 from safe2real.campaign.events import Event
-from safe2real.campaign.export import constraint_names, whole_file
+from safe2real.campaign.export import whole_file
 from safe2real.campaign.figures import (
     ROUNDING,
     Course,
@@ -192,7 +192,7 @@ def _guarantee(learner: Learner, broken: Sequence[str]) -> str:
     assumptions = "".join(f"<li>{escaped(one)}</li>" for one in (*certificate.assumptions, *FIELD_ASSUMPTIONS))
     constraints = "".join(
         f"<li>{escaped(name)}: the expected sum over an episode is at least {threshold:.6g}</li>"
-        for name, threshold in zip(constraint_names(learner.simulator), thresholds, strict=True)
+        for name, threshold in zip(learner.simulator.labels, thresholds, strict=True)
     )
     met = (
         f"every mixture that is handed out meets every constraint on the real system:</p><ul>{constraints}</ul><p>"
@@ -221,7 +221,7 @@ def _deployed(course: Course, specification: Specification, status: CampaignStat
     ]
     if model.num_constraints == 0:
         return "".join(parts) + "<p>This system has no safety constraint.</p>"
-    safety = draw_safety(course, constraint_names(model), model.thresholds)
+    safety = draw_safety(course, model.labels, model.thresholds)
     kind = "certified" if status.certified else "heuristic"
     smallest = course.margins.min()
     parts += [

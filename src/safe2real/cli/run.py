@@ -87,7 +87,6 @@ def run(
 
 def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]:
     """The report and the figures, by name."""
-    from safe2real.campaign.export import constraint_names
     from safe2real.campaign.figures import draw_mismatch
     from safe2real.campaign.report import write_campaign_report
     from safe2real.prepare.rehearsal_figures import draw_exact
@@ -100,7 +99,7 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
     false = [f"{one.name}: {one.what}" for one in ended.broken]
     write_campaign_report(campaign, files["report"], forecast=small, broken=false)
     bound = "certified lower bound" if ended.certified else f"lower bound: {ended.label}"
-    draw_exact(ended.exact, constraint_names(model), bound).savefig(files["safety"], dpi=130)
+    draw_exact(ended.exact, model.labels, bound).savefig(files["safety"], dpi=130)
     gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if settings.algorithm.reuses_simulator else None
     draw_mismatch(ended.mismatch, gaps).savefig(files["mismatch"], dpi=130)
     return {name: str(file) for name, file in files.items()}

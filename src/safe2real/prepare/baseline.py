@@ -10,7 +10,6 @@ import numpy as np
 
 from safe2real.campaign.encoding import within
 from safe2real.campaign.episodes import check_actions
-from safe2real.campaign.export import constraint_names
 from safe2real.campaign.specification import Specification
 from safe2real.explore.simulate import roll_out
 from safe2real.model.checks import Floats
@@ -82,7 +81,7 @@ def ranges_of(
     there = constraint_values(model.with_kernel(real), specification.baseline)
     estimate = estimate_margin(model, rollouts, delta=delta) if rollouts and model.num_constraints else None
     ranges = []
-    for k, name in enumerate(constraint_names(model)):
+    for k, name in enumerate(model.labels):
         utility = model.utilities[k][0] if len(model.utilities[k]) == 1 else model.utilities[k]
         ranges.append(
             Range(
