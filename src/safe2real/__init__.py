@@ -18,7 +18,8 @@ from safe2real.model import CMDP, AtLeast, AtMost, Constraint, Kernel, MarkovPol
 from safe2real.planning import Solution, Status, constraint_values, evaluate, occupancy, solve, value_functions
 from safe2real.prepare import Guess, Preflight, preflight
 from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
-from safe2real.uncertainty.estimate import EstimatedModel, estimate_model
+from safe2real.uncertainty.estimate import estimate_model
+from safe2real.uncertainty.estimated import EstimatedModel
 from safe2real.version import __version__
 
 __all__ = [

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real.envs.arrivals import ArrivalCost, Outcomes
+from safe2real.envs.arrivals import ArrivalCost
 from safe2real.envs.datasets import read_episodes
 from safe2real.envs.discretise import Discretised
-from safe2real.envs.episodes import EpisodeLog, LoggedEpisode, Numbering
+from safe2real.envs.episodes import EpisodeLog, Numbering
 from safe2real.envs.finite import FiniteSystem, build_system
 from safe2real.envs.finite_env import check_spaces, name_of
 from safe2real.errors import InvalidInput
-from safe2real.model import MarkovPolicy, Trajectory
+from safe2real.model import MarkovPolicy
 from safe2real.model.checks import (
     Floats,
     check_function,
@@ -36,6 +35,7 @@ from safe2real.model.checks import (
 )
 from safe2real.uncertainty import _kernels
 from safe2real.uncertainty.confidence import RADII, AdaptiveRadius, Radius, System, rule_of
+from safe2real.uncertainty.estimated import EstimatedModel, refuse_short
 from safe2real.uncertainty.sampling import (
     Behaviour,
     Costing,
@@ -60,111 +60,6 @@ _APPLIES = {  # arguments that mean something for some sources only
     "num_states": (_READ,),
     "num_actions": (_READ,),
 }
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class EstimatedModel:
-    """A system by counting, and how far its rows can be off; S and A are those of `system.model`."""
-
-    system: FiniteSystem
-    visits: NDArray[np.int64]  # [S, A] samples behind each row; 0 where `system.known`
-    accuracy: Floats  # [S, A] TV distance to the true row, at once with probability 1 - delta; 1 unvisited, 0 known
-    delta: float
-    certified: bool  # whether the radius behind `accuracy` carries that guarantee
-    samples: int
-    unvisited_rows: Unvisited
-    source: str
-    start_samples: int  # first states that the start distribution is counted from; 0 where it was given
-    costing: Costing
-    outcomes: Outcomes  # the empirical rows in the environment's numbers
-    log: EpisodeLog | None
-    partial: bool  # whether episodes that were cut short are among the samples
-
-    @property
-    def unvisited(self) -> NDArray[np.bool_]:
-        """[S, A] rows that nothing was seen of."""
-        return np.asarray((self.visits == 0) & ~self.system.known, dtype=np.bool_)
-
-    @property
-    def worst_accuracy(self) -> float:
-        """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
-        return float(self.accuracy[self.visits > 0].max(initial=0.0))
-
-    @property
-    def table(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
-        """P[s][a] = [(probability, next state, reward, terminated), ...] in the environment's states, as in Gymnasium."""
-        found = self.outcomes
-        table: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {
-            s: {a: [] for a in range(found.num_actions)} for s in range(found.num_states)
-        }
-        columns = (found.states, found.actions, found.probabilities, found.successors, found.rewards, found.terminated)
-        for s, a, *entry in zip(*(column.tolist() for column in columns), strict=True):
-            table[s][a].append(tuple(entry))
-        return table
-
-    def trajectories(self, log: EpisodeLog | None = None, *, partial: bool = False) -> list[Trajectory]:
-        """Logged episodes in the numbers of the model, H steps each: for `clone_baseline` and `estimate_margin`.
-
-        By default those that the model was estimated from. Longer episodes are cut at the horizon, terminated ones go on in
-        the absorbing state. With `partial` episodes that were cut short are kept as they are; a margin cannot be estimated
-        from them, because what they left out may be what went wrong.
-        """
-        chosen = self.log if log is None else log
-        if chosen is None:
-            raise InvalidInput(f"this model was estimated from {self.source}, not from logs; give log=read_episodes(...)")
-        if not partial:
-            _refuse_short(chosen, self.system.model.horizon)
-        return [self._trajectory(f"episode {i}", episode, partial) for i, episode in enumerate(chosen.episodes)]
-
-    def _trajectory(self, place: str, episode: LoggedEpisode, partial: bool) -> Trajectory:
-        system, horizon = self.system, self.system.model.horizon
-        steps = min(episode.length, horizon)
-        costs = self.costing.of(episode, place)
-        numbers = [int(s) for s in episode.states]
-        states = [system.state_of(numbers[0])]
-        states += [system.state_of(numbers[k + 1], float(costs[k]), episode.ends_at(k)) for k in range(steps)]
-        actions = episode.actions[:steps].tolist()
-        if episode.terminated and steps < horizon:
-            states += [system.after_end_of(states[-1])] * (horizon - steps)
-            actions += [0] * (horizon - steps)
-        return Trajectory.of(system.model, states, actions, partial=partial)
-
-    def describe(self) -> str:
-        """What was estimated from what, how accurate it is, and what that means for a run."""
-        model, known = self.system.model, int(self.system.known.sum())
-        unseen = self.unvisited
-        lines = [
-            f"{model.num_states} states, {model.num_actions} actions, horizon {model.horizon}, estimated from "
-            f"{self.samples:,} samples of {self.source}; {model.kernel.num_rows - known} rows are estimated, {known} known "
-            "by construction."
-        ]
-        if unseen.any():
-            named = ", ".join(f"({s}, {a})" for s, a in np.argwhere(unseen)[:5].tolist())
-            more = ", ..." if unseen.sum() > 5 else ""
-            meant = "uniform over all states" if self.unvisited_rows == "uniform" else "staying in the state"
-            lines.append(
-                f"{int(unseen.sum())} rows were never visited: (state, action) {named}{more}. They are taken as {meant}, "
-                "which nothing supports."
-            )
-        if (self.visits > 0).any():
-            typical = float(np.median(self.accuracy[self.visits > 0]))
-            label = f"with probability {1.0 - self.delta:g}" if self.certified else "HEURISTIC, not a guarantee"
-            lines.append(
-                f"Accuracy of the visited rows in TV distance ({label}): median {typical:.4f}, worst "
-                f"{self.worst_accuracy:.4f}. Where all of them are to be reused, calibrated_gap must be at least "
-                f"{self.worst_accuracy:.4f} plus the simulator's own error; otherwise let them be learnt."
-            )
-        if self.log is not None or self.partial:
-            lines.append(
-                "This assumes that no step is missing because of what it would have shown: where a log or an episode "
-                "breaks off before the bad step is written, what went wrong seems impossible, however accurate the row."
-            )
-        if self.start_samples:
-            lines.append(
-                f"The distribution of the first state is counted from {self.start_samples:,} first states; its error is not "
-                "part of any guarantee: give start= where you know it."
-            )
-        return "\n".join(lines)
 
 
 def estimate_model(
@@ -267,7 +162,7 @@ def estimate_model(
         log = read_episodes(source, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
         _check_sizes(system_of, start, log.num_states, log.num_actions)
         if not partial:
-            _refuse_short(log, horizon)
+            refuse_short(log, horizon)
         seen, said = count_log(log, costing), f"{len(log.episodes):,} logged episodes"
     if ended is not None and not seen.saw_an_end:
         raise InvalidInput(
@@ -343,14 +238,3 @@ def _accuracy(
     result = np.empty(visits.size)
     _kernels.radii(rule, visits.reshape(-1), different.reshape(-1), result)
     return result.reshape(visits.shape)
-
-
-def _refuse_short(log: EpisodeLog, horizon: int) -> None:
-    short = log.too_short(horizon)
-    if short:
-        lengths = [log.episodes[i].length for i in short]
-        raise InvalidInput(
-            f"{len(short)} of {len(log.episodes)} episodes stop before the horizon of {horizon} although they did not "
-            f"terminate, the first of them episode {short[0]} after {lengths[0]} steps; choose a horizon of at most "
-            f"{min(lengths)}, or partial=True to use what there is of them"
-        )
