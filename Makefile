@@ -9,8 +9,9 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	$(BIN)/safe2real reproduce table1 gridworld safety heatmaps --seeds 3 --out out/demo
 
+# A file's tests stay on one worker, so that the two do not compile the same functions.
 test: lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
