@@ -399,6 +399,7 @@ def test_a_transition_outside_the_declared_support_ends_certification(growth):
         assert learner.plan(reward).certificate.certified
     learner.observe(s2r.Trajectory.of(tiny(), [0, 1, 0], [0, 0]))  # from 1 back to 0
     for _ in range(3):
+        assert learner.propose().reason is Reason.BASELINE  # at once, also where the plan before would have stood for long
         for certificate in (learner.propose().certificate, learner.plan(reward).certificate):
             assert not certificate.certified
             assert certificate.reason_uncertified.startswith("1 transitions were seen that the declared support rules out")
@@ -572,3 +573,28 @@ def test_planning_on_the_way_does_not_keep_a_lazy_run_from_its_stop():
         learner.observe(roll_out(model, learner.propose().draw(), seed=0, round_number=t + 1))
         learner.plan(np.zeros((25, 4)))
     assert learner.stopped
+
+
+def test_no_plan_made_before_a_refutation_is_handed_out_after_it():
+    """Wherever it was noticed: while recording, by a plan on the way, or when an episode left the model."""
+    grid = WindyGrid.paper()
+    model = grid.cmdp(grid.simulator(), threshold=10.8)
+    settings = s2r.Settings(margin=1.18, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.295, replan_growth=1.0)
+    calm = s2r.MarkovPolicy.deterministic(np.full(25, 3), num_actions=4, horizon=12)  # to the left, along the lower edge
+    for notice in ("refute", "leave_model"):
+        learner = s2r.Learner(model, calm, settings)
+        # Data of the simulator itself, until a mixture is planned that then stands for long.
+        s2r.simulate(learner, grid.simulator(), max_rounds=3_000)
+        before = learner.propose()
+        assert before.reason is s2r.Reason.MIXTURE
+        assert before.certificate.certified
+        assert learner.propose() is before
+        if notice == "refute":
+            learner.hybrid.refute(0, 20, 0)
+        else:
+            learner.leave_model([20], [0])
+        after = learner.propose()
+        assert after.reason is s2r.Reason.BASELINE
+        assert not after.certificate.certified
+        assert learner.propose() is after
+        assert learner.pending[0] == s2r.Reason.BASELINE.value

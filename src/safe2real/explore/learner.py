@@ -156,6 +156,7 @@ class Learner:
         )
         self._warm = 0
         self._plan = _NO_PLAN
+        self._refuted = False  # whether the plan that stands knew that an assumption is refuted
         self._planned = np.zeros_like(self.hybrid.counts.tally.visits)  # visits at the last plan
         self._proposal: Proposal | None = None
 
@@ -169,7 +170,8 @@ class Learner:
         return self.propose().reason is Reason.STOP
 
     def propose(self) -> Proposal:
-        """What to deploy in this round; asking again before `observe` gives the same object."""
+        """What to deploy in this round; asking again before `observe` gives the same object, unless data refute it."""
+        self._notice_refutation()
         if self._proposal is None:
             if self._plan[0] < 0:
                 tally, hybrid = self.hybrid.counts.tally, self.hybrid
@@ -232,19 +234,29 @@ class Learner:
         begun = (len(actions) - 1, states[-1], actions[-1]) if actions else (0, int(np.argmax(self.simulator.start)), 0)
         self.hybrid.refute(*begun)
         self.round += 1
-        self._plan, self._proposal = _NO_PLAN, None
+        self._proposal = None
 
     @property
     def pending(self) -> tuple[int, float, float]:
         """(reason, Delta, alpha) of the plan that stands, for compiled code; (-1, 0, 0) when another is due."""
+        self._notice_refutation()
         return self._plan
 
     def advance(self, rounds: int, plan: tuple[int, float, float]) -> None:
         """Take over `rounds` rounds that compiled code has run on this learner's own state, and the plan that stands."""
         self.hybrid.counts.episodes += rounds
         self.hybrid.make_room()
+        self._refuted = self._is_refuted()  # compiled code plans anew when it sees that
         self.round += rounds
         self._plan, self._proposal = plan, None
+
+    def _is_refuted(self) -> bool:
+        return self.settings.certified and bool(self.hybrid.belief.refuted.any())
+
+    def _notice_refutation(self) -> None:
+        """Whatever refuted an assumption, and wherever it was counted: no plan made before that is handed out after it."""
+        if not self._refuted and self._is_refuted():
+            self._plan, self._proposal, self._refuted = _NO_PLAN, None, True
 
     def estimate(self, policy: Policy) -> Floats:
         """V_c [K] of a policy on the current hybrid model."""
@@ -287,7 +299,7 @@ class Learner:
             self.hybrid.update()  # episodes may have been counted since the last plan
             if int(self.hybrid.belief.suspect.sum()) != before:
                 self._plan = _NO_PLAN  # a cleared row can no longer grow, so the next round must not wait for it
-        if self.settings.certified and self.hybrid.belief.refuted.any():
+        if self._is_refuted():
             return self._baseline_plan()
         stopped = self.propose().reason is Reason.STOP
         if stopped and not self.settings.robust_safety:
