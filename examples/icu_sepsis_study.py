@@ -116,7 +116,7 @@ def treat(
         record.plans.append(planned(case, learner, name))
         report(SECONDS_OF_PLAN)
     record.curve += [(done, _better(best, plan)) for plan in record.plans if plan.reward == "survival"]
-    record.doubts = tuple(learner.doubts())
+    record.doubts = tuple(map(str, learner.doubts()))
     return record
 
 

@@ -2,7 +2,16 @@
 
 from safe2real.campaign import Campaign, Deployment, Specification
 from safe2real.envs import Discretised, FiniteSystem, from_gymnasium
-from safe2real.errors import Conflict, InvalidInput, OutOfOrder, OutsideModel, Safe2RealError, Stopped, StorageFailure
+from safe2real.errors import (
+    Conflict,
+    Halted,
+    InvalidInput,
+    OutOfOrder,
+    OutsideModel,
+    Safe2RealError,
+    Stopped,
+    StorageFailure,
+)
 from safe2real.explore import (
     Algorithm,
     Certificate,
@@ -17,6 +26,7 @@ from safe2real.explore import (
 from safe2real.model import CMDP, AtLeast, AtMost, Constraint, Kernel, MarkovPolicy, Mixture, Policy, Trajectory
 from safe2real.planning import Solution, Status, constraint_values, evaluate, occupancy, solve, value_functions
 from safe2real.prepare import Guess, Preflight, preflight
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing
 from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
 from safe2real.uncertainty.estimate import estimate_model
 from safe2real.uncertainty.estimated import EstimatedModel
@@ -25,6 +35,8 @@ from safe2real.version import __version__
 __all__ = [
     "CMDP",
     "Algorithm",
+    "Assumption",
+    "AssumptionCode",
     "AtLeast",
     "AtMost",
     "Campaign",
@@ -33,9 +45,12 @@ __all__ = [
     "Constraint",
     "Deployment",
     "Discretised",
+    "Doubt",
+    "DoubtCode",
     "EstimatedModel",
     "FiniteSystem",
     "Guess",
+    "Halted",
     "InvalidInput",
     "Kernel",
     "Learner",
@@ -56,6 +71,7 @@ __all__ = [
     "Settings",
     "Solution",
     "Specification",
+    "Standing",
     "Status",
     "Stopped",
     "StorageFailure",

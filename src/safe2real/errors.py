@@ -21,6 +21,10 @@ class Stopped(OutOfOrder):
     """The model is accurate enough: there is nothing left to deploy."""
 
 
+class Halted(Safe2RealError):
+    """The data refute the baseline's margin: nothing is handed out any more, and the machine should be stopped."""
+
+
 class Conflict(Safe2RealError):
     """The record says otherwise already: an episode told again with other content, or a campaign that exists."""
 

@@ -98,7 +98,7 @@ def test_a_certified_campaign_states_all_its_assumptions(tmp_path, unpainted):
     guarantee = words(section(page, "The guarantee"))
     assert set(FIELD_ASSUMPTIONS) < set(assumed)
     for assumption in assumed:
-        assert escape(assumption) in guarantee
+        assert escape(str(assumption)) in guarantee
     assert "at least 0.95" in guarantee
     assert "on &lt;the&gt; track: the expected sum over an episode is at least 0.2" in guarantee
     assert f"{one.uncertainty:.4g}" in section(page, "The last 1 deployments")

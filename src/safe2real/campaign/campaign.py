@@ -125,7 +125,7 @@ class Campaign:
 
     def _record(self, transaction: Transaction, proposal: Proposal, worker: str, n: int) -> list[Event]:
         learner, mixture, certificate = self._replay.learner, proposal.mixture, proposal.certificate
-        if mixture is None or certificate is None or not certificate.holds:
+        if mixture is None or certificate is None or not certificate.reaches:
             raise StorageFailure("a proposal without a certificate that holds was stopped at the door; please report this")
         digests = transaction.add_policies([self._encoded(policy) for policy in mixture.policies])
         drafts = []

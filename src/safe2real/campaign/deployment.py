@@ -7,11 +7,20 @@ from dataclasses import dataclass, replace
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.learner import Reason
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.standing import Assumption, AssumptionCode
 
 # What the guarantee of a campaign rests on besides the learner's own assumptions.
 FIELD_ASSUMPTIONS = (
-    "every machine of the fleet has the same dynamics, and episodes that run at the same time do not influence each other",
-    "no episode is abandoned, cut short or left out of a log because of what happened in it after the last transition told",
+    Assumption(
+        AssumptionCode.FLEET,
+        "every machine of the fleet has the same dynamics, and episodes that run at the same time do not influence each "
+        "other",
+    ),
+    Assumption(
+        AssumptionCode.SELECTION,
+        "no episode is abandoned, cut short or left out of a log because of what happened in it after the last transition "
+        "told",
+    ),
 )
 
 

@@ -23,6 +23,7 @@ from safe2real.errors import InvalidInput
 from safe2real.explore.learner import Reason, coin_of, drawn
 from safe2real.model.checks import shown
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
+from safe2real.standing import Doubt, Standing, standing_of
 
 ROUNDING = 1e-9  # what two machines may differ by
 _REMEMBERED = 256  # policies kept decoded
@@ -47,10 +48,18 @@ class Ledger:
     samples: int
     identical: int  # deployments whose proposal was reproduced bit for bit on this machine
     smallest_margin: float  # over all deployments, lower bound minus threshold as computed here; inf without any
-    certified: bool  # False when the constants carry no guarantee, or the data refute an assumption
-    reason_uncertified: str  # empty when certified
+    doubts: tuple[Doubt, ...]  # empty when certified: constants without a guarantee, data that refute an assumption
     head: str  # digest of the last event: note it elsewhere, and give it to a later check
     problems: tuple[Problem, ...]
+
+    @property
+    def standing(self) -> Standing:
+        """What the deployments are worth, as far as the record shows."""
+        return standing_of(self.doubts)
+
+    @property
+    def certified(self) -> bool:
+        return not self.doubts
 
     @property
     def holds(self) -> bool:
@@ -61,7 +70,8 @@ class Ledger:
         if not self.holds:
             first = self.problems[0]
             return f"NOT VERIFIED: {len(self.problems)} problems; the first is in event {first.sequence}: {first.what}"
-        label = "certified:" if self.certified else f"HEURISTIC, not a guarantee ({self.reason_uncertified}):"
+        reasons = "; ".join(map(str, self.doubts))
+        label = "certified:" if self.certified else f"{self.standing.upper()}, not a guarantee ({reasons}):"
         return (
             f"{label} {self.deployments} deployments and {self.episodes} episodes ({self.samples} samples) check; "
             f"the smallest margin of a lower bound over its threshold is {max(0.0, self.smallest_margin):.6g}"
@@ -101,7 +111,6 @@ def check_record(
     if checker.events == 0:
         checker.problems.append(Problem(0, None, "the record is empty; its first event is missing"))
     replay = checker.replay
-    doubts = replay.learner.doubts()
     return Ledger(
         events=checker.events,
         deployments=replay.deployments,
@@ -109,8 +118,7 @@ def check_record(
         samples=replay.samples,
         identical=checker.identical,
         smallest_margin=checker.smallest_margin,
-        certified=not doubts,
-        reason_uncertified="; ".join(doubts),
+        doubts=replay.learner.doubts(),
         head=previous,
         problems=tuple(checker.problems),
     )

@@ -30,6 +30,7 @@ from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, sta
 from safe2real.explore.learner import Learner, Reason
 from safe2real.model.checks import Floats
 from safe2real.page import Html, document, escaped, label, picture, table
+from safe2real.standing import Doubt, DoubtCode
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.version import __version__
 
@@ -184,12 +185,12 @@ def _warnings(status: CampaignStatus, found: MismatchMap, entries: Sequence[Entr
 
 def _guarantee(learner: Learner, broken: Sequence[str]) -> str:
     thresholds = learner.simulator.thresholds
-    certificate = learner.certify(thresholds, thresholds, broken)
+    certificate = learner.certify(thresholds, thresholds, [Doubt(DoubtCode.FALSE_OF_REALITY, what) for what in broken])
     if not certificate.certified:
-        reasons = "".join(f"<li>{escaped(reason)}</li>" for reason in certificate.reason_uncertified.split("; "))
+        reasons = "".join(f"<li>{escaped(reason)}</li>" for reason in map(str, certificate.doubts))
         return f"<h2>No guarantee</h2><p>Nothing on this page is a guarantee:</p><ul>{reasons}</ul>"
     settings = learner.settings
-    assumptions = "".join(f"<li>{escaped(one)}</li>" for one in (*certificate.assumptions, *FIELD_ASSUMPTIONS))
+    assumptions = "".join(f"<li>{escaped(str(one))}</li>" for one in (*certificate.assumptions, *FIELD_ASSUMPTIONS))
     constraints = "".join(
         f"<li>{escaped(name)}: the expected sum over an episode is at least {threshold:.6g}</li>"
         for name, threshold in zip(learner.simulator.labels, thresholds, strict=True)

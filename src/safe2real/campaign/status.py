@@ -12,6 +12,7 @@ from safe2real.explore.learner import Learner, Reason
 from safe2real.model.checks import Floats
 from safe2real.planning.evaluate import occupancy
 from safe2real.planning.solve import solve
+from safe2real.standing import Standing
 from safe2real.uncertainty import _kernels
 from safe2real.uncertainty.robust import TVBalls
 
@@ -35,7 +36,7 @@ class CampaignStatus:
     """A summary for people and scripts."""
 
     name: str
-    certified: bool  # False: heuristic constants, or data that refute an assumption; nothing here is a guarantee then
+    standing: Standing  # what everything that is handed out now is worth
     stopped: bool
     rounds: int  # deployments handed out
     told: int
@@ -58,6 +59,10 @@ class CampaignStatus:
     head: str  # digest of the last event, to be noted elsewhere and given to verify later
     forecast: Forecast | None
 
+    @property
+    def certified(self) -> bool:
+        return self.standing.is_guarantee
+
 
 def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignStatus:
     learner, proposal, blocker = replay.learner, replay.learner.propose(), replay.blocker
@@ -67,7 +72,7 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
 
     return CampaignStatus(
         name=name,
-        certified=not learner.doubts(),
+        standing=learner.standing,
         stopped=proposal.reason is Reason.STOP,
         rounds=replay.deployments,
         told=replay.told,

@@ -24,17 +24,19 @@ def created(campaign: Campaign, url: str) -> dict[str, Any]:
 def label_of(campaign: Campaign) -> dict[str, Any]:
     """What everything that this campaign hands out now is worth."""
     assurance = campaign.assurance()
-    return {"certified": assurance.certified, "statement": assurance.describe()}
+    return {"certified": assurance.certified, "standing": assurance.standing, "statement": assurance.describe()}
 
 
 def certificate_document(certificate: Certificate) -> dict[str, Any]:
     return {
         "certified": certificate.certified,
         "holds": certificate.holds,
+        "reaches": certificate.reaches,
         "lower_bounds": _finite(certificate.lower_bounds),
         "thresholds": _finite(certificate.thresholds),
-        "assumptions": list(certificate.assumptions),
-        "reason_uncertified": certificate.reason_uncertified,
+        "standing": certificate.standing,
+        "assumptions": [asdict(one) for one in certificate.assumptions],
+        "doubts": [asdict(one) for one in certificate.doubts],
         "statement": certificate.describe(),
     }
 
@@ -89,6 +91,8 @@ def map_document(found: MismatchMap) -> dict[str, Any]:
 def ledger_document(ledger: Ledger) -> dict[str, Any]:
     return {
         "holds": ledger.holds,
+        "certified": ledger.certified,
+        "standing": ledger.standing,
         "statement": ledger.describe(),
         **asdict(ledger),
         "smallest_margin": finite_or_none(ledger.smallest_margin),

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from safe2real.errors import Conflict, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
+from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 
 NOT_VERIFIED = 6  # the ledger is on stdout, with its problems
 NOT_READY = 7  # a check found what must be mended first, or a rehearsal was unsafe
@@ -19,6 +19,7 @@ _EXITS: tuple[tuple[type[Safe2RealError], str, int], ...] = (
     (OutOfOrder, "stopped", 3),
     (Conflict, "conflict", 4),
     (StorageFailure, "storage", 5),
+    (Halted, "halted", 8),
 )
 
 # One paragraph for each code: the help joins the lines of a paragraph.
@@ -32,6 +33,7 @@ EXIT_CODES = "\n\n".join(
         "4  conflict: the record says otherwise already; it stays",
         "5  storage: the database is missing, damaged, full, read-only or newer, or a file cannot be written",
         "6  verify has found problems; they are in its answer",
+        "8  halted: the data refute the margin of the baseline; nothing is handed out any more: stop the machine",
     )
 )
 

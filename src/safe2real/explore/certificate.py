@@ -7,6 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from safe2real.model.checks import Floats
+from safe2real.standing import Assumption, Doubt, Standing, standing_of
+
+_PREFIXES = {
+    Standing.HEURISTIC: "HEURISTIC, not a guarantee",
+    Standing.REFUTED: "REFUTED, not a guarantee",
+    Standing.INCOMPLETE: "INCOMPLETE, not a guarantee",
+}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -15,31 +22,49 @@ class Certificate:
 
     With probability at least 1 - delta over the whole run, every deployed mixture has V_c >= `lower_bounds` >=
     `thresholds`. The guarantee is in expectation, over the coin of the mixture too: once the coin shows the candidate,
-    that policy alone is only guaranteed threshold - Delta. When `certified` is False the numbers were computed with
-    constants that carry no guarantee, and nothing here is one.
+    that policy alone is only guaranteed threshold - Delta. Where there are `doubts` nothing here is a guarantee.
     """
 
-    certified: bool
     lower_bounds: Floats  # [K] on V_c of the mixture
     thresholds: Floats  # [K]
-    assumptions: tuple[str, ...]
-    reason_uncertified: str  # empty when certified
+    assumptions: tuple[Assumption, ...]
+    doubts: tuple[Doubt, ...]  # empty when certified
+
+    @property
+    def standing(self) -> Standing:
+        """What the bounds are worth."""
+        return standing_of(self.doubts)
+
+    @property
+    def certified(self) -> bool:
+        return not self.doubts
+
+    @property
+    def reaches(self) -> bool:
+        """Whether the bounds reach every threshold (to rounding), whatever they are worth."""
+        return bool(np.all(self.lower_bounds >= self.thresholds - 1e-9))
 
     @property
     def holds(self) -> bool:
-        """Whether the bound reaches every threshold (to rounding)."""
-        return bool(np.all(self.lower_bounds >= self.thresholds - 1e-9))
+        """Whether every threshold is reached by bounds that are certified: what is deployed may rely on this alone."""
+        return self.certified and self.reaches
+
+    @property
+    def reason_uncertified(self) -> str:
+        """The doubts in words; empty when certified."""
+        return "; ".join(map(str, self.doubts))
 
     def describe(self) -> str:
         """The statement in words."""
-        if len(self.thresholds) == 0:
+        if len(self.thresholds) == 0 and self.standing is not Standing.REFUTED:
             return "No safety constraint is enforced, so nothing is promised about safety."
         bounds = ", ".join(
             f"V_c >= {low:.6g} (threshold {limit:.6g})"
             for low, limit in zip(self.lower_bounds, self.thresholds, strict=True)
         )
-        if not self.holds:
+        if not self.reaches:
             return f"NOT SAFE: the bound misses a threshold. {bounds}. {self.reason_uncertified}"
         if not self.certified:
-            return f"HEURISTIC, not a guarantee ({self.reason_uncertified}). Estimated: {bounds}."
-        return f"Certified: {bounds}, provided that " + "; ".join(self.assumptions) + "."
+            estimated = f" Estimated: {bounds}." if bounds else ""
+            return f"{_PREFIXES[self.standing]} ({self.reason_uncertified}).{estimated}"
+        return f"Certified: {bounds}, provided that " + "; ".join(map(str, self.assumptions)) + "."

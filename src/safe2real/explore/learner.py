@@ -29,6 +29,7 @@ from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.solve import slots_for, solve
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing, standing_of
 from safe2real.uncertainty.mismatch import HybridModel, Separation
 from safe2real.uncertainty.robust import TVBalls
 from safe2real.uncertainty.theory import accuracy_of
@@ -336,7 +337,8 @@ class Learner:
         solution = solve(self.simulator.with_kernel(self.hybrid.to_kernel()).with_thresholds(tightened), objective)
         margin = float(self.margins.min(initial=float(horizon)))
         feasible = solution.is_feasible
-        doubts = [] if feasible else ["no policy meets the tightened thresholds on the learnt model"]
+        text = "no policy meets the tightened thresholds on the learnt model"
+        doubts = [] if feasible else [Doubt(DoubtCode.NO_FEASIBLE_PLAN, text)]
         bounded = feasible and tau <= margin / 4.0
         missed = accuracy_of(tau, horizon, margin) + max(0.0, solution.bound - solution.value) if bounded else np.inf
         value = max(0.0, solution.value - tau)
@@ -359,7 +361,8 @@ class Learner:
         bounds = thresholds + self._task.margins
         if reason is Reason.MIXTURE:
             bounds = alpha * self._candidate.lower + (1.0 - alpha) * bounds
-        doubts = [] if settings.algorithm.keeps_safe else ["the exploration ignores the constraints (Algorithm 3)"]
+        text = "the exploration ignores the constraints (Algorithm 3)"
+        doubts = [] if settings.algorithm.keeps_safe else [Doubt(DoubtCode.CONSTRAINTS_IGNORED, text)]
         stopped = reason is Reason.STOP
         return Proposal(
             round=self.round,
@@ -371,48 +374,70 @@ class Learner:
             coin=coin_of(settings.seed, self.round),
         )
 
-    def doubts(self) -> list[str]:
+    @property
+    def standing(self) -> Standing:
+        """What everything that is proposed and planned now is worth."""
+        return standing_of(self.doubts())
+
+    def doubts(self) -> tuple[Doubt, ...]:
         """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
         settings, hybrid = self.settings, self.hybrid
-        reasons = []
+        found = []
         if not settings.radius.certified:
-            reasons.append(f"the radius is {settings.radius}")
+            found.append(Doubt(DoubtCode.RADIUS_SCALED, f"the radius is {settings.radius}"))
         if settings.bonus_scale < 1.0:
-            reasons.append(f"the bonus is {settings.bonus_scale:g} times the literal one")
+            found.append(Doubt(DoubtCode.BONUS_SCALED, f"the bonus is {settings.bonus_scale:g} times the literal one"))
         if hybrid.outside_support:
-            reasons.append(f"{hybrid.outside_support} transitions were seen that the declared support rules out")
+            text = f"{hybrid.outside_support} transitions were seen that the declared support rules out"
+            found.append(Doubt(DoubtCode.LEFT_SUPPORT, text))
+        if hybrid.left_model:
+            text = f"{hybrid.left_model} episodes went where the model has no state"
+            found.append(Doubt(DoubtCode.LEFT_MODEL, text))
         refuted = int(hybrid.belief.refuted.sum())
         if refuted and settings.certified:  # with a heuristic radius it would show nothing
-            reasons.append(f"the data contradict what was assumed of {refuted} rows: see the mismatch map")
-        return reasons
+            text = f"the data contradict what was assumed of {refuted} rows: see the mismatch map"
+            found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
+        return tuple(found)
 
-    def certify(self, bounds: Floats, thresholds: Floats, doubts: Sequence[str] = ()) -> Certificate:
-        """Lower bounds [K] on V_c with all that this run assumes, and with the reasons why it is no guarantee, if any."""
-        settings, doubts = self.settings, [*doubts, *self.doubts()]
-        assumptions = [
-            f"the baseline exceeds the threshold of {name} by {xi:g} on the real system"
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """All that this run's guarantee rests on."""
+        settings, codes = self.settings, AssumptionCode
+        found = [
+            Assumption(codes.MARGIN, f"the baseline exceeds the threshold of {name} by {xi:g} on the real system", name)
             for name, xi in zip(self.simulator.labels, self.margins, strict=True)
         ]
         if settings.algorithm.reuses_simulator:
-            assumptions.append(
+            text = (
                 f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
                 f"or at least {settings.mismatch_gap:g} away"
             )
+            found.append(Assumption(codes.SEPARATION, text))
+        text = "where the real system goes next depends on its state, the action and the step alone (Markov)"
+        found.append(Assumption(codes.MARKOV, text))
         if self.simulator.kernel.is_stationary:
-            assumptions.append("the real system's rows do not change with the step")
-        assumptions.append("episodes start as the simulator's do and have exactly its horizon")
+            found.append(Assumption(codes.STATIONARY, "the real system's rows do not change with the step"))
+        text = "the real system has no state, end or cost besides the model's"
+        found.append(Assumption(codes.COMPLETE, text))
+        text = "episodes start as the simulator's do and have exactly its horizon"
+        found.append(Assumption(codes.START_AND_HORIZON, text))
         if self.hybrid.reach.length.size:
-            assumptions.append("every successor of a row is one that its declared support names")
+            text = "every successor of a row is one that its declared support names"
+            found.append(Assumption(codes.SUPPORT, text))
         if self.hybrid.belief.known.any():
-            assumptions.append(f"the {int(self.hybrid.belief.known.sum())} rows declared known are exact")
-        assumptions.append("every episode that is run is counted, whatever happens in it")
-        assumptions.append(f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds")
+            text = f"the {int(self.hybrid.belief.known.sum())} rows declared known are exact"
+            found.append(Assumption(codes.KNOWN_ROWS, text))
+        found.append(Assumption(codes.COUNTED, "every episode that is run is counted, whatever happens in it"))
+        text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
+        found.append(Assumption(codes.EVENT, text))
+        return tuple(found)
+
+    def certify(self, bounds: Floats, thresholds: Floats, doubts: Sequence[Doubt] = ()) -> Certificate:
+        """Lower bounds [K] on V_c with all that this run assumes, and with the reasons why it is no guarantee, if any."""
         return Certificate(
-            certified=not doubts,
             lower_bounds=np.array(bounds),
             thresholds=np.array(thresholds),
-            assumptions=tuple(assumptions),
-            reason_uncertified="; ".join(doubts),
+            assumptions=self.assumptions(),
+            doubts=(*doubts, *self.doubts()),
         )
 
 

@@ -25,7 +25,7 @@ def accepted(specification: Specification) -> tuple[Learner | None, Finding]:
         return None, Finding("library", Level.FAILURE, f"no run can begin: {error}", "change what the message names")
     doubts = learner.doubts()
     if doubts:
-        said = f"runs will be HEURISTIC, nothing is guaranteed: {'; '.join(doubts)}"
+        said = f"runs will be HEURISTIC, nothing is guaranteed: {'; '.join(map(str, doubts))}"
         return learner, Finding("library", Level.WARNING, said, "use a certified radius and bonus_scale = 1")
     return learner, Finding("library", Level.OK, "a run can begin, with certified constants")
 

@@ -58,6 +58,7 @@ class HybridModel:
         self.certified = radius.certified
         self.reach = reach_of(support, simulator)
         self.outside_support = 0  # transitions seen that the declared support rules out
+        self.left_model = 0  # episodes that went where there is no state
         self.rule = rule_of(
             radius,
             System(simulator.num_states, simulator.num_actions, horizon),
@@ -123,6 +124,7 @@ class HybridModel:
     def refute(self, step: int, state: int, action: int) -> None:
         """What followed here has no state in the model: final, like every contradiction."""
         actions, per_step = self.counts.simulator.num_actions, self.counts.rows_per_step
+        self.left_model += 1
         self.belief.refuted[step * per_step + state * actions + action] = True
 
     def update(self) -> None:
