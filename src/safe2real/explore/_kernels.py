@@ -17,11 +17,12 @@ from numba import njit
 
 from safe2real.planning import _kernels as planning
 from safe2real.uncertainty import _kernels as uncertainty
+from safe2real.uncertainty import _margin as margin
 
 # numba keeps compiled code while THIS file stays the same, and does not look at the compiled functions it calls in others:
 # when those have changed, what was kept here is thrown away, or `propose` would go on running an old planner.
 with contextlib.suppress(OSError):
-    called = b"".join(Path(str(module.__file__)).read_bytes() for module in (planning, uncertainty))
+    called = b"".join(Path(str(module.__file__)).read_bytes() for module in (planning, uncertainty, margin))
     kept = Path(__file__).parent / "__pycache__"
     stamp, digest = kept / "_kernels.callees", hashlib.sha256(called).hexdigest()
     if not stamp.is_file() or stamp.read_text() != digest:
@@ -35,6 +36,7 @@ Array = Any  # numba infers dtypes and dimensions
 BASELINE = 0
 MIXTURE = 1
 STOP = 2
+HALT = 3
 
 
 class Task(NamedTuple):
@@ -43,7 +45,7 @@ class Task(NamedTuple):
     start: Array  # [S]
     utilities: Array  # [K, 1 or H, S, A]; K = 0 when safety is not asked for (Algorithm 3)
     thresholds: Array  # [K]
-    margins: Array  # [K] Slater margins of the baseline
+    margins: Array  # [K] Slater margins of the baseline, as stated
     baseline: Array  # [H, S, A]
     tolerance: float
     spans: Array  # [1 or H] what the bonus at each step is multiplied by: 1, or (H - 1 - h) / H
@@ -141,15 +143,18 @@ def step_bonus(bonus, spans, S, A):
 
 
 @njit(cache=True)
-def propose(tally, belief, reach, task, candidate, warm):
+def propose(tally, belief, reach, task, trust, candidate, warm):
     """Lines 5 to 13 of Algorithm 1 on the current hybrid model. Returns (reason, Delta, alpha, policies to start from next).
 
-    Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is.
+    Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is. The margin that pays
+    for the candidate is the one that may be used, which data can have raised above the stated one.
     """
     H, K = task.H, task.thresholds.size
     S, A = task.baseline.shape[1], task.baseline.shape[2]
     successor, probability = tally.successor, tally.probability
-    if task.certified and belief.refuted.any():
+    if trust.flags[margin.HALTED]:
+        return HALT, np.inf, 0.0, warm  # not even the baseline can be relied on
+    if trust.flags[margin.LEFT] or (task.certified and belief.refuted.any()):
         return BASELINE, np.inf, 0.0, warm  # nothing that was computed can be relied on; the baseline rests on its margin
     for k in range(K):
         values = planning.value_functions(
@@ -194,9 +199,9 @@ def propose(tally, belief, reach, task, candidate, warm):
                 )  # fmt: skip
             candidate.lower[k] = max(candidate.lower[k], worst)
         excess = max(0.0, task.thresholds[k] - candidate.lower[k])
-        alpha = min(alpha, task.margins[k] / (task.margins[k] + excess))
+        alpha = min(alpha, trust.margins[k] / (trust.margins[k] + excess))
     for k in range(K):
-        lower = alpha * candidate.lower[k] + (1.0 - alpha) * (task.thresholds[k] + task.margins[k])
+        lower = alpha * candidate.lower[k] + (1.0 - alpha) * (task.thresholds[k] + trust.margins[k])
         if not lower >= task.thresholds[k] - 1e-9:  # the last gate before deployment; it also catches NaN
             return BASELINE, np.inf, 0.0, 0
     return MIXTURE, delta, alpha, used
@@ -305,7 +310,7 @@ def real_values(reality, task, candidate, alpha, seen, lines, work, out):
 
 @njit(cache=True)
 def deploy(
-    tally, belief, rule, planned, growth, begin, length, successor, probability, start, baseline, fixed, shares, seed,
+    tally, belief, rule, trust, planned, growth, begin, length, successor, probability, start, baseline, fixed, shares, seed,
     first_round, most, states, actions, state_visits,
 ):  # fmt: skip
     """Roll one mixture out and count what happens, until another plan is due, a row needs more room, or `most` rounds are
@@ -320,10 +325,17 @@ def deploy(
         component = pick(shares, uniform(origin, 0))
         roll_out(begin, length, successor, probability, start, baseline, fixed, component, origin, states, actions)
         if growth > 0.0:
-            due, full = uncertainty.record_watching(tally, belief, planned, growth, states, actions, H, S, A, rows_per_step)
+            due, full = uncertainty.record_watching(
+                tally, belief, rule, planned, growth, states, actions, H, S, A, rows_per_step
+            )
         else:
             uncertainty.observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step)
             due, full = True, uncertainty.lacks_room(tally, states, actions, H, S, A, rows_per_step)
+        if component == fixed.shape[0] and not trust.flags[margin.HALTED]:
+            margin.take(trust, states, actions)
+            due |= trust.flags[margin.HALTED]
+        trust.counters[margin.SAMPLES] += H
+        due |= trust.counters[margin.SAMPLES] >= trust.counters[margin.NEXT]
         for h in range(H):
             state_visits[states[h]] += 1
         done += 1
@@ -332,13 +344,14 @@ def deploy(
 
 @njit(cache=True)
 def run(
-    tally, belief, rule, reach, task, candidate, reality, seed, first_round, most, growth, planned, warm, stay_warm, pending,
-    log, state_visits,
+    tally, belief, rule, reach, task, trust, candidate, reality, seed, first_round, most, growth, planned, warm, stay_warm,
+    pending, log, state_visits,
 ):  # fmt: skip
     """At most `most` rounds from `first_round` on, on a known real system, until the stop, until `log` is full, or
     until a row needs more room. `pending` is the (reason, Delta, alpha) of a plan that still stands, or (-1, 0, 0). With
-    `growth` > 0 a plan stands until a suspect row has been visited that fraction more than at the plan, `planned` [R].
-    Returns (log entries, rounds rolled out, whether it stopped, policies to start from next, the plan that still stands).
+    `growth` > 0 a plan stands until a suspect row has been visited that fraction more than at the plan, `planned` [R], or
+    until the baseline is to be looked at again. Returns (log entries, rounds rolled out, whether it ended (STOP or HALT),
+    policies to start from next, the plan that still stands).
     """
     H, S, A = task.H, task.baseline.shape[1], task.baseline.shape[2]
     K = reality.baseline_values.size
@@ -351,20 +364,20 @@ def run(
     reason, delta, alpha = pending
     for t in range(log.reason.size):
         if reason < 0:
-            reason, delta, alpha, warm = propose(tally, belief, reach, task, candidate, warm if stay_warm else 0)
+            reason, delta, alpha, warm = propose(tally, belief, reach, task, trust, candidate, warm if stay_warm else 0)
             planned[:] = tally.visits
         log.reason[t], log.certificate[t], log.weight[t] = reason, delta, alpha
         log.suspects[t] = belief.suspect.sum()
-        if reason == STOP:
+        if reason in (STOP, HALT):
             log.real_values[t] = np.nan
             return t + 1, done, True, warm, (reason, delta, alpha)
         if K > 0:
             real_values(reality, task, candidate, alpha, seen, lines, work, log.real_values[t])
         deployed_shares(candidate, alpha, shares)
         rounds, due, full = deploy(
-            tally, belief, rule, planned, growth, reality.begin, reality.length, reality.successor, reality.probability,
-            task.start, task.baseline, candidate.actions, shares, seed, first_round + done, most - done, states, actions,
-            state_visits,
+            tally, belief, rule, trust, planned, growth, reality.begin, reality.length, reality.successor,
+            reality.probability, task.start, task.baseline, candidate.actions, shares, seed, first_round + done, most - done,
+            states, actions, state_visits,
         )  # fmt: skip
         done += rounds
         log.rounds[t] = rounds
@@ -372,6 +385,8 @@ def run(
             reason = -1
             if growth > 0.0:
                 uncertainty.update_all(tally, belief, rule, S)
+            if trust.counters[margin.SAMPLES] >= trust.counters[margin.NEXT]:
+                margin.look(trust, belief, reach, tally.successor, tally.probability)
         if full or done == most:
             return t + 1, done, False, warm, (reason, delta, alpha)
     return log.reason.size, done, False, warm, (reason, delta, alpha)

@@ -17,7 +17,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real.errors import InvalidInput, Stopped
+from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.explore import _kernels
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.plan import Plan, best_certified
@@ -33,6 +33,7 @@ from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Sta
 from safe2real.uncertainty.mismatch import HybridModel, Separation
 from safe2real.uncertainty.robust import TVBalls
 from safe2real.uncertainty.theory import accuracy_of
+from safe2real.uncertainty.trust import BaselineTrust
 
 
 class Reason(Enum):
@@ -44,11 +45,16 @@ class Reason(Enum):
     """Line 13: deploy the candidate mixed with the baseline."""
     STOP = _kernels.STOP
     """Line 10: the model is accurate enough; nothing more to deploy."""
+    HALT = _kernels.HALT
+    """The data refute the margin of the baseline itself: nothing is trusted any more. Stop the machine."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Proposal:
-    """One round's answer. After the stop nothing is deployed: `mixture` and `certificate` are None (a plan has its own)."""
+    """One round's answer. After the stop nothing is deployed: `mixture` and `certificate` are None (a plan has its own).
+
+    After a halt nothing is deployed either; the certificate is there, and says what is refuted.
+    """
 
     round: int
     reason: Reason
@@ -61,6 +67,8 @@ class Proposal:
     @property
     def drawn(self) -> int:
         """Which policy of the mixture to run this episode: fixed by (seed, round), so asking twice gives the same one."""
+        if self.reason is Reason.HALT:
+            raise Halted(HALT_ADVICE)
         if self.mixture is None:
             raise Stopped("the run has stopped: there is nothing left to deploy; call plan(reward)")
         return drawn(self.mixture.weights, self.coin)
@@ -71,6 +79,10 @@ class Proposal:
         return self.mixture.policies[index]  # type: ignore[union-attr]
 
 
+HALT_ADVICE = (
+    "the data refute the margin of the baseline, so nothing is handed out any more, the baseline included: stop the "
+    "machine. To go on, state a margin that is there (estimate_margin) in a new run, and count these episodes in it"
+)
 _ROUNDING = 1e-9
 _NO_PLAN = (-1, 0.0, 0.0)  # (reason, Delta, alpha) before a plan
 
@@ -101,12 +113,14 @@ class Learner:
         *,
         known: ArrayLike | None = None,
         support: Kernel | None = None,
+        assumed: Sequence[Assumption] = (),
         warm_start: bool = True,
     ) -> None:
         """`simulator` carries the constraints; `baseline` is the trusted policy; `known` marks exact rows.
 
         `support` is a kernel of the simulator's shape whose successors are the ones the real system can have (its
         probabilities do not matter): declare it where you know it, e.g. the neighbours of a cell, and radii shrink.
+        `assumed` is what the inputs rest on themselves, e.g. a simulator that was estimated; certificates name it.
         A `warm_start` plans each round from the policies of the last, which is faster; without it a proposal is a function
         of the data alone, bit for bit, whatever was proposed on the way.
         """
@@ -117,6 +131,7 @@ class Learner:
         self.baseline = baseline
         self.settings = settings
         self.margins = check_settings(settings, simulator)
+        self.assumed = tuple(assumed)
         self.warm_start = warm_start
         self.round = 1
         self.hybrid = HybridModel(
@@ -134,6 +149,14 @@ class Learner:
         horizon = simulator.horizon
         spans = (horizon - 1.0 - np.arange(horizon)) / horizon if settings.span_bonus else np.ones(1)
         kept = simulator.num_constraints if settings.algorithm.keeps_safe else 0
+        self.trust = BaselineTrust(
+            simulator.with_constraints(kept),
+            baseline,
+            self.margins[:kept],
+            delta=settings.delta,
+            proves=settings.certified,
+            raises=settings.robust_safety,
+        )
         slots = slots_for(kept)
         self._task = _kernels.Task(
             start=simulator.start.copy(),
@@ -160,6 +183,9 @@ class Learner:
         self._refuted = False  # whether the plan that stands knew that an assumption is refuted
         self._planned = np.zeros_like(self.hybrid.counts.tally.visits)  # visits at the last plan
         self._proposal: Proposal | None = None
+        self._faults: dict[str, int] = {}  # what cut episodes short, by the user's word: cause -> episodes
+        if self.trust.due:
+            self.trust.look(self.hybrid)  # what is known before any data may contradict the margin, or prove more
 
     @property
     def samples(self) -> int:
@@ -178,7 +204,7 @@ class Learner:
                 tally, hybrid = self.hybrid.counts.tally, self.hybrid
                 warm = self._warm if self.warm_start else 0
                 reason, delta, alpha, self._warm = _kernels.propose(
-                    tally, hybrid.belief, hybrid.reach, self._task, self._candidate, warm
+                    tally, hybrid.belief, hybrid.reach, self._task, self.trust.state, self._candidate, warm
                 )
                 self._plan = (reason, delta, alpha)
                 self._planned[:] = tally.visits
@@ -189,26 +215,43 @@ class Learner:
     def observe(self, trajectory: Trajectory) -> None:
         """Take in one episode of the proposed mixture and move to the next round. A refused episode changes nothing."""
         checked = check_trajectory(self.simulator, trajectory)
-        if self.propose().reason is Reason.STOP:
+        proposal = self.propose()
+        if proposal.reason is Reason.STOP:
             raise Stopped("the run has stopped; no further episode is expected. Start a new learner to explore on")
-        growth = self.settings.replan_growth
+        if proposal.reason is Reason.HALT:
+            raise Halted(HALT_ADVICE)
+        growth, ends = self.settings.replan_growth, np.array([0, checked.length])
         if growth > 0.0:
-            self.hybrid.record(checked)
-            visits, suspect = self.hybrid.counts.tally.visits, self.hybrid.belief.suspect
-            if (visits > (1.0 + growth) * self._planned)[suspect].any():
-                self.hybrid.update()
-                self._plan = _NO_PLAN
+            due = self.hybrid.record(checked, self._planned, growth)
         else:
             self.hybrid.observe(checked)
+            due = True
+        self.trust.take(checked.states, checked.actions, ends, np.array([proposal.draw() is self.baseline]))
+        self._notice_support()
+        if due or self.trust.due or self.trust.halted:
+            if growth > 0.0:
+                self.hybrid.update()
+            if self.trust.due:
+                self.trust.look(self.hybrid)
             self._plan = _NO_PLAN
         self.round += 1
         self._proposal = None
 
-    def count(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+    def count(
+        self,
+        states: Indices,
+        actions: Indices,
+        ends: NDArray[np.int64],
+        *,
+        of_baseline: NDArray[np.bool_] | None = None,
+        at_once: bool = False,
+    ) -> None:
         """Take in episodes laid end to end, cut short ones too, also after the stop; see `HybridModel.observe_all`.
 
         The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
-        one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
+        one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`. `of_baseline` [episodes] says
+        which of them the baseline made; their returns test its margin. With `at_once` nothing is concluded before all of
+        them are counted: for a log whose order may have been chosen by its content.
         """
         whole_numbers("states", states, below=self.simulator.num_states, what="states")
         whole_numbers("actions", actions, below=self.simulator.num_actions, what="actions")
@@ -219,23 +262,69 @@ class Learner:
                 f"{states.size} states and {actions.size} actions do not divide into {lengths.size} episodes of "
                 f"1 to {self.simulator.horizon} steps; an episode has one state more than actions"
             )
-        self.hybrid.observe_all(states, actions, ends)
+        whose = np.zeros(lengths.size, dtype=np.bool_) if of_baseline is None else np.asarray(of_baseline)
+        if whose.shape != lengths.shape or whose.dtype != np.bool_:
+            raise InvalidInput(
+                f"of_baseline has shape {whose.shape}; give one truth value for each of {lengths.size} episodes"
+            )
+        first = 0
+        while first < lengths.size:
+            # The confidence sets are looked at after fixed numbers of samples, whatever the batches in which these come.
+            last = lengths.size if at_once else first + self.trust.episodes_until_due(ends[first:])
+            offset = int(ends[first])
+            part = states[offset + first :], actions[offset:], ends[first : last + 1] - offset
+            if at_once:
+                self.hybrid.record_all(*part)
+            else:
+                self.hybrid.observe_all(*part)
+            self.trust.take(*part, whose[first:last])
+            self._notice_support()
+            if self.trust.due:
+                self.trust.look(self.hybrid)
+            first = last
         self._plan, self._proposal = _NO_PLAN, None
 
-    def leave_model(self, states: Sequence[int], actions: Sequence[int]) -> None:
+    def leave_model(self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False) -> None:
         """An episode went where the model has no state: after `states` [n + 1] and `actions` [n + 1], if it began at all.
 
         Its n transitions are counted and the round is over. The model is wrong there, so nothing is certified from now on
         and only the baseline is proposed; forgetting such episodes instead would leave the others a biased sample.
         """
-        if len(actions) > 1:
-            seen = np.asarray(states, dtype=np.uint32), np.asarray(actions[:-1], dtype=np.uint32)
-            self.count(*seen, np.array([0, len(actions) - 1]))
+        self._count_prefix(states, actions[:-1], of_baseline)
         # An episode that began elsewhere contradicts the start, which has no row: the first one of the start stands for it.
         begun = (len(actions) - 1, states[-1], actions[-1]) if actions else (0, int(np.argmax(self.simulator.start)), 0)
         self.hybrid.refute(*begun)
+        self.trust.leave()
         self.round += 1
-        self._proposal = None
+        self._plan, self._proposal = _NO_PLAN, None
+
+    def cut_short(self, states: Sequence[int], actions: Sequence[int], cause: str, *, of_baseline: bool = False) -> None:
+        """An episode was cut short after `states` [n + 1] and `actions` [n] by a fault that says nothing about the system.
+
+        Its n transitions are counted and the round is over. That `cause` had nothing to do with what would have happened
+        next is the user's word: certificates name it as an assumption.
+        """
+        self._count_prefix(states, actions, of_baseline)
+        self._faults[cause] = self._faults.get(cause, 0) + 1
+        self.round += 1
+        self._plan, self._proposal = _NO_PLAN, None
+
+    def _count_prefix(self, states: Sequence[int], actions: Sequence[int], of_baseline: bool) -> None:
+        if actions:
+            seen = np.asarray(states, dtype=np.uint32), np.asarray(actions, dtype=np.uint32)
+            self.count(*seen, np.array([0, len(actions)]), of_baseline=np.array([of_baseline]))
+
+    @property
+    def trusted(self) -> Floats:
+        """[K] what the baseline's V_c is at least: the threshold and the margin, as stated or as proved by the data.
+
+        Once a margin is refuted nothing is certain of it.
+        """
+        if self.trust.halted:
+            return np.zeros(self.simulator.num_constraints)
+        if self._is_refuted() or not self.settings.algorithm.keeps_safe:
+            return np.asarray(self.simulator.thresholds + self.margins)
+        return np.asarray(self.simulator.thresholds + self.trust.margins)
 
     @property
     def pending(self) -> tuple[int, float, float]:
@@ -252,7 +341,13 @@ class Learner:
         self._plan, self._proposal = plan, None
 
     def _is_refuted(self) -> bool:
+        if self.trust.left or self.trust.halted:  # whatever the radius is worth
+            return True
         return self.settings.certified and bool(self.hybrid.belief.refuted.any())
+
+    def _notice_support(self) -> None:
+        if self.hybrid.outside_support:
+            self.trust.leave()
 
     def _notice_refutation(self) -> None:
         """Whatever refuted an assumption, and wherever it was counted: no plan made before that is handed out after it."""
@@ -307,7 +402,7 @@ class Learner:
             return self._paper_plan(rewards)
         tau = self.settings.tolerance
         balls = self.balls
-        best, upper = best_certified(balls, rewards, baseline=self.baseline, margins=self.margins, tolerance=tau)
+        best, upper = best_certified(balls, rewards, baseline=self.baseline, margins=self.trust.margins, tolerance=tau)
         return Plan(
             solution=best.solution,
             policy=best.policy,
@@ -320,14 +415,13 @@ class Learner:
     def _baseline_plan(self) -> Plan:
         """When an assumption is refuted the balls are worth nothing; the baseline rests on its margin alone."""
         horizon = float(self.simulator.horizon)
-        bounds = self.simulator.thresholds + self.margins
         return Plan(
             solution=None,
             policy=Mixture.of([1.0], [self.baseline]),
             value=0.0,
             bound=horizon,
             suboptimality=horizon,
-            certificate=self.certify(bounds, self.simulator.thresholds),
+            certificate=self.certify(self.trusted, self.simulator.thresholds),
         )
 
     def _paper_plan(self, rewards: Floats) -> Plan:
@@ -358,19 +452,19 @@ class Learner:
             MarkovPolicy.deterministic(self._candidate.actions[j], num_actions=self.simulator.num_actions) for j in used
         ]
         weights = [alpha * float(self._candidate.weights[j]) for j in used]
-        bounds = thresholds + self._task.margins
+        bounds = self.trusted[: thresholds.size]
         if reason is Reason.MIXTURE:
             bounds = alpha * self._candidate.lower + (1.0 - alpha) * bounds
         text = "the exploration ignores the constraints (Algorithm 3)"
         doubts = [] if settings.algorithm.keeps_safe else [Doubt(DoubtCode.CONSTRAINTS_IGNORED, text)]
-        stopped = reason is Reason.STOP
+        nothing = reason in (Reason.STOP, Reason.HALT)
         return Proposal(
             round=self.round,
             reason=reason,
-            mixture=None if stopped else Mixture.of([*weights, max(0.0, 1.0 - sum(weights))], [*parts, self.baseline]),
+            mixture=None if nothing else Mixture.of([*weights, max(0.0, 1.0 - sum(weights))], [*parts, self.baseline]),
             exploration_weight=alpha,
             uncertainty=delta,
-            certificate=None if stopped else self.certify(bounds, thresholds, doubts),
+            certificate=None if reason is Reason.STOP else self.certify(bounds, thresholds, doubts),
             coin=coin_of(settings.seed, self.round),
         )
 
@@ -393,6 +487,11 @@ class Learner:
         if hybrid.left_model:
             text = f"{hybrid.left_model} episodes went where the model has no state"
             found.append(Doubt(DoubtCode.LEFT_MODEL, text))
+        labels = self.simulator.labels[: self.trust.refuted.size]
+        for name, is_refuted in zip(labels, self.trust.refuted, strict=True):
+            if is_refuted:
+                text = f"the data refute the baseline's margin for {name}: stop the machine"
+                found.append(Doubt(DoubtCode.MARGIN_REFUTED, text, name))
         refuted = int(hybrid.belief.refuted.sum())
         if refuted and settings.certified:  # with a heuristic radius it would show nothing
             text = f"the data contradict what was assumed of {refuted} rows: see the mismatch map"
@@ -427,6 +526,10 @@ class Learner:
             text = f"the {int(self.hybrid.belief.known.sum())} rows declared known are exact"
             found.append(Assumption(codes.KNOWN_ROWS, text))
         found.append(Assumption(codes.COUNTED, "every episode that is run is counted, whatever happens in it"))
+        for cause, episodes in self._faults.items():
+            text = f"{episodes} episodes were cut short by {cause}, which had nothing to do with what would have come next"
+            found.append(Assumption(codes.FAULTS, text, cause))
+        found.extend(self.assumed)
         text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
         found.append(Assumption(codes.EVENT, text))
         return tuple(found)

@@ -30,12 +30,13 @@ _MOST_AT_ONCE = 1_000_000  # rounds, where plans stand for long
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Run:
-    """The record of a simulated run: arrays have an entry for each of the T plans deployed, and one more for the stop.
+    """The record of a simulated run: arrays have an entry for each of the T plans deployed, and one more for the end.
 
     Without lazy replanning every round has a plan of its own, and T is the number of rounds.
     """
 
     stopped: bool
+    halted: bool  # the data refuted the baseline's margin
     rounds: int
     samples: int  # rounds * H
     deployed: NDArray[np.int64]  # [T] how many rounds each plan was deployed
@@ -91,15 +92,16 @@ def simulate(
     _check_reality(learner, real)
     visits = np.zeros(model.num_states, dtype=np.int64)
     logs: list[_kernels.Log] = []
-    done, stopped = 0, False
-    while done < max_rounds and not stopped:
+    done, ended, plan = 0, False, learner.pending
+    while done < max_rounds and not ended:
         log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
-        entries, rounds, stopped, learner._warm, plan = _kernels.run(
+        entries, rounds, ended, learner._warm, plan = _kernels.run(
             learner.hybrid.counts.tally,
             learner.hybrid.belief,
             learner.hybrid.rule,
             learner.hybrid.reach,
             learner._task,
+            learner.trust.state,
             learner._candidate,
             reality,
             np.uint64(learner.settings.seed),
@@ -118,16 +120,17 @@ def simulate(
         learner.advance(rounds, plan)
         if progress is not None and entries:
             progress(done, float(log.certificate[entries - 1]))
-    deployed, reason, certificate, weight, real_values, suspects = (
+    deployed, reasons, certificate, weight, real_values, suspects = (
         np.concatenate(parts) for parts in zip(*logs, strict=True)
     )
-    plans = len(deployed) - stopped
+    plans = len(deployed) - ended
     return Run(
-        stopped=stopped,
+        stopped=ended and plan[0] == _kernels.STOP,
+        halted=ended and plan[0] == _kernels.HALT,
         rounds=done,
         samples=done * model.horizon,
         deployed=deployed[:plans],
-        reason=reason,
+        reason=reasons,
         certificate=certificate,
         exploration_weight=weight,
         real_values=real_values[:plans],

@@ -115,6 +115,11 @@ class CMDP:
             _check_range(f"thresholds[{k}]", float(value), self.horizon)
         return CMDP(self.kernel, self.horizon, self.start, self.utilities, frozen(values), self.names)
 
+    def with_constraints(self, count: int) -> CMDP:
+        """The same system with its first `count` constraints."""
+        kept = slice(count)
+        return CMDP(self.kernel, self.horizon, self.start, self.utilities[kept], self.thresholds[kept], self.names[kept])
+
     def with_kernel(self, kernel: Kernel) -> CMDP:
         """The same task on other dynamics, e.g. the real system beside its simulator."""
         expected = (self.num_states, self.num_actions)

@@ -184,6 +184,7 @@ def rule_of(
         cleared_bonus=float(cleared_bonus),
         cleared_gap=float(cleared_gap),
         mismatch_gap=float(mismatch_gap),
+        proves=bool(radius.certified),
     )
 
 

@@ -77,6 +77,9 @@ class HybridModel:
             suspect=~exact,
             known=exact,
             refuted=np.zeros(rows, dtype=np.bool_),
+            low=np.zeros(rows),
+            high=np.ones(rows),
+            look_at=np.ones(rows, dtype=np.int64),
             gap=np.zeros(rows),
             bonus=np.zeros(rows),
         )
@@ -111,15 +114,49 @@ class HybridModel:
             done += counted
             self.make_room()
 
-    def record(self, trajectory: Trajectory) -> None:
-        """Count one checked episode and leave the model as it is until `update`: for plans that are made now and then."""
+    def record(self, trajectory: Trajectory, planned: NDArray[np.int64], growth: float) -> bool:
+        """Count one checked episode and leave the model as it is until `update`: for plans that are made now and then.
+
+        Says whether another plan is due: a suspect row has been visited the fraction `growth` more than at the last plan,
+        `planned` [R], or the data contradict an assumption, which is looked at here.
+        """
         simulator = self.counts.simulator
         self._check_support(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
-        _kernels.record_episode(
-            self.counts.tally, trajectory.states, trajectory.actions, simulator.num_actions, self.counts.rows_per_step
+        due, _ = _kernels.record_watching(
+            self.counts.tally,
+            self.belief,
+            self.rule,
+            planned,
+            growth,
+            trajectory.states,
+            trajectory.actions,
+            self.counts.horizon,
+            simulator.num_states,
+            simulator.num_actions,
+            self.counts.rows_per_step,
         )
         self.counts.episodes += 1
         self.make_room()
+        return bool(due)
+
+    def record_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Count checked episodes laid end to end, all before anything is concluded from any; then `update`.
+
+        For a log whose order may have been chosen by its content: only as a whole is it a fair sample.
+        """
+        self._check_support(states, actions, ends)
+        for i in range(len(ends) - 1):
+            first, last = int(ends[i]), int(ends[i + 1])
+            _kernels.record_episode(
+                self.counts.tally,
+                states[first + i : last + i + 1],
+                actions[first:last],
+                self.counts.simulator.num_actions,
+                self.counts.rows_per_step,
+            )
+            self.counts.episodes += 1
+            self.make_room()
+        self.update()
 
     def refute(self, step: int, state: int, action: int) -> None:
         """What followed here has no state in the model: final, like every contradiction."""
