@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.uint32]
 
 ROW_SUM_TOLERANCE = 1e-9
+_ROUNDING_OF_SUMS = 1e-12
 
 _LONGEST_SHOWN = 60
 _BRIEF = reprlib.Repr()
@@ -132,7 +133,8 @@ def step_utilities(
 
 
 def distributions(name: str, value: ArrayLike) -> Floats:
-    """`value` with every last-axis row a probability distribution."""
+    """`value` with every last-axis row a probability distribution; one that misses 1 by more than rounding is divided by
+    its sum, so that values computed from it are those of a distribution."""
     array = finite_floats(name, value)
     for outside in (array < 0.0, array > 1.0 + ROW_SUM_TOLERANCE):
         if outside.any():
@@ -143,7 +145,9 @@ def distributions(name: str, value: ArrayLike) -> Floats:
     if wrong.any():
         index = np.argwhere(wrong)[0]
         raise InvalidInput(f"{place(name, index)} sums to {totals[tuple(index)]:.12g}; rows must sum to 1")
-    return array
+    # Rows that are right to rounding stay as they are: what is read back is then what was written, bit for bit.
+    loose = np.abs(totals - 1.0) > _ROUNDING_OF_SUMS
+    return np.where(loose[..., None], array / totals[..., None], array) if loose.any() else array
 
 
 def check_function(name: str, function: Any, arguments: str) -> None:

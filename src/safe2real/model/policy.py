@@ -116,7 +116,7 @@ class Mixture:
         share = finite_floats("weights", weights)
         if share.ndim != 1 or len(share) != len(policies) or not len(policies):
             raise InvalidInput(f"weights have shape {share.shape} for {len(policies)} policies; give one weight per policy")
-        distributions("weights", share)
+        share = distributions("weights", share)
         shapes = [policy.shape for policy in policies]
         if len(set(shapes)) != 1:
             raise InvalidInput(f"the policies have shapes {shapes}; all must have the same (H, S, A)")
