@@ -22,6 +22,7 @@ from safe2real.explore import _kernels
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.plan import Plan, best_certified
 from safe2real.explore.settings import Settings, check_settings
+from safe2real.explore.statements import assumptions_of, doubts_of, faults_assumed
 from safe2real.model.checks import Floats, Indices, finite_floats, step_utilities, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
@@ -29,7 +30,7 @@ from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.solve import slots_for, solve
-from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing, standing_of
+from safe2real.standing import Assumption, Doubt, DoubtCode, Standing, standing_of
 from safe2real.uncertainty.mismatch import HybridModel, Separation
 from safe2real.uncertainty.robust import TVBalls
 from safe2real.uncertainty.theory import accuracy_of
@@ -475,64 +476,12 @@ class Learner:
 
     def doubts(self) -> tuple[Doubt, ...]:
         """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
-        settings, hybrid = self.settings, self.hybrid
-        found = []
-        if not settings.radius.certified:
-            found.append(Doubt(DoubtCode.RADIUS_SCALED, f"the radius is {settings.radius}"))
-        if settings.bonus_scale < 1.0:
-            found.append(Doubt(DoubtCode.BONUS_SCALED, f"the bonus is {settings.bonus_scale:g} times the literal one"))
-        if hybrid.outside_support:
-            text = f"{hybrid.outside_support} transitions were seen that the declared support rules out"
-            found.append(Doubt(DoubtCode.LEFT_SUPPORT, text))
-        if hybrid.left_model:
-            text = f"{hybrid.left_model} episodes went where the model has no state"
-            found.append(Doubt(DoubtCode.LEFT_MODEL, text))
-        labels = self.simulator.labels[: self.trust.refuted.size]
-        for name, is_refuted in zip(labels, self.trust.refuted, strict=True):
-            if is_refuted:
-                text = f"the data refute the baseline's margin for {name}: stop the machine"
-                found.append(Doubt(DoubtCode.MARGIN_REFUTED, text, name))
-        refuted = int(hybrid.belief.refuted.sum())
-        if refuted and settings.certified:  # with a heuristic radius it would show nothing
-            text = f"the data contradict what was assumed of {refuted} rows: see the mismatch map"
-            found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
-        return tuple(found)
+        return doubts_of(self.settings, self.hybrid, self.trust, self.simulator.labels)
 
     def assumptions(self) -> tuple[Assumption, ...]:
         """All that this run's guarantee rests on."""
-        settings, codes = self.settings, AssumptionCode
-        found = [
-            Assumption(codes.MARGIN, f"the baseline exceeds the threshold of {name} by {xi:g} on the real system", name)
-            for name, xi in zip(self.simulator.labels, self.margins, strict=True)
-        ]
-        if settings.algorithm.reuses_simulator:
-            text = (
-                f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
-                f"or at least {settings.mismatch_gap:g} away"
-            )
-            found.append(Assumption(codes.SEPARATION, text))
-        text = "where the real system goes next depends on its state, the action and the step alone (Markov)"
-        found.append(Assumption(codes.MARKOV, text))
-        if self.simulator.kernel.is_stationary:
-            found.append(Assumption(codes.STATIONARY, "the real system's rows do not change with the step"))
-        text = "the real system has no state, end or cost besides the model's"
-        found.append(Assumption(codes.COMPLETE, text))
-        text = "episodes start as the simulator's do and have exactly its horizon"
-        found.append(Assumption(codes.START_AND_HORIZON, text))
-        if self.hybrid.reach.length.size:
-            text = "every successor of a row is one that its declared support names"
-            found.append(Assumption(codes.SUPPORT, text))
-        if self.hybrid.belief.known.any():
-            text = f"the {int(self.hybrid.belief.known.sum())} rows declared known are exact"
-            found.append(Assumption(codes.KNOWN_ROWS, text))
-        found.append(Assumption(codes.COUNTED, "every episode that is run is counted, whatever happens in it"))
-        for cause, episodes in self._faults.items():
-            text = f"{episodes} episodes were cut short by {cause}, which had nothing to do with what would have come next"
-            found.append(Assumption(codes.FAULTS, text, cause))
-        found.extend(self.assumed)
-        text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
-        found.append(Assumption(codes.EVENT, text))
-        return tuple(found)
+        faults = faults_assumed(self._faults)
+        return (*assumptions_of(self.settings, self.hybrid, self.simulator, self.margins), *faults, *self.assumed)
 
     def certify(self, bounds: Floats, thresholds: Floats, doubts: Sequence[Doubt] = ()) -> Certificate:
         """Lower bounds [K] on V_c with all that this run assumes, and with the reasons why it is no guarantee, if any."""
