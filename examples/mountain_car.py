@@ -150,7 +150,7 @@ def explore_cells(cars: Cars, learner: s2r.Learner, episodes: int, report: Repor
         )  # fmt: skip
         began.append(done + np.cumsum(run.deployed) - run.deployed)
         costs.append(HORIZON - run.real_values[:, 0])
-        done, stopped = done + run.rounds, run.stopped
+        done, stopped = done + run.rounds, run.stopped or run.halted
         plan = learner.plan(reward)
         if contradicted is None and learner.hybrid.refuted.any():
             contradicted = done

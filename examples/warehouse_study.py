@@ -202,7 +202,7 @@ class Study:
             run = s2r.simulate(self.learner, self.real.kernel, max_rounds=rounds)
             seconds += time.perf_counter() - began
             runs.append(run)
-            stopped, episodes = run.stopped, episodes + run.rounds
+            stopped, episodes = run.stopped or run.halted, episodes + run.rounds
             uncertainty = min(float(horizon), float(run.certificate[-1]))
             if stopped or episodes in waiting:
                 waiting = waiting[1:]

@@ -46,8 +46,12 @@ def explore(
             progress(proposal)
         if proposal.reason in (Reason.STOP, Reason.HALT):
             return proposal
-        learner.observe(_episode(learner, env, proposal, (*faults, KeyboardInterrupt)))
+        learner.observe(_episode(learner, env, proposal, (*faults, StepLimit, KeyboardInterrupt)))
     return learner.propose()
+
+
+class StepLimit(InvalidInput):
+    """The environment has a limit of steps below the horizon: its fault, and nothing that the system did."""
 
 
 class _Watched:
@@ -94,7 +98,9 @@ def _episode(learner: Learner, env: Any, proposal: Proposal, faults: tuple[type[
                         "rows there are not self-loops; add an absorbing state for the end of the episode"
                     )
                 if truncated and not terminated and h + 1 < model.horizon:
-                    raise InvalidInput(
+                    seen.actions.append(seen.acting)
+                    seen.states.append(here)
+                    raise StepLimit(
                         f"the environment cut the episode off after {h + 1} steps, before the horizon of {model.horizon}; "
                         "raise its max_episode_steps to the horizon"
                     )

@@ -34,13 +34,16 @@ class Stretch:
     real_values: Floats  # [T, K] exact V_c of the deployed mixture
     uncertainty: float  # Delta at the end
     stopped: bool
+    halted: bool  # the data refuted the baseline's margin: nothing more is deployed
 
 
 def lazily(learner: Learner, real: Kernel, done: int, until: int) -> Stretch:
     """Rounds `done` + 1 to `until`, or to the stop, in compiled code."""
     run = simulate(learner, real, max_rounds=until - done)
     plans = len(run.deployed)
-    return Stretch(run.deployed, run.certificate[:plans], run.real_values, float(run.certificate[-1]), run.stopped)
+    return Stretch(
+        run.deployed, run.certificate[:plans], run.real_values, float(run.certificate[-1]), run.stopped, run.halted
+    )
 
 
 def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: float) -> Stretch:
@@ -49,20 +52,17 @@ def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: 
     deployed: list[int] = []
     certificates: list[float] = []
     values: list[Floats] = []
-    stopped = False
     while done < until and (not deployed or time.monotonic() < deadline):
         proposal = learner.propose()
-        if proposal.reason is Reason.STOP or proposal.mixture is None:
-            stopped = True
+        if proposal.mixture is None:  # nothing more is deployed: the stop, or a halt
             break
         batch = min(max(1, int(BATCH_GROWTH * done)), until - done)
         # Written out once: a deterministic policy does it whenever it is asked.
         parts = [MarkovPolicy(*part.shape, None, part.probabilities) for part in proposal.mixture.policies]
         weights = proposal.mixture.weights
-        episodes = [
-            roll_out(system, parts[drawn(weights, coin_of(seed, number))], seed=seed, round_number=number)
-            for number in range(done + 1, done + batch + 1)
-        ]
+        shown = [drawn(weights, coin_of(seed, number)) for number in range(done + 1, done + batch + 1)]
+        episodes = [roll_out(system, parts[index], seed=seed, round_number=done + 1 + i) for i, index in enumerate(shown)]
+        of_baseline = np.array([proposal.mixture.policies[index] is learner.baseline for index in shown])
         deployed.append(batch)
         certificates.append(proposal.uncertainty)
         values.append(constraint_values(system, proposal.mixture))
@@ -71,11 +71,14 @@ def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: 
             np.concatenate([episode.states for episode in episodes]),
             np.concatenate([episode.actions for episode in episodes]),
             np.arange(batch + 1, dtype=np.int64) * system.horizon,
+            of_baseline=of_baseline,
         )
+    last = learner.propose()
     return Stretch(
         np.array(deployed, dtype=np.int64),
         np.array(certificates, dtype=np.float64),
         np.array(values, dtype=np.float64).reshape(len(values), system.num_constraints),
-        learner.propose().uncertainty,
-        stopped,
+        last.uncertainty,
+        last.reason is Reason.STOP,
+        last.reason is Reason.HALT,
     )

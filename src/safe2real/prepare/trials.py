@@ -99,7 +99,7 @@ def run_trial(
         target *= _BETWEEN
         if progress is not None:
             progress(max_rounds if stopped else done)
-        if time.monotonic() > deadline:
+        if stretch.halted or time.monotonic() > deadline:
             break
     # A forecast makes up to 2,000 plans, which is quick for small systems only.
     ahead = None if stopped or large or time.monotonic() > deadline else forecast_of(specification, learner).rounds
@@ -122,7 +122,7 @@ def run_trial(
         samples_at=at[kept] * model.horizon,
         uncertainty_at=uncertainties[kept],
         forecast=ahead,
-        refuted=bool(learner.hybrid.belief.refuted.any()),
+        refuted=learner.trust.halted or bool(learner.hybrid.belief.refuted.any()),
     )
 
 
