@@ -434,3 +434,13 @@ def test_looks_at_the_baseline_come_after_fixed_numbers_of_samples():
     assert trust.due
     trust.look(learner.hybrid)
     assert not trust.due
+
+
+def test_a_run_that_ignores_the_constraints_tests_no_margin_and_still_plans():
+    learner = forked_learner(0.0, algorithm=s2r.Algorithm.UNCONSTRAINED)
+    assert learner.propose().reason is s2r.Reason.MIXTURE
+    plan = learner.plan(np.ones((3, 2)))
+    assert plan.certificate.certified
+    assert learner.trusted.tolist() == pytest.approx([2.4])
+    s2r.simulate(learner, forked(True), max_rounds=50)
+    assert learner.trust.episodes == 0

@@ -323,9 +323,13 @@ class Learner:
         """
         if self.trust.halted:
             return np.zeros(self.simulator.num_constraints)
-        if self._is_refuted() or not self.settings.algorithm.keeps_safe:
-            return np.asarray(self.simulator.thresholds + self.margins)
-        return np.asarray(self.simulator.thresholds + self.trust.margins)
+        return np.asarray(self.simulator.thresholds + self.usable_margins)
+
+    @property
+    def usable_margins(self) -> Floats:
+        """[K] the margins as stated, or as proved by the data where that is more; as stated once an assumption is refuted."""
+        is_tested = self.settings.algorithm.keeps_safe and not self._is_refuted()
+        return self.trust.margins if is_tested else self.margins
 
     @property
     def pending(self) -> tuple[int, float, float]:
@@ -403,7 +407,7 @@ class Learner:
             return self._paper_plan(rewards)
         tau = self.settings.tolerance
         balls = self.balls
-        best, upper = best_certified(balls, rewards, baseline=self.baseline, margins=self.trust.margins, tolerance=tau)
+        best, upper = best_certified(balls, rewards, baseline=self.baseline, margins=self.usable_margins, tolerance=tau)
         return Plan(
             solution=best.solution,
             policy=best.policy,
