@@ -327,7 +327,7 @@ class Learner:
 
     @property
     def usable_margins(self) -> Floats:
-        """[K] the margins as stated, or as proved by the data where that is more; as stated once an assumption is refuted."""
+        """[K] the margins as stated, or as proved by the data where that is more and nothing is refuted."""
         is_tested = self.settings.algorithm.keeps_safe and not self._is_refuted()
         return self.trust.margins if is_tested else self.margins
 
