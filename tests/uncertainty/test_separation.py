@@ -8,6 +8,7 @@ import pytest
 import safe2real as s2r
 from safe2real.envs import WindyGrid
 from safe2real.explore import collect, roll_out
+from safe2real.uncertainty.betting import mean_bounds
 from safe2real.uncertainty.confidence import ScaledRadius, System, radius_after
 from safe2real.uncertainty.counts import Counts
 from safe2real.uncertainty.separation import clone_baseline, estimate_margin, estimate_mismatch_gap
@@ -86,11 +87,39 @@ def test_margin_is_a_lower_confidence_bound():
     assert estimate.margins[0] == pytest.approx(estimate.lower_bounds[0] - 10.0)
     few = estimate_margin(model, episodes[:50], delta=0.05)
     assert few.margins[0] < estimate.margins[0]
-    # A policy that never varies: Bernstein's bound is far better than Hoeffding's, and is taken.
+    assert estimate.lower_bounds[0] < truth < estimate.upper_bounds[0]
+    # What no episode can change is known at once.
     constant = s2r.CMDP.of(grid.real(), 12, model.start, s2r.AtLeast(np.full((25, 4), 0.5), 1.0))
-    sure = estimate_margin(constant, episodes, delta=0.05)
-    assert sure.lower_bounds[0] > 6.0 - 12 * math.sqrt(math.log(2 / 0.05) / 6000) / 2
-    assert sure.lower_bounds[0] <= 6.0
+    sure = estimate_margin(constant, episodes[:1], delta=0.05)
+    assert sure.lower_bounds == sure.upper_bounds == pytest.approx([6.0])
+
+
+COIN = s2r.CMDP.of(  # an episode of one step that starts in either state: its sum is a fair coin
+    s2r.Kernel.from_dense(np.full((2, 1, 2), 0.5)), 1, [0.5, 0.5], s2r.AtLeast([[0.0], [1.0]], 0.25, "heads")
+)
+SIDES = [s2r.Trajectory.of(COIN, [side, 0], [0]) for side in (0, 1)]
+
+
+def test_margin_by_hand_for_a_coin():
+    """The bound is `mean_bounds` at delta / K."""
+    estimate = estimate_margin(COIN, [SIDES[1]] * 30 + [SIDES[0]] * 10, delta=0.1)
+    low, high = mean_bounds([1.0] * 30 + [0.0] * 10, 0.1)
+    assert (estimate.lower_bounds[0], estimate.upper_bounds[0]) == (low, high)
+    assert estimate.means[0] == 0.75
+    assert estimate.margins[0] == low - 0.25
+    assert estimate.episodes == 40
+
+
+def test_margin_may_be_looked_at_until_it_pleases():
+    """Someone looks at every n and stops where the mean looks best against the truth, which is the worst there can be."""
+    rng, misses = np.random.default_rng(5), 0
+    for _ in range(300):
+        sides = (rng.random(1_000) < 0.5).astype(int)
+        n = np.arange(1, 1_001)
+        stop = 10 + int(np.argmax(((np.cumsum(sides) - 0.5 * n) / np.sqrt(n))[9:]))
+        episodes = [SIDES[side] for side in sides[:stop]]
+        misses += estimate_margin(COIN, episodes, delta=0.05).lower_bounds[0] > 0.5
+    assert misses / 300 <= 0.05
 
 
 def test_margin_covers_the_truth_as_often_as_it_says():
@@ -117,8 +146,8 @@ def test_clone_counts_and_smooths():
 def test_bad_input_is_named():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5)), 2, 0, s2r.AtLeast(np.ones((2, 2)), 1.0))
     episode = s2r.Trajectory.of(model, [0, 0, 1], [1, 0])
-    with pytest.raises(s2r.InvalidInput, match="1 episodes were given"):
-        estimate_margin(model, [episode], delta=0.1)
+    with pytest.raises(s2r.InvalidInput, match="no episode was given"):
+        estimate_margin(model, [], delta=0.1)
     with pytest.raises(s2r.InvalidInput, match="no constraint"):
         estimate_margin(s2r.CMDP.of(model.kernel, 2), [episode, episode], delta=0.1)
     with pytest.raises(s2r.InvalidInput, match="delta is 2"):

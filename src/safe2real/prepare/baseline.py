@@ -11,21 +11,19 @@ import numpy as np
 from safe2real.campaign.encoding import within
 from safe2real.campaign.episodes import check_actions
 from safe2real.campaign.specification import Specification
-from safe2real.explore.simulate import roll_out
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_trajectory
-from safe2real.planning.evaluate import constraint_values
+from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve
 from safe2real.prepare.assumptions import without_constraints
 from safe2real.prepare.findings import Finding, Level, margins_of
-from safe2real.uncertainty.separation import MarginEstimate, estimate_margin
+from safe2real.prepare.guess import transitions_of
+from safe2real.uncertainty.betting import values_needed
+from safe2real.uncertainty.separation import estimate_margin, spans
 
 _ROUNDING = 1e-9
-_EPISODES = 400  # of the baseline, to see how much its returns vary
-_MOST_ROLLOUTS = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +38,7 @@ class Range:
     baseline: float  # on the simulator
     baseline_real: float  # on the reality that is rehearsed
     rollouts: tuple[float, float] | None  # confidence interval of the baseline on the real system
+    rollouts_expected: int | None = None  # in all, to confirm the margin if they go on as so far; None: it would not be
 
     @property
     def largest_threshold(self) -> float | None:
@@ -81,7 +80,8 @@ def ranges_of(
     there = constraint_values(model.with_kernel(real), specification.baseline)
     estimate = estimate_margin(model, rollouts, delta=delta) if rollouts and model.num_constraints else None
     ranges = []
-    for k, name in enumerate(model.labels):
+    for k, (name, (low, high)) in enumerate(zip(model.labels, spans(model), strict=True)):
+        needed = float(model.thresholds[k] + margins[k])
         utility = model.utilities[k][0] if len(model.utilities[k]) == 1 else model.utilities[k]
         ranges.append(
             Range(
@@ -92,7 +92,15 @@ def ranges_of(
                 highest=solve(free, utility).value,
                 baseline=float(own[k]),
                 baseline_real=float(there[k]),
-                rollouts=None if estimate is None else _interval(estimate, k, model.horizon),
+                rollouts=None if estimate is None else (float(estimate.lower_bounds[k]), float(estimate.upper_bounds[k])),
+                rollouts_expected=None
+                if estimate is None
+                else values_needed(
+                    *(float(estimate.means[k]), float(estimate.spreads[k]), needed),
+                    delta / model.num_constraints,
+                    low=low,
+                    high=high,
+                ),
             )
         )
     return tuple(ranges)
@@ -190,9 +198,16 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
         )
         said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
         return Finding(name, Level.FAILURE, said, cure, numbers)
-    wanted = f", or state a margin of at most {_floor(usable)}" if usable > 0.0 else ""
     said = f"{said}: the margin of {one.margin:.4g} is neither confirmed nor refuted"
-    return Finding(name, Level.WARNING, said, f"roll the baseline out more often{wanted}", numbers)
+    expected = one.rollouts_expected
+    more = "roll the baseline out more often: as it has gone so far, its mean is not above threshold + margin"
+    if expected is not None:
+        more = (
+            f"roll the baseline out more often, about {max(expected, episodes + 1):,} times in all if it goes on as so far"
+        )
+        more += "; you may look after each of them"
+    wanted = f", or state a margin of at most {_floor(usable)}" if usable > 0.0 else ""
+    return Finding(name, Level.WARNING, said, f"{more}{wanted}", {**numbers, "rollouts_expected": expected})
 
 
 def _rollouts_needed(
@@ -200,58 +215,41 @@ def _rollouts_needed(
 ) -> Finding:
     model = specification.simulator.with_kernel(real)
     spread, slack = spread_of(model, specification.baseline, k), one.baseline_real - one.threshold - one.margin
-    name = f"rollouts to confirm the margin, {one.name}"
-    half = rollouts_needed(model.horizon, constraints, delta, spread, one.margin / 2.0 + max(0.0, slack))
-    if slack <= _ROUNDING:
-        said = (
-            f"the stated margin {one.margin:.4g} is all that the baseline has there, so no number of rollouts confirms it; "
-            f"about {half:,} confirm half of it"
-        )
-        cure = f"state a margin below {one.margin:.4g} that rollouts can confirm"
-        return Finding(name, Level.WARNING, said, cure, {"rollouts": None, "rollouts_for_half": half, "spread": spread})
-    needed = rollouts_needed(model.horizon, constraints, delta, spread, slack)
-    said = (
-        f"about {needed:,} episodes of the baseline on the real system would confirm {one.margin:.4g} with probability "
-        f"{1.0 - delta:g} if its V_c there is {one.baseline_real:.4g}; about {half:,} confirm half of it"
+    name, (low, high) = f"rollouts to confirm the margin, {one.name}", spans(model)[k]
+    needed, half = (
+        values_needed(one.baseline_real, spread, one.threshold + share, delta / constraints, low=low, high=high)
+        for share in (one.margin, one.margin / 2.0)
     )
+    in_half = "" if half is None else f"; about {half:,} confirm half of it"
     numbers = {"rollouts": needed, "rollouts_for_half": half, "spread": spread, "slack": slack}
+    if needed is None:
+        said = f"the stated margin {one.margin:.4g} is all that the baseline has there, so no number of rollouts confirms it"
+        cure = f"state a margin below {one.margin:.4g} that rollouts can confirm"
+        return Finding(name, Level.WARNING, said + in_half, cure, numbers)
+    said = (
+        f"about {needed:,} episodes of the baseline on the real system are expected to confirm {one.margin:.4g} with "
+        f"probability {1.0 - delta:g} if its V_c there is {one.baseline_real:.4g}, looked at as often as you like{in_half}"
+    )
     return Finding(name, Level.OK, said, numbers=numbers)
 
 
-def width(episodes: int, horizon: int, constraints: int, delta: float, spread: float) -> float:
-    """By how much the lower bound of `estimate_margin` lies below the mean of n episodes whose returns have this spread."""
-    log_term = math.log(2.0 * constraints / delta)
-    log_two = log_term + math.log(2.0)
-    hoeffding = horizon * math.sqrt(log_term / (2.0 * episodes))
-    bernstein = spread * math.sqrt(2.0 * log_two / episodes) + 7.0 * horizon * log_two / (3.0 * (episodes - 1))
-    return min(hoeffding, bernstein)
-
-
-def rollouts_needed(horizon: int, constraints: int, delta: float, spread: float, slack: float) -> int:
-    """The fewest episodes after which that is at most `slack`."""
-    low, high = 1, 2
-    while width(high, horizon, constraints, delta, spread) > slack and high < _MOST_ROLLOUTS:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if width(middle, horizon, constraints, delta, spread) <= slack else (middle, high)
-    return high
-
-
 def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
-    """Standard deviation of the return of constraint `k`, from simulated episodes."""
-    steps = np.arange(model.horizon) if len(model.utilities[k]) > 1 else 0
-    returns: Floats = np.empty(_EPISODES)
-    for i in range(_EPISODES):
-        episode = roll_out(model, policy, seed=0, round_number=i + 1)
-        returns[i] = model.utilities[k][steps, episode.states[:-1], episode.actions].sum()
-    return float(returns.std(ddof=1))
+    """Standard deviation of the sum of constraint `k` over an episode, exactly.
 
-
-def _interval(estimate: MarginEstimate, k: int, horizon: int) -> tuple[float, float]:
-    # The bounds hold for 1 - c as they do for c, so the upper one is as far from the mean. A sum of utilities is in [0, H].
-    low, mean = float(estimate.lower_bounds[k]), float(estimate.means[k])
-    return max(0.0, low), min(float(horizon), 2.0 * mean - low)
+    What is expected of an episode changes with every step, by c + V(next state) - V(state): these changes are uncorrelated,
+    so their mean squares add up to the variance.
+    """
+    horizon, pairs = model.horizon, model.num_states * model.num_actions
+    utility = np.broadcast_to(model.utilities[k].reshape(-1, pairs), (horizon, pairs))
+    values = value_functions(model, policy, model.utilities[k] if len(model.utilities[k]) > 1 else model.utilities[k][0])
+    visits = occupancy(model, policy).reshape(horizon, pairs)
+    rows, successors, shares = transitions_of(model.kernel)
+    pair, per_step = rows % pairs, not model.kernel.is_stationary
+    variance = float(model.start @ (values[0] - model.start @ values[0]) ** 2)
+    for step in (rows // pairs,) if per_step else range(horizon):
+        change = utility[step, pair] + values[step + 1, successors] - values[step, pair // model.num_actions]
+        variance += float((visits[step, pair] * shares * change**2).sum())
+    return math.sqrt(variance)
 
 
 def _floor(value: float) -> str:

@@ -114,7 +114,7 @@ def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
     return np.asarray((visits.sum(axis=0) if model.kernel.is_stationary else visits).reshape(-1) > 0.0)
 
 
-def _stored(kernel: Kernel) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+def transitions_of(kernel: Kernel) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
     """Every transition as (row, successor, probability); uniform rows are written out."""
     sizes = kernel.length.astype(np.int64)
     rows = np.repeat(np.arange(kernel.num_rows), sizes)
@@ -181,7 +181,7 @@ def _move(
             f"guess.rows is {count}, but only {len(rows)} rows can be {gap:g} away from the simulator's towards "
             f"{towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"
         )
-    own = _stored(kernel)
+    own = transitions_of(kernel)
     kept = ~wrong[own[0]]
     index = np.concatenate([own[0][kept], *rows])
     onto = np.concatenate([own[1][kept], *successors])

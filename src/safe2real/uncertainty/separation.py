@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.uncertainty import _kernels
+from safe2real.uncertainty.betting import mean_bounds
 from safe2real.uncertainty.confidence import LiteralRadius, Radius, System, rule_of
 from safe2real.uncertainty.counts import Counts
 from safe2real.uncertainty.theory import unit_number
@@ -90,38 +90,53 @@ class MarginEstimate:
     """How safe a policy is, from rollouts; `margins` may be negative, and is then no margin."""
 
     margins: Floats  # [K] lower_bounds - thresholds: usable as xi
-    lower_bounds: Floats  # [K] on V_c, together with probability at least 1 - delta
+    lower_bounds: Floats  # [K] on V_c, together with probability at least 1 - delta, at every number of episodes
+    upper_bounds: Floats  # [K] on V_c, in the same way: together with the lower ones 1 - 2 delta
     means: Floats  # [K]
+    spreads: Floats  # [K] standard deviations of the sums over an episode
     episodes: int
 
 
 def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float) -> MarginEstimate:
     """The Slater margin of a policy from independent episodes of it on the real system (paper, assumption verification).
 
-    The lower confidence bound on V_c is the better of Hoeffding's and the empirical Bernstein bound (Maurer and Pontil,
-    2009), each at delta / (2 K), so that all hold together with probability at least 1 - delta.
+    The bounds on V_c are those of `betting`, at delta / K for each constraint, so that all lower ones hold together with
+    probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out more until the
+    margin is confirmed, and stop when it is. What must not be chosen is which episodes are given: all of them, whatever
+    happened in them.
     """
     probability_of_failure("delta", delta)
-    n = len(episodes)
-    if n < 2:
-        raise InvalidInput(f"{n} episodes were given; a confidence bound on the margin needs at least 2")
+    if len(episodes) == 0:
+        raise InvalidInput("no episode was given; a confidence bound on the margin needs at least 1")
     if model.num_constraints == 0:
         raise InvalidInput("this system has no constraint, so there is no margin to estimate; add AtLeast or AtMost")
     steps = np.arange(model.horizon)
-    returns = np.empty((n, model.num_constraints))
+    returns = np.empty((len(episodes), model.num_constraints))
     for i, episode in enumerate(episodes):
         checked = check_trajectory(model, episode)
         for k, utility in enumerate(model.utilities):
             when = steps if len(utility) > 1 else 0
             returns[i, k] = utility[when, checked.states[:-1], checked.actions].sum()
-    log_term = math.log(2.0 * model.num_constraints / delta)
-    means, spread = returns.mean(axis=0), returns.std(axis=0, ddof=1)
-    hoeffding = model.horizon * math.sqrt(log_term / (2.0 * n))
-    # Maurer and Pontil, Theorem 4, for values in [0, H]: both tails of their bound cost log(2 / delta).
-    log_two = log_term + math.log(2.0)
-    bernstein = spread * math.sqrt(2.0 * log_two / n) + 7.0 * model.horizon * log_two / (3.0 * (n - 1))
-    lower = means - np.minimum(hoeffding, bernstein)
-    return MarginEstimate(lower - model.thresholds, lower, means, n)
+    alpha = delta / model.num_constraints
+    bounds = np.array([mean_bounds(returns[:, k], alpha, low=low, high=high) for k, (low, high) in enumerate(spans(model))])
+    lower, upper = bounds.T
+    return MarginEstimate(
+        margins=lower - model.thresholds,
+        lower_bounds=lower,
+        upper_bounds=upper,
+        means=returns.mean(axis=0),
+        spreads=returns.std(axis=0),
+        episodes=len(episodes),
+    )
+
+
+def spans(model: CMDP) -> list[tuple[float, float]]:
+    """For each constraint the smallest and the largest sum that any H steps can have, on whatever system."""
+    ends = []
+    for utility in model.utilities:
+        times = 1 if len(utility) > 1 else model.horizon
+        ends.append((times * float(utility.min(axis=(1, 2)).sum()), times * float(utility.max(axis=(1, 2)).sum())))
+    return ends
 
 
 def clone_baseline(
