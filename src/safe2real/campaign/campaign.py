@@ -63,11 +63,15 @@ class Campaign:
         self._baseline_content: bytes | None = None
 
     @classmethod
-    def create(cls, url: str | os.PathLike[str], specification: Specification) -> Campaign:
-        """Begin a campaign at `url`: a file name (SQLite) or postgresql://... . An existing one is never overwritten."""
+    def create(cls, url: str | os.PathLike[str], specification: Specification, *, trust_margin: bool = False) -> Campaign:
+        """Begin a campaign at `url`: a file name (SQLite) or postgresql://... . An existing one is never overwritten.
+
+        A baseline that misses its stated margin already on the simulator is refused, unless you say with `trust_margin` that
+        the real system is better than the simulator there.
+        """
         if not isinstance(specification, Specification):
             raise InvalidInput(f"specification is a {type(specification).__name__}; give a Specification")
-        specification.learner()  # refuse before anything is written
+        specification.learner(trust_margin=trust_margin)  # refuse before anything is written
         text = specification.to_text()
         Specification.from_text(text)
         storage, name = Storage(url, new=True), secrets.token_hex(4)

@@ -38,7 +38,7 @@ class Replay:
     """Applies events in order; `learner` is the model they lead to."""
 
     def __init__(self, specification: Specification) -> None:
-        self._learner = specification.learner()
+        self._learner = specification.learner(trust_margin=True)
         self.sequence = 0
         self.digest = BEFORE_THE_FIRST
         self.deployments = 0  # handed out so far

@@ -6,6 +6,7 @@ with the same bits.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -22,18 +23,23 @@ from safe2real.campaign.encoding import (
     to_text,
     within,
 )
+from safe2real.campaign.row_accuracy import check_estimated, estimated_from_json, estimated_to_json
 from safe2real.errors import InvalidInput
 from safe2real.explore.learner import Learner
 from safe2real.explore.settings import Algorithm, Settings
-from safe2real.model.checks import finite_number, positive_integer, shown
+from safe2real.model.checks import Floats, finite_number, positive_integer, shown
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
+from safe2real.planning.evaluate import constraint_values
+from safe2real.standing import Assumption, AssumptionCode
 from safe2real.uncertainty.confidence import RADII, Radius, ScaledRadius
+from safe2real.uncertainty.estimated import RowAccuracy
 
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
 _MOST_TRIPLES = 1 << 28  # H S A; 2 GiB for one stochastic policy
+_ROUNDING = 1e-9
 _TRANSITIONS = ("states", "actions", "successors", "probabilities")
 
 
@@ -41,7 +47,8 @@ _TRANSITIONS = ("states", "actions", "successors", "probabilities")
 class Specification:
     """What `Learner` is made of: `simulator` carries the constraints, `known` marks rows that are exact.
 
-    `support` is a kernel of the simulator's shape whose successors are the possible ones.
+    `support` is a kernel of the simulator's shape whose successors are the possible ones. `estimated` is how far the rows
+    of a simulator that was estimated can be off (`EstimatedModel.row_accuracy`): its probability of failure adds to delta.
     """
 
     simulator: CMDP
@@ -49,9 +56,14 @@ class Specification:
     settings: Settings
     known: ArrayLike | None = None
     support: Kernel | None = None
+    estimated: RowAccuracy | None = None
 
-    def learner(self) -> Learner:
-        """A fresh learner; refuses what no guarantee can hold for."""
+    def learner(self, *, trust_margin: bool = False) -> Learner:
+        """A fresh learner; refuses what no guarantee can hold for.
+
+        A baseline that lacks its stated margin on the simulator itself is refused too, unless `trust_margin` says that it
+        has it on the real system all the same: the margin is a claim about that one.
+        """
         if not isinstance(self.simulator, CMDP):
             raise InvalidInput(f"simulator is a {type(self.simulator).__name__}; give a CMDP, with its constraints")
         if not isinstance(self.settings, Settings):
@@ -62,7 +74,48 @@ class Specification:
                 "certificate: use Algorithm.SIM_TO_REAL, or `simulate` to study Algorithm 3"
             )
         known = None if self.known is None else numbers_from_json(self.known, "known")
-        return Learner(self.simulator, self.baseline, self.settings, known=known, support=self.support, warm_start=False)
+        learner = Learner(
+            self.simulator,
+            self.baseline,
+            self.settings,
+            known=known,
+            support=self.support,
+            assumed=self._assumed(),
+            warm_start=False,
+        )
+        if not trust_margin:
+            self._refuse_lost_margin(learner.margins)
+        return learner
+
+    def _assumed(self) -> tuple[Assumption, ...]:
+        """What the simulator rests on itself."""
+        rows, gap = self.estimated, self.settings.calibrated_gap
+        if rows is None:
+            return ()
+        check_estimated(rows, self.simulator.kernel)
+        if not self.settings.algorithm.reuses_simulator:
+            return ()
+        sure = f"with probability at least {1.0 - rows.delta:g}, in addition to delta" if rows.certified else "HEURISTICALLY"
+        text = (
+            f"the rows of the simulator, which were estimated, are within {rows.worst:.4g} of those they stand for, {sure}"
+        )
+        if gap < rows.worst:
+            text += f" (calibrated_gap, {gap:g}, does not cover that)"
+        return (Assumption(AssumptionCode.ESTIMATED, text),)
+
+    def _refuse_lost_margin(self, margins: Floats) -> None:
+        model = self.simulator
+        for name, value, threshold, xi in zip(
+            model.labels, constraint_values(model, self.baseline), model.thresholds, margins, strict=True
+        ):
+            slack = float(value - threshold)
+            if slack < xi - _ROUNDING:
+                state = f"state a margin of at most {_down(slack)}, " if slack > 0.0 else ""
+                raise InvalidInput(
+                    f"the baseline's V_c for {name} is {value:.6g} on the simulator itself, where threshold + margin is "
+                    f"{threshold:.6g} + {xi:.6g}; {state}lower the threshold, or choose a safer baseline. If rollouts on "
+                    "the real system show that the margin is there, whatever the simulator says, give trust_margin=True"
+                )
 
     def to_text(self) -> str:
         """The JSON document; `from_text` gives back the same numbers, bit for bit."""
@@ -99,13 +152,15 @@ class Specification:
             document["known"] = array_to_json(np.asarray(self.known))
         if self.support is not None:
             document["support"] = _kernel_to_json(self.support)
+        if self.estimated is not None:
+            document["estimated"] = estimated_to_json(self.estimated)
         return to_text(document)
 
     @classmethod
     def from_text(cls, text: str) -> Specification:
         """Read and check a document written by `to_text`, by hand, or in another language."""
         result = cls.from_document(from_text(text, "the specification"))
-        result.learner()  # refuse now what cannot be run later
+        result.learner(trust_margin=True)  # refuse now what cannot be run later
         return result
 
     @classmethod
@@ -118,7 +173,7 @@ class Specification:
             document,
             "the specification",
             required=("horizon", "simulator", "baseline", "settings"),
-            optional=("start", "constraints", "known", "support"),
+            optional=("start", "constraints", "known", "support", "estimated"),
         )
         listed = given.get("constraints", [])
         if not isinstance(listed, list):
@@ -141,6 +196,7 @@ class Specification:
             settings=_settings_from_json(given["settings"]),
             known=None if known is None else numbers_from_json(known, "known"),
             support=kernel_from_json(given["support"], "support") if "support" in given else None,
+            estimated=estimated_from_json(given["estimated"], kernel) if "estimated" in given else None,
         )
 
 
@@ -151,6 +207,11 @@ def check_size(horizon: int, kernel: Kernel) -> None:
             f"horizon is {shown(horizon)} with {kernel.num_states} states and {kernel.num_actions} actions; policies of "
             f"more than {_MOST_TRIPLES} entries cannot be handed out: merge states or shorten the horizon"
         )
+
+
+def _down(value: float) -> str:
+    """Four digits, rounded down: what is typed in then holds."""
+    return f"{math.floor(value * 1e4 + 1e-5) / 1e4:.6g}"
 
 
 def _without_steps(utility: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -17,6 +17,26 @@ from safe2real.uncertainty.sampling import Costing, Unvisited
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class RowAccuracy:
+    """How far the rows of an estimated simulator can be from those they stand for: what a `Specification` must know."""
+
+    accuracy: Floats  # [S, A] TV distance, all rows at once with probability 1 - delta; 1 unvisited, 0 known
+    visits: NDArray[np.int64]  # [S, A] samples behind each row
+    delta: float
+    certified: bool  # whether the accuracy carries that guarantee
+
+    @property
+    def worst(self) -> float:
+        """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
+        return float(self.accuracy[self.visits > 0].max(initial=0.0))
+
+    @property
+    def unvisited(self) -> NDArray[np.bool_]:
+        """[S, A] rows that nothing was seen of."""
+        return np.asarray((self.visits == 0) & (self.accuracy > 0.0), dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class EstimatedModel:
     """A system by counting, and how far its rows can be off; S and A are those of `system.model`."""
 
@@ -40,9 +60,14 @@ class EstimatedModel:
         return np.asarray((self.visits == 0) & ~self.system.known, dtype=np.bool_)
 
     @property
+    def row_accuracy(self) -> RowAccuracy:
+        """For `Specification(..., estimated=...)`, so that pre-flight and certificates know that this was estimated."""
+        return RowAccuracy(self.accuracy, self.visits, self.delta, self.certified)
+
+    @property
     def worst_accuracy(self) -> float:
         """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
-        return float(self.accuracy[self.visits > 0].max(initial=0.0))
+        return self.row_accuracy.worst
 
     @property
     def table(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
