@@ -12,6 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from safe2real.experiments.store import Row, Task
+from safe2real.standing import Standing
 
 BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9730d", "#2e8b57", "#6b7280"
 COLOURS = {
@@ -48,7 +49,8 @@ class Artefact:
 
     name: str
     title: str
-    certified: str  # which constants it uses, in words
+    constants: str  # which ones it uses, in words
+    standing: Standing  # what its runs are worth
     tasks: Callable[[int | None], list[Task]]  # number of seeds, or None for the paper's
     draw: Callable[[list[Row], Path], Outcome]
     beyond_the_paper: bool = False  # done only when named

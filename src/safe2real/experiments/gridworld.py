@@ -10,6 +10,7 @@ from safe2real.envs import draw_grid
 from safe2real.envs.windy_grid import WindyGrid
 from safe2real.experiments.artefact import Artefact, Outcome, save_figure
 from safe2real.experiments.store import Row, Task
+from safe2real.standing import Standing
 
 
 def tasks(seeds: int | None) -> list[Task]:
@@ -25,4 +26,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-GRIDWORLD = Artefact("gridworld", "Figure 1(a): the gridworld", "no constants", tasks, draw)
+GRIDWORLD = Artefact("gridworld", "Figure 1(a): the gridworld", "no constants", Standing.CERTIFIED, tasks, draw)

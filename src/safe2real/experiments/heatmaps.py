@@ -13,6 +13,7 @@ from safe2real.envs.windy_grid import WindyGrid
 from safe2real.experiments import table1
 from safe2real.experiments.artefact import Artefact, Outcome, save_figure
 from safe2real.experiments.store import Row
+from safe2real.standing import Standing
 
 
 def draw(rows: list[Row], folder: Path) -> Outcome:
@@ -53,4 +54,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-HEATMAPS = Artefact("heatmaps", "State visitation", "inferred constants (heuristic)", table1.tasks, draw)
+HEATMAPS = Artefact("heatmaps", "State visitation", "inferred constants (heuristic)", Standing.HEURISTIC, table1.tasks, draw)

@@ -22,6 +22,7 @@ from safe2real.experiments.inferred import INFERRED
 from safe2real.experiments.runs import explore_task, rounds_where, unsafe_runs
 from safe2real.experiments.store import Row, Task
 from safe2real.explore.settings import Algorithm
+from safe2real.standing import Standing
 
 SEEDS = 10
 
@@ -81,5 +82,10 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
 
 
 MISMATCH_SIZE = Artefact(
-    "mismatch-size", "Iterations against the size of the mismatch", "inferred constants (heuristic)", tasks, draw
+    "mismatch-size",
+    "Iterations against the size of the mismatch",
+    "inferred constants (heuristic)",
+    Standing.HEURISTIC,
+    tasks,
+    draw,
 )

@@ -12,6 +12,7 @@ from safe2real.experiments.artefact import BLUE, GREEN, ORANGE, Artefact, Compar
 from safe2real.experiments.inferred import INFERRED
 from safe2real.experiments.runs import explore_task
 from safe2real.experiments.store import Row, Task
+from safe2real.standing import Standing
 
 SEEDS, REWARDS = 20, 10
 
@@ -125,5 +126,5 @@ def _figure(outcome: Outcome, cells: dict[tuple[str, float], dict[str, float]], 
 
 
 MISSPECIFICATION = Artefact(
-    "misspecification", "Misspecifying the separation", "inferred constants (heuristic)", tasks, draw
+    "misspecification", "Misspecifying the separation", "inferred constants (heuristic)", Standing.HEURISTIC, tasks, draw
 )

@@ -9,7 +9,10 @@ from pathlib import Path
 from safe2real.experiments.artefact import Artefact, Comparison, Outcome
 from safe2real.experiments.inferred import INFERRED
 from safe2real.page import Html, document, label, picture, table
+from safe2real.standing import Standing
 from safe2real.version import __version__
+
+_COLOURS = {Standing.CERTIFIED: "certified", Standing.REFUTED: "refuted"}  # of labels; others are yellow
 
 
 def write_report(
@@ -31,11 +34,11 @@ def write_report(
 
 
 def _section(artefact: Artefact, outcome: Outcome, seconds: float, base: Path) -> str:
-    kind = "" if "heuristic" in artefact.certified else "certified"
+    kind = _COLOURS.get(artefact.standing, "")
     time = f" · runs took {seconds:.0f} s of one core" if seconds else ""
     parts = [
         f"<h2 id='{artefact.name}'>{html.escape(artefact.title)}</h2>",
-        f"<p>{label(artefact.certified, kind)}{time} · <code>safe2real reproduce {artefact.name}</code></p>",
+        f"<p>{label(artefact.constants, kind)}{time} · <code>safe2real reproduce {artefact.name}</code></p>",
     ]
     parts += [picture(figure.read_bytes(), artefact.title) for figure in outcome.figures]
     if outcome.comparisons:

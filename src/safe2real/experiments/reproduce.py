@@ -129,13 +129,13 @@ def linprog_cost(rows: Sequence[Row]) -> str:
 def _print(console: Console, artefact: Artefact, outcome: Outcome) -> None:
     if outcome.comparisons:
         table = Table(
-            "compared", "paper", "ours", "ratio", "within target", title=f"{artefact.title} ({artefact.certified})"
+            "compared", "paper", "ours", "ratio", "within target", title=f"{artefact.title} ({artefact.constants})"
         )
         for c in outcome.comparisons:
             word = {True: "yes", False: "[red]no[/red]", None: "no target"}[c.within]
             table.add_row(c.name, c.paper, c.ours, c.ratio, word)
         console.print(table)
     else:
-        console.print(f"{artefact.title} ({artefact.certified})")
+        console.print(f"{artefact.title} ({artefact.constants})")
     for remark in outcome.remarks:
         console.print(f"  {remark}")

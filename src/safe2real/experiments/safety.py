@@ -12,6 +12,7 @@ from safe2real.experiments.artefact import COLOURS, Artefact, Outcome, save_figu
 from safe2real.experiments.inferred import INFERRED
 from safe2real.experiments.runs import CURVE_STEP
 from safe2real.experiments.store import Row
+from safe2real.standing import Standing
 
 
 def draw(rows: list[Row], folder: Path) -> Outcome:
@@ -44,5 +45,10 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
 
 
 SAFETY = Artefact(
-    "safety", "Figure 1(b): constraint values during learning", "inferred constants (heuristic)", table1.tasks, draw
+    "safety",
+    "Figure 1(b): constraint values during learning",
+    "inferred constants (heuristic)",
+    Standing.HEURISTIC,
+    table1.tasks,
+    draw,
 )

@@ -22,6 +22,7 @@ from safe2real.experiments.inferred import INFERRED
 from safe2real.experiments.runs import explore_task, rounds_where, unsafe_runs
 from safe2real.experiments.store import Row, Task
 from safe2real.explore.settings import Algorithm
+from safe2real.standing import Standing
 
 SEEDS = 10
 INTENDED = 0.85  # sigma_s = 0.85 x wind strength
@@ -71,4 +72,6 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-SEPARATION = Artefact("separation", "Iterations against the separation", "inferred constants (heuristic)", tasks, draw)
+SEPARATION = Artefact(
+    "separation", "Iterations against the separation", "inferred constants (heuristic)", Standing.HEURISTIC, tasks, draw
+)
