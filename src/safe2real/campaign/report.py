@@ -30,7 +30,7 @@ from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, sta
 from safe2real.explore.learner import Learner, Reason
 from safe2real.model.checks import Floats
 from safe2real.page import Html, document, escaped, label, picture, table
-from safe2real.standing import Doubt, DoubtCode
+from safe2real.standing import Doubt, Standing, standing_of
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.version import __version__
 
@@ -40,7 +40,7 @@ _LONGEST_TABLE = 200
 _ALPHA = Html("&alpha;")
 
 
-def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = True, broken: Sequence[str] = ()) -> Path:
+def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = True, broken: Sequence[Doubt] = ()) -> Path:
     """Write the page; `forecast` rehearses the rest of the campaign, which takes long for large systems.
 
     Everything on it is computed anew from the events that are recorded now. `broken` are assumptions that are known to be
@@ -54,13 +54,13 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     found = map_mismatch(learner.hybrid)
     stop = (status.rounds, status.uncertainty) if status.stopped else None
     course = _course(entries, specification.simulator.thresholds, looked_at, suspects, stop)
-    now = datetime.now(UTC)
+    now, standing = datetime.now(UTC), standing_of((*broken, *learner.doubts()))
     body = "".join(
         (
-            _headline(status, found, now, broken),
+            _headline(status, standing, found, now, broken),
             _warnings(status, found, entries, course, now),
             _guarantee(learner, broken),
-            _deployed(course, specification, status),
+            _deployed(course, specification, standing),
             _simulator(learner, found),
             _tables(entries, specification.simulator.thresholds, now),
         )
@@ -103,13 +103,14 @@ def _course(
 # The parts of the page
 
 
-def _headline(status: CampaignStatus, found: MismatchMap, now: datetime, broken: Sequence[str]) -> str:
+def _headline(status: CampaignStatus, standing: Standing, found: MismatchMap, now: datetime, broken: Sequence[Doubt]) -> str:
     if broken:
         labels = label("AN ASSUMPTION IS FALSE: no guarantee", "refuted")
-    elif status.certified:
+    elif standing is Standing.CERTIFIED:
         labels = label("certified", "certified")
-    elif found.certified:  # what is left is data that refute an assumption
-        labels = Html(label("certified constants") + label("AN ASSUMPTION IS REFUTED: no guarantee", "refuted"))
+    elif standing is Standing.REFUTED:
+        constants = label("certified constants" if found.certified else "heuristic constants")
+        labels = Html(constants + label("AN ASSUMPTION IS REFUTED: no guarantee", "refuted"))
     else:
         looks_wrong = label("an assumption looks wrong") if found.count(Verdict.CONTRADICTED) else ""
         labels = Html(label("HEURISTIC, not a guarantee") + looks_wrong)
@@ -183,9 +184,9 @@ def _warnings(status: CampaignStatus, found: MismatchMap, entries: Sequence[Entr
     return "".join(f"<p class='warning'>{escaped(warning)}</p>" for warning in warnings)
 
 
-def _guarantee(learner: Learner, broken: Sequence[str]) -> str:
+def _guarantee(learner: Learner, broken: Sequence[Doubt]) -> str:
     thresholds = learner.simulator.thresholds
-    certificate = learner.certify(thresholds, thresholds, [Doubt(DoubtCode.FALSE_OF_REALITY, what) for what in broken])
+    certificate = learner.certify(thresholds, thresholds, broken)
     if not certificate.certified:
         reasons = "".join(f"<li>{escaped(reason)}</li>" for reason in map(str, certificate.doubts))
         return f"<h2>No guarantee</h2><p>Nothing on this page is a guarantee:</p><ul>{reasons}</ul>"
@@ -207,7 +208,7 @@ def _guarantee(learner: Learner, broken: Sequence[str]) -> str:
     )
 
 
-def _deployed(course: Course, specification: Specification, status: CampaignStatus) -> str:
+def _deployed(course: Course, specification: Specification, standing: Standing) -> str:
     if len(course.numbers) == 0:
         return "<h2>Deployments</h2><p>None has been handed out yet.</p>"
     model = specification.simulator
@@ -223,13 +224,12 @@ def _deployed(course: Course, specification: Specification, status: CampaignStat
     if model.num_constraints == 0:
         return "".join(parts) + "<p>This system has no safety constraint.</p>"
     safety = draw_safety(course, model.labels, model.thresholds)
-    kind = "certified" if status.certified else "heuristic"
     smallest = course.margins.min()
     parts += [
         picture(_png(safety), "lower bounds minus thresholds of each deployment", whole=True),
-        f"<p class='remark'>The {kind} lower bound on V<sub>c</sub> of the mixture that was handed out, on the real system, "
-        f"as recorded. The smallest is {max(0.0, smallest):.3g} above its threshold; {_ALPHA} is chosen so that a mixture "
-        "uses its margin up, so 0 is usual.</p>"
+        f"<p class='remark'>The {standing} lower bound on V<sub>c</sub> of the mixture that was handed out, on the real "
+        f"system, as recorded. The smallest is {max(0.0, smallest):.3g} above its threshold; {_ALPHA} is chosen so that a "
+        "mixture uses its margin up, so 0 is usual.</p>"
         if smallest >= -ROUNDING
         else f"<p class='no'>The smallest bound is {-smallest:.3g} below its threshold.</p>",
     ]
