@@ -43,10 +43,23 @@ def test_programs_get_one_document(tmp_path):
     document = json.loads(ended.stdout)
     assert document["ready"] is True
     assert document["reality"] == "stated"
-    assert document["guarantees"]["safe exploration"] == {"stands": True, "why_not": ""}
-    levels = {finding["name"]: finding["level"] for finding in document["findings"]}
-    assert levels["separation"] == "ok"
-    assert levels["samples to the stop"] == "warning"
+    assert document["guarantees"]["safe exploration"] == {"stands": True, "why_not": "", "because": []}
+    assert document["standing"] == "certified"
+    found = {finding["code"]: finding for finding in document["findings"]}
+    assert found["separation"]["level"] == "ok"
+    assert found["rehearsed-stop"]["level"] == "warning"
+    on_simulator = found["baseline-on-simulator"]
+    assert (on_simulator["subject"], on_simulator["about"], on_simulator["affects"]) == ("upright", "simulator", [])
+
+
+def test_programs_get_codes_of_what_fails(tmp_path):
+    document = json.loads(check(write(tmp_path, TOML + REAL.replace("[[[1.0, 0.0]", "[[[0.5, 0.5]")), "--json").stdout)
+    assert document["standing"] == "refuted"
+    safety = document["guarantees"]["safe exploration"]
+    assert safety["stands"] is False
+    assert safety["because"] == [{"code": "baseline-on-stated-reality", "subject": "upright"}]
+    (failing,) = [one for one in document["findings"] if one["code"] == "baseline-on-stated-reality"]
+    assert failing["affects"] == ["safe exploration", "planning accuracy", "termination bound"]
 
 
 def test_a_baseline_that_fails_its_margin_has_an_exit_code_of_its_own(tmp_path):

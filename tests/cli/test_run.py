@@ -244,10 +244,29 @@ def test_nothing_is_called_certified_where_an_assumption_is_false(tmp_path):
     assert "certified" not in told.replace("NOT GUARANTEED", "")
     document = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert document["certified"] is False
-    assert document["statement"].startswith("NOT GUARANTEED")
-    assert document["verification"].startswith("NOT GUARANTEED")
+    assert document["standing"] == "refuted"
+    assert document["statement"].startswith("REFUTED, not a guarantee")
+    assert document["verification"].startswith("REFUTED, not a guarantee")
+    assert {one["code"] for one in document["doubts"]} >= {"false-of-reality"}
+    assert [(one["code"], one["subject"]) for one in document["assumptions_broken"]] == [
+        ("separation", ""),
+        ("baseline-on-stated-reality", "upright"),
+    ]
     assert not any(plan["certified"] for plan in document["plans"])
     page = (tmp_path / "out" / "report.html").read_text()
     assert "AN ASSUMPTION IS FALSE: no guarantee" in page
     assert "<h2>No guarantee</h2>" in page
     assert "<h2>The guarantee</h2>" not in page
+    assert "The certified lower bound" not in page
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_name_does_not_hide_a_broken_margin(tmp_path):
+    """Row (0, 0) falls with 0.8, and the constraint is called what a finding about the simulator is called."""
+    named = TOML.replace('"upright"', '"falls seen on the simulator"')
+    ended = run(write(tmp_path, named + REAL.replace("[[[1.0, 0.0]", "[[[0.2, 0.8]") + RUN), "--json")
+    assert ended.exit_code == 7
+    document = json.loads(ended.stdout)
+    assert document["certified"] is False
+    assert document["standing"] == "refuted"
+    assert "falls seen on the simulator" in {one["subject"] for one in document["assumptions_broken"]}

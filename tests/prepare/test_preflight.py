@@ -14,13 +14,15 @@ from safe2real.explore import roll_out
 from safe2real.prepare import rounds, trials
 from safe2real.prepare.assumptions import floor_of
 from safe2real.prepare.baseline import spread_of
-from safe2real.prepare.findings import Level, Standing
+from safe2real.prepare.findings import _LOOKED_AT, About, Code, Level
 from safe2real.prepare.guess import Guess
 from safe2real.prepare.preflight import preflight
 from safe2real.prepare.preflight_figures import _dress, draw_preflight
 from safe2real.prepare.rehearsal import broken_assumptions
 from safe2real.prepare.separation import largest_distances
 from safe2real.prepare.trials import trial_findings
+from safe2real.standing import Standing
+from safe2real.uncertainty.estimated import RowAccuracy
 from safe2real.uncertainty.separation import estimate_margin
 from safe2real.uncertainty.theory import Guarantee
 from tests.prepare.specs import ROWS, SAFE, kernel, tiny
@@ -503,7 +505,8 @@ def test_heuristic_constants_guarantee_nothing():
         assert "HEURISTIC, not guaranteed" in of(found, name).what
         assert "certified" not in of(found, name).what
     assert "HEURISTIC" in of(found, "planning accuracy").what
-    assert found.to_document()["rehearsals"] == "HEURISTIC, not guaranteed"
+    assert found.standing is Standing.HEURISTIC
+    assert found.to_document()["standing"] == "heuristic"
     assert "Certified" not in titles(found)
     assert "HEURISTIC, not guaranteed" in titles(found)
     unready = look(tiny(radius=s2r.ScaledRadius(0.5)), kernel(s0a0=[0.2, 0.8]))
@@ -585,6 +588,130 @@ def test_figures_of_runs_that_are_hardly_any():
     everything = np.ones((2, 2), dtype=bool)
     for found in (look(max_rounds=1), look(tiny(known=everything), s2r.Kernel.from_dense(ROWS)), look(tiny(tolerance=0.3))):
         draw_preflight(found).canvas.draw()
+
+
+# Labels are data
+
+
+def named(name, **changes):
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0, s2r.AtLeast(SAFE, 1.5, name))
+    specification = tiny(**changes)
+    return s2r.Specification(model, specification.baseline, specification.settings)
+
+
+NAMES = [
+    "falls seen on the simulator",
+    "on the simulator",
+    "library",
+    "stop",
+    "declared support",
+    "separation",
+    "condition: tolerance against margin",
+    "certified: yes; HEURISTIC {} {0} %s",
+    "baseline-on-simulator",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_constraint_is_called_hides_nothing(name):
+    """Row (0, 0) falls with 0.8 in reality: the margin is broken, and unsafe mixtures follow."""
+    reality = kernel(s0a0=[0.2, 0.8])
+    (broken,) = [one for one in broken_assumptions(named(name), reality, guessed=False) if one.subject]
+    assert (broken.code, broken.subject, broken.about) == (Code.BASELINE_ON_STATED_REALITY, name, About.REALITY)
+    assert name in broken.name
+    plain, other = (look(one, reality, max_rounds=100) for one in (named("upright"), named(name)))
+    assert [(one.code, one.level) for one in other.findings] == [(one.code, one.level) for one in plain.findings]
+    assert other.standing is plain.standing is Standing.REFUTED
+    assert [bool(why) for why in other.guarantees.values()] == [bool(why) for why in plain.guarantees.values()]
+
+
+def test_what_is_true_of_the_simulator_alone_breaks_no_rehearsal():
+    """The simulator falls from row (0, 0) and the stated reality does not: its rows are wrong, the margin is there."""
+    model = s2r.CMDP.of(kernel(s0a0=[0.5, 0.5]), 3, 0, s2r.AtLeast(SAFE, 1.5, "on the stated reality"))
+    specification = s2r.Specification(model, tiny().baseline, tiny().settings)
+    assert broken_assumptions(specification, s2r.Kernel.from_dense(ROWS), guessed=False) == []
+    guessed = broken_assumptions(specification, model.kernel, guessed=True)
+    assert [one.code for one in guessed] == [Code.BASELINE_ON_GUESSED_REALITY]
+
+
+def test_every_code_says_what_it_is_about_and_has_a_title():
+    assert set(_LOOKED_AT) == set(Code)
+    for code in Code:
+        assert code.about in About
+        assert code.title_of("{0}")
+
+
+def test_every_claim_that_does_not_stand_names_the_code_of_the_reason():
+    document = look(reality=kernel(s0a1=[0.3, 0.7])).to_document()
+    for claim in document["guarantees"].values():
+        assert claim["because"] == [{"code": "separation", "subject": ""}]
+        assert claim["stands"] is False
+    stop = look(tiny(calibrated_gap=0.1)).to_document()["guarantees"]
+    assert stop["safe exploration"]["because"] == []
+    assert stop["termination bound"]["because"] == [{"code": "stop-floor", "subject": ""}]
+
+
+# A simulator that was estimated
+
+
+def estimated(accuracy, visits, **changes):
+    rows = RowAccuracy(np.array(accuracy), np.array(visits), delta=0.04, certified=True)
+    return dataclasses.replace(tiny(**changes), estimated=rows)
+
+
+FEW = estimated([[0.1, 0.2], [0.0, 0.0]], [[50, 20], [0, 0]], known=np.array([[False, False], [True, True]]))
+
+
+def test_a_calibrated_gap_below_the_accuracy_of_the_rows_is_not_ready():
+    found = look(FEW)
+    (finding,) = [one for one in found.findings if one.code is Code.ESTIMATED_ROWS]
+    assert finding.level is Level.FAILURE
+    assert finding.numbers["rows_not_covered"] == 2
+    assert finding.numbers["accuracy"] == 0.2
+    assert "calibrated_gap of at least 0.2, plus the simulator's own error, or sample more" in finding.cure
+    assert not found.ready
+    assert found.guarantees[Guarantee.SAFETY] == "accuracy of the estimated simulator fails"
+    covered = dataclasses.replace(FEW, settings=dataclasses.replace(FEW.settings, calibrated_gap=0.2))
+    (finding,) = [one for one in look(covered).findings if one.code is Code.ESTIMATED_ROWS]
+    assert finding.level is Level.OK
+    assert finding.numbers["delta_in_all"] == pytest.approx(0.14)
+    assert "0.14 in all" in finding.what
+    free = dataclasses.replace(FEW, settings=dataclasses.replace(FEW.settings, algorithm=s2r.Algorithm.REWARD_FREE))
+    (finding,) = [one for one in look(free).findings if one.code is Code.ESTIMATED_ROWS]
+    assert finding.level is Level.OK  # no row is reused
+    assert not [one for one in look().findings if one.code is Code.ESTIMATED_ROWS]
+
+
+def test_rows_that_nobody_visited_or_that_are_called_exact():
+    unseen = estimated([[0.0, 1.0], [0.0, 0.0]], [[0, 0], [0, 0]])
+    (finding,) = [one for one in look(unseen).findings if one.code is Code.ESTIMATED_ROWS]
+    assert finding.level is Level.WARNING
+    assert "never visited, so that nothing supports what the simulator says there: 1 row" in finding.what
+    exact = estimated([[0.1, 0.0], [0.0, 0.0]], [[9, 0], [0, 0]], known=np.array([[True, False], [False, False]]))
+    (finding,) = [one for one in look(exact).findings if one.code is Code.ESTIMATED_ROWS]
+    assert finding.level is Level.FAILURE
+    assert "declared known although they were estimated" in finding.what
+    with pytest.raises(InvalidInput, match=r"estimated.accuracy has shape \(1, 2\)"):
+        look(estimated([[0.1, 0.2]], [[50, 20]]))
+
+
+def test_an_estimated_simulator_end_to_end():
+    """A coin by 200 samples a row: READY was said with calibrated_gap = 0, and the run was refuted."""
+
+    class Coin:
+        num_states, num_actions = 2, 1
+
+        def sample(self, state, action, rng):
+            return int(rng.random() < 0.5), 0.0, False
+
+    found = s2r.estimate_model(Coin(), 2, start=0, samples_per_row=200, cost=[0.0, 1.0], limit=1.5)
+    system = found.system
+    baseline = s2r.MarkovPolicy.deterministic([0, 0], num_actions=1, horizon=2)
+    settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1)
+    task = s2r.Specification(system.model, baseline, settings, known=system.known, estimated=found.row_accuracy)
+    (finding,) = [one for one in look(task, None).findings if one.code is Code.ESTIMATED_ROWS]
+    assert finding.level is Level.FAILURE
+    assert finding.numbers["accuracy"] == found.worst_accuracy > 0.0
 
 
 # Large systems

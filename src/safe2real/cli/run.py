@@ -11,6 +11,7 @@ import typer
 from safe2real.cli.check import GuessGap, GuessRows, Spec, asked_guess
 from safe2real.cli.exits import NOT_READY, NOT_VERIFIED
 from safe2real.cli.streams import answer, progress_bar
+from safe2real.standing import Standing
 
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
@@ -23,6 +24,12 @@ RUN_EXITS = (
     "something else; 5 a file cannot be written; 6 the record does not verify; 7 something unsafe was deployed or planned, "
     'or a promise was not kept. Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}.'
 )
+_WORTH = {  # of everything that was handed out, for people
+    Standing.CERTIFIED: "certified",
+    Standing.HEURISTIC: "HEURISTIC, not a guarantee",
+    Standing.REFUTED: "NOT GUARANTEED (an assumption is not true of this reality)",
+    Standing.INCOMPLETE: "NOT GUARANTEED (something is missing)",
+}
 _FORECAST_SIZE = 200_000  # S A H up to which the report rehearses what is left
 
 
@@ -96,9 +103,9 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
     small = model.horizon * model.num_states * model.num_actions <= _FORECAST_SIZE
     files = {name: folder / file for name, file in
              (("report", "report.html"), ("safety", "safety.png"), ("mismatch", "mismatch.png"))}  # fmt: skip
-    false = [f"{one.name}: {one.what}" for one in ended.broken]
+    false = [one.as_doubt() for one in ended.broken]
     write_campaign_report(campaign, files["report"], forecast=small, broken=false)
-    bound = "certified lower bound" if ended.certified else f"lower bound: {ended.label}"
+    bound = "certified lower bound" if ended.certified else f"lower bound: {_WORTH[ended.standing]}"
     draw_exact(ended.exact, model.labels, bound).savefig(files["safety"], dpi=130)
     gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if settings.algorithm.reuses_simulator else None
     draw_mismatch(ended.mismatch, gaps).savefig(files["mismatch"], dpi=130)
@@ -124,9 +131,11 @@ def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[st
     return {
         "campaign": status.name,
         "certified": ended.certified,
-        "statement": f"{ended.label}. The record says: {ended.statement}" if ended.broken else ended.statement,
+        "standing": ended.standing.value,
+        "statement": ended.assurance.describe(),
+        "doubts": [asdict(one) for one in ended.assurance.doubts],
         "reality": "guessed" if guessed else "stated",
-        "assumptions_broken": [{"name": one.name, "what": one.what, "cure": one.cure} for one in ended.broken],
+        "assumptions_broken": [one.to_document() for one in ended.broken],
         "stopped": status.stopped,
         "rounds": status.rounds,
         "samples": status.samples,
@@ -139,7 +148,7 @@ def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[st
         "wrong_rows_found": ended.found,
         "wrong_rows_cleared": ended.lost,
         "verified": ended.ledger.holds,
-        "verification": _verification(ended),
+        "verification": ended.ledger.describe(),
         "plans": [{**{name: finite_or_none(value) if isinstance(value, float) else value
                       for name, value in asdict(plan).items()}, "as_promised": plan.as_promised}
                   for plan in ended.plans],
@@ -157,16 +166,12 @@ def _keep(document: Any, path: Path) -> None:
 
 
 def _print_before(found: list[Finding], guessed: bool) -> None:
+    from safe2real.prepare.findings import Level
+
     typer.echo(f"Reality: {'a guess' if guessed else 'as stated in the file'}.")
     for finding in found:
-        broken = "ASSUMPTION BROKEN, so nothing below is a guarantee. " if finding.level == "failure" else "WARNING. "
+        broken = "ASSUMPTION BROKEN, so nothing below is a guarantee. " if finding.level is Level.FAILURE else "WARNING. "
         typer.echo(f"{broken}{finding.name}: {finding.what}. Cure: {finding.cure}.")
-
-
-def _verification(ended: Rehearsal) -> str:
-    """The ledger knows what is recorded; that an assumption is false it cannot know."""
-    said = ended.ledger.describe()
-    return said.replace("certified:", f"{ended.label}:", 1) if ended.broken and ended.ledger.holds else said
 
 
 def _of_best(best: float) -> str:
@@ -176,7 +181,7 @@ def _of_best(best: float) -> str:
 def _print_after(ended: Rehearsal, files: dict[str, str]) -> None:
     status, exact = ended.status, ended.exact
     relation = "stopped: Delta" if status.stopped else "the last round was reached: Delta"
-    typer.echo(f"{ended.label}. {status.rounds:,} deployments, {status.samples:,} samples.")
+    typer.echo(f"{_WORTH[ended.standing]}. {status.rounds:,} deployments, {status.samples:,} samples.")
     typer.echo(f"{relation} {status.uncertainty:.4g} {'<=' if status.stopped else '>'} tolerance {status.tolerance:.4g}")
     typer.echo(
         f"unsafe deployments, by exact evaluation: {exact.unsafe:,} of {exact.numbers.size:,}; "
@@ -189,6 +194,6 @@ def _print_after(ended: Rehearsal, files: dict[str, str]) -> None:
             f"promised within {plan.suboptimality:.3g}: {'' if plan.as_promised else 'NOT '}as promised; "
             f"{'feasible' if plan.feasible else 'NOT FEASIBLE'} in reality"
         )
-    typer.echo(f"record: {_verification(ended)}")
+    typer.echo(f"record: {ended.ledger.describe()}")
     for name, file in files.items():
         typer.echo(f"{name}: {file}")

@@ -10,9 +10,10 @@ from safe2real.explore.learner import Learner
 from safe2real.model.checks import finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.planning.solve import solve
-from safe2real.prepare.findings import Finding, Level, margins_of
+from safe2real.prepare.findings import EVERY_CLAIM, Code, Finding, Level, count, margins_of
 from safe2real.prepare.guess import known_rows
-from safe2real.uncertainty.theory import Conditions, Guarantee, accuracy_of, check_conditions
+from safe2real.standing import Standing
+from safe2real.uncertainty.theory import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
 
 NO_CONSTRAINT = "no constraint: nothing is promised about safety"
 
@@ -20,14 +21,18 @@ NO_CONSTRAINT = "no constraint: nothing is promised about safety"
 def accepted(specification: Specification) -> tuple[Learner | None, Finding]:
     """A fresh learner, if the library makes one."""
     try:
-        learner = specification.learner()
+        learner = specification.learner(trust_margin=True)  # whether the margin is there is a finding of its own
     except InvalidInput as error:
-        return None, Finding("library", Level.FAILURE, f"no run can begin: {error}", "change what the message names")
-    doubts = learner.doubts()
-    if doubts:
-        said = f"runs will be HEURISTIC, nothing is guaranteed: {'; '.join(map(str, doubts))}"
-        return learner, Finding("library", Level.WARNING, said, "use a certified radius and bonus_scale = 1")
-    return learner, Finding("library", Level.OK, "a run can begin, with certified constants")
+        said = f"no run can begin: {error}"
+        return None, Finding(Code.LIBRARY, Level.FAILURE, said, "change what the message names", affects=EVERY_CLAIM)
+    doubts = "; ".join(map(str, learner.doubts()))
+    if learner.standing is Standing.REFUTED:
+        said = f"what is stated contradicts itself before any data: {doubts}"
+        return learner, Finding(Code.LIBRARY, Level.FAILURE, said, "mend what fails below", affects=EVERY_CLAIM)
+    if learner.standing is not Standing.CERTIFIED:
+        said = f"runs will be HEURISTIC, nothing is guaranteed: {doubts}"
+        return learner, Finding(Code.LIBRARY, Level.WARNING, said, "use a certified radius and bonus_scale = 1")
+    return learner, Finding(Code.LIBRARY, Level.OK, "a run can begin, with certified constants")
 
 
 def constrained(specification: Specification) -> list[Finding]:
@@ -35,7 +40,7 @@ def constrained(specification: Specification) -> list[Finding]:
     if specification.simulator.num_constraints:
         return []
     cure = "state what must not happen as a constraint; the margin has no meaning without one"
-    return [Finding("constraints", Level.WARNING, NO_CONSTRAINT, cure)]
+    return [Finding(Code.CONSTRAINTS, Level.WARNING, NO_CONSTRAINT, cure)]
 
 
 def smallest_margin(specification: Specification) -> float:
@@ -61,19 +66,73 @@ def theorem(specification: Specification) -> tuple[Conditions, list[Finding]]:
     )
     findings = []
     for condition in conditions.items:
-        if condition.name == "tolerance against epsilon":
+        if condition.name is ConditionName.TOLERANCE_AGAINST_EPSILON:
             continue  # said in words below: a tolerance is chosen here, not an epsilon
-        grave = Guarantee.SAFETY in condition.needed_for or condition.name == "tolerance against margin"
+        grave = Guarantee.SAFETY in condition.needed_for or condition.name is ConditionName.TOLERANCE_AGAINST_MARGIN
         level = Level.OK if condition.holds else Level.FAILURE if grave else Level.WARNING
-        findings.append(Finding(f"condition: {condition.name}", level, condition.explanation, condition.cure))
+        findings.append(
+            Finding(
+                Code.CONDITION,
+                level,
+                condition.explanation,
+                condition.cure,
+                subject=condition.name.value,
+                # Without safety there is no claim left.
+                affects=EVERY_CLAIM if Guarantee.SAFETY in condition.needed_for else condition.needed_for,
+            )
+        )
     if 0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12):
         bound = accuracy_of(tau, horizon, margin)
         said = f"after the stop every plan is within 2 H tau / xi + 2 tau = {bound:.4g} of the best, if all assumptions hold"
         said += "" if settings.certified else " and with certified constants; these are HEURISTIC"
         if bound >= horizon:
             said += f", which says nothing at a horizon of {horizon}: go by the bound that each plan prints"
-        findings.append(Finding("planning accuracy", Level.OK, said, numbers={"accuracy": bound}))
+        findings.append(Finding(Code.PLANNING_ACCURACY, Level.OK, said, numbers={"accuracy": bound}))
     return conditions, findings
+
+
+def estimated_rows(specification: Specification) -> list[Finding]:
+    """Whether calibrated_gap covers what sampling left open of a simulator that was estimated."""
+    rows, settings = specification.estimated, specification.settings
+    if rows is None:
+        return []
+    known = known_rows(specification).reshape(rows.accuracy.shape)
+    seen, unseen = (rows.visits > 0) & ~known, rows.unvisited & ~known
+    far, gap = seen & (rows.accuracy > settings.calibrated_gap + 1e-12), settings.calibrated_gap
+    worst, called_exact = float(rows.accuracy[seen].max(initial=0.0)), known & (rows.accuracy > 0.0)
+    numbers = {
+        "accuracy": worst,
+        "delta": rows.delta,
+        "delta_in_all": settings.delta + rows.delta,
+        "rows_not_covered": int(far.sum()),
+        "rows_unvisited": int(unseen.sum()),
+        "rows_called_exact": int(called_exact.sum()),
+    }
+    sure = f"with probability {1.0 - rows.delta:g}" if rows.certified else "HEURISTICALLY"
+    said = f"the simulator was estimated, {sure} to within {worst:.4g} in every row that was visited"
+    if called_exact.any():
+        said += f"; {count(int(called_exact.sum()), 'row')} of it are declared known although they were estimated"
+        cure = "declare only the rows known that are true by construction (system.known)"
+        return [Finding(Code.ESTIMATED_ROWS, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
+    if far.any() and settings.algorithm.reuses_simulator:
+        said += (
+            f"; calibrated_gap {gap:g} is below that in {count(int(far.sum()), 'row')}: rows that are right look as if they "
+            "lay between the gaps, and a run will be refuted or take wrong rows for right"
+        )
+        cure = f"state a calibrated_gap of at least {_up(worst)}, plus the simulator's own error, or sample more"
+        return [Finding(Code.ESTIMATED_ROWS, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
+    if unseen.any():
+        said += f"; never visited, so that nothing supports what the simulator says there: {count(int(unseen.sum()), 'row')}"
+        cure = "sample these rows too, or be sure that a real one is at least mismatch_gap away from what stands there"
+        return [Finding(Code.ESTIMATED_ROWS, Level.WARNING, said, cure, numbers)]
+    if not settings.algorithm.reuses_simulator:
+        return [Finding(Code.ESTIMATED_ROWS, Level.OK, f"{said}; no row of it is reused", numbers=numbers)]
+    if not rows.certified:
+        cure = "estimate it with a certified radius"
+        return [Finding(Code.ESTIMATED_ROWS, Level.WARNING, f"{said}, which is no guarantee", cure, numbers)]
+    together = settings.delta + rows.delta
+    said += f", which calibrated_gap {gap:g} covers; its probability of failure adds to delta, {together:g} in all"
+    return [Finding(Code.ESTIMATED_ROWS, Level.OK, said, numbers=numbers)]
 
 
 def floor_of(specification: Specification) -> float:
@@ -102,13 +161,14 @@ def stop_floor(specification: Specification) -> Finding:
     numbers = {"floor": floor, "tolerance": settings.tolerance, "largest_calibrated_gap": max(0.0, min(1.0, enough))}
     if settings.tolerance <= 0.0:
         said = f"Delta never comes down to a tolerance of {settings.tolerance:g}: no run stops"
-        return Finding("stop", Level.FAILURE, said, "choose a tolerance above 0; margin / 4 is a good start", numbers)
+        cure = "choose a tolerance above 0; margin / 4 is a good start"
+        return Finding(Code.STOP_FLOOR, Level.FAILURE, said, cure, numbers, affects=(Guarantee.TERMINATION,))
     if floor < settings.tolerance:
         said = f"Delta can come down to {floor:.4g}, below the tolerance {settings.tolerance:.4g}"
         close = floor > settings.tolerance / 2.0
         said += ", but more than half of the tolerance is used up: the stop will take long" if close else ""
         cure = f"a calibrated_gap of {enough / 4.0:.3g} or less would leave room" if close else ""
-        return Finding("stop", Level.WARNING if close else Level.OK, said, cure, numbers)
+        return Finding(Code.STOP_FLOOR, Level.WARNING if close else Level.OK, said, cure, numbers)
     said = (
         f"Delta will not come below {floor:.4g}, because every cleared row pays for calibrated_gap = "
         f"{settings.calibrated_gap:g} at every step; the tolerance {settings.tolerance:.4g} is not reached. Safety is not "
@@ -118,8 +178,13 @@ def stop_floor(specification: Specification) -> Finding:
         f"justify a calibrated_gap below {enough:.3g} (half of it leaves room for the data), declare rows known, or plan "
         "without waiting for the stop"
     )
-    return Finding("stop", Level.FAILURE, said, cure, numbers)
+    return Finding(Code.STOP_FLOOR, Level.FAILURE, said, cure, numbers, affects=(Guarantee.TERMINATION,))
 
 
 def without_constraints(model: CMDP) -> CMDP:
     return CMDP.of(model.kernel, model.horizon, model.start)
+
+
+def _up(value: float) -> str:
+    """Four digits, rounded up: what is typed in then holds."""
+    return f"{np.ceil(value * 1e4 - 1e-6) / 1e4:.6g}"

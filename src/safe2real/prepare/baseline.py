@@ -18,7 +18,7 @@ from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve
 from safe2real.prepare.assumptions import without_constraints
-from safe2real.prepare.findings import Finding, Level, margins_of
+from safe2real.prepare.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
 from safe2real.prepare.guess import transitions_of
 from safe2real.uncertainty.betting import values_needed
 from safe2real.uncertainty.separation import estimate_margin, spans
@@ -117,29 +117,32 @@ def threshold_findings(specification: Specification, ranges: Sequence[Range]) ->
             "baseline": one.baseline,
             "largest_threshold": one.largest_threshold,
         }
-        name = f"threshold of {one.name}"
         reach = f"on the simulator policies reach V_c from {one.lowest:.4g} to {one.highest:.4g}"
         if one.threshold > one.highest + _ROUNDING:
             said = f"{reach}, so none meets the threshold {one.threshold:.4g}"
-            findings.append(Finding(name, Level.FAILURE, said, f"lower it, below {one.highest:.4g}", numbers))
+            findings.append(
+                Finding(Code.THRESHOLD, Level.FAILURE, said, f"lower it, below {one.highest:.4g}", numbers, one.name)
+            )
         elif one.threshold <= one.lowest + _ROUNDING:
             said = f"{reach}, so every policy meets the threshold {one.threshold:.4g} and it constrains nothing there"
-            findings.append(Finding(name, Level.WARNING, said, f"raise it, above {one.lowest:.4g}", numbers))
+            findings.append(
+                Finding(Code.THRESHOLD, Level.WARNING, said, f"raise it, above {one.lowest:.4g}", numbers, one.name)
+            )
         else:
             said = f"{reach}; the threshold is {one.threshold:.4g}"
             if one.largest_threshold is not None:
                 said += f", and up to {one.largest_threshold:.4g} would leave the baseline its margin of {one.margin:.4g}"
-            findings.append(Finding(name, Level.OK, said, numbers=numbers))
+            findings.append(Finding(Code.THRESHOLD, Level.OK, said, "", numbers, one.name))
     model = specification.simulator
     if len(ranges) > 1:
         together = solve(model, np.zeros((model.num_states, model.num_actions)))
         if together.is_feasible:
-            findings.append(Finding("thresholds together", Level.OK, "one policy meets all of them on the simulator"))
+            findings.append(Finding(Code.THRESHOLDS_TOGETHER, Level.OK, "one policy meets all of them on the simulator"))
         else:
             said = f"no policy meets all of them on the simulator; the best misses one by {together.shortfall:.4g}"
             cure = f"lower the thresholds by {together.shortfall:.4g} in all, or drop a constraint"
             findings.append(
-                Finding("thresholds together", Level.FAILURE, said, cure, {"shortfall": float(together.shortfall)})
+                Finding(Code.THRESHOLDS_TOGETHER, Level.FAILURE, said, cure, {"shortfall": float(together.shortfall)})
             )
     return findings
 
@@ -154,50 +157,48 @@ def baseline_findings(
         if one.rollouts is not None:
             findings.append(_by_rollouts(one, rollouts, delta))
         confirmed = one.rollouts is not None and one.rollouts[0] >= needed - _ROUNDING
-        where = "guessed" if guessed else "stated"
         overruled = ", though its rollouts confirm it" if confirmed else ""
-        findings.append(_exact(one, one.baseline_real, f"on the {where} reality", overruled if guessed else ""))
-        findings.append(
-            _exact(one, one.baseline, "on the simulator", overruled or ("" if guessed else "; the reality decides"))
-        )
+        there = Code.BASELINE_ON_GUESSED_REALITY if guessed else Code.BASELINE_ON_STATED_REALITY
+        findings.append(_exact(there, one, one.baseline_real, overruled if guessed else ""))
+        decided = overruled or ("" if guessed else "; the reality decides")
+        findings.append(_exact(Code.BASELINE_ON_SIMULATOR, one, one.baseline, decided))
         if one.rollouts is None and one.kept and one.margin > 0.0:
             findings.append(_rollouts_needed(specification, real, k, one, len(ranges), delta))
     return findings
 
 
-def _exact(one: Range, value: float, where: str, overruled: str) -> Finding:
+def _exact(code: Code, one: Range, value: float, overruled: str) -> Finding:
     slack = value - one.threshold
-    name = f"baseline {where}, {one.name}"
     numbers = {"value": value, "threshold": one.threshold, "margin": slack, "stated_margin": one.margin}
     said = f"V_c is {value:.6g}, {abs(slack):.4g} {'above' if slack >= 0.0 else 'BELOW'} the threshold {one.threshold:.4g}"
     if slack >= one.margin - _ROUNDING:
         more = ": a larger one, where it is true, makes runs shorter" if slack > 1.5 * one.margin else ""
-        return Finding(name, Level.OK, f"{said}; the stated margin is {one.margin:.4g}{more}", numbers=numbers)
+        return Finding(code, Level.OK, f"{said}; the stated margin is {one.margin:.4g}{more}", "", numbers, one.name)
     said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
     if overruled:
-        return Finding(name, Level.WARNING, f"{said}{overruled}", numbers=numbers)
+        return Finding(code, Level.WARNING, f"{said}{overruled}", "", numbers, one.name)
     lower = one.threshold_below(value)
     cures = [f"state a margin of at most {_floor(slack)}"] if slack > 0.0 else []
     cures += [] if lower is None else [f"lower the threshold to {_floor(lower)}"]
     cures.append("choose a safer baseline" + ("" if slack > 0.0 else ": this one is unsafe itself"))
-    return Finding(name, Level.FAILURE, said, ", or ".join(cures), numbers)
+    return Finding(code, Level.FAILURE, said, ", or ".join(cures), numbers, one.name, EVERY_CLAIM)
 
 
 def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
     low, high = one.rollouts or (0.0, 0.0)
-    name, needed = f"baseline by rollouts, {one.name}", one.threshold + one.margin
+    code, needed = Code.BASELINE_BY_ROLLOUTS, one.threshold + one.margin
     numbers = {"lower": low, "upper": high, "margin": low - one.threshold, "episodes": episodes, "delta": delta}
     said = f"{episodes:,} episodes put V_c between {low:.4g} and {high:.4g} (each side with probability {1.0 - delta:g})"
     if low >= needed - _ROUNDING:
         said = f"{said}: the margin of {one.margin:.4g} is confirmed, {low - one.threshold:.4g} would be too"
-        return Finding(name, Level.OK, said, numbers=numbers)
+        return Finding(code, Level.OK, said, "", numbers, one.name)
     usable = low - one.threshold
     if high < needed - _ROUNDING:
         cure = (
             f"state a margin of at most {_floor(usable)}" if usable > 0.0 else "choose a safer baseline or a lower threshold"
         )
         said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
-        return Finding(name, Level.FAILURE, said, cure, numbers)
+        return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM)
     said = f"{said}: the margin of {one.margin:.4g} is neither confirmed nor refuted"
     expected = one.rollouts_expected
     more = "roll the baseline out more often: as it has gone so far, its mean is not above threshold + margin"
@@ -207,7 +208,7 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
         )
         more += "; you may look after each of them"
     wanted = f", or state a margin of at most {_floor(usable)}" if usable > 0.0 else ""
-    return Finding(name, Level.WARNING, said, f"{more}{wanted}", {**numbers, "rollouts_expected": expected})
+    return Finding(code, Level.WARNING, said, f"{more}{wanted}", {**numbers, "rollouts_expected": expected}, one.name)
 
 
 def _rollouts_needed(
@@ -215,7 +216,7 @@ def _rollouts_needed(
 ) -> Finding:
     model = specification.simulator.with_kernel(real)
     spread, slack = spread_of(model, specification.baseline, k), one.baseline_real - one.threshold - one.margin
-    name, (low, high) = f"rollouts to confirm the margin, {one.name}", spans(model)[k]
+    low, high = spans(model)[k]
     needed, half = (
         values_needed(one.baseline_real, spread, one.threshold + share, delta / constraints, low=low, high=high)
         for share in (one.margin, one.margin / 2.0)
@@ -225,12 +226,12 @@ def _rollouts_needed(
     if needed is None:
         said = f"the stated margin {one.margin:.4g} is all that the baseline has there, so no number of rollouts confirms it"
         cure = f"state a margin below {one.margin:.4g} that rollouts can confirm"
-        return Finding(name, Level.WARNING, said + in_half, cure, numbers)
+        return Finding(Code.ROLLOUTS_NEEDED, Level.WARNING, said + in_half, cure, numbers, one.name)
     said = (
         f"about {needed:,} episodes of the baseline on the real system are expected to confirm {one.margin:.4g} with "
         f"probability {1.0 - delta:g} if its V_c there is {one.baseline_real:.4g}, looked at as often as you like{in_half}"
     )
-    return Finding(name, Level.OK, said, numbers=numbers)
+    return Finding(Code.ROLLOUTS_NEEDED, Level.OK, said, "", numbers, one.name)
 
 
 def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:

@@ -17,15 +17,16 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import positive_integer, probability_of_failure
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
-from safe2real.prepare.assumptions import NO_CONSTRAINT, accepted, constrained, stop_floor, theorem
+from safe2real.prepare.assumptions import NO_CONSTRAINT, accepted, constrained, estimated_rows, stop_floor, theorem
 from safe2real.prepare.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
-from safe2real.prepare.findings import Finding, Level, Standing, check_readable, count
+from safe2real.prepare.findings import WORTH, Code, Finding, Level, against, check_readable, count
 from safe2real.prepare.guess import Guess, guess_reality, known_rows
 from safe2real.prepare.separation import redrawn, separation
 from safe2real.prepare.trials import Trial, run_trial, shown_standing, trial_findings
+from safe2real.standing import Standing
 from safe2real.uncertainty.theory import Conditions, Guarantee
 
-_DOUBTS = ("baseline", "separation", "known rows", "declared support", "possible distances")  # what safety rests on
+_WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "Delta does not reach the tolerance"}
 _REWARDS = 5  # random ones, the same in every rehearsal
 
 
@@ -77,13 +78,18 @@ class Preflight:
         return {
             "ready": self.ready,
             "verdict": self.verdict(),
-            "guarantees": {str(claim): {"stands": not why, "why_not": why} for claim, why in self.guarantees.items()},
-            "findings": [
-                {"name": f.name, "level": f.level.value, "what": f.what, "cure": f.cure, "numbers": dict(f.numbers)}
-                for f in self.findings
-            ],
+            "guarantees": {
+                claim.value: {
+                    "stands": not why,
+                    "why_not": why,
+                    "because": [{"code": one.code.value, "subject": one.subject} for one in against(self.findings, claim)],
+                }
+                for claim, why in self.guarantees.items()
+            },
+            "findings": [finding.to_document() for finding in self.findings],
             "reality": "guessed" if self.guessed else "stated",
-            "rehearsals": str(self.standing),
+            "standing": self.standing.value,
+            "rehearsals": WORTH[self.standing],
         }
 
 
@@ -112,7 +118,7 @@ def preflight(
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
     learner, begun = accepted(specification)
     conditions, stated = theorem(specification)
-    findings = [*constrained(specification), begun, *stated, stop_floor(specification)]
+    findings = [*constrained(specification), begun, *stated, stop_floor(specification), *estimated_rows(specification)]
     guessed = not isinstance(reality, Kernel)
     if isinstance(reality, Kernel):
         real = reality
@@ -126,9 +132,10 @@ def preflight(
     ranges = ranges_of(specification, real, rollouts, delta)
     findings += threshold_findings(specification, ranges)
     findings += baseline_findings(specification, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
-    assumed = _standing(specification, conditions, findings, ranges)
+    assumed = _standing(specification, findings, ranges)
     trials: list[Trial] = []
-    if learner is not None and not any(finding.name == "declared support" for finding in findings):
+    # Outside the declared support no row is as it was said to be: there is nothing to rehearse.
+    if learner is not None and not any(finding.code is Code.SUPPORT for finding in findings):
         far = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + 1e-9
         wrong = far & ~known_rows(specification)  # what is declared known is never looked at
         shape = (specification.simulator.num_states, specification.simulator.num_actions)
@@ -165,34 +172,24 @@ def _from(progress: Callable[[int, int], None], before: int, total: int) -> Call
     return lambda done: progress(before + done, total)
 
 
-def _doubt(specification: Specification, conditions: Conditions, findings: Sequence[Finding]) -> str:
-    """Why nothing is guaranteed at all; empty where something is."""
-    if not specification.settings.certified:
-        return "the constants are HEURISTIC"
-    failed = [finding.name for finding in findings if finding.level is Level.FAILURE]
-    if not conditions.hold_for(Guarantee.SAFETY) or "library" in failed:
-        return "a condition fails"
-    doubted = [name for name in failed if name.startswith(_DOUBTS)]
-    return f"{doubted[0]} fails" if doubted else ""
-
-
-def _standing(
-    specification: Specification, conditions: Conditions, findings: Sequence[Finding], ranges: Sequence[Range]
-) -> Standing:
+def _standing(specification: Specification, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:
     """What a rehearsal is worth: the margin must be there on THIS reality, whatever rollouts say of the real one."""
     if not specification.settings.certified:
         return Standing.HEURISTIC
-    holds = not _doubt(specification, conditions, findings) and all(one.kept for one in ranges)
-    return Standing.CERTIFIED if holds else Standing.BROKEN
+    holds = not against(findings, Guarantee.SAFETY) and all(one.kept for one in ranges)
+    return Standing.CERTIFIED if holds else Standing.REFUTED
 
 
 def _guarantees(specification: Specification, conditions: Conditions, findings: Sequence[Finding]) -> dict[Guarantee, str]:
     """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
-    failed = [finding.name for finding in findings if finding.level is Level.FAILURE]
-    doubt = _doubt(specification, conditions, findings)
-    unsafe = doubt if specification.simulator.num_constraints else NO_CONSTRAINT
-    accurate = doubt or ("tolerance above margin / 4" if "condition: tolerance against margin" in failed else "")
-    outside = [one.name for one in conditions.failing if Guarantee.TERMINATION in one.needed_for]
-    ends = doubt or ("Delta does not reach the tolerance" if "stop" in failed else "")
-    ends = ends or (f"Theorem 1 has no bound here, its condition on {outside[0]} fails" if outside[:1] else "")
-    return {Guarantee.SAFETY: unsafe, Guarantee.ACCURACY: accurate, Guarantee.TERMINATION: ends}
+    reasons = {}
+    for claim in Guarantee:
+        failing = against(findings, claim)
+        why = _WHY_NOT.get(failing[0].code, f"{failing[0].name} fails") if failing else ""
+        outside = [one.name for one in conditions.failing if claim in one.needed_for]
+        if claim is Guarantee.TERMINATION and not why and outside:
+            why = f"Theorem 1 has no bound here, its condition on {outside[0]} fails"
+        reasons[claim] = why if specification.settings.certified else "the constants are HEURISTIC"
+    if not specification.simulator.num_constraints:
+        reasons[Guarantee.SAFETY] = NO_CONSTRAINT
+    return reasons

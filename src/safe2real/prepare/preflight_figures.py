@@ -12,8 +12,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 from numpy.typing import NDArray
 
 from safe2real.prepare.baseline import Range
-from safe2real.prepare.findings import Standing
+from safe2real.prepare.findings import WORTH
 from safe2real.prepare.preflight import Preflight
+from safe2real.standing import Standing
 
 _BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
 _MOST_LINES = 6
@@ -38,7 +39,7 @@ def draw_preflight(found: Preflight) -> Figure:
     if found.trials:
         left, right = parts[1].subplots(1, 2)
         if found.standing is not Standing.CERTIFIED:
-            parts[1].suptitle(f"These rehearsals: {found.standing}", fontsize=10, color=_RED)
+            parts[1].suptitle(f"These rehearsals: {WORTH[found.standing]}", fontsize=10, color=_RED)
         _uncertainty(left, found)
         _plans(right, found)
     return figure
@@ -88,7 +89,8 @@ def _uncertainty(axes: Axes, found: Preflight) -> None:
         why = "the data contradict an assumption" if any(trial.refuted for trial in found.trials) else "no candidate yet"
         lines = (f"$\\Delta$ is infinite at the end of {infinite} of {len(found.trials)}:", f"{why},")
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-        axes.text(0.35, 0.42, "\n".join((*lines, "the baseline alone is deployed")), ha="center", va="center", fontsize=8,
+        left = "nothing" if any(trial.halted for trial in found.trials) else "the baseline alone"
+        axes.text(0.35, 0.42, "\n".join((*lines, f"{left} is deployed")), ha="center", va="center", fontsize=8,
                   color=_RED, transform=axes.transAxes, bbox=box)  # fmt: skip
     axes.set_title("Uncertainty on the way to the stop", fontsize=10, loc="left")
     axes.set_ylabel("largest uncertainty of a value")

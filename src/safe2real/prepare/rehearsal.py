@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,8 @@ from safe2real.campaign.history import entries_of
 from safe2real.campaign.ledger import Ledger
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus
-from safe2real.errors import Conflict, InvalidInput, Stopped
+from safe2real.errors import Conflict, Halted, InvalidInput, Stopped
+from safe2real.explore.certificate import Certificate
 from safe2real.explore.simulate import roll_out
 from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
@@ -30,8 +31,9 @@ from safe2real.model.policy import Policy
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.prepare.baseline import baseline_findings, ranges_of
-from safe2real.prepare.findings import Finding, Level
+from safe2real.prepare.findings import About, Finding, Level
 from safe2real.prepare.separation import separation
+from safe2real.standing import Standing
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict
 
 DATABASE, REALITY = "campaign.db", "reality.json"
@@ -81,8 +83,8 @@ class Rehearsal:
     """The outcome of a rehearsed campaign."""
 
     status: CampaignStatus
-    statement: str  # what everything that was handed out is worth
-    ledger: Ledger
+    assurance: Certificate  # what everything that is handed out now is worth, false assumptions among its doubts
+    ledger: Ledger  # the record as it checks; false assumptions are among its doubts too
     exact: Exact
     mismatch: MismatchMap
     wrong: int  # rows of the reality that are wrong
@@ -92,15 +94,13 @@ class Rehearsal:
     broken: tuple[Finding, ...]  # assumptions that are false of this reality: nothing is a guarantee then
 
     @property
-    def certified(self) -> bool:
-        return self.status.certified and not self.broken
+    def standing(self) -> Standing:
+        """What everything that was handed out is worth."""
+        return self.assurance.standing
 
     @property
-    def label(self) -> str:
-        """What everything that was handed out is worth."""
-        if self.broken:
-            return "NOT GUARANTEED (an assumption is not true of this reality)"
-        return "certified" if self.status.certified else "HEURISTIC, not a guarantee"
+    def certified(self) -> bool:
+        return self.standing is Standing.CERTIFIED
 
     @property
     def as_certified(self) -> bool:
@@ -119,12 +119,14 @@ def broken_assumptions(specification: Specification, real: Kernel, *, guessed: b
     ranges = ranges_of(specification, real, None, specification.settings.delta)
     found = separation(specification, None, real, guessed)
     found += baseline_findings(specification, ranges, real, guessed=guessed, rollouts=0, delta=specification.settings.delta)
-    return [finding for finding in found if finding.level is Level.FAILURE and "on the simulator" not in finding.name]
+    # What the baseline is worth on the simulator is no statement about this reality.
+    return [one for one in found if one.level is Level.FAILURE and one.about is not About.SIMULATOR]
 
 
 def open_or_begin(specification: Specification, real: Kernel, seed: int, folder: Path) -> Campaign:
     """The campaign in `folder`, begun there if there is none; one of another study is left alone."""
-    learner = specification.learner()  # refuse before anything is written
+    # Refuse before anything is written. Whether the margin is there is known here, on the reality itself.
+    learner = specification.learner(trust_margin=True)
     if learner.simulator.kernel.horizon != real.horizon:
         raise InvalidInput("the reality changes with the step and the simulator does not, or the other way round")
     folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +136,7 @@ def open_or_begin(specification: Specification, real: Kernel, seed: int, folder:
     if not database.exists():
         with whole_file(note) as file:
             json.dump(here, file)
-        return Campaign.create(database, specification)
+        return Campaign.create(database, specification, trust_margin=True)
     campaign = Campaign.open(database)
     same = campaign.specification.to_text() == specification.to_text()
     if not same or not note.is_file() or from_text(note.read_bytes(), str(note)) != here:
@@ -166,7 +168,7 @@ def explore(
         batch = held or min(max(1, int(growth * done)), max_rounds - done)
         try:
             deployments = campaign.ask(worker=_WORKER, n=batch)
-        except Stopped:
+        except (Stopped, Halted):
             return
         for deployment in deployments:
             episode = roll_out(system, deployment.policy, seed=seed, round_number=deployment.number)
@@ -190,10 +192,12 @@ def conclude(
     wrong = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + _ROUNDING
     found = campaign.mismatch_map()
     verdict = found.verdict.reshape(-1)
+    assurance, ledger = campaign.assurance(), campaign.verify(progress=progress)
+    false = tuple(one.as_doubt() for one in broken)  # what the record cannot know
     return Rehearsal(
         status=campaign.status(forecast=False),
-        statement=campaign.assurance().describe(),
-        ledger=campaign.verify(progress=progress),
+        assurance=replace(assurance, doubts=(*false, *assurance.doubts)),
+        ledger=replace(ledger, doubts=(*false, *ledger.doubts)),
         exact=exact_values(campaign, model),
         mismatch=found,
         wrong=int(wrong.sum()),

@@ -8,7 +8,7 @@ from safe2real.campaign.specification import Specification
 from safe2real.explore.learner import Learner
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
-from safe2real.prepare.findings import Finding, Level, count
+from safe2real.prepare.findings import EVERY_CLAIM, Code, Finding, Level, count
 from safe2real.prepare.guess import GuessedReality, known_rows, reachable_rows, visited_rows
 from safe2real.uncertainty.mismatch_map import map_mismatch
 
@@ -38,7 +38,7 @@ def redrawn(guess: GuessedReality) -> list[Finding]:
     numbers = {"draws": guess.drawn, "lost_margin": guess.lost_margin}
     return [
         Finding(
-            "margin under a guess",
+            Code.MARGIN_UNDER_GUESSES,
             Level.WARNING,
             said,
             "confirm the margin by rollouts of the baseline (--rollouts)",
@@ -63,7 +63,8 @@ def _outside_support(specification: Specification, real: Kernel) -> list[Finding
         f"{count(len(outside), 'row')} of the reality lead to states that the declared support does not name, the first is "
         f"(state {state}, action {action}): radii would be too small"
     )
-    return [Finding("declared support", Level.FAILURE, said, "name every possible successor, or declare no support")]
+    cure = "name every possible successor, or declare no support"
+    return [Finding(Code.SUPPORT, Level.FAILURE, said, cure, {"rows": len(outside)}, affects=EVERY_CLAIM)]
 
 
 def _rows_between(specification: Specification, real: Kernel, guessed: bool) -> list[Finding]:
@@ -76,15 +77,14 @@ def _rows_between(specification: Specification, real: Kernel, guessed: bool) -> 
         said = (
             f"{count(int(far.sum()), 'row')} declared known differ from the {whose} reality, by up to {gaps[far].max():.3g}"
         )
-        findings.append(
-            Finding("known rows", Level.FAILURE, said, "declare only rows known that are exact", {"rows": int(far.sum())})
-        )
+        cure, many = "declare only rows known that are exact", {"rows": int(far.sum())}
+        findings.append(Finding(Code.KNOWN_ROWS, Level.FAILURE, said, cure, many, affects=EVERY_CLAIM))
     if not settings.algorithm.reuses_simulator:
         return findings
     eps, sigma = settings.calibrated_gap, settings.mismatch_gap
     between = ~known & (gaps > eps + _ROUNDING) & (gaps < sigma - _ROUNDING)
     wrong = ~known & (gaps > max(eps, 0.0) + _ROUNDING)
-    numbers = {"wrong": int(wrong.sum()), "between": int(between.sum()), "rows": int(kernel.num_rows)}
+    numbers: dict[str, float] = {"wrong": int(wrong.sum()), "between": int(between.sum()), "rows": int(kernel.num_rows)}
     if between.any():
         low, high = float(gaps[between].min()), float(gaps[between].max())
         said = (
@@ -92,12 +92,13 @@ def _rows_between(specification: Specification, real: Kernel, guessed: bool) -> 
             f"{sigma:g} (at {low:.3g} to {high:.3g}): a wrong row can be taken for right, and safety is not guaranteed"
         )
         cure = f"lower mismatch_gap to {_down(low)}, or raise calibrated_gap to {_up(high)}"
-        findings.append(Finding("separation", Level.FAILURE, said, cure, {**numbers, "smallest": low, "largest": high}))
+        numbers |= {"smallest": low, "largest": high}
+        findings.append(Finding(Code.SEPARATION, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM))
     else:
         said = f"the {whose} reality keeps to the gaps: wrong rows are {int(wrong.sum()):,} of {kernel.num_rows:,}"
         if wrong.any():
             said += f", at {gaps[wrong].min():.3g} or more"
-        findings.append(Finding("separation", Level.OK, said, numbers=numbers))
+        findings.append(Finding(Code.SEPARATION, Level.OK, said, numbers=numbers))
     return findings
 
 
@@ -116,7 +117,8 @@ def _distances_possible(specification: Specification) -> list[Finding]:
         f"mismatch_gap {sigma:g}: by the assumption they are right, without a look"
     )
     cure = f"lower mismatch_gap to {_down(float(largest[never].min()))}, or declare these rows known if they are"
-    return [Finding("possible distances", Level.FAILURE if every else Level.WARNING, said, cure, {"rows": int(never.sum())})]
+    level, numbers = Level.FAILURE if every else Level.WARNING, {"rows": int(never.sum())}
+    return [Finding(Code.POSSIBLE_DISTANCES, level, said, cure, numbers, affects=EVERY_CLAIM)]
 
 
 def largest_distances(kernel: Kernel, support: Kernel | None) -> Floats:
@@ -140,9 +142,9 @@ def _clearing(learner: Learner | None) -> list[Finding]:
     most = float(needed.max())
     if not np.isfinite(most):
         said = "with these gaps no row is ever cleared: the simulator is not used, and every row is learnt from real data"
-        return [Finding("clearing rows", Level.WARNING, said, "justify a larger mismatch_gap")]
+        return [Finding(Code.CLEARING, Level.WARNING, said, "justify a larger mismatch_gap")]
     said = f"a row that is right is cleared after about {most:,.0f} visits"
-    return [Finding("clearing rows", Level.OK, said, numbers={"visits": most})]
+    return [Finding(Code.CLEARING, Level.OK, said, numbers={"visits": most})]
 
 
 def _coverage(specification: Specification, real: Kernel, guessed: bool) -> Finding:
@@ -164,7 +166,7 @@ def _coverage(specification: Specification, real: Kernel, guessed: bool) -> Find
         "wrong_reachable": int((wrong & reached).sum()),
         "wrong_visited_by_baseline": int((wrong & visited).sum()),
     }
-    return Finding("coverage", Level.OK, said, numbers=numbers)
+    return Finding(Code.COVERAGE, Level.OK, said, numbers=numbers)
 
 
 def _down(value: float) -> str:

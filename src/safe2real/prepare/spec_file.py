@@ -32,8 +32,8 @@ from safe2real.prepare.spec_rehearsal import RunOptions, guess_of, options_of, p
 from safe2real.uncertainty.separation import clone_baseline
 
 _REQUIRED = ("horizon", "simulator", "baseline", "settings")
-_OPTIONAL = ("start", "constraints", "known", "support", "real", "guess", "run")
-_OWN_NUMBERING = ("constraints", "known", "support")  # not with an environment, which numbers its states itself
+_OPTIONAL = ("start", "constraints", "known", "support", "estimated", "real", "guess", "run")
+_OWN_NUMBERING = ("constraints", "known", "support", "estimated")  # not with an environment, which numbers its states itself
 _BEFORE_TABLES = ("horizon", "start", "known")
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps")
 _SIZES = ("num_states", "num_actions", "num_steps")
@@ -141,6 +141,14 @@ def _of_arrays(given: dict[str, Any], start: Any, files: ArrayFiles) -> dict[str
         plain["known"] = files.maybe(given["known"], "known")
     if "support" in given:
         plain["support"] = _kernel(given["support"], "support", files)
+    if "estimated" in given:
+        value = given["estimated"]
+        arrays = ("accuracy", "visits")
+        plain["estimated"] = (
+            {key: files.maybe(one, f"estimated.{key}") if key in arrays else one for key, one in value.items()}
+            if isinstance(value, dict)
+            else value
+        )
     return plain
 
 

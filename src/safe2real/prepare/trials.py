@@ -16,8 +16,9 @@ from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import forecast_of
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
-from safe2real.prepare.findings import Finding, Level, Standing, count
+from safe2real.prepare.findings import WORTH, Code, Finding, Level, count
 from safe2real.prepare.rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily
+from safe2real.standing import Standing
 from safe2real.uncertainty.mismatch import HybridModel
 from safe2real.uncertainty.mismatch_map import Verdict, map_mismatch
 
@@ -27,12 +28,12 @@ _MOST_POINTS = 400  # of a curve
 _WHY_UNSAFE = {
     Standing.CERTIFIED: "this should not happen where all assumptions hold: look at delta",
     Standing.HEURISTIC: "use certified constants, and mend the failures above if there are any",
-    Standing.BROKEN: "mend the failures above: an assumption is not true of this reality",
+    Standing.REFUTED: "mend the failures above: an assumption is not true of this reality",
 }
 _WHY_LOST = {
     Standing.CERTIFIED: "this should not happen where all assumptions hold: look at delta",
     Standing.HEURISTIC: "use certified constants, and a mismatch_gap that no wrong row is below",
-    Standing.BROKEN: "lower mismatch_gap: rows that are wrong must be at least so far away",
+    Standing.REFUTED: "lower mismatch_gap: rows that are wrong must be at least so far away",
 }
 
 
@@ -64,7 +65,8 @@ class Trial:
     samples_at: NDArray[np.int64]  # [n] of the curve of Delta
     uncertainty_at: Floats  # [n]
     forecast: int | None  # further rounds to the stop, guessed; None where that did not end, or was not asked for
-    refuted: bool  # the data contradicted an assumption: from then on the baseline alone is deployed
+    refuted: bool  # the data contradicted an assumption: from then on the baseline alone is deployed, or nothing
+    halted: bool  # it was the margin of the baseline itself: nothing is deployed any more
 
 
 def run_trial(
@@ -82,27 +84,27 @@ def run_trial(
     settings, model = specification.settings, specification.simulator
     large = model.horizon * model.num_states * model.num_actions > LARGE
     growth = 0.0 if large else max(settings.replan_growth, REPLAN_GROWTH)
-    learner = replace(specification, settings=replace(settings, seed=seed, replan_growth=growth)).learner()
+    learner = replace(specification, settings=replace(settings, seed=seed, replan_growth=growth)).learner(trust_margin=True)
     began = time.monotonic()
     deadline = np.inf if seconds is None else began + seconds
     looks: list[Look] = []
     stretches: list[Stretch] = []
-    done, target, stopped = 0, float(_FIRST), False
-    while done < max_rounds and not stopped:
+    done, target, stopped, halted = 0, float(_FIRST), False, False
+    while done < max_rounds and not stopped and not halted:
         until = min(round(target), max_rounds)
         stretch = in_batches(learner, real, done, until, deadline) if large else lazily(learner, real, done, until)
         stretches.append(stretch)
-        done, stopped = done + int(stretch.deployed.sum()), stretch.stopped
+        done, stopped, halted = done + int(stretch.deployed.sum()), stretch.stopped, stretch.halted
         bounds = [learner.plan(reward).suboptimality for reward in rewards[: _FEW if large else None]]
         found = _proved(learner.hybrid, wrong)
         looks.append(Look(done * model.horizon, stretch.uncertainty, float(np.mean(bounds)) if bounds else np.nan, found))
         target *= _BETWEEN
         if progress is not None:
-            progress(max_rounds if stopped else done)
-        if stretch.halted or time.monotonic() > deadline:
+            progress(max_rounds if stopped or halted else done)
+        if time.monotonic() > deadline:
             break
     # A forecast makes up to 2,000 plans, which is quick for small systems only.
-    ahead = None if stopped or large or time.monotonic() > deadline else forecast_of(specification, learner).rounds
+    ahead = None if stopped or halted or large or time.monotonic() > deadline else forecast_of(specification, learner).rounds
     deployed = np.concatenate([stretch.deployed for stretch in stretches])
     values = np.concatenate([stretch.real_values for stretch in stretches])
     at, uncertainties = np.cumsum(deployed), np.concatenate([stretch.certificates for stretch in stretches])
@@ -122,7 +124,8 @@ def run_trial(
         samples_at=at[kept] * model.horizon,
         uncertainty_at=uncertainties[kept],
         forecast=ahead,
-        refuted=learner.trust.halted or bool(learner.hybrid.belief.refuted.any()),
+        refuted=learner.standing is Standing.REFUTED,
+        halted=halted,
     )
 
 
@@ -139,16 +142,16 @@ def trial_findings(specification: Specification, trials: Sequence[Trial], assume
         said += f", up to {lost} in a run taken for right" if lost else ", none taken for right"
         cure = _WHY_LOST[assumed] if lost else ""
         level = Level.FAILURE if lost else Level.OK
-        findings.append(Finding("wrong rows found", level, said, cure, {"share": share, "lost": lost}))
+        findings.append(Finding(Code.WRONG_ROWS_FOUND, level, said, cure, {"share": share, "lost": lost}))
     looks = [look for trial in trials for look in trial.looks]
     stages = sorted({look.samples for look in looks if sum(one.samples == look.samples for one in looks) == runs})
     shown = stages[-4:] or sorted({trial.looks[-1].samples for trial in trials})
     course = {n: float(np.mean([look.plan_bound for look in looks if look.samples == n])) for n in shown}
     if not any(np.isnan(bound) for bound in course.values()):
         listed = ", ".join(f"{bound:.3g} after {samples:,} samples" for samples, bound in course.items())
-        said = f"plans for random rewards are within {listed}, of a possible {horizon} ({standing})"
+        said = f"plans for random rewards are within {listed}, of a possible {horizon} ({WORTH[standing]})"
         findings.append(
-            Finding("plans on the way", Level.OK, said, numbers={"bounds": {str(n): bound for n, bound in course.items()}})
+            Finding(Code.PLANS, Level.OK, said, numbers={"bounds": {str(n): bound for n, bound in course.items()}})
         )
     return findings
 
@@ -156,7 +159,7 @@ def trial_findings(specification: Specification, trials: Sequence[Trial], assume
 def shown_standing(trials: Sequence[Trial], assumed: Standing) -> Standing:
     """What the rehearsals are worth after all: they may have shown that something is false."""
     false = any(trial.refuted or trial.lost or trial.unsafe_rounds for trial in trials)
-    return Standing.BROKEN if false and assumed is Standing.CERTIFIED else assumed
+    return Standing.REFUTED if false and assumed is Standing.CERTIFIED else assumed
 
 
 def _safety_finding(trials: Sequence[Trial], assumed: Standing) -> Finding:
@@ -171,7 +174,7 @@ def _safety_finding(trials: Sequence[Trial], assumed: Standing) -> Finding:
     made = f"{count(rounds, 'rehearsed deployment')} ({count(len(trials), 'run')})"
     said = f"{unsafe:,} of {made} were unsafe by exact evaluation"
     cure = _WHY_UNSAFE[assumed] if unsafe else ""
-    return Finding("safety in rehearsal", Level.FAILURE if unsafe else Level.OK, said, cure, numbers)
+    return Finding(Code.REHEARSED_SAFETY, Level.FAILURE if unsafe else Level.OK, said, cure, numbers)
 
 
 def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int, standing: Standing) -> Finding:
@@ -181,10 +184,10 @@ def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int, standing: S
         rounds = [trial.rounds for trial in trials]
         numbers |= {"rounds": float(np.mean(rounds)), "samples": float(np.mean(rounds)) * horizon}
         said = (
-            f"the stop ({standing}) came after {np.mean(rounds):,.0f} rounds, {np.mean(rounds) * horizon:,.0f} samples "
-            f"({min(rounds):,} to {max(rounds):,} rounds)"
+            f"the stop ({WORTH[standing]}) came after {np.mean(rounds):,.0f} rounds, "
+            f"{np.mean(rounds) * horizon:,.0f} samples ({min(rounds):,} to {max(rounds):,} rounds)"
         )
-        return Finding("samples to the stop", Level.OK, said, numbers=numbers)
+        return Finding(Code.REHEARSED_STOP, Level.OK, said, numbers=numbers)
     left = [trial for trial in trials if not trial.stopped]
     deltas = [trial.uncertainty for trial in left]
     forecast = [trial for trial in left if trial.forecast is not None]
@@ -199,8 +202,10 @@ def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int, standing: S
     done = max(trial.rounds for trial in left)
     said = f"{len(left)} of {count(len(trials), 'run')} had not stopped after {count(done, 'round')}: "
     if any(trial.refuted for trial in left) and not np.isfinite(deltas).all():
-        said += "the data contradicted an assumption, and from then on the baseline alone is deployed: no stop is to come"
-        return Finding("samples to the stop", Level.WARNING, said, "mend what fails: an assumption is not true", numbers)
+        said += "the data contradicted an assumption, and from then on "
+        said += "nothing" if any(trial.halted for trial in left) else "the baseline alone"
+        said += " is deployed: no stop is to come"
+        return Finding(Code.REHEARSED_STOP, Level.WARNING, said, "mend what fails: an assumption is not true", numbers)
     said += f"Delta was {np.mean(deltas):.3g} on average" if np.isfinite(deltas).all() else "the baseline alone was deployed"
     said += f", the tolerance is {tau:.3g}"
     if whole is not None:
@@ -210,7 +215,7 @@ def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int, standing: S
         said += "" if soon else f"{whole * horizon:,.0f} samples"
         said += "" if len(forecast) == len(left) else f" (in {len(forecast)} of these runs)"
     cure = "use plans before the stop, raise --max-rounds, or choose a larger tolerance, margin or mismatch_gap if they hold"
-    return Finding("samples to the stop", Level.WARNING, said, cure, numbers)
+    return Finding(Code.REHEARSED_STOP, Level.WARNING, said, cure, numbers)
 
 
 def _proved(hybrid: HybridModel, wrong: NDArray[np.bool_]) -> int:

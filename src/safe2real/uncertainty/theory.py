@@ -27,6 +27,19 @@ class Guarantee(StrEnum):
     TERMINATION = "termination bound"
 
 
+class ConditionName(StrEnum):
+    """The conditions of Theorem 1."""
+
+    SEPARATION = "separation"
+    MARGIN = "margin"
+    DELTA = "delta"
+    CALIBRATED_GAP = "calibrated_gap"
+    EPSILON = "epsilon"
+    TOLERANCE_AGAINST_MARGIN = "tolerance against margin"
+    TOLERANCE_AGAINST_CALIBRATED_GAP = "tolerance against calibrated_gap"
+    TOLERANCE_AGAINST_EPSILON = "tolerance against epsilon"
+
+
 _EVERY = tuple(Guarantee)
 _AFTERWARDS = (Guarantee.ACCURACY, Guarantee.TERMINATION)
 
@@ -35,7 +48,7 @@ _AFTERWARDS = (Guarantee.ACCURACY, Guarantee.TERMINATION)
 class Condition:
     """One condition of Theorem 1: whether it holds, the numbers behind that, and what to change if it does not."""
 
-    name: str
+    name: ConditionName
     holds: bool
     explanation: str
     cure: str  # empty when the condition holds
@@ -144,7 +157,9 @@ def check_conditions(
 # -------------------------------------------------------------------------------------------------- each condition by itself
 
 
-def _condition(name: str, holds: bool, explanation: str, cure: str, needed_for: tuple[Guarantee, ...]) -> Condition:
+def _condition(
+    name: ConditionName, holds: bool, explanation: str, cure: str, needed_for: tuple[Guarantee, ...]
+) -> Condition:
     return Condition(name, holds, explanation, "" if holds else cure, needed_for)
 
 
@@ -161,7 +176,7 @@ def _separation(small: float, large: float) -> Condition:
     said = (
         f"calibrated_gap is {small:.10g}, mismatch_gap is {large:.10g}; needed is 0 <= calibrated_gap <= mismatch_gap <= 1"
     )
-    return _condition("separation", 0.0 <= small <= large <= 1.0, said, cure, _EVERY)
+    return _condition(ConditionName.SEPARATION, 0.0 <= small <= large <= 1.0, said, cure, _EVERY)
 
 
 def _slater(margin: float, horizon: int) -> Condition:
@@ -170,19 +185,21 @@ def _slater(margin: float, horizon: int) -> Condition:
     else:
         cure = f"state a margin of at most {horizon}: a sum of {horizon} utilities in [0, 1] exceeds no threshold by more"
     said = f"margin is {margin:.10g}; above 0 and at most the horizon {horizon} is needed"
-    return _condition("margin", 0.0 < margin <= horizon, said, cure, _EVERY)
+    return _condition(ConditionName.MARGIN, 0.0 < margin <= horizon, said, cure, _EVERY)
 
 
 def _confidence(delta: float) -> Condition:
     said = f"delta is {delta:.10g}; strictly between 0 and 1 is needed"
-    return _condition("delta", 0.0 < delta < 1.0, said, "choose the probability of failure you accept, e.g. 0.05", _EVERY)
+    return _condition(
+        ConditionName.DELTA, 0.0 < delta < 1.0, said, "choose the probability of failure you accept, e.g. 0.05", _EVERY
+    )
 
 
 def _calibration(small: float, margin: float, horizon: int) -> Condition:
     limit = margin / (4 * horizon**3)
     cure = f"lower calibrated_gap to {_down(limit)}, or {_ask_margin(4 * horizon**3 * small, horizon)}"
     return _condition(
-        "calibrated_gap",
+        ConditionName.CALIBRATED_GAP,
         _at_most(small, limit),
         f"calibrated_gap is {small:.10g}; Theorem 1 needs at most margin / (4 H^3) = {_down(limit)}",
         cure if margin > 0.0 else _MARGIN_FIRST,
@@ -194,7 +211,7 @@ def _accuracy(epsilon: float, small: float, margin: float, horizon: int) -> Cond
     said = f"epsilon is {epsilon:.10g}; above 0 and at most min(1, H - 4 H^4 calibrated_gap / margin)"
     if margin <= 0.0:
         said = f"{said} is needed, which has no meaning at a margin of {margin:.10g}"
-        return _condition("epsilon", False, said, _MARGIN_FIRST, _AFTERWARDS)
+        return _condition(ConditionName.EPSILON, False, said, _MARGIN_FIRST, _AFTERWARDS)
     residual = 4 * horizon**4 * small / margin
     limit = min(1.0, horizon - residual)
     possible = 0.0 < epsilon <= 1.0
@@ -210,7 +227,7 @@ def _accuracy(epsilon: float, small: float, margin: float, horizon: int) -> Cond
     else:
         cure = f"choose an epsilon above 0 and at most {_down(limit)}"
     holds = possible and _at_most(epsilon + residual, float(horizon))
-    return _condition("epsilon", holds, f"{said} = {_down(limit)} is needed", cure, _AFTERWARDS)
+    return _condition(ConditionName.EPSILON, holds, f"{said} = {_down(limit)} is needed", cure, _AFTERWARDS)
 
 
 def _tolerance_at_most_margin(tolerance: float, margin: float, chosen: bool) -> Condition:
@@ -223,7 +240,7 @@ def _tolerance_at_most_margin(tolerance: float, margin: float, chosen: bool) -> 
         cure = f"choose a tolerance above 0 and at most {limit}"
     holds = tolerance > 0.0 and _at_most(tolerance, margin / 4)
     said = f"tolerance is {tolerance:.10g}; above 0 and at most margin / 4 = {limit} is needed"
-    return _condition("tolerance against margin", holds, said, cure, _AFTERWARDS)
+    return _condition(ConditionName.TOLERANCE_AGAINST_MARGIN, holds, said, cure, _AFTERWARDS)
 
 
 def _tolerance_above_residual(tolerance: float, small: float, horizon: int, chosen: bool) -> Condition:
@@ -235,7 +252,9 @@ def _tolerance_above_residual(tolerance: float, small: float, horizon: int, chos
     elif tolerance > 0.0:
         cure += f", or lower calibrated_gap below {_down(tolerance / horizon**3)}"
     said = f"tolerance is {tolerance:.10g}; more than H^3 calibrated_gap = {_up(residual)} is needed"
-    return _condition("tolerance against calibrated_gap", tolerance > residual, said, cure, (Guarantee.TERMINATION,))
+    return _condition(
+        ConditionName.TOLERANCE_AGAINST_CALIBRATED_GAP, tolerance > residual, said, cure, (Guarantee.TERMINATION,)
+    )
 
 
 def _tolerance_of_theorem(tolerance: float, theorems: float, small: float, margin: float, horizon: int) -> Condition:
@@ -247,7 +266,7 @@ def _tolerance_of_theorem(tolerance: float, theorems: float, small: float, margi
     # a larger tolerance stops sooner and plans worse, a smaller one the other way round
     needed_for = _AFTERWARDS if holds else (Guarantee.ACCURACY if tolerance > theorems else Guarantee.TERMINATION,)
     said = f"tolerance is {tolerance:.10g}; Theorem 1 sets margin epsilon / (4 H) + H^3 calibrated_gap = {theorems:.10g}"
-    return _condition("tolerance against epsilon", holds, said, cure, needed_for)
+    return _condition(ConditionName.TOLERANCE_AGAINST_EPSILON, holds, said, cure, needed_for)
 
 
 def _tolerance(epsilon: float, horizon: int, margin: float, small: float) -> float:
