@@ -590,6 +590,31 @@ def test_figures_of_runs_that_are_hardly_any():
         draw_preflight(found).canvas.draw()
 
 
+def test_a_margin_that_known_rows_rule_out_is_refuted_before_any_data():
+    """All rows are declared known, and on them the baseline falls with 1/2 a step."""
+    model = s2r.CMDP.of(kernel(s0a0=[0.5, 0.5]), 3, 0, s2r.AtLeast(SAFE, 1.5, "upright"))
+    specification = s2r.Specification(model, tiny().baseline, tiny().settings, known=np.ones((2, 2), dtype=bool))
+    found = look(specification, model.kernel)
+    (library,) = [one for one in found.findings if one.code is Code.LIBRARY]
+    assert library.level is Level.FAILURE
+    assert "contradicts itself before any data" in library.what
+    assert found.trials[0].halted
+    assert found.trials[0].rounds == 0
+    assert found.standing is Standing.REFUTED
+    json.dumps(found.to_document(), allow_nan=False)
+    draw_preflight(found).canvas.draw()
+
+
+def test_a_rehearsal_that_is_halted_says_so():
+    """Row (0, 0) always falls: the baseline is worth 1, and 2.5 were stated. Its own returns show it."""
+    found = look(reality=kernel(s0a0=[0.0, 1.0]), max_rounds=2_000)
+    assert found.trials[0].halted
+    stop = of(found, "samples to the stop")
+    assert "from then on nothing is deployed: no stop is to come" in stop.what
+    (text,) = [text.get_text() for text in draw_preflight(found).axes[1].texts]
+    assert "nothing is deployed" in text
+
+
 # Labels are data
 
 

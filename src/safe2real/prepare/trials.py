@@ -169,7 +169,7 @@ def _safety_finding(trials: Sequence[Trial], assumed: Standing) -> Finding:
         "runs": len(trials),
         "rounds": rounds,
         "unsafe_rounds": unsafe,
-        "lowest_slack": lowest,
+        "lowest_slack": lowest if np.isfinite(lowest) else None,
     }
     made = f"{count(rounds, 'rehearsed deployment')} ({count(len(trials), 'run')})"
     said = f"{unsafe:,} of {made} were unsafe by exact evaluation"
