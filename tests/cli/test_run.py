@@ -135,11 +135,13 @@ def test_a_reality_that_breaks_an_assumption_is_said_first(tmp_path):
     assert "fails its stated margin" in lines[1]
     assert lines[2].startswith("NOT GUARANTEED")
     assert "certified." not in lines[2]
-    assert "60 of 60" in ended.stdout
+    assert "HALTED: the data refute the margin" in ended.stdout
+    assert "the last round was reached" not in ended.stdout
     with s2r.Campaign.open(tmp_path / "spec-run" / "campaign.db") as campaign:
         system = tiny().simulator.with_kernel(kernel(s0a0=[0.2, 0.8], s0a1=[0.6, 0.4]))
         exact = exact_values(campaign, system)
-    assert exact.unsafe == 60
+    assert f"by exact evaluation: {exact.unsafe} of {exact.numbers.size};" in ended.stdout
+    assert 0 < exact.unsafe == exact.numbers.size < 60
     assert exact.values.max() <= 1.5
 
 
@@ -245,13 +247,12 @@ def test_nothing_is_called_certified_where_an_assumption_is_false(tmp_path):
     document = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert document["certified"] is False
     assert document["standing"] == "refuted"
-    assert document["statement"].startswith("REFUTED, not a guarantee")
+    assert document["halted"] is True
+    assert document["statement"].startswith("NOT SAFE: the bound misses a threshold")
     assert document["verification"].startswith("REFUTED, not a guarantee")
     assert {one["code"] for one in document["doubts"]} >= {"false-of-reality"}
-    assert [(one["code"], one["subject"]) for one in document["assumptions_broken"]] == [
-        ("separation", ""),
-        ("baseline-on-stated-reality", "upright"),
-    ]
+    (broken,) = document["assumptions_broken"]
+    assert (broken["code"], broken["subject"]) == ("baseline-on-stated-reality", "upright")
     assert not any(plan["certified"] for plan in document["plans"])
     page = (tmp_path / "out" / "report.html").read_text()
     assert "AN ASSUMPTION IS FALSE: no guarantee" in page

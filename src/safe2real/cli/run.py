@@ -137,6 +137,7 @@ def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[st
         "reality": "guessed" if guessed else "stated",
         "assumptions_broken": [one.to_document() for one in ended.broken],
         "stopped": status.stopped,
+        "halted": ended.halted,
         "rounds": status.rounds,
         "samples": status.samples,
         "uncertainty": finite_or_none(status.uncertainty),
@@ -180,9 +181,13 @@ def _of_best(best: float) -> str:
 
 def _print_after(ended: Rehearsal, files: dict[str, str]) -> None:
     status, exact = ended.status, ended.exact
-    relation = "stopped: Delta" if status.stopped else "the last round was reached: Delta"
     typer.echo(f"{_WORTH[ended.standing]}. {status.rounds:,} deployments, {status.samples:,} samples.")
-    typer.echo(f"{relation} {status.uncertainty:.4g} {'<=' if status.stopped else '>'} tolerance {status.tolerance:.4g}")
+    if ended.halted:
+        typer.echo("HALTED: the data refute the margin of the baseline, so nothing more is deployed, not even the baseline")
+    else:
+        relation = "stopped: Delta" if status.stopped else "the last round was reached: Delta"
+        sign = "<=" if status.stopped else ">"
+        typer.echo(f"{relation} {status.uncertainty:.4g} {sign} tolerance {status.tolerance:.4g}")
     typer.echo(
         f"unsafe deployments, by exact evaluation: {exact.unsafe:,} of {exact.numbers.size:,}; "
         f"worth less than their lower bound: {exact.below_bound:,}"

@@ -33,7 +33,7 @@ from safe2real.planning.solve import solve
 from safe2real.prepare.baseline import baseline_findings, ranges_of
 from safe2real.prepare.findings import About, Finding, Level
 from safe2real.prepare.separation import separation
-from safe2real.standing import Standing
+from safe2real.standing import DoubtCode, Standing
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict
 
 DATABASE, REALITY = "campaign.db", "reality.json"
@@ -101,6 +101,11 @@ class Rehearsal:
     @property
     def certified(self) -> bool:
         return self.standing is Standing.CERTIFIED
+
+    @property
+    def halted(self) -> bool:
+        """Whether the data refute the margin of the baseline: on a machine, nothing would be deployed any more."""
+        return any(doubt.code is DoubtCode.MARGIN_REFUTED for doubt in self.assurance.doubts)
 
     @property
     def as_certified(self) -> bool:
