@@ -1,0 +1,111 @@
+"""`python -m trial`: try the guarantee on random systems, and print what was found."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from safe2real.cli.streams import progress_bar
+from safe2real.errors import InvalidInput
+from trial.examine import Flaw
+from trial.record import Record
+from trial.systems import draw_case
+from trial.table import markdown
+from trial.workers import Plan, compile_everything, run_in_order
+
+_SAVE_EVERY = 60.0  # seconds
+_MOST_CONTROLS = 450  # runs of each control
+
+app = typer.Typer(add_completion=False)
+
+
+def longest_run(deployments: int) -> int:
+    """Rounds of the longest runs: the number of runs and their lengths grow alike with the number of deployments."""
+    return max(1000, int(8.0 * math.sqrt(deployments)))
+
+
+def control_runs(deployments: int) -> int:
+    """How many runs each control has: a share of the trial's."""
+    return min(_MOST_CONTROLS, max(12, int(0.5 * math.sqrt(deployments))))
+
+
+def conduct(deployments: int, seed: int, jobs: int, out: Path | None) -> Record:
+    """The controls, then the trial, until it has made as many deployments; the record is saved once a minute."""
+    record = Record(seed=seed, asked=deployments, longest=longest_run(deployments), jobs=jobs)
+    compile_everything()
+    began = saved = time.monotonic()
+    for flaw in (Flaw.HALF_RADIUS, Flaw.MARGIN):
+        wanted = control_runs(deployments)
+        tallies = record.controls.setdefault(flaw, type(record.trial)())
+        with progress_bar(f"control: {flaw}") as report:
+            outcomes = run_in_order(Plan(seed, record.longest, flaw), jobs)
+            for done, outcome in enumerate(outcomes, start=1):
+                tallies.add(outcome)
+                if report is not None:
+                    report(done, wanted)
+                if done == wanted:
+                    break
+            outcomes.close()
+    made = 0
+    with progress_bar("deployments") as report:
+        outcomes = run_in_order(Plan(seed, record.longest), jobs)
+        for outcome in outcomes:
+            record.trial.add(outcome)
+            made += outcome.deployments
+            if outcome.failures:
+                case = draw_case(seed, outcome.number, record.longest)
+                record.describe({**case.describe(), "failures": list(outcome.failures), "unsafe": outcome.unsafe})
+            now = time.monotonic()
+            record.seconds = now - began
+            if report is not None:
+                report(min(made, deployments), deployments)
+            if out is not None and now - saved > _SAVE_EVERY:
+                record.write(out)
+                saved = now
+            if made >= deployments:
+                break
+        outcomes.close()
+    record.complete = True
+    if out is not None:
+        record.write(out)
+    return record
+
+
+@app.command()
+def main(
+    deployments: Annotated[float, typer.Option(help="How many to make, e.g. 1e7.")] = 1e7,
+    seed: Annotated[int, typer.Option(help="The same seed and deployments give the same result.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    out: Annotated[Path | None, typer.Option(help="Where to write the result as JSON.")] = None,
+    table: Annotated[Path | None, typer.Option(help="Print the tables of a result, and do nothing else.")] = None,
+    run: Annotated[int | None, typer.Option(help="Run one case of the trial again, by its number.")] = None,
+) -> None:
+    """Try the guarantee on random systems that are as hard as the assumptions allow."""
+    if not (math.isfinite(deployments) and deployments >= 1 and jobs >= 1 and seed >= 0):
+        raise typer.BadParameter("deployments and jobs are at least 1, and the seed is not negative")
+    if run is not None:
+        longest = longest_run(int(deployments))
+        outcome = Plan(seed, longest).outcome(run)
+        case = {**draw_case(seed, run, longest).describe(), "failures": list(outcome.failures), "unsafe": outcome.unsafe}
+        typer.echo(json.dumps(case, indent=2))
+        return
+    try:
+        record = conduct(int(deployments), seed, jobs, out) if table is None else Record.read(table)
+    except InvalidInput as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from error
+    typer.echo(markdown(record))
+    problems = record.problems()
+    for problem in problems:
+        typer.echo(problem, err=True)
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    app()
