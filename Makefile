@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow bench examples lint docs clean
+.PHONY: demo test slow bench trial examples lint docs clean
 
 demo: $(READY)
 	$(BIN)/safe2real reproduce table1 gridworld safety heatmaps --seeds 3 --out out/demo
@@ -20,6 +20,11 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.exploration
 	$(BIN)/python -m benchmarks.campaign
+
+# 10 million deployments on random systems, all evaluated exactly: do the promises hold? Some minutes on two cores.
+trial: $(READY)
+	mkdir -p out
+	$(BIN)/python -m trial --deployments 1e7 --out out/trial.json
 
 examples: $(READY)
 	$(BIN)/python examples/frozen_lake.py

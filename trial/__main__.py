@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
-import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,12 @@ import typer
 
 from safe2real.cli.streams import progress_bar
 from safe2real.errors import InvalidInput
-from trial.examine import Flaw
+from trial.examine import Flaw, Outcome
 from trial.record import Record
-from trial.systems import draw_case
+from trial.systems import Case, draw_case
 from trial.table import markdown
-from trial.workers import Plan, compile_everything, run_in_order
+from trial.tally import Tallies
+from trial.workers import Plan, compile_everything, processes, run_in_order
 
 _SAVE_EVERY = 60.0  # seconds
 _MOST_CONTROLS = 450  # runs of each control
@@ -27,7 +29,7 @@ app = typer.Typer(add_completion=False)
 
 def longest_run(deployments: int) -> int:
     """Rounds of the longest runs: the number of runs and their lengths grow alike with the number of deployments."""
-    return max(1000, int(8.0 * math.sqrt(deployments)))
+    return max(1000, int(5.0 * math.sqrt(deployments)))
 
 
 def control_runs(deployments: int) -> int:
@@ -38,43 +40,53 @@ def control_runs(deployments: int) -> int:
 def conduct(deployments: int, seed: int, jobs: int, out: Path | None) -> Record:
     """The controls, then the trial, until it has made as many deployments; the record is saved once a minute."""
     record = Record(seed=seed, asked=deployments, longest=longest_run(deployments), jobs=jobs)
+    typer.echo("preparing compiled code (minutes the first time, then seconds)", err=True)
     compile_everything()
     began = saved = time.monotonic()
-    for flaw in (Flaw.HALF_RADIUS, Flaw.MARGIN):
-        wanted = control_runs(deployments)
-        tallies = record.controls.setdefault(flaw, type(record.trial)())
-        with progress_bar(f"control: {flaw}") as report:
-            outcomes = run_in_order(Plan(seed, record.longest, flaw), jobs)
-            for done, outcome in enumerate(outcomes, start=1):
-                tallies.add(outcome)
-                if report is not None:
-                    report(done, wanted)
-                if done == wanted:
-                    break
-            outcomes.close()
-    made = 0
-    with progress_bar("deployments") as report:
-        outcomes = run_in_order(Plan(seed, record.longest), jobs)
-        for outcome in outcomes:
+    with processes(jobs) as pool:
+        for flaw in (Flaw.HALF_RADIUS, Flaw.MARGIN, Flaw.TESTED_MARGIN):
+            outcomes = run_in_order(Plan(seed, record.longest, flaw), pool, jobs)
+            record.controls[flaw] = _control(outcomes, control_runs(deployments), f"control: {flaw}")
+        for outcome in _until(run_in_order(Plan(seed, record.longest), pool, jobs), deployments):
             record.trial.add(outcome)
-            made += outcome.deployments
             if outcome.failures:
-                case = draw_case(seed, outcome.number, record.longest)
-                record.describe({**case.describe(), "failures": list(outcome.failures), "unsafe": outcome.unsafe})
+                record.describe(_described(draw_case(seed, outcome.number, record.longest), outcome))
             now = time.monotonic()
             record.seconds = now - began
-            if report is not None:
-                report(min(made, deployments), deployments)
             if out is not None and now - saved > _SAVE_EVERY:
                 record.write(out)
                 saved = now
-            if made >= deployments:
-                break
-        outcomes.close()
     record.complete = True
     if out is not None:
         record.write(out)
     return record
+
+
+def _control(outcomes: Iterator[Outcome], runs: int, label: str) -> Tallies:
+    tallies = Tallies()
+    with progress_bar(label) as report:
+        for done, outcome in enumerate(itertools.islice(outcomes, runs), start=1):
+            tallies.add(outcome)
+            if report is not None:
+                report(done, runs)
+    return tallies
+
+
+def _until(outcomes: Iterator[Outcome], deployments: int) -> Iterator[Outcome]:
+    """Runs until they have made as many deployments."""
+    made = 0
+    with progress_bar("deployments") as report:
+        for outcome in outcomes:
+            yield outcome
+            made += outcome.deployments
+            if report is not None:
+                report(min(made, deployments), deployments)
+            if made >= deployments:
+                return
+
+
+def _described(case: Case, outcome: Outcome) -> dict[str, object]:
+    return {**case.describe(), "failures": list(outcome.failures), "unsafe": outcome.unsafe}
 
 
 @app.command()
@@ -91,9 +103,8 @@ def main(
         raise typer.BadParameter("deployments and jobs are at least 1, and the seed is not negative")
     if run is not None:
         longest = longest_run(int(deployments))
-        outcome = Plan(seed, longest).outcome(run)
-        case = {**draw_case(seed, run, longest).describe(), "failures": list(outcome.failures), "unsafe": outcome.unsafe}
-        typer.echo(json.dumps(case, indent=2))
+        described = _described(draw_case(seed, run, longest), Plan(seed, longest).outcome(run))
+        typer.echo(json.dumps(described, indent=2))
         return
     try:
         record = conduct(int(deployments), seed, jobs, out) if table is None else Record.read(table)
@@ -104,7 +115,7 @@ def main(
     problems = record.problems()
     for problem in problems:
         typer.echo(problem, err=True)
-    sys.exit(1 if problems else 0)
+    raise typer.Exit(1 if problems else 0)
 
 
 if __name__ == "__main__":

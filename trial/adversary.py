@@ -42,7 +42,7 @@ def moved_row(row: Floats, worth: Floats, distance: float) -> Floats | None:
                 result[source] -= taken
                 left -= taken
         result[target] += distance - left
-        return result / result.sum()
+        return np.asarray(result / result.sum())
     return None
 
 

@@ -14,11 +14,13 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from safe2real import Plan, solve
 from safe2real.explore import Learner, Reason, Run, simulate
 from safe2real.model.checks import Floats
 from safe2real.standing import DoubtCode
+from safe2real.uncertainty import _margin
 from trial.exact import Truth
 from trial.systems import Case
 
@@ -33,7 +35,13 @@ class Flaw(StrEnum):
 
     NOTHING = "nothing"
     HALF_RADIUS = "every radius halved"
-    MARGIN = "margin overstated"
+    MARGIN = "margin overstated, tests of it switched off"
+    TESTED_MARGIN = "margin overstated"
+    """Here the tests must notice."""
+
+    @property
+    def overstates(self) -> bool:
+        return self in (Flaw.MARGIN, Flaw.TESTED_MARGIN)
 
 
 class Kind(StrEnum):
@@ -53,8 +61,52 @@ class Kind(StrEnum):
     """A plan misses more of the best feasible policy than it says."""
     RADIUS = "radius"
     """A real row is farther from the observed one than its radius, at one of the moments."""
+    MARGIN = "margin"
+    """The data are said to prove a margin that the baseline has not got."""
     REFUTED = "refuted"
-    """The data are said to contradict an assumption that is true."""
+    """The data are said to contradict a row of which everything assumed is true."""
+    HALTED = "halted"
+    """The data are said to contradict the baseline's margin, which it has."""
+
+
+# Of a learner that was told a false margin, these are no findings: it repeats what it was told, or notices.
+_TOLD = frozenset({Kind.CERTIFICATE, Kind.MARGIN, Kind.HALTED, Kind.REFUTED})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Deployed:
+    """What was deployed in a run, plan by plan."""
+
+    times: NDArray[np.int64]  # [T]
+    shares: Floats  # [T] of what is not the baseline
+    values: Floats  # [T, K] exact V_c
+
+    @classmethod
+    def of(cls, runs: list[Run], constraints: int) -> Deployed:
+        """Of the parts of a run, one after the other."""
+        return cls(
+            times=np.concatenate([np.empty(0, dtype=np.int64), *(run.deployed for run in runs)]),
+            shares=np.concatenate([np.empty(0), *(run.exploration_weight[: len(run.deployed)] for run in runs)]),
+            values=np.concatenate([np.empty((0, constraints)), *(run.real_values for run in runs)]),
+        )
+
+    def unsafe(self, thresholds: Floats) -> int:
+        """How many deployments missed a threshold."""
+        return int(self.times[(self.values < thresholds - ROUNDING).any(axis=1)].sum())
+
+    @property
+    def exploring(self) -> int:
+        """How many deployments were not of the baseline alone."""
+        return int(self.times[self.shares > 0.0].sum())
+
+    @property
+    def mixtures(self) -> int:
+        """How many plans that are not the baseline alone were deployed, each unlike the one before: in its share of the
+        baseline, or in its exact values.
+        """
+        other = np.ones(self.times.size, dtype=np.bool_)
+        other[1:] = (np.diff(self.shares) != 0.0) | (np.diff(self.values, axis=0) != 0.0).any(axis=1)
+        return int((other & (self.shares > 0.0)).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +121,7 @@ class Outcome:
     deployments: int
     unsafe: int  # deployments
     exploring: int  # deployments of which the baseline was only a part
-    mixtures: int  # different ones that were deployed
+    mixtures: int  # different ones among those
     plans: int  # for rewards, checked
     stopped: bool
     halted: bool  # because the data refute the margin
@@ -96,9 +148,12 @@ def examine(case: Case, flaw: Flaw = Flaw.NOTHING) -> Outcome:
             plans += 1
         if last:
             break
-    for run in runs:
-        if unsafe_deployments(run, case.task.thresholds):
-            found.add(Kind.UNSAFE)
+    deployed = Deployed.of(runs, case.task.num_constraints)
+    unsafe = deployed.unsafe(case.task.thresholds)
+    if unsafe:
+        found.add(Kind.UNSAFE)
+    if flaw.overstates:
+        found -= _TOLD
     return Outcome(
         number=case.number,
         delta=case.settings.delta,
@@ -106,36 +161,31 @@ def examine(case: Case, flaw: Flaw = Flaw.NOTHING) -> Outcome:
         radius=case.settings.radius.name,
         failures=tuple(kind for kind in Kind if kind in found),
         deployments=done,
-        unsafe=sum(unsafe_deployments(run, case.task.thresholds) for run in runs),
-        exploring=sum(_exploring(run) for run in runs),
-        mixtures=sum(len(run.deployed) for run in runs),
+        unsafe=unsafe,
+        exploring=deployed.exploring,
+        mixtures=deployed.mixtures,
         plans=plans,
         stopped=bool(runs and runs[-1].stopped),
-        halted=any(doubt.code is DoubtCode.MARGIN_REFUTED for doubt in learner.doubts()),
+        halted=learner.trust.halted,
     )
 
 
 def learner_of(case: Case, flaw: Flaw = Flaw.NOTHING) -> Learner:
     """The learner of a case; with a flaw it still calls everything certified."""
     settings = case.settings
-    if flaw is Flaw.MARGIN:
+    if flaw.overstates:
         settings = replace(settings, margin=_overstated(case))
     learner = Learner(case.task, case.baseline, settings, known=case.known, support=case.support)
     if flaw is Flaw.HALF_RADIUS:
         rule = learner.hybrid.rule
         learner.hybrid.rule = rule._replace(scale=0.5 * rule.scale)
         learner.hybrid.update()
+    if flaw is Flaw.MARGIN:
+        state = learner.trust.state
+        learner.trust.state = state._replace(bets=np.zeros_like(state.bets))
+        state.counters[_margin.NEXT] = np.iinfo(np.int64).max
+        state.margins[:], state.refuted[:], state.flags[:] = state.stated, False, False  # the first look has been taken
     return learner
-
-
-def unsafe_deployments(run: Run, thresholds: Floats) -> int:
-    """How many deployments missed a threshold, by exact evaluation."""
-    missed = (run.real_values < thresholds - ROUNDING).any(axis=1)
-    return int(run.deployed[missed].sum())
-
-
-def _exploring(run: Run) -> int:
-    return int(run.deployed[run.exploration_weight[: len(run.deployed)] > 0.0].sum())
 
 
 def _overstated(case: Case) -> Any:
@@ -160,15 +210,19 @@ def _about_now(case: Case, learner: Learner, truth: Truth) -> Iterator[Kind]:
     hybrid = learner.hybrid
     if (case.wrong & ~hybrid.suspects).any():
         yield Kind.CLEARED
-    if learner.doubts():
-        yield Kind.REFUTED
+    for doubt in learner.doubts():
+        yield Kind.HALTED if doubt.code is DoubtCode.MARGIN_REFUTED else Kind.REFUTED
+    if (learner.trusted > case.task.thresholds + case.margins + ROUNDING).any():
+        yield Kind.MARGIN
     seen = np.stack([hybrid.counts.empirical_row(row) for row in range(hybrid.radii.size)])
     if (truth.distances(seen.reshape((*hybrid.radii.shape, -1))) > hybrid.radii + ROUNDING).any():
         yield Kind.RADIUS
     proposal = learner.propose()
-    if proposal.mixture is not None and proposal.certificate is not None and proposal.certificate.certified:
-        if (proposal.certificate.lower_bounds > truth.constraint_values(proposal.mixture) + ROUNDING).any():
-            yield Kind.CERTIFICATE
+    mixture, certificate = proposal.mixture, proposal.certificate
+    if mixture is None or certificate is None or not certificate.certified:
+        return
+    if (certificate.lower_bounds > truth.constraint_values(mixture) + ROUNDING).any():
+        yield Kind.CERTIFICATE
 
 
 def _about_plan(plan: Plan, truth: Truth, reward: Floats) -> Iterator[Kind]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +10,13 @@ from typing import Any
 
 from safe2real import __version__
 from safe2real.errors import InvalidInput
+from safe2real.uncertainty.trust import RETURNS_SHARE
 from trial.examine import Flaw
-from trial.tally import Tallies
+from trial.tally import Tallies, interval
 
 _FORMAT = 1
 _FAR_ABOVE = 2.0  # times delta: what the failures of a control must exceed, at the smallest delta
+_MOSTLY = 0.5  # the share of runs that must halt where the margin is overstated
 _MOST_FAILURES = 2000  # described one by one
 
 
@@ -84,12 +85,23 @@ class Record:
         """What speaks against the guarantee, or against the trial itself; empty when nothing does."""
         found = []
         for delta in self.trial.deltas:
-            low, _ = self.trial.of(delta).interval
-            if low > delta:
-                found.append(f"at delta = {delta:g} runs fail with probability at least {low:.4f}: the guarantee is broken")
+            tally = self.trial.of(delta)
+            # A test on returns has a share of its own, beside the event that all other statements rest on.
+            for failed, most in (tally.failed - tally.alarms, delta), (tally.failed, (1.0 + RETURNS_SHARE) * delta):
+                low, _ = interval(failed, tally.runs)
+                if low > most:
+                    found.append(
+                        f"at delta = {delta:g} runs fail with probability {low:.4f} or more, which is above {most:g}"
+                    )
         for flaw, tallies in self.controls.items():
-            delta = min(tallies.deltas, default=math.nan)
-            low = tallies.of(delta).interval[0] if tallies.deltas else 0.0
-            if not low > _FAR_ABOVE * delta:
-                found.append(f"with {flaw} runs fail with probability {low:.4f} or more: too few to be sure that failures are seen")
+            tally, delta = tallies.of(tallies.deltas[0]), tallies.deltas[0]
+            if flaw is Flaw.TESTED_MARGIN:
+                low, _ = interval(tally.halted, tally.runs)
+                if low < _MOSTLY:
+                    found.append(
+                        f"with {flaw} only a share of {low:.2f} or more halts: the tests of the margin see too little"
+                    )
+            elif tally.interval[0] < _FAR_ABOVE * delta:
+                low = tally.interval[0]
+                found.append(f"with {flaw} a share of {low:.3f} or more fails: too little to be sure that failures are seen")
         return found

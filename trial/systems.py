@@ -210,7 +210,7 @@ def _baseline(rng: np.random.Generator, shape: _Shape, real: Floats) -> Floats:
         return chance
     blend = np.tensordot(rng.dirichlet(np.ones(len(shape.utilities))), shape.utilities, axes=1)
     share = rng.choice([0.02, 0.1, 0.3])
-    return (1.0 - share) * greedy(real, blend) + share * chance
+    return np.asarray((1.0 - share) * greedy(real, blend) + share * chance)
 
 
 def _support(rng: np.random.Generator, rows: Floats, real: Floats) -> Kernel:

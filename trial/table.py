@@ -14,8 +14,8 @@ def markdown(record: Record) -> str:
     total = record.trial.total
     unfinished = "" if record.complete else " UNFINISHED."
     head = (
-        f"{total.deployments:,} deployments of {total.mixtures:,} different mixtures in {total.runs:,} runs, each on a random "
-        f"system of its own, and {total.plans:,} plans; seed {record.seed}, runs of up to {record.longest:,} rounds, "
+        f"{total.deployments:,} deployments of {total.mixtures:,} different mixtures in {total.runs:,} runs, each on a "
+        f"random system of its own, and {total.plans:,} plans; seed {record.seed}, runs of up to {record.longest:,} rounds, "
         f"safe2real {record.version}, {record.seconds / 60.0:.0f} minutes on {record.jobs} cores.{unfinished}"
     )
     confidence = f"{100 * CONFIDENCE:.0f} % interval"

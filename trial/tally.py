@@ -28,11 +28,12 @@ class Tally:
 
     runs: int = 0
     failed: int = 0  # runs of which any statement was false
+    alarms: int = 0  # of them, those in which nothing was false but that a margin was called refuted
     kinds: Counter[str] = field(default_factory=Counter)  # of runs, by Kind; a run can count under several
     deployments: int = 0
     unsafe: int = 0  # deployments that missed a threshold
     exploring: int = 0  # deployments of which the baseline was only a part
-    mixtures: int = 0  # different ones
+    mixtures: int = 0  # different ones among those
     plans: int = 0
     stopped: int = 0
     halted: int = 0
@@ -41,6 +42,7 @@ class Tally:
         """One more run."""
         self.runs += 1
         self.failed += bool(outcome.failures)
+        self.alarms += outcome.failures == (Kind.HALTED,)
         self.kinds.update(map(str, outcome.failures))
         self.deployments += outcome.deployments
         self.unsafe += outcome.unsafe
@@ -75,7 +77,7 @@ class Tally:
         return cls(kinds=Counter(document["kinds"]), **{name: document[name] for name in _NUMBERS})
 
 
-_NUMBERS = ("runs", "failed", "deployments", "unsafe", "exploring", "mixtures", "plans", "stopped", "halted")
+_NUMBERS = ("runs", "failed", "alarms", "deployments", "unsafe", "exploring", "mixtures", "plans", "stopped", "halted")
 Group = tuple[float, str, str]  # delta, family, radius
 
 

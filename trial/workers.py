@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 
@@ -40,19 +41,32 @@ def compile_everything() -> None:
         plan.outcome(number)
 
 
-def run_in_order(plan: Plan, jobs: int) -> Iterator[Outcome]:
-    """The outcomes of cases 0, 1, 2, ... without end; close the iterator to stop."""
-    tasks = (range(first, first + _AT_ONCE) for first in itertools.count(0, _AT_ONCE))
+@contextmanager
+def processes(jobs: int) -> Iterator[Executor | None]:
+    """As many processes, or none where one is enough."""
     if jobs == 1:
-        yield from (plan.outcome(number) for task in tasks for number in task)
+        yield None
+        return
     # Started afresh and not forked: a fork would inherit threads of libraries that do not survive it.
     with ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn")) as pool:
-        waiting: deque[Future[list[Outcome]]] = deque()
         try:
-            for task in tasks:
-                waiting.append(pool.submit(plan.outcomes, task))
-                if len(waiting) >= _AHEAD * jobs:
-                    yield from waiting.popleft().result()
+            yield pool
         finally:
-            for future in waiting:
-                future.cancel()
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def run_in_order(plan: Plan, pool: Executor | None, jobs: int) -> Iterator[Outcome]:
+    """The outcomes of cases 0, 1, 2, ... without end; a few more than are taken may be run."""
+    waiting: deque[Future[list[Outcome]]] = deque()
+    try:
+        for first in itertools.count(0, _AT_ONCE):
+            task = range(first, first + _AT_ONCE)
+            if pool is None:
+                yield from map(plan.outcome, task)
+                continue
+            waiting.append(pool.submit(plan.outcomes, task))
+            if len(waiting) >= _AHEAD * jobs:
+                yield from waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()
