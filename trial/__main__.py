@@ -34,7 +34,7 @@ def longest_run(deployments: int) -> int:
 
 def control_runs(deployments: int) -> int:
     """How many runs each control has: a share of the trial's."""
-    return min(_MOST_CONTROLS, max(12, int(0.5 * math.sqrt(deployments))))
+    return min(_MOST_CONTROLS, max(12, math.isqrt(deployments)))
 
 
 def conduct(deployments: int, seed: int, jobs: int, out: Path | None) -> Record:

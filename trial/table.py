@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trial.examine import Flaw
+from trial.examine import Flaw, Kind
 from trial.record import Record
 from trial.tally import CONFIDENCE, Tallies, Tally
 
@@ -77,4 +77,5 @@ def _interval(tally: Tally) -> str:
 
 
 def _kinds(tally: Tally) -> str:
-    return ", ".join(f"{kind} {count:,}" for kind, count in tally.kinds.most_common()) or "none"
+    counts = [(kind, tally.kinds[kind]) for kind in Kind if tally.kinds[kind]]
+    return ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts, key=lambda pair: -pair[1])) or "none"

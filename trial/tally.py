@@ -104,9 +104,11 @@ class Tallies:
         return Tally.sum(self.groups.values())
 
     def hardest(self, delta: float) -> tuple[str, str, Tally]:
-        """(family, radius, tally) of the group with the largest share of failed runs."""
-        groups = [(family, radius, tally) for (level, family, radius), tally in self.groups.items() if level == delta]
-        return max(groups, key=lambda group: (group[2].failed / group[2].runs, group[2].runs))
+        """(family, radius, tally) of the group that fails most, to be sure: by the lower end of its interval."""
+        groups = [
+            (family, radius, tally) for (level, family, radius), tally in sorted(self.groups.items()) if level == delta
+        ]
+        return max(groups, key=lambda group: (group[2].interval[0], group[2].runs))
 
     def to_json(self) -> list[dict[str, Any]]:
         """One entry per group."""
