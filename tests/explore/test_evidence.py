@@ -475,3 +475,27 @@ def test_a_run_that_ignores_the_constraints_tests_no_margin_and_still_plans():
     assert learner.trusted.tolist() == pytest.approx([2.4])
     s2r.simulate(learner, forked(False), max_rounds=50)
     assert learner.trust.episodes == 0
+
+
+def test_after_a_plan_on_the_way_ask_and_tell_and_the_compiled_run_still_propose_the_same():
+    """A plan may clear a row, and then the round is planned anew: by `propose` as by `simulate`."""
+    found = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        kernel = s2r.Kernel.from_dense(rng.dirichlet(np.ones(3), size=(3, 2)))
+        model = s2r.CMDP.of(kernel, 4, 0, s2r.AtLeast(rng.random((3, 2)), 0.4))
+        settings = s2r.Settings(
+            margin=0.1, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=1e-3, seed=seed, replan_growth=1.0
+        )
+        baseline = s2r.MarkovPolicy.uniform(horizon=4, num_states=3, num_actions=2)
+        asked, compiled = (s2r.Learner(model, baseline, settings) for _ in range(2))
+        for learner in (asked, compiled):
+            s2r.simulate(learner, kernel, max_rounds=150 + 7 * seed)
+        asked.propose()
+        for learner in (asked, compiled):
+            before = int(learner.hybrid.suspects.sum())
+            learner.plan(rng.random((3, 2)))
+        found += int(asked.hybrid.suspects.sum()) != before
+        run = s2r.simulate(compiled, kernel, max_rounds=1)
+        assert asked.propose().exploration_weight == run.exploration_weight[0]
+    assert found >= 3

@@ -399,7 +399,8 @@ class Learner:
             before = int(self.hybrid.belief.suspect.sum())
             self.hybrid.update()  # episodes may have been counted since the last plan
             if int(self.hybrid.belief.suspect.sum()) != before:
-                self._plan = _NO_PLAN  # a cleared row can no longer grow, so the next round must not wait for it
+                # A cleared row can no longer grow, so the next round must not wait for it.
+                self._plan, self._proposal = _NO_PLAN, None
         if self._is_refuted():
             return self._baseline_plan()
         stopped = self.propose().reason is Reason.STOP
