@@ -27,10 +27,13 @@ class Trajectory:
         return self.actions.size
 
     @classmethod
-    def of(cls, model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool = False) -> Trajectory:
+    def of(
+        cls, model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool = False, any_start: bool = False
+    ) -> Trajectory:
         """Check lengths, ranges and the first state. Any transition will do: the real system need not agree with `model`.
 
-        With `partial` the first n >= 1 steps of an episode that was cut short will do too.
+        With `partial` the first n >= 1 steps of an episode that was cut short will do too, and with `any_start` an episode
+        that began where those of `model` never do, which whoever takes it has to deal with.
         """
         visited = whole_numbers("states", states, below=model.num_states, what="states")
         chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")
@@ -44,7 +47,7 @@ class Trajectory:
             )
             cure = "" if partial else ". An episode that ended early goes on in an absorbing state"
             raise InvalidInput(f"{wanted}; got shapes {visited.shape} and {chosen.shape}{cure}")
-        if model.start[visited[0]] == 0.0:
+        if not any_start and model.start[visited[0]] == 0.0:
             possible = np.flatnonzero(model.start)
             raise InvalidInput(f"states[0] is {visited[0]}; episodes of this system start in {possible[:10].tolist()}")
         return cls(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)))

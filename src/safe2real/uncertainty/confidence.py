@@ -3,7 +3,7 @@
 A radius answers for a row seen n times: with probability at least 1 - delta, for all rows and all n at once, the TV
 distance between the empirical and the real row is at most radius(n). Statements and proofs are in docs/radii.md. A radius
 that is only scaled down to save samples has lost that statement: it is `certified = False`, and everything computed with it
-is labelled heuristic.
+is labelled heuristic. Records name a radius with its `revision`, which changes whenever its numbers do.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class LiteralRadius:
     """
 
     name: ClassVar[str] = "literal"
+    revision: ClassVar[int] = 1
     certified: ClassVar[bool] = True
     kind: ClassVar[int] = _kernels.LITERAL
 
@@ -65,6 +66,7 @@ class ScaledRadius:
 
     scale: float
     name: ClassVar[str] = "scaled"
+    revision: ClassVar[int] = 1
     certified: ClassVar[bool] = False
     kind: ClassVar[int] = _kernels.LITERAL
 
@@ -87,6 +89,7 @@ class KLRadius:
     """
 
     name: ClassVar[str] = "kl"
+    revision: ClassVar[int] = 1
     certified: ClassVar[bool] = True
     kind: ClassVar[int] = _kernels.KL
     scale: ClassVar[float] = 1.0
@@ -103,6 +106,7 @@ class UnionRadius:
     """
 
     name: ClassVar[str] = "union"
+    revision: ClassVar[int] = 1
     certified: ClassVar[bool] = True
     kind: ClassVar[int] = _kernels.UNION
     scale: ClassVar[float] = 1.0
@@ -120,6 +124,7 @@ class StitchedRadius:
     """
 
     name: ClassVar[str] = "stitched"
+    revision: ClassVar[int] = 1
     certified: ClassVar[bool] = True
     kind: ClassVar[int] = _kernels.STITCHED
     scale: ClassVar[float] = 1.0
@@ -138,6 +143,7 @@ class AdaptiveRadius:
     """
 
     name: ClassVar[str] = "adaptive"
+    revision: ClassVar[int] = 1
     certified: ClassVar[bool] = True
     kind: ClassVar[int] = _kernels.ADAPTIVE
     scale: ClassVar[float] = 1.0
