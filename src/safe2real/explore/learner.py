@@ -278,7 +278,10 @@ class Learner:
                 self.hybrid.record_all(*part)
             else:
                 self.hybrid.observe_all(*part)
-            self.trust.take(*part, whose[first:last])
+            if at_once and whose.all():
+                self.trust.take_log(*part)
+            else:
+                self.trust.take(*part, whose[first:last])
             self._notice_support()
             if self.trust.due:
                 self.trust.look(self.hybrid)

@@ -43,16 +43,24 @@ class Trust(NamedTuple):
 
 
 @njit(cache=True)
+def shortfall(trust, k, states, actions):
+    """By which share of H a return misses threshold + margin; negative where it does not.
+
+    The episode may have been cut short: steps that nobody saw count as if they were perfect.
+    """
+    H, utility = trust.baseline.shape[0], trust.utilities[k]
+    total = np.float64(H - actions.size)
+    for h in range(actions.size):
+        total += utility[h if utility.shape[0] > 1 else 0, states[h], actions[h]]
+    return (trust.thresholds[k] + trust.stated[k] - total) / H
+
+
+@njit(cache=True)
 def take(trust, states, actions):
-    """One episode of the baseline, which may have been cut short: steps that nobody saw count as if they were perfect."""
-    H = trust.baseline.shape[0]
+    """One episode of the baseline."""
     trust.counters[EPISODES] += 1
     for k in range(trust.thresholds.size):
-        utility = trust.utilities[k]
-        total = np.float64(H - actions.size)
-        for h in range(actions.size):
-            total += utility[h if utility.shape[0] > 1 else 0, states[h], actions[h]]
-        short = (trust.thresholds[k] + trust.stated[k] - total) / H  # positive where the return misses what is claimed
+        short = shortfall(trust, k, states, actions)
         rich = 0.0
         for j in range(trust.bets.shape[1]):
             trust.wealth[k, j] *= 1.0 + trust.bets[k, j] * short
@@ -68,6 +76,30 @@ def take_all(trust, states, actions, ends, of_baseline):
         if of_baseline[i] and not trust.flags[HALTED]:
             take(trust, states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
     trust.counters[SAMPLES] += ends[ends.size - 1] - ends[0]
+
+
+@njit(cache=True)
+def take_log(trust, states, actions, ends):
+    """Episodes of the baseline laid end to end, as one: rich is only who is rich after the last.
+
+    The order of a log may have been chosen by its content, and the product does not depend on it. Logarithms, since on the
+    way the wealth may leave the range of doubles.
+    """
+    logs = np.zeros(trust.wealth.shape)
+    for i in range(ends.size - 1):
+        for k in range(trust.thresholds.size):
+            short = shortfall(trust, k, states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
+            for j in range(trust.bets.shape[1]):
+                logs[k, j] += np.log1p(trust.bets[k, j] * short)
+    trust.counters[EPISODES] += ends.size - 1
+    trust.counters[SAMPLES] += ends[ends.size - 1] - ends[0]
+    for k in range(trust.thresholds.size):
+        rich = 0.0
+        for j in range(trust.bets.shape[1]):
+            trust.wealth[k, j] *= np.exp(logs[k, j])
+            rich += trust.wealth[k, j]
+        if rich >= trust.alarm * trust.bets.shape[1]:
+            trust.refuted[k] = trust.flags[HALTED] = True
 
 
 @njit(cache=True)

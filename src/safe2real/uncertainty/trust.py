@@ -95,6 +95,10 @@ class BaselineTrust:
         """Episodes laid end to end, as in `HybridModel.observe_all`; `of_baseline` says which of them are the baseline's."""
         _margin.take_all(self.state, states, actions, ends, of_baseline)
 
+    def take_log(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Episodes of the baseline whose order may have been chosen by their content: nothing follows before the last."""
+        _margin.take_log(self.state, states, actions, ends)
+
     def look(self, hybrid: HybridModel) -> None:
         """Hold the baseline against the confidence sets as they are."""
         tally = hybrid.counts.tally
