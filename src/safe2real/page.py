@@ -22,6 +22,8 @@ h1 .label { font-size: 15px; vertical-align: middle; margin-left: .5rem; white-s
 .numbers div { border: 1px solid #e5e7eb; border-radius: .5rem; padding: .4rem .9rem; font-size: 13px; color: #4b5563; }
 .numbers b { display: block; font-size: 19px; color: #1f2937; }
 .warning { background: #fef2f2; border-left: 4px solid #b91c1c; padding: .5rem 1rem; margin: .6rem 0; }
+.stop { background: #b91c1c; color: #fff; padding: 1rem 1.4rem; font-size: 17px; border-radius: .4rem; }
+.stop b { font-size: 24px; display: block; }
 code { overflow-wrap: anywhere; }
 """
 

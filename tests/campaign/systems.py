@@ -71,6 +71,18 @@ def three_states() -> System:
     return System(Specification(model, baseline, settings), model.with_kernel(s2r.Kernel.from_dense(reality)))
 
 
+@cache
+def falling() -> System:
+    """The simulator stands for nine steps of ten; the machine falls at once. The baseline costs far more than was stated."""
+    simulator = np.array([[[0.9, 0.1], [0.5, 0.5]], [[0.0, 1.0], [0.0, 1.0]]])
+    reality = np.array([[[0.0, 1.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    upright = np.array([[1.0, 1.0], [0.0, 0.0]])
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(simulator), 4, 0, s2r.AtLeast(upright, 1.5, "upright"))
+    baseline = s2r.MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=4)
+    settings = Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1)
+    return System(Specification(model, baseline, settings), model.with_kernel(s2r.Kernel.from_dense(reality)))
+
+
 SYSTEMS = {"grid": paper_grid, "tiny": three_states}
 
 

@@ -369,8 +369,10 @@ def test_data_that_refute_an_assumption_end_certification(place: Path) -> None:
     """Windy rows are declared exact: from the moment the data show otherwise nothing is called certified."""
     literal = s2r.Settings(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4)
     campaign = Campaign.create(place, Specification(MODEL, BASELINE, literal, known=GRID.mismatch()))
-    assert campaign.ask(worker="early")[0].certificate.certified
+    (early,) = campaign.ask(worker="early")
+    assert early.certificate.certified
     campaign.import_log("baseline", BASELINE, (roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(2_000)))
+    campaign.abandon(early.id, "not needed")  # the log comes after it
     late = campaign.ask(worker="late")[0].certificate
     assert not late.certified
     assert "contradict what was assumed" in late.reason_uncertified
@@ -379,6 +381,26 @@ def test_data_that_refute_an_assumption_end_certification(place: Path) -> None:
     assert ledger.holds
     assert not ledger.certified
     assert "contradict what was assumed" in ledger.describe()
+
+
+def test_the_learner_knows_which_episodes_are_the_baselines(place: Path) -> None:
+    """Their returns test its margin: those for which the coin showed it, and logs that it collected."""
+    campaign = Campaign.create(place, QUICK)
+    deployments = run(campaign, 150)
+    shown = [one for one in deployments if one.mixture.policies[one.drawn] is one.mixture.policies[-1]]
+    alone = [one for one in shown if np.array_equal(one.policy.probabilities, BASELINE.probabilities)]
+    assert 0 < len(alone) < len(deployments)
+    assert model_of(campaign).trust.episodes == len(alone)
+    other = s2r.MarkovPolicy.deterministic(np.zeros((12, 25), dtype=int), num_actions=4)
+    campaign.import_log("other", other, [roll_out(REAL, other, seed=3, round_number=i) for i in range(5)], overlap="count")
+    assert model_of(campaign).trust.episodes == len(alone)
+    campaign.import_log("own", BASELINE, [roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(5)])
+    assert model_of(campaign).trust.episodes == len(alone) + 5
+    late = campaign.ask(worker="late")[0]
+    campaign.abandon(late.id, "power cut")
+    campaign.tell(late.id, episode_of(late))
+    is_baseline = np.array_equal(late.policy.probabilities, BASELINE.probabilities)
+    assert model_of(campaign).trust.episodes == len(alone) + 5 + is_baseline
 
 
 def test_a_transition_outside_the_declared_support_ends_certification(place: Path) -> None:

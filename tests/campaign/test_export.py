@@ -109,6 +109,7 @@ def test_transitions_are_those_that_were_told(record, tmp_path):
                     "policy": digest_of(policy_to_bytes(policy)),
                     "told_at": event.at,
                     "partial": trajectory.length < H,
+                    "left_model": False,
                 }
             )
     assert read(paths[0]) == [{key: str(value) for key, value in row.items()} for row in expected]
@@ -203,7 +204,7 @@ def events_in(document, key="events"):
 def test_json_holds_all_that_a_check_needs(record, tmp_path):
     path = export_json(record.campaign, tmp_path / "record.json")
     document = json.loads(path.read_text())
-    assert (document["campaign"], document["format"]) == (record.campaign.name, 1)
+    assert (document["campaign"], document["format"]) == (record.campaign.name, 2)
     events = events_in(document)
     assert events == record.campaign.events()
     text = to_text(document["specification"])

@@ -2,17 +2,25 @@
 
 import json
 import math
+import shutil
 import sqlite3
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import safe2real as s2r
 from safe2real.campaign import FIELD_ASSUMPTIONS, encoding
+from safe2real.campaign.encoding import policy_from_json
 from safe2real.cli import campaign as module
-from tests.cli.driving import BASELINE, campaign, done, episode, rolled, run_rounds, specification
+from safe2real.explore import roll_out
+from tests.campaign.systems import falling, three_states
+from tests.cli.driving import BASELINE, MODEL, campaign, done, episode, rolled, run_rounds, specification
 from tests.prepare.specs import TOML
+
+ASSETS = Path(__file__).resolve().parents[1] / "assets"
+START = int(MODEL.start.argmax())
 
 
 @pytest.fixture
@@ -97,7 +105,7 @@ def test_an_unknown_key_is_answered_with_the_nearest(tmp_path):
 
 def test_the_answer_shows_no_password(monkeypatch, url):
     opened = s2r.Campaign.open(url)
-    monkeypatch.setattr(module.Campaign, "create", lambda *_: opened)
+    monkeypatch.setattr(module.Campaign, "create", lambda *_, **__: opened)
     made = done("init", "postgresql://me:secret@host/db", "-", given=json.loads(specification()))
     assert made["url"] == "postgresql://me:***@host/db"
 
@@ -122,7 +130,7 @@ def test_ask_hands_out_a_policy_with_its_certificate(url):
     assert certificate["reaches"] is True
     assert certificate["lower_bounds"] == pytest.approx([11.016])
     assert certificate["thresholds"] == [10.71]
-    assert [one["text"] for one in certificate["assumptions"]][-2:] == list(map(str, FIELD_ASSUMPTIONS))
+    assert [one["text"] for one in certificate["assumptions"]][-5:] == list(map(str, FIELD_ASSUMPTIONS))
     assert certificate["standing"] == "heuristic"
     assert [one["code"] for one in certificate["doubts"]] == ["radius-scaled", "bonus-scaled"]
     assert certificate["statement"].startswith("HEURISTIC, not a guarantee")
@@ -196,7 +204,7 @@ def test_a_log_of_the_baseline_from_a_file(url, tmp_path):
     file = tmp_path / "log.jsonl"
     file.write_text("\n".join(json.dumps(rolled(BASELINE, number)) for number in range(3)) + "\n\n")
     imported = done("import", url, file, "--source", "spring")
-    assert imported == {"source": "spring", "episodes": 3, "sequence": 2, "new": True, "samples": 36}
+    assert imported == {"source": "spring", "episodes": 3, "skipped": 0, "sequence": 2, "new": True, "samples": 36}
     assert done("import", url, file, "--source", "spring") == {**imported, "new": False}
     file.write_text(json.dumps(rolled(BASELINE, 4)))
     assert campaign("import", url, file, "--source", "spring").code == 4
@@ -270,7 +278,7 @@ def test_after_the_stop_there_is_nothing_to_ask_and_a_plan(stopped, tmp_path):
     assert plan["suboptimality"] is None
     assert plan["certificate"]["holds"] is False  # a tolerance of 5 says nothing about safety
     assert plan["certificate"]["statement"].startswith("NOT SAFE")
-    assert [one["text"] for one in plan["certificate"]["assumptions"]][-2:] == list(map(str, FIELD_ASSUMPTIONS))
+    assert [one["text"] for one in plan["certificate"]["assumptions"]][-5:] == list(map(str, FIELD_ASSUMPTIONS))
     assert math.fsum(plan["policy"]["weights"]) == pytest.approx(1.0)
     assert all(np.shape(policy["actions"]) == (12, 25) for policy in plan["policy"]["policies"])
 
@@ -456,3 +464,86 @@ def test_wrong_arguments_are_one_json_line_too(url, arguments):
 
 def test_a_wrong_option_leads_to_the_help(url):
     assert campaign("ask", url).message == "Missing option '--worker'. (see `safe2real campaign ask --help`)"
+
+
+def test_leaving_the_model_is_told_by_a_flag_or_a_key(url):
+    for number, (given, flags) in enumerate(
+        [({"states": [START], "actions": [0]}, ["--left-model"]), ({"states": [], "actions": [], "left_model": True}, [])]
+    ):
+        (deployment,) = done("ask", url, "--worker", "arm")["deployments"]
+        if given["states"]:
+            policy = policy_from_json(deployment["policy"], "policy")
+            given = {"states": [START], "actions": [int(policy.probabilities[0, START].argmax())]}
+        told = done("tell", url, deployment["id"], *flags, given=given)
+        assert (told["new"], told["samples"]) == (True, 0)
+        assert not done("tell", url, deployment["id"], *flags, given=given)["new"]
+        status = done("status", url, "--no-forecast")
+        assert (status["standing"], status["left_model"]) == ("refuted", number + 1)
+    assert done("verify", url)["standing"] == "refuted"
+
+
+def test_ask_says_what_was_withdrawn(tmp_path):
+    url = tmp_path / "certified.db"
+    done("init", url, "-", given=three_states().specification.to_text().encode())
+    (crash,) = done("ask", url, "--worker", "crash")["deployments"]
+    asked = done("ask", url, "--worker", "arm")
+    (held,), withdrawn = asked["deployments"], asked["withdrawn"]
+    assert (held["reason"], withdrawn) == ("MIXTURE", [])
+    done("tell", url, crash["id"], "--left-model", given={"states": [], "actions": []})
+    for _ in range(2):
+        asked = done("ask", url, "--worker", "arm")
+        assert asked["deployments"][0]["reason"] == "BASELINE"
+        assert [one["id"] for one in asked["withdrawn"]] == [held["id"]]
+        assert "no state" in asked["withdrawn"][0]["reason"]
+    assert done("verify", url)["holds"]
+
+
+def test_a_refuted_margin_ends_asking_with_code_8(tmp_path):
+    url = tmp_path / "falling.db"
+    specification, real = falling().specification, falling().real
+    done("init", url, "-", given=specification.to_text().encode())
+    log = [roll_out(real, specification.baseline, seed=1, round_number=i) for i in range(60)]
+    lines = [json.dumps({"states": one.states.tolist(), "actions": one.actions.tolist()}) for one in log]
+    done("import", url, "-", "--source", "last week", given="\n".join(lines).encode())
+    ended = campaign("ask", url, "--worker", "arm")
+    assert (ended.code, ended.error) == (8, "halted")
+    assert "STOP THE MACHINE" in ended.message
+    status = done("status", url)
+    assert (status["halted"], status["next_reason"], status["standing"]) == (True, "HALT", "refuted")
+
+
+def test_overlapping_logs_are_refused_skipped_or_counted(url):
+    lines = [json.dumps(rolled(BASELINE, number)) for number in range(6)]
+    done("import", url, "-", "--source", "january", given="\n".join(lines[:4]).encode())
+    both = "\n".join(lines).encode()
+    ended = campaign("import", url, "-", "--source", "both", given=both)
+    assert (ended.code, ended.error) == (4, "conflict")
+    assert "4 of the 6 episodes look like recorded ones (4 in the log 'january')" in ended.message
+    assert "--overlap skip" in ended.message
+    imported = done("import", url, "-", "--source", "both", "--overlap", "skip", given=both)
+    assert (imported["episodes"], imported["skipped"], imported["samples"]) == (6, 4, 24)
+    assert done("import", url, "-", "--source", "once more", "--overlap", "count", given=both)["samples"] == 72
+
+
+def test_an_old_record_is_migrated_on_request(tmp_path):
+    url = shutil.copy(ASSETS / "campaign-0.1.0.db", tmp_path / "old.db")
+    assert done("verify", url)["holds"]
+    answers = [done("migrate", url) for _ in range(2)]
+    assert [(one["migrated"], one["from"], one["to"]) for one in answers] == [(True, 1, 2), (False, 2, 2)]
+    assert done("verify", url)["differences"]["deployments"] >= 0
+
+
+def test_a_margin_that_the_simulator_contradicts_is_refused_unless_trusted(tmp_path):
+    given = json.loads(falling().specification.to_text())
+    given["settings"]["margin"] = 2.0  # the baseline is worth 1 + 0.9 + 0.81 + 0.729 there, 1.939 above the threshold
+    ended = campaign("init", tmp_path / "refused.db", "-", given=given)
+    assert (ended.code, ended.error) == (2, "invalid-input")
+    assert "on the simulator itself" in ended.message
+    assert not (tmp_path / "refused.db").exists()
+    url = tmp_path / "trusted.db"
+    assert done("init", url, "-", "--trust-margin", given=given)["certified"]
+    done("ask", url, "--worker", "arm")
+    ledger = done("verify", url)
+    assert ledger["holds"], ledger
+    with s2r.Campaign.open(url) as opened:
+        assert json.loads(opened.events()[0].body)["trust_margin"] is True

@@ -15,7 +15,7 @@ from safe2real.experiments.engine import ENGINES
 from safe2real.experiments.reproduce import ARTEFACTS
 from tests.cli.driving import campaign
 
-COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "export", "report"]
+COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "migrate", "export", "report"]
 
 
 class Terminal(io.StringIO):

@@ -19,25 +19,33 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.campaign import events as kinds
-from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
+from safe2real.campaign.deployment import Deployment, Receipt, Withdrawal, in_the_field
 from safe2real.campaign.encoding import digest_of, finite_or_none, from_text, policy_from_bytes, policy_to_bytes, to_text
-from safe2real.campaign.episodes import check_actions, episode_from_json, episode_to_json
-from safe2real.campaign.events import AskBody, Draft, Event
+from safe2real.campaign.episodes import Seen, check_actions, episode_from_json, seen_from
+from safe2real.campaign.events import AskBody, Draft, Event, ImportBody
+from safe2real.campaign.imports import Overlap, choose, parts_of, read_log
 from safe2real.campaign.ledger import Ledger, check_record
 from safe2real.campaign.replay import Held, Replay
+from safe2real.campaign.revisions import bounds_of
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
-from safe2real.campaign.storage import Storage, Transaction
-from safe2real.errors import Conflict, InvalidInput, Safe2RealError, Stopped, StorageFailure
+from safe2real.campaign.storage import FORMAT, Storage, Transaction
+from safe2real.errors import Conflict, Halted, InvalidInput, Safe2RealError, Stopped, StorageFailure
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.learner import Proposal, Reason, coin_of, drawn
 from safe2real.explore.plan import Plan
 from safe2real.model.checks import positive_integer
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
-from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.model.trajectory import Trajectory
+from safe2real.standing import Standing
 from safe2real.uncertainty.mismatch_map import MismatchMap, map_mismatch
+from safe2real.version import __version__
 
-_IMPORT_SIZE = 5_000  # episodes in one event
+_HALTED = (
+    "the data refute the margin of the baseline, so nothing is handed out any more, the baseline included: STOP THE "
+    "MACHINE. What is out can still be told. To go on, make a new campaign with a smaller margin that is there, and import "
+    "the episodes of this one into it"
+)
 
 
 class Campaign:
@@ -50,7 +58,7 @@ class Campaign:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         header = storage.header()
-        self.name = header.name
+        self.name, self.format = header.name, header.format
         try:
             self.specification = Specification.from_text(header.specification)
         except InvalidInput as error:
@@ -75,8 +83,15 @@ class Campaign:
         text = specification.to_text()
         Specification.from_text(text)
         storage, name = Storage(url, new=True), secrets.token_hex(4)
+        body: dict[str, Any] = {
+            "campaign": name,
+            "specification": digest_of(text.encode()),
+            "version": __version__,
+            "method": specification.settings.algorithm.value,
+            "bounds": bounds_of(specification.settings),
+        }
         with _closed_on_failure(storage):
-            storage.create(name, text, {"campaign": name, "specification": digest_of(text.encode())})
+            storage.create(name, text, body | ({"trust_margin": True} if trust_margin else {}))
             return cls(storage)
 
     @classmethod
@@ -101,31 +116,66 @@ class Campaign:
         """`n` deployments for `worker` to run, recorded before they are returned.
 
         Until they are told or abandoned, the same worker is given the same ones again, also after a crash and from another
-        process. Raises `Stopped` when the model is accurate enough and the worker holds nothing.
+        process; unless the data have refuted an assumption since. Then what rests on it is withdrawn, for good, and the
+        baseline alone is handed out instead: `withdrawn` of every deployment says which must not be run any more.
+
+        Raises `Stopped` when the model is accurate enough and the worker holds nothing, and `Halted` when the data refute
+        the margin of the baseline itself: all that the worker holds is withdrawn then, and the machine should be stopped.
         """
         worker = _text("worker", worker, 200)
         n = positive_integer("n", n)
         self._catch_up()
         self._replay.learner.propose()  # planned before others are kept waiting; usually nothing has changed below
-        fresh: list[Event] = []
-        with self._storage.writing() as transaction:
-            self._catch_up(transaction)
-            held = self._replay.held_by(worker)[:n]
-            if len(held) < n:
-                proposal = self._replay.learner.propose()
-                if proposal.reason is Reason.STOP and not held:
-                    raise Stopped(
-                        f"nothing is left to deploy: the certificate {proposal.uncertainty:.4g} has reached the tolerance "
-                        f"{self.specification.settings.tolerance:.4g}; call plan(reward)"
-                    )
-                if proposal.reason is not Reason.STOP:
-                    fresh = self._record(transaction, proposal, worker, n - len(held))
-            bodies = [AskBody.read(event) for event in (*(one.event for one in held), *fresh)]
-            named = {digest for body in bodies for digest in body.policies}
-            policies = {digest: self._load(transaction, digest) for digest in named}
-        for event in fresh:
-            self._replay.apply(event)
-        return [self._deployment(one, policies) for one in self._replay.held_by(worker)[:n]]
+        while True:
+            fresh: list[Event] = []
+            with self._storage.writing() as transaction:
+                self._catch_up(transaction)
+                refuted = self._refuted_of(worker)
+                if refuted:
+                    fresh = transaction.append(refuted)
+                else:
+                    held = self._replay.held_by(worker)[:n]
+                    if len(held) < n:
+                        fresh = self._hand_out(transaction, worker, n - len(held), nothing_held=not held)
+                    bodies = [AskBody.read(event) for event in (*(one.event for one in held), *fresh)]
+                    named = {digest for body in bodies for digest in body.policies}
+                    policies = {digest: self._load(transaction, digest) for digest in named}
+            for event in fresh:
+                self._replay.apply(event)
+            if not refuted:  # else what was waiting behind the withdrawn ones counts now: look again
+                return [self._deployment(one, policies) for one in self._replay.held_by(worker)[:n]]
+
+    def _refuted_of(self, worker: str) -> list[Draft]:
+        """The withdrawals of what a worker holds and must not run any more."""
+        learner = self._replay.learner
+        if learner.standing is not Standing.REFUTED:
+            return []
+        halted = learner.propose().reason is Reason.HALT
+        body = {
+            "cause": kinds.HALTED if halted else kinds.REFUTED,
+            "reason": "; ".join(str(doubt) for doubt in learner.doubts() if doubt.standing is Standing.REFUTED),
+        }
+        return [
+            Draft(kinds.WITHDRAW, body, held.number, worker)
+            for held in self._replay.held_by(worker)
+            if halted or AskBody.read(held.event).reason != Reason.BASELINE.name
+        ]
+
+    def _hand_out(self, transaction: Transaction, worker: str, n: int, *, nothing_held: bool) -> list[Event]:
+        proposal = self._replay.learner.propose()
+        if proposal.reason is Reason.HALT:
+            gone = ", ".join(one.id for one in self._withdrawals(worker))
+            taken = f". Do not run {gone}: withdrawn; tell what has run of it" if gone else ""
+            doubts = "; ".join(map(str, self._replay.learner.doubts()))
+            raise Halted(f"{_HALTED} ({doubts}){taken}")
+        if proposal.reason is Reason.STOP:
+            if nothing_held:
+                raise Stopped(
+                    f"nothing is left to deploy: the certificate {proposal.uncertainty:.4g} has reached the tolerance "
+                    f"{self.specification.settings.tolerance:.4g}; call plan(reward)"
+                )
+            return []
+        return self._record(transaction, proposal, worker, n)
 
     def _record(self, transaction: Transaction, proposal: Proposal, worker: str, n: int) -> list[Event]:
         learner, mixture, certificate = self._replay.learner, proposal.mixture, proposal.certificate
@@ -145,29 +195,47 @@ class Campaign:
                 lower_bounds=certificate.lower_bounds.tolist(),
                 certified=certificate.certified,
                 episodes_counted=learner.hybrid.counts.episodes,
+                bounds=bounds_of(learner.settings),
             )
             drafts.append(Draft(kinds.ASK, asdict(body), number, worker))
         return transaction.append(drafts)
 
     # Telling
 
-    def tell(self, id: str, trajectory: Trajectory, *, partial: bool = False) -> Receipt:
+    def tell(
+        self,
+        id: str,
+        trajectory: Trajectory | tuple[ArrayLike, ArrayLike],
+        *,
+        partial: bool = False,
+        left_model: bool = False,
+    ) -> Receipt:
         """Record what happened in a deployment; durable when it returns, and exactly once.
 
         The same episode told again changes nothing; another one for the same deployment is a `Conflict`. With `partial`
-        the episode may have been cut short: give all transitions that were seen. An episode whose deployment was abandoned
-        is still taken.
+        the episode may have been cut short: give all transitions that were seen. With `left_model` the system then went
+        where the model has no state: give (states, actions), as many actions as states, the last of which led there; both
+        empty if the episode began there. An episode that begins where the model's never do is the same. It refutes the
+        model for good: nothing is certified any more. An episode whose deployment was abandoned or withdrawn is still taken.
         """
-        checked = check_trajectory(self.specification.simulator, trajectory, partial=partial)
-        return self._tell(id, checked)
+        model = self.specification.simulator
+        if not isinstance(trajectory, Trajectory) and not (
+            left_model and isinstance(trajectory, tuple) and len(trajectory) == 2
+        ):
+            wanted = "(states, actions)" if left_model else "Trajectory.of(model, states, actions)"
+            raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give {wanted}")
+        return self._tell(id, seen_from(model, trajectory, "the episode", partial=partial, left_model=left_model))
 
-    def tell_json(self, id: str, episode: Any, *, partial: bool = False) -> Receipt:
-        """`tell` for an object {"states": [...], "actions": [...]} from another language."""
-        return self._tell(id, episode_from_json(self.specification.simulator, episode, "the episode", partial=partial))
+    def tell_json(self, id: str, episode: Any, *, partial: bool = False, left_model: bool = False) -> Receipt:
+        """`tell` for an object {"states": [...], "actions": [...]} from another language, with "left_model": true if so."""
+        if not isinstance(episode, dict):  # say what an object is, not what a trajectory is
+            episode_from_json(self.specification.simulator, episode, "the episode", partial=partial)
+        model = self.specification.simulator
+        return self._tell(id, seen_from(model, episode, "the episode", partial=partial, left_model=left_model))
 
-    def _tell(self, id: str, trajectory: Trajectory) -> Receipt:
+    def _tell(self, id: str, seen: Seen) -> Receipt:
         number = self._number(id)
-        content = episode_to_json(trajectory)
+        content = seen.to_json()
         with self._storage.writing() as transaction:
             known = transaction.events_of(number)
             if kinds.ASK not in known:
@@ -178,12 +246,12 @@ class Campaign:
                         f"deployment {id} was told already, with another episode, at {known[kinds.TELL].at}; it stays. "
                         "Was the id mixed up? Every episode is told with the id it was asked with"
                     )
-                return Receipt(known[kinds.TELL].sequence, False, trajectory.length)
+                return Receipt(known[kinds.TELL].sequence, False, seen.transitions)
             body = AskBody.read(known[kinds.ASK])
             policy = self._load(transaction, body.policies[body.drawn])
-            check_actions(policy, trajectory, f"deployment {id}")
+            check_actions(policy, seen.path, f"deployment {id}")
             (event,) = transaction.append([Draft(kinds.TELL, content, number)])
-        return Receipt(event.sequence, True, trajectory.length)
+        return Receipt(event.sequence, True, seen.transitions)
 
     def abandon(self, id: str, reason: str) -> Receipt:
         """Give up on a deployment: its worker will be asked no more. Told later, its episode is still taken.
@@ -197,54 +265,76 @@ class Campaign:
                 raise InvalidInput(f"deployment {id} was never handed out, so it cannot be abandoned")
             if kinds.TELL in known:
                 raise Conflict(f"deployment {id} was told at {known[kinds.TELL].at}; what was told stays")
-            if kinds.ABANDON in known:
-                return Receipt(known[kinds.ABANDON].sequence, False, 0)
+            for kind in (kinds.ABANDON, kinds.WITHDRAW):
+                if kind in known:
+                    return Receipt(known[kind].sequence, False, 0)
             (event,) = transaction.append([Draft(kinds.ABANDON, {"reason": reason}, number)])
         return Receipt(event.sequence, True, 0)
 
     def import_log(
-        self, source: str, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False
+        self,
+        source: str,
+        policy: MarkovPolicy,
+        episodes: Iterable[Trajectory | Any],
+        *,
+        partial: bool = False,
+        overlap: Overlap | str = Overlap.REFUSE,
     ) -> Receipt:
         """Add episodes that were collected earlier by a known Markov policy, all or none.
 
-        `episodes` are trajectories or objects {"states": ..., "actions": ...}. `source` names the log: the same log imported
-        again changes nothing, another one under the same name is a `Conflict`. The guarantee assumes that the log is
-        complete: no episode was left out because of what happened in it.
+        `episodes` are trajectories or objects {"states": ..., "actions": ...}, which may say "left_model": true (see `tell`)
+        and have an "id", any text that names the episode in every log. `source` names the log: the same log imported again
+        changes nothing, another one under the same name is a `Conflict`. So are episodes that the record has already, by
+        their id or by their content, unless `overlap` says that they are the same ones ("skip" leaves them out) or others
+        that happen to look alike ("count"); both are recorded as assumptions.
+
+        The log is counted as a whole, after the deployments that are out now. The guarantee assumes that it is complete: no
+        episode was left out because of what happened in it.
         """
         source = _text("source", source, 200)
         if not isinstance(policy, MarkovPolicy):
             raise InvalidInput(f"policy is a {type(policy).__name__}; give the Markov policy that collected the log")
+        if overlap not in list(Overlap):
+            raise InvalidInput(f"overlap is {overlap!r}; give one of {', '.join(Overlap)}")
         check_policy(policy, self.specification.simulator)
-        contents = []
-        for index, episode in enumerate(episodes):
-            where = f"episodes[{index}]"
-            if isinstance(episode, Trajectory):
-                checked = check_trajectory(self.specification.simulator, episode, partial=partial)
-            else:
-                checked = episode_from_json(self.specification.simulator, episode, where, partial=partial)
-            check_actions(policy, checked, where)
-            contents.append(episode_to_json(checked))
-        if not contents:
-            raise InvalidInput("the log holds no episode; give at least one")
-        samples = sum(len(content["actions"]) for content in contents)
+        log = read_log(self.specification.simulator, policy, episodes, partial=partial)
+        samples = sum(seen.transitions for seen in log)
         encoded = policy_to_bytes(policy)
-        whole = digest_of(to_text(contents).encode())
+        whole = digest_of(to_text([seen.to_json() for seen in log]).encode())
         with self._storage.writing() as transaction:
             earlier = transaction.imports_from(source)
             if earlier:
-                if from_text(earlier[0].body, "the import")["log"] != whole:
+                first = ImportBody.read(earlier[0])
+                if first.log != whole:
                     raise Conflict(
                         f"another log was imported as {source!r} at {earlier[0].at}; give this one a name of its own"
                     )
-                return Receipt(earlier[-1].sequence, False, samples)
+                return Receipt(earlier[-1].sequence, False, samples, first.skipped)
             twin = transaction.import_of(whole)
-            if twin is not None:
+            if twin is not None and overlap == Overlap.REFUSE:
                 raise Conflict(f"the same log was imported as {twin.worker!r} at {twin.at}; it counts once, under one name")
+            chosen = choose(log, Overlap(overlap), self.name, digest_of(encoded), transaction.events())
+            if not chosen.episodes:
+                return Receipt(transaction.last()[0], False, 0, chosen.skipped)
             (digest,) = transaction.add_policies([encoded])
-            parts = [contents[first : first + _IMPORT_SIZE] for first in range(0, len(contents), _IMPORT_SIZE)]
-            bodies = [{"policy": digest, "log": whole, "episodes": part} for part in parts]
-            added = transaction.append([Draft(kinds.IMPORT, body, worker=source) for body in bodies])
-        return Receipt(added[-1].sequence, True, samples)
+            parts = parts_of(chosen, policy=digest, log=whole, after=transaction.last_deployment(), size=kinds.IMPORT_SIZE)
+            added = transaction.append([Draft(kinds.IMPORT, asdict(body), worker=source) for body in parts])
+        return Receipt(added[-1].sequence, True, sum(seen.transitions for seen in chosen.episodes), chosen.skipped)
+
+    def migrate(self) -> bool:
+        """Bring the record to the format of this release, so that older programs refuse it; False if it has it already.
+
+        No event is changed. A campaign of an older format works here as it is; but a program of the older release would go
+        on in it without knowing of withdrawals and halts.
+        """
+        with self._storage.writing() as transaction:
+            found = transaction.header().format
+            if found == FORMAT:
+                return False
+            transaction.append([Draft(kinds.MIGRATE, {"from": found, "to": FORMAT, "version": __version__})])
+            transaction.set_format(FORMAT)
+        self.format = FORMAT
+        return True
 
     # Looking
 
@@ -263,15 +353,14 @@ class Campaign:
     def assurance(self) -> Certificate:
         """What everything that is handed out now is worth: the certificate of the baseline, with all it rests on."""
         self._catch_up()
-        learner = self._replay.learner
-        thresholds = learner.simulator.thresholds
-        return in_the_field(learner.certify(thresholds + learner.margins, thresholds))
+        learner, logs = self._replay.learner, self._replay.said_of_logs
+        return in_the_field(learner.certify(learner.trusted, learner.simulator.thresholds), logs)
 
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for any reward in [0, 1], certified feasible, with a bound on what it may miss (see `Learner.plan`)."""
         self._catch_up()
         plan = self._replay.learner.plan(reward)
-        return replace(plan, certificate=in_the_field(plan.certificate))
+        return replace(plan, certificate=in_the_field(plan.certificate, self._replay.said_of_logs))
 
     def mismatch_map(self) -> MismatchMap:
         """For every row how far it is from the simulator, and what is known about it."""
@@ -321,7 +410,7 @@ class Campaign:
             with self._storage.reading() as own:
                 return self._catch_up(own)
         for event in transaction.events(self._replay.sequence):
-            if event.kind == kinds.CREATE and event.body != to_text(self._beginning()):
+            if event.kind == kinds.CREATE and not self._began(event):
                 raise StorageFailure(
                     "the campaign's name or its specification was changed after it was created, so nothing is handed out; "
                     "run verify, or restore a copy"
@@ -329,9 +418,11 @@ class Campaign:
             self._replay.apply(event)
         return None
 
-    def _beginning(self) -> dict[str, str]:
-        """What the first event says."""
-        return {"campaign": self.name, "specification": self._specification_digest}
+    def _began(self, event: Event) -> bool:
+        """Whether the first event speaks of this campaign."""
+        body = from_text(event.body, "the first event")
+        spoken = (body.get("campaign"), body.get("specification")) if isinstance(body, dict) else None
+        return spoken == (self.name, self._specification_digest)
 
     def _number(self, id: str) -> int:
         match = re.fullmatch(r"([0-9a-f]{8})-([1-9][0-9]{0,8})", id) if isinstance(id, str) else None
@@ -377,8 +468,13 @@ class Campaign:
             reason=Reason[body.reason],
             exploration_weight=body.exploration_weight,
             uncertainty=np.inf if body.uncertainty is None else body.uncertainty,
-            certificate=in_the_field(learner.certify(bounds, learner.simulator.thresholds)),
+            certificate=in_the_field(learner.certify(bounds, learner.simulator.thresholds), self._replay.said_of_logs),
+            withdrawn=self._withdrawals(held.worker),
         )
+
+    def _withdrawals(self, worker: str) -> tuple[Withdrawal, ...]:
+        found = self._replay.withdrawn_from(worker)
+        return tuple(Withdrawal(f"{self.name}-{one.held.number}", one.at, one.reason) for one in found)
 
 
 @contextmanager

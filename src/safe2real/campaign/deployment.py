@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from safe2real.explore.certificate import Certificate
@@ -21,7 +22,29 @@ FIELD_ASSUMPTIONS = (
         "no episode is abandoned, cut short or left out of a log because of what happened in it after the last transition "
         "told",
     ),
+    Assumption(
+        AssumptionCode.COIN,
+        "no deployment is abandoned, put off or run otherwise because of which policy the coin showed",
+    ),
+    Assumption(
+        AssumptionCode.LOGS,
+        "every imported log is complete and was not chosen by its content, and its policy is the one that is named",
+    ),
+    Assumption(
+        AssumptionCode.EMERGENCY_STOP,
+        "where one machine's fault stops the others too, what these had seen by then is told, and no machine is stopped "
+        "because of what would happen in it next",
+    ),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """A deployment that must not be run any more, and why. If it ran already, it can still be told."""
+
+    id: str
+    at: str  # UTC
+    reason: str
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,6 +62,7 @@ class Deployment:
     exploration_weight: float  # alpha
     uncertainty: float  # Delta
     certificate: Certificate
+    withdrawn: tuple[Withdrawal, ...] = ()  # what the same worker held before, and must not run any more
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +72,9 @@ class Receipt:
     sequence: int
     new: bool
     samples: int
+    skipped: int = 0  # episodes of a log that the record had already
 
 
-def in_the_field(certificate: Certificate) -> Certificate:
-    """A certificate with all that a campaign assumes besides."""
-    return replace(certificate, assumptions=certificate.assumptions + FIELD_ASSUMPTIONS)
+def in_the_field(certificate: Certificate, logs: Sequence[Assumption] = ()) -> Certificate:
+    """A certificate with all that a campaign assumes besides; `logs` is what was said about its imports."""
+    return replace(certificate, assumptions=(*certificate.assumptions, *FIELD_ASSUMPTIONS, *logs))

@@ -4,16 +4,21 @@ An event carries the digest of the one before it, so a changed, missing or inser
 
 | kind | deployment, worker | body |
 | --- | --- | --- |
-| create | | campaign, specification (digest), version |
+| create | | campaign, specification (digest), version, method, bounds (revisions); `trust_margin` where that was said |
 | ask | number, who asked | the mixture, which of its policies was drawn, and the certificate (`AskBody`) |
-| tell | number | states, actions |
+| tell | number | states, actions; `left_model` where the last action led where the model has no state |
 | abandon | number | reason |
-| import | , source | policy (digest), episodes: a list of states and actions, part, digest of the whole source |
+| withdraw | number, who held it | cause ("refuted" or "halted"), reason: the data contradict what it rested on |
+| import | , source | policy (digest), episodes, and the place in the order in which they are counted (`ImportBody`) |
+| migrate | | from, to, version: the record was brought to a newer format, on request |
+
+Release 0.1 wrote no version, method, bounds, `left_model`, withdrawal or place of an import; such records are read as they
+are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +26,11 @@ from safe2real.campaign.encoding import check_keys, digest_of, from_text, to_tex
 from safe2real.errors import InvalidInput
 
 CREATE, ASK, TELL, ABANDON, IMPORT = "create", "ask", "tell", "abandon", "import"
+WITHDRAW, MIGRATE = "withdraw", "migrate"
+REFUTED, HALTED = "refuted", "halted"  # why a deployment is withdrawn
+NO_OVERLAP, SKIPPED, COUNTED = "none", "skip", "count"  # what became of episodes that look like recorded ones
+IMPORT_SIZE = 5_000  # episodes in one event
+_MANY = 10**12  # more than there will ever be of anything
 BEFORE_THE_FIRST = ""
 
 
@@ -81,15 +91,21 @@ class AskBody:
     lower_bounds: list[float]  # [K] on V_c of the mixture
     certified: bool
     episodes_counted: int  # what the model had seen
+    bounds: dict[str, str] | None = None  # the revision of every bound that was used; None in records of release 0.1
+
+    @property
+    def runs_baseline(self) -> bool:
+        """Whether the coin showed the trusted baseline."""
+        return self.drawn >= self.candidates
 
     @classmethod
     def read(cls, event: Event) -> AskBody:
         """The body of an ask; refuses one that is not as it was written."""
         where = f"event {event.sequence}"
-        given = check_keys(from_text(event.body, where), where, required=tuple(field.name for field in fields(cls)))
-        body = cls(**given)
+        body = cls(**_given(cls, event, where))
         numbers = [*_list(body.weights), body.exploration_weight, *_list(body.lower_bounds)]
         whole = (body.candidates, body.drawn, body.episodes_counted)
+        bounds = {} if body.bounds is None else body.bounds
         if (
             not all(_is_number(number) for number in numbers)
             or not all(type(number) is int and number >= 0 for number in whole)
@@ -99,9 +115,52 @@ class AskBody:
             or body.reason not in ("BASELINE", "MIXTURE")
             or len(body.weights) != len(body.policies)
             or not max(body.drawn, body.candidates - 1) < len(body.policies)
+            or not (isinstance(bounds, dict) and all(isinstance(revision, str) for revision in bounds.values()))
         ):
             raise InvalidInput(f"{where} is not a deployment as it was recorded")
         return body
+
+
+@dataclass(frozen=True, slots=True)
+class ImportBody:
+    """A part of a log that was collected earlier, and the log's place in the order in which episodes are counted."""
+
+    policy: str  # digest of the one that collected it
+    log: str  # digest of the whole log as it was given
+    episodes: list[Any]
+    part: int | None = None  # 1, 2, ... `parts`; None in records of release 0.1, as everything below
+    parts: int | None = None
+    after: int | None = None  # counted after this deployment and before the next
+    overlap: str = NO_OVERLAP  # what became of the episodes that look like recorded ones
+    alike: int = 0  # how many of them there are
+    skipped: int = 0  # episodes of the log that are not here: the record had them
+
+    @classmethod
+    def read(cls, event: Event) -> ImportBody:
+        """The body of an import; refuses one that is not as it was written. Its episodes are not looked at."""
+        where = f"event {event.sequence}"
+        given = _given(cls, event, where)
+        body = cls(**given)
+        if not isinstance(body.episodes, list) or not body.episodes or not isinstance(body.log, str):
+            raise InvalidInput("the import holds no list of episodes, or not the digest of its log")
+        placed = (body.part, body.parts, body.after, body.alike, body.skipped)
+        by_the_first_release = len(given) == 3
+        if (
+            not (by_the_first_release or len(given) == len(fields(cls)))
+            or not (by_the_first_release or all(type(number) is int and 0 <= number < _MANY for number in placed))
+            or body.overlap not in (NO_OVERLAP, SKIPPED, COUNTED)
+            or (body.part is not None and body.parts is not None and not 1 <= body.part <= body.parts)
+            or (body.overlap == NO_OVERLAP) != (body.alike == 0)
+        ):
+            raise InvalidInput(f"{where} is not an import as it was recorded")
+        return body
+
+
+def _given(kind: type[AskBody] | type[ImportBody], event: Event, where: str) -> dict[str, Any]:
+    """The keys of a body; those with a default came with later releases."""
+    required = tuple(field.name for field in fields(kind) if field.default is MISSING)
+    optional = tuple(field.name for field in fields(kind) if field.default is not MISSING)
+    return check_keys(from_text(event.body, where), where, required=required, optional=optional)
 
 
 def _is_number(value: Any) -> bool:

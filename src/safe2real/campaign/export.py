@@ -21,7 +21,7 @@ from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, IMPORT, TELL, Ev
 from safe2real.campaign.history import Entry, Episode, entries_of, episodes_of
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.sqlite_pages import readable_rows
-from safe2real.campaign.storage import FORMAT, Storage, salvage
+from safe2real.campaign.storage import FORMAT, Header, Storage, salvage
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.model.cmdp import CMDP
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict, map_mismatch
@@ -65,11 +65,12 @@ def export_json(campaign: Campaign, path: Path) -> Path:
     an event's digest is made from its columns and the digest before it: `Event.digest_after`.
     """
     with campaign._storage.reading() as transaction:
-        specification = from_text(transaction.header().specification, "the specification")
+        header = transaction.header()
+        specification = from_text(header.specification, "the specification")
         events = list(transaction.events())
         policies = {digest: content.decode("utf-8", "replace") for digest, content in transaction.policies()}
     with whole_file(path) as file:
-        _write_record(file, campaign.name, specification, events, policies)
+        _write_record(file, header, specification, events, policies)
     return path
 
 
@@ -77,7 +78,8 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
     """A Minari dataset of all episodes, under MINARI_DATASETS_PATH or in Minari's usual place.
 
     Rewards are the utilities of the first constraint, or 0 without one. Every episode ends as a truncation. Its metadata
-    (`dataset.storage.get_episode_metadata`) say where it comes from: deployment, worker, source, policy, partial.
+    (`dataset.storage.get_episode_metadata`) say where it comes from: deployment, worker, source, policy, partial, and
+    whether it left the model after its last transition; one that did so before the first has nothing that Minari keeps.
     """
     try:
         import h5py  # noqa: F401 (how Minari keeps a dataset; it does not say when it is missing)
@@ -97,16 +99,17 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
     if place.exists():
         raise Conflict(f"there is a Minari dataset {dataset_id} at {place} already; give this one another name or version")
     model = campaign.specification.simulator
-    episodes = list(episodes_of(campaign.name, campaign.events(), model))
+    recorded = list(episodes_of(campaign.name, campaign.events(), model))
+    episodes = [episode for episode in recorded if len(episode.states) > 1]
     if not episodes:
         raise InvalidInput(f"campaign {campaign.name} has no episode yet, and Minari keeps no empty dataset; tell one first")
     buffers = [
         EpisodeBuffer(
             observations=np.array(episode.states, dtype=np.int64),
-            actions=np.array(episode.actions, dtype=np.int64),
+            actions=np.array(_taken(episode), dtype=np.int64),
             rewards=_rewards(model, episode),
-            terminations=[False] * len(episode.actions),
-            truncations=[False] * (len(episode.actions) - 1) + [True],
+            terminations=[False] * len(_taken(episode)),
+            truncations=[False] * (len(_taken(episode)) - 1) + [True],
         )
         for episode in episodes
     ]
@@ -163,8 +166,8 @@ def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
     }
     text = "; ".join(problems)
     with whole_file(path) as file:
-        name, behind_a_gap = header.name if header else None, [asdict(event) for event in unconnected]
-        _write_record(file, name, specification, events, policies, damage=text, unconnected_events=behind_a_gap)
+        behind_a_gap = [asdict(event) for event in unconnected]
+        _write_record(file, header, specification, events, policies, damage=text, unconnected_events=behind_a_gap)
     return {"events": len(events), "episodes": _episodes_in(events), "damage": text}
 
 
@@ -192,12 +195,16 @@ _Row = Sequence[Any]
 def _transitions(episodes: Iterable[Episode]) -> Iterator[_Row]:
     yield (
         "sequence", "deployment", "worker", "source", "episode", "step",
-        "state", "action", "next_state", "policy", "told_at", "partial",
+        "state", "action", "next_state", "policy", "told_at", "partial", "left_model",
     )  # fmt: skip
     for one in episodes:
         origin = (one.sequence, one.deployment, one.worker, one.source, one.number)
+        end = (one.policy, one.at, one.partial, one.left_model)
+        nexts = [*one.states[1:], None]  # the action that left the model led to no state
         for step, action in enumerate(one.actions):
-            yield (*origin, step, one.states[step], action, one.states[step + 1], one.policy, one.at, one.partial)
+            yield (*origin, step, one.states[step], action, nexts[step], *end)
+        if not one.actions:  # it began in no state of the model
+            yield (*origin, 0, None, None, None, *end)
 
 
 def _deployments(entries: Iterable[Entry], model: CMDP) -> Iterator[_Row]:
@@ -239,14 +246,15 @@ def _mismatch(found: MismatchMap) -> Iterator[_Row]:
 
 def _write_record(
     file: TextIO,
-    name: str | None,
+    header: Header | None,
     specification: Any,
     events: Sequence[Event],
     policies: Mapping[str, str],
     **more: Any,
 ) -> None:
     """One event and one policy on a line: a long record stays readable, and is never in memory twice."""
-    file.write(f'{{"campaign":{to_text(name)},\n"format":{FORMAT},\n"safe2real":{to_text(__version__)},\n')
+    name, form = (header.name, header.format) if header else (None, FORMAT)
+    file.write(f'{{"campaign":{to_text(name)},\n"format":{to_text(form)},\n"safe2real":{to_text(__version__)},\n')
     file.write(f'"specification":{to_text(specification)},\n"events":[\n')
     file.writelines(_lines(to_text(asdict(event)) for event in events))
     file.write('],\n"policies":{\n')
@@ -293,11 +301,17 @@ def _episodes_in(events: Iterable[Event]) -> int:
 # The dataset
 
 
+def _taken(episode: Episode) -> Sequence[int]:
+    """The actions that led to a state."""
+    return episode.actions[: len(episode.states) - 1]
+
+
 def _rewards(model: CMDP, episode: Episode) -> list[float]:
+    actions = _taken(episode)
     if model.num_constraints == 0:
-        return [0.0] * len(episode.actions)
-    steps = np.arange(len(episode.actions)) if model.utilities.shape[1] > 1 else 0
-    return list(model.utilities[0][steps, episode.states[:-1], episode.actions].tolist())
+        return [0.0] * len(actions)
+    steps = np.arange(len(actions)) if model.utilities.shape[1] > 1 else 0
+    return list(model.utilities[0][steps, episode.states[:-1], actions].tolist())
 
 
 def _metadata(episode: Episode) -> dict[str, Any]:
@@ -308,4 +322,5 @@ def _metadata(episode: Episode) -> dict[str, Any]:
         "source": episode.source or "",
         "policy": episode.policy,
         "partial": episode.partial,
+        "left_model": episode.left_model,
     }

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from safe2real.campaign.encoding import from_text
-from safe2real.campaign.events import ABANDON, ASK, IMPORT, TELL, AskBody, Event
+from safe2real.campaign.episodes import transitions_in
+from safe2real.campaign.events import ABANDON, ASK, IMPORT, TELL, WITHDRAW, AskBody, Event
 from safe2real.errors import StorageFailure
 from safe2real.model.cmdp import CMDP
 
 TOLD, CUT_SHORT, ABANDONED, OUT = "told", "cut short", "abandoned", "out"
+LEFT_MODEL, WITHDRAWN = "left the model", "withdrawn"
 _Found = TypeVar("_Found")
 
 
@@ -24,10 +26,10 @@ class Entry:
     worker: str
     asked_at: str
     body: AskBody
-    outcome: str  # told, cut short (told, with fewer steps), abandoned, or out
-    closed_at: str | None  # when it was told, or else abandoned
+    outcome: str  # told, cut short (told, with fewer steps), left the model (told so), abandoned, withdrawn, or out
+    closed_at: str | None  # when it was told, or else given up
     samples: int
-    why_abandoned: str
+    why_given_up: str  # abandoned or withdrawn, also where it was told later
 
     @property
     def policy(self) -> str:
@@ -47,8 +49,9 @@ class Episode:
     policy: str  # digest
     at: str  # when it was told or imported
     partial: bool
+    left_model: bool  # the last action, or the beginning, led where the model has no state
     states: Sequence[int]
-    actions: Sequence[int]
+    actions: Sequence[int]  # one fewer than states; as many where the model was left
 
 
 def entries_of(name: str, events: Iterable[Event], model: CMDP) -> list[Entry]:
@@ -65,13 +68,15 @@ def entries_of(name: str, events: Iterable[Event], model: CMDP) -> list[Entry]:
                 raise StorageFailure(f"event {event.sequence} has {count}; run verify")
             entries[number] = Entry(id, number, event.worker or "", event.at, body, OUT, None, 0, "")
         elif event.kind == TELL:
-            samples = len(_body(event)["actions"])
-            outcome = TOLD if samples == model.horizon else CUT_SHORT
+            content = _body(event)
+            samples, left = transitions_in(content), content.get("left_model", False)
+            outcome = LEFT_MODEL if left else TOLD if samples == model.horizon else CUT_SHORT
             entry = _asked_for(entries, number, event)
             entries[number] = replace(entry, outcome=outcome, closed_at=event.at, samples=samples)
-        elif event.kind == ABANDON:
+        elif event.kind in (ABANDON, WITHDRAW):
             entry, why = _asked_for(entries, number, event), str(_body(event)["reason"])
-            entries[number] = replace(entry, outcome=ABANDONED, closed_at=event.at, why_abandoned=why)
+            outcome = ABANDONED if event.kind == ABANDON else WITHDRAWN
+            entries[number] = replace(entry, outcome=outcome, closed_at=event.at, why_given_up=why)
     return list(entries.values())
 
 
@@ -123,7 +128,8 @@ def _episode(
         source=source,
         policy=policy,
         at=event.at,
-        partial=len(content["actions"]) < horizon,
+        partial=transitions_in(content) < horizon,
+        left_model=bool(content.get("left_model", False)),
         states=content["states"],
         actions=content["actions"],
     )

@@ -2,26 +2,46 @@
 
 Episodes are counted in the order in which their policies were handed out, not in the order in which they were told. An
 episode that is still out holds back the ones handed out after it: they are recorded, and they are counted as soon as it is
-told or abandoned. So it does not matter for the guarantee whether a bad episode takes longer to be reported than a good
-one: for every row the counted successors are always the first n of one sequence of independent draws, which is what the
-confidence radius is about (docs/campaigns.md). Counting in the order of arrival would let the outcome choose what is
-counted first.
+told, abandoned or withdrawn. So it does not matter for the guarantee whether a bad episode takes longer to be reported than
+a good one: for every row the counted successors are always the first n of one sequence of independent draws, which is what
+the confidence radius is about (docs/campaigns.md). Counting in the order of arrival would let the outcome choose what is
+counted first. An imported log has its place in that order too, after all that was handed out before it came; and it is
+counted as a whole, since its own order may have been chosen by its content.
 """
 
 from __future__ import annotations
 
+import json
+from collections import deque
 from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from safe2real.campaign.encoding import from_text
-from safe2real.campaign.events import ABANDON, ASK, BEFORE_THE_FIRST, CREATE, IMPORT, TELL, Event
+from safe2real.campaign.encoding import digest_of, from_text, policy_to_bytes, to_text
+from safe2real.campaign.episodes import leaves, transitions_in
+from safe2real.campaign.events import (
+    ABANDON,
+    ASK,
+    BEFORE_THE_FIRST,
+    COUNTED,
+    CREATE,
+    IMPORT,
+    IMPORT_SIZE,
+    MIGRATE,
+    SKIPPED,
+    TELL,
+    WITHDRAW,
+    Event,
+    ImportBody,
+)
 from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.explore.learner import Learner
 from safe2real.model.checks import frozen
+from safe2real.standing import Assumption, AssumptionCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,52 +54,83 @@ class Held:
     event: Event
 
 
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """A deployment that was taken back from its worker, and has not been told since."""
+
+    held: Held
+    at: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Episodes:
+    """What is counted in one step: one episode, or a whole log at once."""
+
+    contents: list[Any]
+    of_baseline: bool
+    at_once: bool
+
+
 class Replay:
     """Applies events in order; `learner` is the model they lead to."""
 
     def __init__(self, specification: Specification) -> None:
         self._learner = specification.learner(trust_margin=True)
+        self._baseline = digest_of(policy_to_bytes(specification.baseline))
         self.sequence = 0
         self.digest = BEFORE_THE_FIRST
         self.deployments = 0  # handed out so far
         self.held: dict[int, Held] = {}  # by number, oldest first
         self.told = 0
         self.cut_short = 0
-        self.abandoned: set[int] = set()  # and not told since
+        self.left_model = 0  # episodes, told or imported
+        self.abandoned: dict[int, Held] = {}  # and not told since
+        self.withdrawn: dict[int, Withdrawn] = {}  # and not told since
         self.told_late = 0
         self.imported = 0
         self.samples = 0  # recorded, counted or not
         self._next_to_count = 1
-        self._waiting: dict[int, Any] = {}  # number -> episode, or None when abandoned
-        self._ready: list[Any] = []  # episodes to count, in order
+        self._waiting: dict[int, _Episodes | None] = {}  # number -> its episode, or None when abandoned or withdrawn
+        self._logs: deque[tuple[int, _Episodes]] = deque()  # (the deployment that it comes after, a log)
+        self._parts: dict[str, list[Any]] = {}  # digest of a log -> its episodes, as far as they are read
+        self._said: list[Assumption] = []
+        self._ready: list[_Episodes] = []  # to be counted, in order
 
     @property
     def learner(self) -> Learner:
         """The learner with everything counted that may be."""
         if self._ready:
-            episodes, self._ready = self._ready, []
-            states = np.fromiter(chain.from_iterable(e["states"] for e in episodes), dtype=np.int64)
-            actions = np.fromiter(chain.from_iterable(e["actions"] for e in episodes), dtype=np.int64)
-            ends = np.fromiter(accumulate((len(e["actions"]) for e in episodes), initial=0), dtype=np.int64)
-            learner, model = self._learner, self._learner.simulator
-            outside = (states.min() < 0) | (states.max() >= model.num_states)
-            if outside or actions.min() < 0 or actions.max() >= model.num_actions:
-                raise StorageFailure("a recorded episode has states or actions that this system has not; run verify")
-            learner.count(frozen(states.astype(np.uint32)), frozen(actions.astype(np.uint32)), ends)
+            ready, self._ready = self._ready, []
+            self._count(ready)
         return self._learner
 
     @property
     def uncounted(self) -> int:
         """Episodes that are recorded and wait for an earlier deployment."""
-        return sum(episode is not None for episode in self._waiting.values())
+        waiting = (episodes for episodes in self._waiting.values() if episodes is not None)
+        return sum(len(one.contents) for one in chain(waiting, (log for _, log in self._logs)))
 
     @property
     def blocker(self) -> Held | None:
         """The deployment that the uncounted episodes wait for."""
-        return self.held.get(self._next_to_count) if self._waiting else None
+        return self.held.get(self._next_to_count) if self._waiting or self._logs else None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether the record ends within a log."""
+        return bool(self._parts)
+
+    @property
+    def said_of_logs(self) -> tuple[Assumption, ...]:
+        """What was said about imported episodes that look like recorded ones: assumptions like the others."""
+        return tuple(self._said)
 
     def held_by(self, worker: str) -> list[Held]:
         return [held for held in self.held.values() if held.worker == worker]
+
+    def withdrawn_from(self, worker: str) -> list[Withdrawn]:
+        return [one for one in self.withdrawn.values() if one.held.worker == worker]
 
     def apply(self, event: Event) -> None:
         """Take in the next event; one that does not follow from the last was changed, and is refused."""
@@ -88,8 +139,7 @@ class Replay:
                 f"event {event.sequence} does not follow event {self.sequence}: the record was changed afterwards, "
                 "so nothing more is handed out; run verify to see what is wrong"
             )
-        self._take(event)
-        self.sequence, self.digest = event.sequence, event.digest
+        self.take_unchecked(event)
 
     def take_unchecked(self, event: Event) -> None:
         """`apply` without the chain of digests, for `verify`, which reports instead of refusing."""
@@ -103,31 +153,147 @@ class Replay:
             self.held[number] = Held(number, event.worker or "", event.at, event)
         elif event.kind == TELL and number is not None:
             self._told(number, from_text(event.body, f"event {event.sequence}"))
-        elif event.kind == ABANDON and number is not None:
-            if self.held.pop(number, None) is not None:
-                self.abandoned.add(number)
-                self._waiting[number] = None
+        elif event.kind in (ABANDON, WITHDRAW) and number is not None:
+            self._given_up(number, event)
         elif event.kind == IMPORT:
-            episodes = from_text(event.body, f"event {event.sequence}")["episodes"]
-            self._ready.extend(episodes)
-            self.imported += len(episodes)
-            self.samples += sum(len(episode["actions"]) for episode in episodes)
-        elif event.kind != CREATE:
-            raise InvalidInput(f"event {event.sequence} is of the unknown kind {event.kind!r}")
-        while self._next_to_count in self._waiting:
+            self._imported(event)
+        elif event.kind not in (CREATE, MIGRATE):
+            raise InvalidInput(
+                f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"
+            )
+        self._release()
+
+    def _release(self) -> None:
+        """Everything whose turn it is: logs after all that was handed out before them, and before what came later."""
+        while True:
+            while self._logs and self._logs[0][0] < self._next_to_count:
+                self._ready.append(self._logs.popleft()[1])
+            if self._next_to_count not in self._waiting:
+                return
             episode = self._waiting.pop(self._next_to_count)
             if episode is not None:
                 self._ready.append(episode)
             self._next_to_count += 1
 
-    def _told(self, number: int, episode: Any) -> None:
+    def _told(self, number: int, content: Any) -> None:
+        steps = transitions_in(content)
         self.told += 1
-        self.samples += len(episode["actions"])
-        self.cut_short += len(episode["actions"]) < self._learner.simulator.horizon
-        if self.held.pop(number, None) is None:  # told after it was abandoned
-            self.abandoned.discard(number)
+        self.samples += steps
+        left = bool(content.get("left_model", False))
+        self.left_model += left
+        self.cut_short += steps < self._learner.simulator.horizon and not left
+        held = self.held.pop(number, None)
+        if held is None:  # told after it was abandoned or withdrawn
+            gone = self.withdrawn.pop(number, None)
+            held = gone.held if gone is not None else self.abandoned.pop(number, None)
             self.told_late += 1
+        episode = _Episodes([content], held is not None and _runs_baseline(held.event), False)
         if number >= self._next_to_count:
             self._waiting[number] = episode
         else:  # its place has been passed: it comes now
             self._ready.append(episode)
+
+    def _given_up(self, number: int, event: Event) -> None:
+        held = self.held.pop(number, None)
+        if held is None:
+            return
+        self._waiting[number] = None
+        if event.kind == ABANDON:
+            self.abandoned[number] = held
+        else:
+            reason = str(from_text(event.body, f"event {event.sequence}")["reason"])
+            self.withdrawn[number] = Withdrawn(held, event.at, reason)
+
+    def _imported(self, event: Event) -> None:
+        body = ImportBody.read(event)
+        self.imported += len(body.episodes)
+        self.samples += sum(map(transitions_in, body.episodes))
+        self.left_model += sum(bool(content.get("left_model", False)) for content in body.episodes)
+        contents = [*self._parts.pop(body.log, []), *body.episodes]
+        if not _is_whole(body, contents):
+            self._parts[body.log] = contents
+            return
+        self._said += _said_of(event.worker or "", body)
+        log = _Episodes(contents, body.policy == self._baseline, True)
+        if body.after is None:  # release 0.1 gave logs no place: they were counted when they came
+            self._ready.append(log)
+        else:
+            self._logs.append((body.after, log))
+
+    # Counting
+
+    def _count(self, ready: list[_Episodes]) -> None:
+        run: list[_Episodes] = []
+        for one in ready:
+            if one.at_once or leaves(self._learner.simulator, one.contents[0]):
+                self._count_together(run)
+                self._count_apart(one)
+                run = []
+            else:
+                run.append(one)
+        self._count_together(run)
+
+    def _count_apart(self, one: _Episodes) -> None:
+        """A log at once, or an episode that left the model, which refutes."""
+        model = self._learner.simulator
+        outside = [content for content in one.contents if leaves(model, content)]
+        inside = [content for content in one.contents if not leaves(model, content)]
+        self._count_together([_Episodes(inside, one.of_baseline, True)] if inside else [], at_once=one.at_once)
+        for content in outside:
+            states, actions = content["states"], content["actions"]
+            self._check_range(np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
+            begins = bool(states) and model.start[states[0]] > 0.0
+            if content.get("left_model", False):
+                self._learner.leave_model(states, actions, of_baseline=one.of_baseline and begins)
+            else:  # it began where no episode does; what it saw from then on is as good as any
+                self._count_together([_Episodes([content], False, False)])
+                self._learner.leave_model([], [])
+
+    def _count_together(self, run: list[_Episodes], *, at_once: bool = False) -> None:
+        if not run:
+            return
+        contents = [content for one in run for content in one.contents]
+        states = np.fromiter(chain.from_iterable(e["states"] for e in contents), dtype=np.int64)
+        actions = np.fromiter(chain.from_iterable(e["actions"] for e in contents), dtype=np.int64)
+        ends = np.fromiter(accumulate((len(e["actions"]) for e in contents), initial=0), dtype=np.int64)
+        whose = np.repeat([one.of_baseline for one in run], [len(one.contents) for one in run])
+        self._check_range(states, actions)
+        self._learner.count(
+            frozen(states.astype(np.uint32)), frozen(actions.astype(np.uint32)), ends, of_baseline=whose, at_once=at_once
+        )
+
+    def _check_range(self, states: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+        """A record that was changed could say anything."""
+        model = self._learner.simulator
+        for numbers, below in ((states, model.num_states), (actions, model.num_actions)):
+            if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= below:
+                raise StorageFailure("a recorded episode has states or actions that this system has not; run verify")
+
+
+def _runs_baseline(event: Event) -> bool:
+    """`AskBody.runs_baseline`, without a check of the rest: this is done for every episode of a long record."""
+    try:
+        body = json.loads(event.body)
+        return bool(body["drawn"] >= body["candidates"])
+    except (ValueError, TypeError, KeyError, RecursionError):  # verify says so; nobody knows whose episode it is
+        return False
+
+
+def _is_whole(body: ImportBody, contents: list[Any]) -> bool:
+    """Whether these are all episodes of a log, of which `body` is the last part that was read."""
+    if body.parts is not None:
+        return body.part == body.parts
+    if len(contents) < IMPORT_SIZE:
+        return True
+    # Release 0.1 did not number the parts; but the log's digest is that of all episodes.
+    return digest_of(to_text(contents).encode()) == body.log or len(body.episodes) < IMPORT_SIZE
+
+
+def _said_of(source: str, body: ImportBody) -> list[Assumption]:
+    if body.overlap == COUNTED:
+        text = f"the {body.alike} episodes of the log {source!r} that look like recorded ones are other episodes"
+    elif body.overlap == SKIPPED:
+        text = f"the {body.alike} episodes of the log {source!r} that were skipped are those that the record had already"
+    else:
+        return []
+    return [Assumption(AssumptionCode.LOGS, text, source)]

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.deployment import FIELD_ASSUMPTIONS
+from safe2real.campaign.deployment import in_the_field
 from safe2real.campaign.events import Event
 from safe2real.campaign.export import whole_file
 from safe2real.campaign.figures import (
@@ -23,14 +23,14 @@ from safe2real.campaign.figures import (
     draw_visits_needed,
     row_name,
 )
-from safe2real.campaign.history import ABANDONED, OUT, Entry, entries_of
+from safe2real.campaign.history import ABANDONED, LEFT_MODEL, OUT, WITHDRAWN, Entry, entries_of
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
 from safe2real.explore.learner import Learner, Reason
 from safe2real.model.checks import Floats
 from safe2real.page import Html, document, escaped, label, picture, table
-from safe2real.standing import Doubt, Standing, standing_of
+from safe2real.standing import Doubt, DoubtCode, Standing, standing_of
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.version import __version__
 
@@ -57,9 +57,10 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     now, standing = datetime.now(UTC), standing_of((*broken, *learner.doubts()))
     body = "".join(
         (
+            _banner(status, learner),
             _headline(status, standing, found, now, broken),
             _warnings(status, found, entries, course, now),
-            _guarantee(learner, broken),
+            _guarantee(replay, broken),
             _deployed(course, specification, standing),
             _simulator(learner, found),
             _tables(entries, specification.simulator.thresholds, now),
@@ -103,6 +104,18 @@ def _course(
 # The parts of the page
 
 
+def _banner(status: CampaignStatus, learner: Learner) -> str:
+    """What must be seen before anything else."""
+    if not status.halted:
+        return ""
+    doubts = "; ".join(str(doubt) for doubt in learner.doubts() if doubt.code is DoubtCode.MARGIN_REFUTED)
+    return (
+        f"<div class='stop'><b>STOP THE MACHINE.</b> The baseline itself is not as safe as was stated: {escaped(doubts)}. "
+        "Nothing is handed out any more. Tell what is still out; then find a margin that is there, state it in a new "
+        "campaign, and import this record into it.</div>"
+    )
+
+
 def _headline(status: CampaignStatus, standing: Standing, found: MismatchMap, now: datetime, broken: Sequence[Doubt]) -> str:
     if broken:
         labels = label("AN ASSUMPTION IS FALSE: no guarantee", "refuted")
@@ -117,7 +130,7 @@ def _headline(status: CampaignStatus, standing: Standing, found: MismatchMap, no
     delta = f"{status.uncertainty:.4g}" if np.isfinite(status.uncertainty) else "unbounded"
     relation = "≤" if status.stopped else ">"
     numbers = {
-        "state": "stopped: plan now" if status.stopped else f"next: {status.next_reason.lower()}",
+        "state": _state(status),
         "rounds handed out": f"{status.rounds:,}",
         "samples recorded": f"{status.samples:,}",
         "certificate Δ against tolerance τ": f"{delta} {relation} {status.tolerance:.4g}",
@@ -132,6 +145,12 @@ def _headline(status: CampaignStatus, standing: Standing, found: MismatchMap, no
         f"{imported} ({status.cut_short:,} cut short). Safe2real {__version__}. Note the digest of the last event "
         f"elsewhere, and give it to <code>verify</code> later: <code>{escaped(status.head)}</code></p>"
     )
+
+
+def _state(status: CampaignStatus) -> str:
+    if status.halted:
+        return "HALTED: stop the machine"
+    return "stopped: plan now" if status.stopped else f"next: {status.next_reason.lower()}"
 
 
 def _forecast_in_words(forecast: Forecast | None) -> str:
@@ -152,6 +171,15 @@ def _warnings(status: CampaignStatus, found: MismatchMap, entries: Sequence[Entr
             f"{how} contradict an assumption in {_count(refuted, 'row')} (named below): a known or cleared row is farther "
             "from the simulator than it may be, or a row lies strictly between the two gaps. "
             f"{consequence} a campaign with other gaps or fewer known rows."
+        )
+    if status.left_model:
+        told = [entry.id for entry in entries if entry.outcome == LEFT_MODEL]
+        named = ", ".join(told[:10]) + ("…" if len(told) > 10 else "")
+        logged = status.left_model - len(told)
+        where = " and ".join(filter(None, (named, f"{_count(logged, 'imported one')}" if logged else "")))
+        warnings.append(
+            f"{_count(status.left_model, 'episode')} went where the model has no state ({where}): the model lacks something "
+            "that the real system has. Nothing is certified any more; add that state, and start a campaign with it."
         )
     broken = course.numbers[(course.margins < -ROUNDING).any(axis=1)]
     if len(broken):
@@ -175,23 +203,31 @@ def _warnings(status: CampaignStatus, found: MismatchMap, entries: Sequence[Entr
         )
     lost = [entry for entry in entries if entry.outcome == ABANDONED]
     if lost:
-        reasons = sorted({entry.why_abandoned for entry in lost})
+        reasons = sorted({entry.why_given_up for entry in lost})
         few = "; ".join(reason[:80] for reason in reasons[:5]) + ("; …" if len(reasons) > 5 else "")
         warnings.append(
             f"{_count(len(lost), 'deployment')} abandoned ({few}). The guarantee assumes that this had nothing to do with "
             "what happened in them."
         )
+    withdrawn = [entry for entry in entries if entry.outcome == WITHDRAWN]
+    if withdrawn:
+        named = ", ".join(entry.id for entry in withdrawn[:10]) + ("…" if len(withdrawn) > 10 else "")
+        warnings.append(
+            f"{_count(len(withdrawn), 'deployment')} withdrawn ({named}), because the data refute what they rested on. What "
+            "has run of them can still be told."
+        )
     return "".join(f"<p class='warning'>{escaped(warning)}</p>" for warning in warnings)
 
 
-def _guarantee(learner: Learner, broken: Sequence[Doubt]) -> str:
-    thresholds = learner.simulator.thresholds
+def _guarantee(replay: Replay, broken: Sequence[Doubt]) -> str:
+    learner, thresholds = replay.learner, replay.learner.simulator.thresholds
     certificate = learner.certify(thresholds, thresholds, broken)
     if not certificate.certified:
         reasons = "".join(f"<li>{escaped(reason)}</li>" for reason in map(str, certificate.doubts))
         return f"<h2>No guarantee</h2><p>Nothing on this page is a guarantee:</p><ul>{reasons}</ul>"
     settings = learner.settings
-    assumptions = "".join(f"<li>{escaped(str(one))}</li>" for one in (*certificate.assumptions, *FIELD_ASSUMPTIONS))
+    assumed = in_the_field(certificate, replay.said_of_logs).assumptions
+    assumptions = "".join(f"<li>{escaped(str(one))}</li>" for one in assumed)
     constraints = "".join(
         f"<li>{escaped(name)}: the expected sum over an episode is at least {threshold:.6g}</li>"
         for name, threshold in zip(learner.simulator.labels, thresholds, strict=True)

@@ -38,18 +38,21 @@ class CampaignStatus:
     name: str
     standing: Standing  # what everything that is handed out now is worth
     stopped: bool
+    halted: bool  # the data refute the baseline's margin: stop the machine
     rounds: int  # deployments handed out
     told: int
     cut_short: int  # of those told
+    left_model: int  # episodes, told or imported, that went where the model has no state
     abandoned: int  # and not told since
-    told_late: int  # after they were abandoned: counted when they arrived
+    withdrawn: int  # and not told since: the data refuted what they rested on
+    told_late: int  # after they were abandoned or withdrawn: counted when they arrived
     imported: int  # episodes of earlier logs
     samples: int  # transitions recorded
     samples_counted: int  # of those in the model
     episodes_waiting: int  # recorded, to be counted when an earlier deployment is told or abandoned
     waiting_for: str | None  # the id of that deployment
     held: tuple[tuple[str, str, str], ...]  # (id, worker, since) of every deployment that is out
-    next_reason: str  # of the next proposal: BASELINE, MIXTURE or STOP
+    next_reason: str  # of the next proposal: BASELINE, MIXTURE, STOP or HALT
     uncertainty: float  # Delta; inf while only the baseline is deployed
     tolerance: float  # tau: the campaign stops when Delta reaches it
     exploration_weight: float  # alpha
@@ -74,10 +77,13 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         name=name,
         standing=learner.standing,
         stopped=proposal.reason is Reason.STOP,
+        halted=proposal.reason is Reason.HALT,
         rounds=replay.deployments,
         told=replay.told,
         cut_short=replay.cut_short,
+        left_model=replay.left_model,
         abandoned=len(replay.abandoned),
+        withdrawn=len(replay.withdrawn),
         told_late=replay.told_late,
         imported=replay.imported,
         samples=replay.samples,
@@ -107,8 +113,8 @@ def forecast_of(specification: Specification, learner: Learner) -> Forecast:
     if learner.propose().reason is Reason.STOP:
         return Forecast(0, 0)
     hybrid, task = learner.hybrid, specification.simulator
-    if learner.settings.certified and hybrid.belief.refuted.any():
-        return Forecast(None, None)  # only the baseline is deployed from now on
+    if learner.standing is Standing.REFUTED:
+        return Forecast(None, None)  # at most the baseline is deployed from now on
     rule, visits = hybrid.rule, hybrid.counts.tally.visits.astype(np.float64)
     distance = hybrid.counts.distances()
     wrong = hybrid.belief.suspect & (visits > 0.0)
@@ -119,6 +125,7 @@ def forecast_of(specification: Specification, learner: Learner) -> Forecast:
     spans, tally = learner.spans, hybrid.counts.tally
     seen = np.maximum(tally.length, tally.simulator_length).astype(np.int64)  # by the time it matters
     baseline_visits = occupancy(reality, learner.baseline)
+    margins = learner.trusted - task.thresholds
     solution, done, past = None, 0, max(1, hybrid.counts.episodes)
     radius = np.empty(visits.shape)
     for _ in range(_MOST_PLANS):
@@ -138,7 +145,7 @@ def forecast_of(specification: Specification, learner: Learner) -> Forecast:
             gaps = np.where(suspect, radius, np.where(known, 0.0, rule.cleared_gap))
             lower = np.maximum(lower, TVBalls(reality, gaps, hybrid.reach).worst_constraints(solution.policy))
         excess = np.maximum(0.0, task.thresholds - lower)
-        alpha = float(np.min(learner.margins / (learner.margins + excess), initial=1.0))
+        alpha = float(np.min(margins / (margins + excess), initial=1.0))
         mixed = alpha * occupancy(reality, solution.policy) + (1.0 - alpha) * baseline_visits
         rounds = max(1, int(_GROWTH * (past + done)))
         visits += rounds * (mixed.sum(axis=0) if task.kernel.is_stationary else mixed).reshape(-1)

@@ -23,7 +23,7 @@ from safe2real.campaign.encoding import digest_of
 from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, Draft, Event, event_after
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 
-FORMAT = 1  # of the tables; a reader refuses a newer one
+FORMAT = 2  # of the record; a reader refuses a newer one. 1: release 0.1, whose programs do not know newer events
 _PATIENCE = 60.0  # seconds to wait for another writer
 _BATCH = 20_000  # events read at once
 _CREATING = 0x5AFE2EA1  # the name of a lock on a PostgreSQL database
@@ -46,7 +46,7 @@ _events = sql.Table(
     sql.Column("at", sql.String(40), nullable=False),
     sql.Column("body", sql.Text, nullable=False),
     sql.Column("digest", sql.String(64), nullable=False),
-    # The rules of the record hold in the database too: one ask, one tell and one abandonment for each deployment.
+    # The rules of the record hold in the database too: a deployment has one ask, one tell, one abandonment.
     sql.UniqueConstraint("deployment", "kind"),
 )
 _policies = sql.Table(
@@ -63,6 +63,7 @@ class Header:
 
     name: str  # random, part of every deployment's id
     specification: str  # JSON
+    format: int  # of the record
 
 
 class Storage:
@@ -230,7 +231,7 @@ class Transaction:
                 f"{self._place} has format {formats[0]} and this version reads up to {FORMAT}; upgrade safe2real to open it"
             )
         row = self._connection.execute(sql.select(_campaign.c.name, _campaign.c.specification)).one()
-        return Header(row.name, row.specification)
+        return Header(row.name, row.specification, formats[0])
 
     def last(self) -> tuple[int, str]:
         """(sequence, digest) of the newest event."""
@@ -252,9 +253,13 @@ class Transaction:
             after = rows[-1].sequence
 
     def events_of(self, deployment: int) -> dict[str, Event]:
-        """The ask, tell and abandonment of one deployment, by kind."""
+        """All events of one deployment, by kind."""
         rows = self._connection.execute(sql.select(_events).where(_events.c.deployment == deployment))
         return {row.kind: Event(*row) for row in rows}
+
+    def last_deployment(self) -> int:
+        """The number of the newest deployment; 0 before the first."""
+        return self._connection.execute(sql.select(sql.func.max(_events.c.deployment))).scalar() or 0
 
     def imports_from(self, source: str) -> list[Event]:
         chosen = sql.select(_events).where(_events.c.kind == "import", _events.c.worker == source)
@@ -265,6 +270,9 @@ class Transaction:
         named = sql.select(_events).where(_events.c.kind == "import", _events.c.body.contains(f'"log":"{log}"'))
         row = self._connection.execute(named.order_by(_events.c.sequence).limit(1)).first()
         return None if row is None else Event(*row)
+
+    def set_format(self, format: int) -> None:
+        self._connection.execute(_campaign.update().values(format=format))
 
     def policy(self, digest: str) -> bytes | None:
         """The stored content under a digest, not checked against it; None if there is none."""
@@ -333,7 +341,7 @@ def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], st
         elif len(values) == len(_events.c) and values[0] is None:  # SQLite keeps the primary key as the row's number
             rows.append([number, *values[1:]])
     whole = [row for row in headers if isinstance(row[1], str) and isinstance(row[2], str)]
-    header = Header(*whole[0][1:]) if whole else None
+    header = Header(whole[0][1], whole[0][2], whole[0][0]) if whole else None
     events: dict[int, Event] = {}
     for row in rows:
         texts, optional = (row[1], *row[4:]), ((row[2], int), (row[3], str))

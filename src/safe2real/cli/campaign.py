@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from safe2real.campaign import Campaign, Receipt, Specification
+from safe2real.campaign import Campaign, Overlap, Receipt, Specification
 from safe2real.campaign.encoding import array_from_json, policy_from_json
 from safe2real.cli import documents
 from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
@@ -48,6 +49,9 @@ def init(
     specification: Annotated[
         str, typer.Argument(metavar="SPEC", help="The specification, a .toml or JSON file; - for JSON on standard input.")
     ],
+    trust_margin: Annotated[
+        bool, typer.Option("--trust-margin", help="The baseline has its margin, although it misses it on the simulator.")
+    ] = False,
 ) -> None:
     """Begin a campaign. An existing one is never overwritten.
 
@@ -59,7 +63,7 @@ def init(
         given = read_spec_file(specification).specification
     else:
         given = Specification.from_text(read_text(specification))
-    with Campaign.create(url, given) as made:
+    with Campaign.create(url, given, trust_margin=trust_margin) as made:
         answer(documents.created(made, url))
 
 
@@ -71,7 +75,9 @@ def ask(
 ) -> None:
     """Get policies to run, each for one episode, recorded before they are printed.
 
-    Until they are told or abandoned, the same worker gets the same ones again.
+    Until they are told or abandoned, the same worker gets the same ones again;
+    but what rests on an assumption that the data have refuted since is withdrawn,
+    and listed under `withdrawn`: do not run it any more.
     A deterministic policy lists for every step the action in every state;
     a stochastic one, for every step and state the probability of every action.
     """
@@ -81,6 +87,7 @@ def ask(
             {
                 "certified": all(deployment.certificate.certified for deployment in deployments),
                 "deployments": [documents.deployment_document(deployment) for deployment in deployments],
+                "withdrawn": [asdict(one) for one in deployments[0].withdrawn],
             }
         )
 
@@ -93,6 +100,13 @@ def tell(
         str, typer.Argument(metavar="FILE", help='{"states": [...], "actions": [...]}; standard input if none, or for -.')
     ] = "-",
     partial: Partial = False,
+    left_model: Annotated[
+        bool,
+        typer.Option(
+            "--left-model",
+            help="The last action led where the model has no state: as many actions as states, none if it began there.",
+        ),
+    ] = False,
 ) -> None:
     """Record the episode of a deployment; durable when the command ends.
 
@@ -100,7 +114,7 @@ def tell(
     """
     episode = read_document(file)
     with Campaign.open(url) as opened:
-        answer({"id": id, **_receipt(opened.tell_json(id, episode, partial=partial))})
+        answer({"id": id, **_receipt(opened.tell_json(id, episode, partial=partial, left_model=left_model))})
 
 
 @commands.command()
@@ -125,16 +139,22 @@ def import_log(
         str, typer.Option(metavar="FILE|baseline", help="The policy that collected the log: a JSON file, or `baseline`.")
     ] = BASELINE,
     partial: Partial = False,
+    overlap: Annotated[
+        Overlap, typer.Option(help="Episodes that look like recorded ones: the same (skip), or others (count)?")
+    ] = Overlap.REFUSE,
 ) -> None:
-    """Add episodes that a known policy collected earlier, all or none. The log must be complete."""
+    """Add episodes that a known policy collected earlier, all or none. The log must be complete.
+
+    An episode may have an `id`, any text that names it in every log.
+    """
     episodes = read_lines(file)
     given = None if policy == BASELINE else read_document(policy)
     with Campaign.open(url) as opened:
         fixed = opened.specification
         horizon = fixed.simulator.horizon
         collector = fixed.baseline if given is None else policy_from_json(given, "policy", horizon=horizon)
-        receipt = opened.import_log(source, collector, episodes, partial=partial)
-        answer({"source": source, "episodes": len(episodes), **_receipt(receipt)})
+        receipt = opened.import_log(source, collector, episodes, partial=partial, overlap=overlap)
+        answer({"source": source, "episodes": len(episodes), "skipped": receipt.skipped, **_receipt(receipt)})
 
 
 @commands.command()
@@ -192,6 +212,17 @@ def verify(
     answer(documents.ledger_document(ledger))
     if not ledger.holds:
         raise typer.Exit(NOT_VERIFIED)
+
+
+@commands.command()
+def migrate(url: Url) -> None:
+    """Bring the record to this release's format, so that older programs refuse it. No event is changed.
+
+    Not needed to go on: campaigns of older formats open, continue and verify as they are.
+    """
+    with Campaign.open(url) as opened:
+        before = opened.format
+        answer({"campaign": opened.name, "migrated": opened.migrate(), "from": before, "to": opened.format})
 
 
 @commands.command()

@@ -1,0 +1,279 @@
+"""One event after the other: is it as it must be, given all that came before it?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from safe2real.campaign.encoding import check_keys, digest_of, from_text, policy_from_bytes
+from safe2real.campaign.episodes import check_actions, seen_from
+from safe2real.campaign.events import (
+    ABANDON,
+    ASK,
+    COUNTED,
+    CREATE,
+    HALTED,
+    IMPORT,
+    MIGRATE,
+    NO_OVERLAP,
+    REFUTED,
+    TELL,
+    WITHDRAW,
+    AskBody,
+    Event,
+    ImportBody,
+)
+from safe2real.campaign.imports import key_of
+from safe2real.campaign.replay import Replay
+from safe2real.campaign.revisions import check_bounds
+from safe2real.campaign.specification import Specification
+from safe2real.errors import InvalidInput
+from safe2real.explore.learner import Reason, coin_of, drawn
+from safe2real.model.checks import Floats, shown
+from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
+from safe2real.standing import Standing
+
+ROUNDING = 1e-9  # what two machines may differ by
+_REMEMBERED = 256  # policies kept decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something in the record that is not as it must be."""
+
+    sequence: int  # the event
+    deployment: int | None
+    what: str
+
+
+class Checker:
+    """Takes the events of a record in order; `problems` are what it found."""
+
+    def __init__(
+        self, name: str, specification: Specification, digest: str, policy_content: Callable[[str], bytes | None]
+    ) -> None:
+        self.name, self.specification, self.specification_digest = name, specification, digest
+        self.replay = Replay(specification)
+        self.events, self.identical, self.smallest_margin = 0, 0, float("inf")
+        self.different, self.largest_difference = 0, 0.0
+        self.version: str | None = None
+        self.problems: list[Problem] = []
+        self._policy_content = policy_content
+        self._policies: dict[str, MarkovPolicy] = {}
+        self._logs: dict[str, str | None] = {}  # digest of an imported log -> its source
+        self._asked: dict[int, str] = {}  # open and given up deployments: digest of the policy that was run
+        self._imported: tuple[set[str], set[str]] = (set(), set())  # content of imported episodes without and with an id
+        self._told: set[tuple[str, str]] = set()  # (policy, content) of told ones
+        self._ids: set[str] = set()
+        self._parts: list[dict[str, Any]] = []  # of the log that is being read
+
+    def report(self, event: Event, what: str) -> None:
+        self.problems.append(Problem(event.sequence, event.deployment, what))
+
+    def check(self, event: Event) -> None:
+        """Raises InvalidInput with what is wrong; the event is taken into the model only when an episode can be read."""
+        if event.deployment is not None and type(event.deployment) is not int:  # SQLite keeps any type in any column
+            raise InvalidInput(f"the deployment is {shown(event.deployment)}, which is not a number")
+        if (event.kind == CREATE) != (event.sequence == 1):
+            raise InvalidInput("the campaign's first event is missing, or another one is in its place")
+        if event.kind == CREATE:
+            self._check_create(event)
+        elif event.kind == ASK:
+            try:
+                self._check_ask(event)
+            finally:
+                self.replay.take_unchecked(event)  # its number is taken, whatever is wrong with it
+            return
+        elif event.kind == TELL:
+            if event.deployment not in self._asked:
+                raise InvalidInput("an episode was told that nobody asked for, or a second time")
+            policy = self._asked[event.deployment]
+            episode = from_text(event.body, "the episode")
+            self._check_episode(episode, policy, "the episode")
+            self._told.add((policy, key_of(episode)))
+            del self._asked[event.deployment]
+        elif event.kind == ABANDON:
+            check_keys(from_text(event.body, "the abandonment"), "the abandonment", required=("reason",))
+            if event.deployment not in self.replay.held:
+                raise InvalidInput("a deployment was abandoned that is not out")
+        elif event.kind == WITHDRAW:
+            self._check_withdrawal(event)
+        elif event.kind == IMPORT:
+            self._check_import(event)
+        elif event.kind == MIGRATE:
+            check_keys(from_text(event.body, "the migration"), "the migration", required=("from", "to", "version"))
+        self.replay.take_unchecked(event)
+
+    def _check_create(self, event: Event) -> None:
+        named = ("campaign", "specification")
+        body = check_keys(
+            from_text(event.body, "the first event"),
+            "the first event",
+            required=named,
+            optional=("version", "method", "bounds", "trust_margin"),
+        )
+        if (body["campaign"], body["specification"]) != (self.name, self.specification_digest):
+            raise InvalidInput("the campaign's name or its specification was changed after it was created")
+        if len(body) == len(named):  # by release 0.1
+            return
+        method = self.specification.settings.algorithm.value
+        if (
+            body.get("method") != method
+            or not isinstance(body.get("version"), str)
+            or body.get("trust_margin", True) is not True
+        ):
+            raise InvalidInput(f"the first event does not say the version and the method {method} as it must")
+        check_bounds(body.get("bounds"), self.specification.settings)
+        self.version = body["version"]
+
+    def _check_episode(self, episode: Any, digest: str, where: str, *, of_log: bool = False) -> None:
+        model = self.specification.simulator
+        if not of_log and isinstance(episode, dict) and "id" in episode:
+            raise InvalidInput("an episode that was told has no id but its deployment's")
+        seen = seen_from(model, episode, where, partial=True, of_log=True)
+        check_actions(self._policy(digest), seen.path, where)
+
+    def _check_import(self, event: Event) -> None:
+        body = ImportBody.read(event)
+        if self._logs.setdefault(body.log, event.worker) != event.worker and body.overlap != COUNTED:
+            raise InvalidInput(f"the log of {event.worker!r} was imported before, as {self._logs[body.log]!r}")
+        for index, episode in enumerate(body.episodes):
+            self._check_episode(episode, body.policy, f"episodes[{index}]", of_log=True)
+        if body.after is None and self.version is not None:  # in release 0.1 logs had no place
+            raise InvalidInput("the import has no place in the order in which episodes are counted")
+        if body.after is not None and body.after != self.replay.deployments:
+            raise InvalidInput(f"the import comes after deployment {self.replay.deployments}, not after {body.after}")
+        self._parts += body.episodes
+        if body.part == body.parts:
+            episodes, self._parts = self._parts, []
+            self._check_overlap(body, episodes)
+
+    def _check_overlap(self, body: ImportBody, episodes: list[dict[str, Any]]) -> None:
+        """No episode that looks like a recorded one was counted unless someone said that it is another."""
+        without, named = self._imported
+        keys = [(key_of(episode), episode.get("id")) for episode in episodes]
+        ids = [id for _, id in keys if id is not None]
+        twice = len(set(ids)) < len(ids) or not self._ids.isdisjoint(ids)
+        alike = [
+            key for key, id in keys if key in without or (id is None and key in named) or (body.policy, key) in self._told
+        ]
+        for key, id in keys:
+            (without if id is None else named).add(key)
+        self._ids.update(ids)
+        if twice:
+            raise InvalidInput("an imported episode has the id of an earlier one")
+        if alike and body.overlap == NO_OVERLAP and body.after is not None:  # release 0.1 did not look
+            raise InvalidInput(f"{len(alike)} imported episodes look like recorded ones, and nobody said what they are")
+
+    def _check_withdrawal(self, event: Event) -> None:
+        body = check_keys(from_text(event.body, "the withdrawal"), "the withdrawal", required=("cause", "reason"))
+        held = self.replay.held.get(event.deployment or 0)
+        if held is None or held.worker != event.worker:
+            raise InvalidInput("a deployment was withdrawn that is not out, or from another worker")
+        learner = self.replay.learner
+        halted = learner.propose().reason is Reason.HALT
+        if learner.standing is not Standing.REFUTED or body["cause"] != (HALTED if halted else REFUTED):
+            raise InvalidInput("a deployment was withdrawn though the data did not refute what it rests on")
+        if not halted and AskBody.read(held.event).reason == Reason.BASELINE.name:
+            raise InvalidInput("the baseline alone was withdrawn though the data did not refute its margin")
+
+    def _check_ask(self, event: Event) -> None:
+        number = event.deployment
+        if number != self.replay.deployments + 1 or not event.worker:
+            raise InvalidInput(f"deployment {number} does not follow deployment {self.replay.deployments}")
+        body = AskBody.read(event)
+        self._asked[number] = body.policies[body.drawn]
+        settings, learner = self.specification.settings, self.replay.learner
+        if body.bounds is not None or self.version is not None:  # release 0.1 named neither
+            check_bounds(body.bounds, settings)
+        mixture = Mixture.of(body.weights, [self._policy(digest) for digest in body.policies])
+        if len(mixture.weights) != len(body.weights):
+            raise InvalidInput("the mixture names policies without weight")
+        if body.drawn != drawn(mixture.weights, coin_of(settings.seed, number)):
+            raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
+        doubts = learner.doubts()
+        if body.certified and doubts:
+            raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")
+        bounds, delta = self._provable(body, mixture)
+        thresholds = self.specification.simulator.thresholds
+        recorded = np.array(body.lower_bounds, dtype=np.float64)
+        if recorded.shape != bounds.shape:
+            raise InvalidInput(f"{len(recorded)} lower bounds are recorded for {len(bounds)} constraints")
+        self.smallest_margin = min(self.smallest_margin, float(np.min(bounds - thresholds, initial=np.inf)))
+        if not (bounds >= thresholds - ROUNDING).all():
+            raise InvalidInput(f"the certificate does not hold: V_c >= {bounds.tolist()}, thresholds {thresholds.tolist()}")
+        if not (recorded <= bounds + ROUNDING).all():
+            raise InvalidInput(
+                f"the recorded lower bounds {body.lower_bounds} claim more than the data prove, {bounds.tolist()}"
+            )
+        if not (recorded >= thresholds - ROUNDING).all():
+            raise InvalidInput(f"the recorded lower bounds {body.lower_bounds} miss the thresholds {thresholds.tolist()}")
+        claimed = np.inf if body.uncertainty is None else body.uncertainty
+        other = max(float(np.max(bounds - recorded, initial=0.0)), claimed - delta if delta < np.inf else 0.0)
+        if other > ROUNDING or body.certified != (not doubts) or body.reason != learner.propose().reason.name:
+            self.different += 1
+            self.largest_difference = max(self.largest_difference, other if other < np.inf else 0.0)
+
+    def _provable(self, body: AskBody, mixture: Mixture) -> tuple[Floats, float]:
+        """The bound on V_c of the recorded mixture, computed here (paper, Line 13 and Lemma 3), and Delta."""
+        learner = self.replay.learner
+        if body.episodes_counted != learner.hybrid.counts.episodes:
+            raise InvalidInput(
+                f"the model had counted {learner.hybrid.counts.episodes} episodes here, not {body.episodes_counted}"
+            )
+        baseline = mixture.policies[body.candidates :]
+        if len(baseline) > 1 or any(not _same(policy, learner.baseline) for policy in baseline):
+            raise InvalidInput("what the candidate is mixed with is not the trusted baseline")
+        alpha = float(mixture.weights[: body.candidates].sum())
+        if abs(alpha - body.exploration_weight) > ROUNDING:
+            raise InvalidInput(f"the candidate has the weight {alpha:.12g}, not {body.exploration_weight:.12g}")
+        trusted, proposal = learner.trusted, learner.propose()
+        if body.reason == Reason.BASELINE.name:
+            if body.candidates or body.uncertainty is not None:
+                raise InvalidInput("a deployment of the baseline alone names other policies")
+            if proposal.reason is Reason.HALT and body.bounds is not None:  # release 0.1 had no such test
+                raise InvalidInput("the baseline was handed out though the data had refuted its margin")
+            self.identical += proposal.reason is Reason.BASELINE
+            return trusted, np.inf
+        refuted = learner.standing is Standing.REFUTED
+        if refuted or proposal.reason is Reason.BASELINE or body.uncertainty is None or not body.candidates:
+            raise InvalidInput(f"the data did not allow a mixture here: the answer was {proposal.reason.name}")
+        if body.uncertainty < proposal.uncertainty - ROUNDING:
+            raise InvalidInput(f"Delta is {proposal.uncertainty:.12g} on these data, not {body.uncertainty:.12g}")
+        candidate = Mixture.of(mixture.weights[: body.candidates] / alpha, mixture.policies[: body.candidates])
+        self.identical += _identical(mixture, proposal.mixture)
+        # A Delta that claims less than could be claimed is as good: it bounds the same thing.
+        lower = learner.lower_bounds(candidate, proposal.uncertainty)
+        return np.asarray(alpha * lower + (1.0 - alpha) * trusted), proposal.uncertainty
+
+    def _policy(self, digest: Any) -> MarkovPolicy:
+        if not isinstance(digest, str):
+            raise InvalidInput(f"policy {shown(digest)} is missing; policies are named by digests")
+        if digest in self._policies:
+            return self._policies[digest]
+        content = self._policy_content(digest)
+        if content is None:
+            raise InvalidInput(f"policy {digest[:12]} is missing")
+        if digest_of(content) != digest:
+            raise InvalidInput(f"policy {digest[:12]} was changed after it was recorded")
+        policy = policy_from_bytes(content)
+        check_policy(policy, self.specification.simulator)
+        if len(self._policies) >= _REMEMBERED:
+            self._policies.clear()
+        self._policies[digest] = policy
+        return policy
+
+
+def _same(one: MarkovPolicy, other: MarkovPolicy) -> bool:
+    return one is other or np.array_equal(one.probabilities, other.probabilities)
+
+
+def _identical(recorded: Mixture, proposed: Mixture | None) -> bool:
+    return (
+        proposed is not None
+        and np.array_equal(recorded.weights, proposed.weights)
+        and all(_same(one, other) for one, other in zip(recorded.policies, proposed.policies, strict=True))
+    )

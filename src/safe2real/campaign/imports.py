@@ -1,0 +1,252 @@
+"""Logs that were collected earlier: which of their episodes does the record have already?
+
+Logs overlap: January, then January and February. An episode that is counted twice is worth two where it is worth one. A log
+may name its episodes (`id`), and then it is clear which they are. Without names all there is to go by is their content, and
+short episodes of small systems are often alike without being the same. So episodes that look like recorded ones are refused
+unless someone says what they are: the same (`Overlap.SKIP`), or others (`Overlap.COUNT`). Which of several that look alike
+is which does not matter, since a log is counted as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from safe2real.campaign.encoding import to_text
+from safe2real.campaign.episodes import Seen, check_actions, seen_from
+from safe2real.campaign.events import ASK, COUNTED, IMPORT, NO_OVERLAP, SKIPPED, TELL, AskBody, Event, ImportBody
+from safe2real.errors import Conflict, InvalidInput
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy
+
+_OWN = "this campaign's own deployments"
+
+
+class Overlap(StrEnum):
+    """What to do with episodes of a log that look like recorded ones."""
+
+    REFUSE = "refuse"
+    """Refuse the log, and say how many there are."""
+    SKIP = "skip"
+    """They are the same episodes: leave them out."""
+    COUNT = "count"
+    """They are other episodes that happen to be alike: count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is left of a log to be recorded."""
+
+    episodes: list[Seen]
+    overlap: str  # as it is recorded
+    alike: int
+    skipped: int
+
+
+@dataclass(slots=True)
+class _Earlier:
+    """Episodes that are in the record, in order."""
+
+    name: str
+    keys: list[str] = field(default_factory=list)  # their content
+    named: list[bool] = field(default_factory=list)  # whether they have an id
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """All of them, and those that have names."""
+
+    sources: dict[str, _Earlier] = field(default_factory=dict)
+    ids: dict[str, tuple[str, str]] = field(default_factory=dict)  # id -> (source, content)
+    out: set[str] = field(default_factory=set)  # ids of deployments that were not told
+
+    def add(self, source: str, key: str, id: str | None) -> None:
+        earlier = self.sources.setdefault(source, _Earlier(source))
+        earlier.keys.append(key)
+        earlier.named.append(id is not None)
+        if id is not None:
+            self.ids[id] = (source, key)
+
+
+def read_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> list[Seen]:
+    """The episodes of a log, checked one by one."""
+    found: list[Seen] = []
+    for index, episode in enumerate(episodes):
+        where = f"episodes[{index}]"
+        seen = seen_from(model, episode, where, partial=partial, of_log=True)
+        check_actions(policy, seen.path, where)
+        found.append(seen)
+    if not found:
+        raise InvalidInput("the log holds no episode; give at least one")
+    twice = [id for id, count in Counter(seen.id for seen in found if seen.id is not None).items() if count > 1]
+    if twice:
+        raise InvalidInput(f"{len(twice)} ids are there twice, the first is {twice[0]!r}; an id names one episode")
+    return found
+
+
+def key_of(content: dict[str, Any]) -> str:
+    """What two episodes have in common that look alike: all but their names."""
+    return to_text({name: value for name, value in content.items() if name != "id"})
+
+
+def choose(log: Sequence[Seen], overlap: Overlap, name: str, policy: str, events: Iterable[Event]) -> Chosen:
+    """Which episodes of a log of `policy` (digest) to record, given the events of campaign `name`; raises `Conflict`."""
+    recorded = _recorded(name, policy, events)
+    known = [_is_known(seen, recorded) for seen in log]
+    fresh = [seen for seen, is_known in zip(log, known, strict=True) if not is_known]
+    named = sum(known)
+    alike = _alike(fresh, recorded)
+    total = len(set().union(*alike.values()))
+    if overlap is Overlap.REFUSE and (named or total):
+        raise Conflict(_refusal(len(log), named, total, {name: len(places) for name, places in alike.items()}))
+    if overlap is Overlap.COUNT and named:
+        raise Conflict(
+            f"{named} of the {len(log)} episodes have the id of a recorded one, so they are the same and cannot count "
+            "as others; leave them out with overlap='skip' (--overlap skip)"
+        )
+    if not total:
+        return Chosen(fresh, NO_OVERLAP, 0, named)
+    if overlap is Overlap.COUNT:
+        return Chosen(fresh, COUNTED, total, 0)
+    left = _without_recorded(fresh, recorded)
+    return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
+
+
+def _recorded(name: str, policy: str, events: Iterable[Event]) -> _Recorded:
+    """Imported episodes of any policy, and told ones of this one: a log of it can hold no others."""
+    found, asked = _Recorded(), {}
+    for event in events:
+        id = f"{name}-{event.deployment}"
+        if event.kind == ASK:
+            body = AskBody.read(event)
+            asked[event.deployment] = body.policies[body.drawn]
+            found.out.add(id)
+        elif event.kind == TELL:
+            found.out.discard(id)
+            found.ids[id] = (_OWN, event.body)
+            if asked.get(event.deployment) == policy:
+                found.add(_OWN, event.body, None)
+        elif event.kind == IMPORT:
+            for content in ImportBody.read(event).episodes:
+                found.add(f"the log {event.worker!r}", key_of(content), content.get("id"))
+    return found
+
+
+def _is_known(seen: Seen, recorded: _Recorded) -> bool:
+    """Whether the record has an episode of this id; an id that names another one there is a mistake in the log."""
+    if seen.id is None:
+        return False
+    if seen.id in recorded.out:
+        raise Conflict(f"the episode {seen.id!r} is a deployment of this campaign that was not told; tell it instead")
+    if seen.id not in recorded.ids:
+        return False
+    source, key = recorded.ids[seen.id]
+    if key != key_of(seen.to_json()):
+        raise Conflict(f"the id {seen.id!r} names another episode in {source}; an id names one episode, whatever the log")
+    return True
+
+
+def _comparable(fresh: Sequence[Seen], earlier: _Earlier) -> Iterator[tuple[list[int], list[str]]]:
+    """Which of the fresh ones (indices) could be which of the recorded ones (contents): two that have ids are not."""
+    unnamed = [key for key, named in zip(earlier.keys, earlier.named, strict=True) if not named]
+    if len(unnamed) == len(earlier.keys):
+        yield list(range(len(fresh))), unnamed
+        return
+    yield [index for index, seen in enumerate(fresh) if seen.id is None], earlier.keys
+    yield [index for index, seen in enumerate(fresh) if seen.id is not None], unnamed
+
+
+def _alike(fresh: Sequence[Seen], recorded: _Recorded) -> dict[str, set[int]]:
+    """Which episodes look like one of an earlier source, by its name."""
+    found = {}
+    for earlier in recorded.sources.values():
+        places = set()
+        for indices, keys in _comparable(fresh, earlier):
+            mine = [key_of(fresh[index].to_json()) for index in indices]
+            places |= {indices[place] for place in _first_of(mine, Counter(keys))}
+        found[earlier.name] = places
+    return {name: places for name, places in found.items() if places}
+
+
+def _without_recorded(fresh: Sequence[Seen], recorded: _Recorded) -> list[Seen]:
+    """What is left when the episodes of earlier sources are taken out; refuses where it is not clear which those are."""
+    left = list(fresh)
+    for earlier in recorded.sources.values():
+        dropped: set[int] = set()
+        for indices, keys in _comparable(left, earlier):
+            mine = [key_of(left[index].to_json()) for index in indices]
+            dropped |= {indices[place] for place in _shared(mine, keys, earlier.name)}
+        left = [seen for index, seen in enumerate(left) if index not in dropped]
+    return left
+
+
+def _shared(mine: Sequence[str], keys: Sequence[str], name: str) -> set[int]:
+    """The places in `mine` of the episodes that two overlapping logs have in common.
+
+    It is clear which those are where one log holds the other whole, and where one goes on where the other ended. To take out
+    just any that look alike would leave the rare ones: a biased sample.
+    """
+    common = Counter(mine) & Counter(keys)
+    if not common or common in (Counter(mine), Counter(keys)):
+        return _first_of(mine, common)
+    after, before = _overhang(keys, mine), _overhang(mine, keys)
+    if max(after, before) == 0:
+        raise Conflict(
+            f"{common.total()} episodes look like ones of {name}, but neither log holds the other, nor does one go on where "
+            "the other ended, so it is not clear which they are: give every episode an `id`, or leave them out yourself and "
+            "import the rest with overlap='count' (--overlap count)"
+        )
+    return set(range(after)) if after >= before else set(range(len(mine) - before, len(mine)))
+
+
+def _first_of(mine: Sequence[str], common: Counter[str]) -> set[int]:
+    """The places of the first so many of each."""
+    missing, places = Counter(common), set()
+    for place, key in enumerate(mine):
+        if missing[key] > 0:
+            missing[key] -= 1
+            places.add(place)
+    return places
+
+
+def _overhang(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many entries at the end of `first` are those at the beginning of `second`: the most (Knuth, Morris, Pratt)."""
+    border = [0] * len(second)
+    for place in range(1, len(second)):
+        border[place] = _extended(border, second, border[place - 1], second[place])
+    matched = 0
+    for entry in first:
+        matched = _extended(border, second, border[matched - 1] if matched == len(second) else matched, entry)
+    return matched
+
+
+def _extended(border: Sequence[int], pattern: Sequence[str], matched: int, entry: str) -> int:
+    while matched and pattern[matched] != entry:
+        matched = border[matched - 1]
+    return matched + (pattern[matched] == entry)
+
+
+def _refusal(episodes: int, known: int, alike: int, sources: dict[str, int]) -> str:
+    where = ", ".join(f"{count} in {name}" for name, count in sources.items())
+    by_id = f"{known} of the {episodes} episodes have the id of a recorded one" if known else ""
+    if not alike:
+        return f"{by_id}; leave them out with overlap='skip' (--overlap skip)"
+    by_content = f"{alike} of the {episodes} episodes look like recorded ones ({where})"
+    return (
+        f"{' and '.join(filter(None, (by_id, by_content)))}. If the logs overlap, import with overlap='skip' (--overlap "
+        "skip). If these are other episodes, as is usual where episodes are short and states few, with overlap='count' "
+        "(--overlap count), which is recorded as an assumption. An `id` for every episode would have settled it"
+    )
+
+
+def parts_of(chosen: Chosen, *, policy: str, log: str, after: int, size: int) -> list[ImportBody]:
+    """The events of an import, `size` episodes each."""
+    contents = [seen.to_json() for seen in chosen.episodes]
+    pieces = [contents[first : first + size] for first in range(0, len(contents), size)]
+    whole = ImportBody(
+        policy, log, [], 0, len(pieces), after, overlap=chosen.overlap, alike=chosen.alike, skipped=chosen.skipped
+    )
+    return [replace(whole, episodes=piece, part=number) for number, piece in enumerate(pieces, 1)]

@@ -1,0 +1,291 @@
+"""Logs: counted as a whole, in their place, and no episode twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real.campaign import Campaign, Overlap, Specification
+from safe2real.campaign import events as kinds
+from safe2real.campaign.imports import _overhang
+from safe2real.explore import roll_out
+from safe2real.standing import AssumptionCode
+from tests.campaign.systems import paper_grid, three_states
+
+SYSTEM = three_states()
+BASELINE = SYSTEM.specification.baseline
+GRID = paper_grid()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "campaign.db"
+
+
+@pytest.fixture
+def campaign(place: Path) -> Any:
+    with Campaign.create(place, SYSTEM.specification) as made:
+        yield made
+
+
+def episode(*states: int, id: str | None = None, policy: int = 0) -> dict[str, Any]:
+    found = {"states": list(states), "actions": [policy] * (len(states) - 1)}
+    return found if id is None else {**found, "id": id}
+
+
+A, B, C, D = episode(0, 0, 0, 0, 0), episode(0, 1, 1, 1, 1), episode(0, 0, 1, 0, 1), episode(0, 1, 0, 1, 0)
+
+
+def _good(one: dict[str, Any]) -> int:
+    return one["states"].count(0)
+
+
+def counted(campaign: Campaign) -> int:
+    return campaign.status(forecast=False).samples_counted // 4
+
+
+def coin() -> Specification:
+    """One row of which half the successors are 1; the simulator says a tenth. Wrong, and never to be cleared."""
+    rows = np.array([[[0.9, 0.1]], [[0.9, 0.1]]])
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 1, 0, s2r.AtLeast(np.ones((2, 1)), 0.5))
+    only = s2r.MarkovPolicy.uniform(horizon=1, num_states=2, num_actions=1)
+    settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.4, tolerance=0.1, span_bonus=False)
+    return Specification(model, only, settings)
+
+
+@pytest.mark.parametrize("sort", [False, True])
+def test_a_sorted_log_clears_no_row_on_its_prefix(place: Path, sort: bool) -> None:
+    """Half of 800 successors are 1. Sorted so that the first 400 look like the simulator, the row was cleared on those, and
+    the rest then contradicted a system on which every assumption is true."""
+    specification = coin()
+    log = [[0, 1] if i % 10 == 0 else [0, 0] for i in range(400)] + [[0, 1]] * 360 + [[0, 0]] * 40
+    if not sort:
+        log = [log[i] for i in np.random.default_rng(1).permutation(len(log))]
+    with Campaign.create(place, specification) as campaign:
+        campaign.import_log("a year", specification.baseline, [{"states": states, "actions": [0]} for states in log])
+        assert campaign.assurance().certified
+        assert campaign._replay.learner.hybrid.suspects[0, 0]
+        assert campaign.verify().holds
+
+
+@pytest.mark.parametrize("size", [1, 7, 800])
+def test_a_log_of_many_events_is_one_log(place: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "IMPORT_SIZE", size)
+    specification = coin()
+    log = [[0, 1] if i % 10 == 0 else [0, 0] for i in range(400)] + [[0, 1]] * 360 + [[0, 0]] * 40
+    with Campaign.create(place, specification) as campaign:
+        campaign.import_log("a year", specification.baseline, [{"states": states, "actions": [0]} for states in log])
+        assert [event.kind for event in campaign.events()].count("import") == -(-800 // size)
+        assert campaign.assurance().certified
+        assert campaign.status(forecast=False).imported == 800
+        assert campaign.verify().holds
+
+
+def test_a_sorted_log_of_the_baseline_does_not_halt(place: Path) -> None:
+    """Its bad episodes first: as a whole it has the margin that was stated."""
+    rows = np.array([[[0.5, 0.5]], [[0.0, 1.0]]])
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 2, 0, s2r.AtLeast(np.array([[1.0], [0.0]]), 1.0, "upright"))
+    only = s2r.MarkovPolicy.uniform(horizon=2, num_states=2, num_actions=1)
+    settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.4, tolerance=0.1)
+    log = sorted([episode(0, 1, 1)] * 2000 + [episode(0, 0, 0)] * 1000 + [episode(0, 0, 1)] * 1000, key=_good)
+    with Campaign.create(place, Specification(model, only, settings)) as campaign:
+        campaign.import_log("a year", only, log)  # enough bad ones in a row that 2.5^n is no number any more
+        assert not campaign.status(forecast=False).halted
+        assert campaign.assurance().certified
+
+
+def test_a_log_that_shows_a_margin_to_be_wrong_halts_in_any_order(place: Path) -> None:
+    rows = np.array([[[0.5, 0.5]], [[0.0, 1.0]]])
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 2, 0, s2r.AtLeast(np.array([[1.0], [0.0]]), 1.0, "upright"))
+    only = s2r.MarkovPolicy.uniform(horizon=2, num_states=2, num_actions=1)
+    settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.4, tolerance=0.1)
+    log = [episode(0, 0, 0)] * 20 + [episode(0, 1, 1)] * 380
+    with Campaign.create(place, Specification(model, only, settings)) as campaign:
+        campaign.import_log("a year", only, log)
+        assert campaign.status(forecast=False).halted
+
+
+def test_a_log_takes_its_place_after_what_is_out(campaign: Campaign) -> None:
+    first, second = campaign.ask(worker="first")[0], campaign.ask(worker="second")[0]
+    campaign.import_log("last year", BASELINE, [A, B, C])
+    (third,) = campaign.ask(worker="third")
+    for deployment in (second, third):
+        campaign.tell(deployment.id, SYSTEM.episode(deployment))
+    status = campaign.status(forecast=False)
+    assert (status.samples, status.samples_counted) == (20, 0)
+    assert (status.episodes_waiting, status.waiting_for) == (5, first.id)
+    campaign.tell(first.id, SYSTEM.episode(first))
+    learner = SYSTEM.specification.learner()
+    for one in (SYSTEM.episode(first), SYSTEM.episode(second)):
+        learner.count(one.states, one.actions, np.array([0, 4]))
+    flat = np.array(A["states"] + B["states"] + C["states"], dtype=np.uint32)
+    learner.count(flat, np.zeros(12, dtype=np.uint32), np.array([0, 4, 8, 12]), at_once=True)
+    last = SYSTEM.episode(third)
+    learner.count(last.states, last.actions, np.array([0, 4]))
+    campaign.proposal()
+    found = campaign._replay.learner.hybrid.counts.tally
+    expected = learner.hybrid.counts.tally
+    for name in ("visits", "successor", "count"):  # also in the order of first successors
+        assert np.array_equal(getattr(found, name), getattr(expected, name)), name
+    assert campaign.verify().holds
+
+
+def test_a_log_without_anything_out_is_counted_at_once(campaign: Campaign) -> None:
+    campaign.import_log("last year", BASELINE, [A])
+    assert counted(campaign) == 1
+    (deployment,) = campaign.ask(worker="arm")
+    campaign.import_log("another", BASELINE, [B])
+    assert (counted(campaign), campaign.status(forecast=False).waiting_for) == (1, deployment.id)
+    campaign.abandon(deployment.id, "power cut")
+    assert counted(campaign) == 2
+
+
+# Episodes that the record has already
+
+
+def test_overlapping_logs_count_once(place: Path) -> None:
+    """January; January and February."""
+    spec = GRID.specification
+    year = [roll_out(GRID.real, spec.baseline, seed=3, round_number=i) for i in range(30)]
+    with Campaign.create(place, spec) as campaign:
+        campaign.import_log("january", spec.baseline, year[:20])
+        with pytest.raises(s2r.Conflict, match=r"20 of the 30 episodes look like recorded ones \(20 in the log 'january'\)"):
+            campaign.import_log("january and february", spec.baseline, year)
+        receipt = campaign.import_log("january and february", spec.baseline, year, overlap="skip")
+        assert (receipt.new, receipt.skipped, receipt.samples) == (True, 20, 120)
+        assert campaign.status(forecast=False).samples_counted == 360
+        again = campaign.import_log("january and february", spec.baseline, year, overlap="skip")
+        assert (again.new, again.skipped) == (False, 20)
+        assert not campaign.import_log("all of it", spec.baseline, year, overlap="skip").new
+        receipt = campaign.import_log("february on", spec.baseline, year[25:], overlap=Overlap.SKIP)
+        assert (receipt.new, receipt.skipped, receipt.samples) == (False, 5, 0)
+        said = [one for one in campaign.assurance().assumptions if one.code is AssumptionCode.LOGS and one.subject]
+        assert [one.subject for one in said] == ["january and february"]
+        assert "20 episodes" in said[0].text
+        assert campaign.verify().holds
+
+
+def test_a_log_that_goes_on_where_another_ended(campaign: Campaign) -> None:
+    campaign.import_log("autumn", BASELINE, [A, B, C])
+    receipt = campaign.import_log("winter", BASELINE, [B, C, D, D], overlap="skip")
+    assert (receipt.skipped, counted(campaign)) == (2, 5)
+    receipt = campaign.import_log("summer", BASELINE, [D, A], overlap="skip")  # the other way round
+    assert receipt.skipped == 2  # D is in winter, A in autumn: whole logs by now
+    assert campaign.verify().holds
+
+
+def test_what_is_skipped_is_as_often_as_it_was_recorded(campaign: Campaign) -> None:
+    """Episodes that look alike within a log are as many as there are; only so many go as the record has."""
+    campaign.import_log("january", BASELINE, [A, A, B])
+    receipt = campaign.import_log("both", BASELINE, [A, B, A, A, B, C], overlap="skip")
+    assert (receipt.skipped, counted(campaign)) == (3, 6)
+    visits = campaign.mismatch_map().visits
+    assert visits[0, 0] == 4 * 3 + 2 * 1 + 3  # three As, two Bs and C
+
+
+def test_where_it_is_not_clear_which_they_are_nothing_is_skipped(campaign: Campaign) -> None:
+    """To leave out whatever looks alike would leave the rare ones."""
+    campaign.import_log("january", BASELINE, [A, A, B])
+    with pytest.raises(s2r.Conflict, match=r"not clear which they are: give every episode an `id`"):
+        campaign.import_log("february", BASELINE, [D, A, C], overlap="skip")
+    assert counted(campaign) == 3
+
+
+def test_other_episodes_that_look_alike_are_counted_when_someone_says_so(campaign: Campaign) -> None:
+    """Small systems: a second log is refused with a way through, and what was said is an assumption from then on."""
+    campaign.import_log("january", BASELINE, [A, A, B])
+    with pytest.raises(
+        s2r.Conflict, match=r"2 of the 3 .* \(2 in the log 'january'\).*overlap='skip'.*overlap='count'.*`id`"
+    ):
+        campaign.import_log("february", BASELINE, [A, B, C])
+    assert campaign.import_log("february", BASELINE, [A, B, C], overlap="count").new
+    assert counted(campaign) == 6
+    (deployment,) = campaign.ask(worker="arm")
+    (said,) = [one for one in deployment.certificate.assumptions if one.subject == "february"]
+    assert said.code is AssumptionCode.LOGS
+    assert said.text == "the 2 episodes of the log 'february' that look like recorded ones are other episodes"
+    assert campaign.verify().holds
+    with pytest.raises(s2r.InvalidInput, match="overlap is 'maybe'; give one of refuse, skip, count"):
+        campaign.import_log("march", BASELINE, [A], overlap="maybe")
+
+
+def test_the_same_log_may_be_another_one_that_looks_alike(campaign: Campaign) -> None:
+    """A deterministic machine: every log is the same."""
+    campaign.import_log("monday", BASELINE, [A, A])
+    with pytest.raises(s2r.Conflict, match="imported as 'monday'"):
+        campaign.import_log("tuesday", BASELINE, [A, A])
+    assert campaign.import_log("tuesday", BASELINE, [A, A], overlap="count").new
+    assert counted(campaign) == 4
+    assert campaign.verify().holds
+
+
+def test_an_id_settles_it(campaign: Campaign) -> None:
+    campaign.import_log("january", BASELINE, [episode(*A["states"], id="1/1"), episode(*A["states"], id="1/2")])
+    # Other ids are other episodes, whatever they look like.
+    assert campaign.import_log("february", BASELINE, [episode(*A["states"], id="2/1")]).new
+    both = [episode(*A["states"], id=id) for id in ("1/2", "2/1", "3/1")]
+    with pytest.raises(s2r.Conflict, match="2 of the 3 episodes have the id of a recorded one; leave them out"):
+        campaign.import_log("march", BASELINE, both)
+    with pytest.raises(s2r.Conflict, match="the same and cannot count as others"):
+        campaign.import_log("march", BASELINE, both, overlap="count")
+    receipt = campaign.import_log("march", BASELINE, both, overlap="skip")
+    assert (receipt.skipped, counted(campaign)) == (2, 4)
+    assert not [one for one in campaign.assurance().assumptions if one.subject == "march"]  # nothing was left to believe
+    with pytest.raises(s2r.Conflict, match=r"the id '1/1' names another episode in the log 'january'"):
+        campaign.import_log("april", BASELINE, [episode(*B["states"], id="1/1")])
+    with pytest.raises(s2r.InvalidInput, match="1 ids are there twice, the first is 'x'"):
+        campaign.import_log("april", BASELINE, [episode(*B["states"], id="x"), episode(*C["states"], id="x")])
+    with pytest.raises(s2r.InvalidInput, match=r"episodes\[0\].id is 5; give a text"):
+        campaign.import_log("april", BASELINE, [{**B, "id": 5}])
+    with pytest.raises(s2r.Conflict, match="1 of the 1 episodes look like recorded ones"):
+        campaign.import_log("april", BASELINE, [A])  # without a name it could be any of them
+    assert campaign.verify().holds
+    assert json.loads(campaign.events()[1].body)["episodes"][0]["id"] == "1/1"
+
+
+def test_what_the_campaign_ran_itself_is_in_the_record_too(campaign: Campaign) -> None:
+    told = None
+    while told is None:
+        (deployment,) = campaign.ask(worker="arm")
+        episode_ = SYSTEM.episode(deployment)
+        campaign.tell(deployment.id, episode_)
+        if np.array_equal(deployment.policy.probabilities, BASELINE.probabilities):
+            told = {"states": episode_.states.tolist(), "actions": episode_.actions.tolist()}
+            id = deployment.id
+    with pytest.raises(s2r.Conflict, match="in this campaign's own deployments"):
+        campaign.import_log("the machine's log", BASELINE, [told])
+    assert not campaign.import_log("the machine's log", BASELINE, [{**told, "id": id}], overlap="skip").new
+    (out,) = campaign.ask(worker="arm")
+    with pytest.raises(s2r.Conflict, match=f"'{out.id}' is a deployment of this campaign that was not told; tell it"):
+        campaign.import_log("the machine's log", BASELINE, [{**A, "id": out.id}])
+
+
+def test_verify_finds_episodes_that_were_counted_twice(campaign: Campaign) -> None:
+    campaign.import_log("january", BASELINE, [A, B])
+    campaign.import_log("february", BASELINE, [A, C], overlap="count")
+    events = list(campaign.events())
+    body = json.loads(events[2].body)
+    quiet = kinds.event_after(
+        2, events[1].digest, kinds.Draft("import", {**body, "overlap": "none", "alike": 0}, worker="x")
+    )
+    with campaign._storage.writing() as transaction:
+        transaction._connection.exec_driver_sql("DELETE FROM safe2real_event WHERE sequence = 3")
+        transaction.append([kinds.Draft("import", {**body, "overlap": "none", "alike": 0}, worker="february")])
+    (problem,) = campaign.verify().problems
+    assert problem.what == "1 imported episodes look like recorded ones, and nobody said what they are"
+    assert quiet.sequence == 3
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [("abc", "bcd", 2), ("abc", "abc", 3), ("abc", "cab", 1), ("aaab", "aab", 3), ("ab", "cd", 0), ("abab", "babx", 3)],
+)
+def test_how_far_one_log_goes_on_where_the_other_ended(first: str, second: str, shared: int) -> None:
+    assert _overhang(first, second) == shared
+    longest = max(k for k in range(len(second) + 1) if first.endswith(second[:k]))
+    assert shared == longest
