@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow bench trial examples lint docs clean
+.PHONY: demo test slow bench trial examples lint docs clean torture
 
 demo: $(READY)
 	$(BIN)/safe2real reproduce table1 gridworld safety heatmaps --seeds 3 --out out/demo
@@ -15,6 +15,10 @@ test: lint
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow
+
+# Kills, torn logs, restores, partitions, damage: ten minutes, and the table of what was lost.
+torture: $(READY)
+	$(BIN)/python -m torture --minutes 10
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.planning

@@ -16,6 +16,7 @@ import numpy as np
 
 import safe2real as s2r
 from safe2real.campaign import Campaign, Deployment, Specification
+from safe2real.campaign.deployment import id_of
 from safe2real.envs import WindyGrid
 from safe2real.explore import Settings, roll_out
 from safe2real.uncertainty.confidence import ScaledRadius
@@ -90,6 +91,11 @@ def run_rounds(campaign: Campaign, system: System, rounds: int, worker: str = "w
     for _ in range(rounds):
         (deployment,) = campaign.ask(worker=worker)
         campaign.tell(deployment.id, system.episode(deployment))
+
+
+def ids_of(campaign: Campaign) -> dict[int, str]:
+    """The id of every deployment, by its number."""
+    return {event.deployment: id_of(campaign.name, event) for event in campaign.events() if event.kind == "ask"}
 
 
 def model_of(campaign: Campaign) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pytest
 from safe2real.campaign import Campaign
 from safe2real.errors import Conflict
 from tests.campaign.crash_loop import outcome
-from tests.campaign.systems import SYSTEMS, Child, Nursery, assert_same_model, model_of, run_rounds
+from tests.campaign.systems import SYSTEMS, Child, Nursery, assert_same_model, ids_of, model_of, run_rounds
 
 KILLS = 40  # in each of five campaigns
 WORKER = "rover"
@@ -68,7 +68,8 @@ def check_after_kill(campaign: Campaign, acknowledged: dict[str, tuple]) -> list
     """What must hold whatever the moment of the kill was; returns the events."""
     events = campaign.events()
     assert [event.sequence for event in events] == list(range(1, len(events) + 1))
-    told = {f"{campaign.name}-{event.deployment}": event for event in events if event.kind == "tell"}
+    ids = ids_of(campaign)
+    told = {ids[event.deployment]: event for event in events if event.kind == "tell"}
     assert len(told) == sum(event.kind == "tell" for event in events), "a deployment was told twice"
     for id, (sequence, episode) in acknowledged.items():
         assert told[id].sequence == sequence, id

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import json
-import os
-import pwd
 import re
-import shutil
 import socket
-import subprocess
-import tempfile
 import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,11 +23,13 @@ from tests.campaign.systems import (
     assert_same_model,
     described,
     fingerprint_of,
+    ids_of,
     model_of,
     paper_grid,
     run_rounds,
     three_states,
 )
+from torture.servers import NoServer, running_server
 
 PROCESSES = 8
 ROUNDS = 25  # of each process
@@ -50,94 +45,13 @@ def nursery():
 # Places
 
 
-class Server:
-    """A PostgreSQL server of our own in a temporary folder, with its durability as it comes (fsync on)."""
-
-    def __init__(self, programs: Path, folder: Path, user: str | None) -> None:
-        self._programs, self._folder, self._user = programs, folder, user
-        self._data, self.port, self._places = folder / "data", 0, 0
-        self._call("initdb", "-D", self._data, "-U", "safe2real", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-
-    def start(self) -> None:
-        for _ in range(5):
-            if self.port == 0:
-                with socket.socket() as free:
-                    free.bind(("127.0.0.1", 0))
-                    self.port = free.getsockname()[1]
-            options = f"-p {self.port} -c listen_addresses=127.0.0.1 -k {self._folder}"
-            try:
-                self._call("pg_ctl", "-D", self._data, "-l", self._folder / "log", "-w", "-o", options, "start")
-            except subprocess.CalledProcessError:
-                self.port = 0  # somebody was faster
-            else:
-                return
-        raise AssertionError((self._folder / "log").read_text())
-
-    def stop(self, mode: str = "fast") -> None:
-        """The mode `immediate` is a crash: nothing is written any more, the log is replayed at the next start."""
-        self._call("pg_ctl", "-D", self._data, "-w", "-m", mode, "stop")
-
-    def url(self, database: str, **parameters: str) -> str:
-        settings = "%20".join(f"-c{name}%3D{value}" for name, value in parameters.items())
-        return f"postgresql://safe2real@127.0.0.1:{self.port}/{database}" + (f"?options={settings}" if settings else "")
-
-    def new_database(self) -> str:
-        self._places += 1
-        name = f"campaign{self._places}"
-        self.execute("postgres", f"CREATE DATABASE {name}")
-        return name
-
-    def new_place(self, **parameters: str) -> str:
-        """The URL of an empty schema: a database each would make the server's restarts take several seconds."""
-        self._places += 1
-        name = f"campaign{self._places}"
-        self.execute("postgres", f"CREATE SCHEMA {name}")
-        return self.url("postgres", search_path=name, **parameters)
-
-    def execute(self, database: str, statement: str) -> list:
-        import psycopg  # here, because there may be none
-
-        with psycopg.connect(self.url(database), autocommit=True) as connection:
-            cursor = connection.execute(statement)
-            return cursor.fetchall() if cursor.description else []
-
-    def _call(self, program: str, *arguments: object) -> None:
-        command = [str(self._programs / program), *map(str, arguments)]
-        # pg_ctl hands its output on to the server, which would keep a pipe open for ever.
-        where = {
-            "cwd": self._folder,
-            "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.DEVNULL,
-            "stderr": subprocess.DEVNULL,
-        }
-        if self._user is not None:
-            entry = pwd.getpwnam(self._user)
-            where |= {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-        subprocess.run(command, check=True, timeout=120, env={"PATH": os.environ["PATH"], "LC_ALL": "C"}, **where)
-
-
 @pytest.fixture(scope="module")
 def server():
-    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install 'safe2real[postgresql]'")
-    found = [shutil.which("initdb"), *sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), reverse=True)]
-    programs = next((Path(path).resolve().parent for path in found if path), None)
-    if programs is None or not (programs / "pg_ctl").exists():
-        pytest.skip("no PostgreSQL server is installed here: apt install postgresql")
-    user = None
-    if os.geteuid() == 0:  # PostgreSQL refuses to run as root
-        user = next((name for name in ("postgres", "nobody") if name in {entry.pw_name for entry in pwd.getpwall()}), None)
-        if user is None:
-            pytest.skip("PostgreSQL does not run as root, and there is no user postgres or nobody")
-    folder = Path(tempfile.mkdtemp(prefix="safe2real-postgresql-"))
     try:
-        if user is not None:
-            shutil.chown(folder, user)
-        server = Server(programs, folder, user)
-        server.start()
-        yield server
-        server.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        with running_server() as server:
+            yield server
+    except NoServer as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -208,12 +122,10 @@ def test_eight_wild_processes_on_one_campaign(nursery, url):
         assert {event.deployment: event.worker for event in events if event.kind == "ask"} == given
         assert list(given) != sorted(given), "the processes did not run at the same time"
         # What was told, and when it was acknowledged: the record says the same, no more and no less.
-        told = [report for child in children for report in child.of("told")]
+        told, ids = [report for child in children for report in child.of("told")], ids_of(campaign)
         assert all(new for *_, new in told)
         assert {id: (sequence, episode) for id, sequence, episode, _ in told} == {
-            f"{campaign.name}-{event.deployment}": (event.sequence, json.loads(event.body))
-            for event in events
-            if event.kind == "tell"
+            ids[event.deployment]: (event.sequence, json.loads(event.body)) for event in events if event.kind == "tell"
         }
         assert len({id for id, *_ in told}) == len(told)
         abandoned = {number: sequence for child in children for number, sequence, _ in child.of("abandoned")}
@@ -287,7 +199,7 @@ def test_both_databases_keep_the_contract(url):
         first = campaign.tell(one.id, episode)
         assert (first.new, first.samples) == (True, 4)
         assert campaign.tell(one.id, episode) == type(first)(first.sequence, False, 4)
-        with pytest.raises(Conflict, match=r"-1 was told already, with another episode, at 20.*Was the id mixed up\?"):
+        with pytest.raises(Conflict, match=r"-1-\w+ was told already, with another episode, at 20.*Was the id mixed up\?"):
             campaign.tell(one.id, s2r.Trajectory(episode.states[:-1], episode.actions[:-1]), partial=True)
         with pytest.raises(Conflict, match=r"was told at .*; what was told stays"):
             campaign.abandon(one.id, "too late")
@@ -469,7 +381,7 @@ def test_what_was_told_survives_the_crash_of_the_server(server, nursery):
             assert campaign.tell(mine.id, system.episode(mine)).new
             events = campaign.events()
             assert [event.sequence for event in events] == list(range(1, len(events) + 1))
-            recorded = {f"{campaign.name}-{event.deployment}": event for event in events if event.kind == "tell"}
+            recorded = {ids_of(campaign)[event.deployment]: event for event in events if event.kind == "tell"}
             for id, (sequence, episode) in told.items():
                 assert (recorded[id].sequence, json.loads(recorded[id].body)) == (sequence, episode)
             assert campaign.verify().holds

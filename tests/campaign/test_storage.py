@@ -22,7 +22,7 @@ import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.campaign.storage import _explained
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
-from tests.campaign.systems import ROOT, Nursery, assert_same_model, model_of, run_rounds, three_states
+from tests.campaign.systems import ROOT, Nursery, assert_same_model, ids_of, model_of, run_rounds, three_states
 
 SYSTEM = three_states()
 NOBODY = 65534
@@ -168,9 +168,8 @@ def test_a_file_that_may_grow_no_more(nursery, place, room):
     if what == "tell":
         assert last[0] == id, "the refused tell was not the next one to be accepted"
     with Campaign.open(place) as campaign:
-        recorded = {
-            f"{campaign.name}-{event.deployment}": event.sequence for event in campaign.events() if event.kind == "tell"
-        }
+        ids = ids_of(campaign)
+        recorded = {ids[event.deployment]: event.sequence for event in campaign.events() if event.kind == "tell"}
         assert {id: sequence for id, sequence, *_ in child.of("told")}.items() <= recorded.items()
         assert len(recorded) == told + 1
         assert campaign.verify().holds

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 import sqlite3
 from contextlib import contextmanager
@@ -120,7 +121,7 @@ def test_ask_hands_out_a_policy_with_its_certificate(url):
     assert list(deployment) == [
         "id", "number", "worker", "at", "reason", "exploration_weight", "uncertainty", "drawn", "policy", "certificate",
     ]  # fmt: skip
-    assert deployment["id"].endswith("-1")
+    assert re.fullmatch("[0-9a-f]{8}-1-[0-9a-f]{6}", deployment["id"])
     assert (deployment["number"], deployment["worker"], deployment["reason"]) == (1, "arm", "BASELINE")
     assert deployment["uncertainty"] is None
     assert deployment["policy"] == {"kind": "stochastic", "probabilities": np.full((12, 25, 4), 0.25).tolist()}

@@ -8,10 +8,9 @@ that dies takes nothing with it.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,7 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.campaign import events as kinds
-from safe2real.campaign.deployment import Deployment, Receipt, Withdrawal, in_the_field
+from safe2real.campaign.checker import Problem
+from safe2real.campaign.claims import forced_by, recorded_of
+from safe2real.campaign.deployment import Deployment, Receipt, Withdrawal, id_of, in_the_field
 from safe2real.campaign.encoding import digest_of, finite_or_none, from_text, policy_from_bytes, policy_to_bytes, to_text
 from safe2real.campaign.episodes import Seen, check_actions, episode_from_json, seen_from
 from safe2real.campaign.events import AskBody, Draft, Event, ImportBody
@@ -27,9 +28,12 @@ from safe2real.campaign.imports import Overlap, choose, parts_of, read_log
 from safe2real.campaign.ledger import Ledger, check_record
 from safe2real.campaign.replay import Held, Replay
 from safe2real.campaign.revisions import bounds_of
+from safe2real.campaign.signing import keys_from_environment, signatures_checked, who_calls
 from safe2real.campaign.specification import Specification
+from safe2real.campaign.sqlite import Disturbed
 from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
-from safe2real.campaign.storage import FORMAT, Storage, Transaction
+from safe2real.campaign.storage import Storage, Transaction
+from safe2real.campaign.tables import FORMAT
 from safe2real.errors import Conflict, Halted, InvalidInput, Safe2RealError, Stopped, StorageFailure
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.learner import Proposal, Reason, coin_of, drawn
@@ -46,6 +50,7 @@ _HALTED = (
     "MACHINE. What is out can still be told. To go on, make a new campaign with a smaller margin that is there, and import "
     "the episodes of this one into it"
 )
+_READS = 2  # of a file that others begin to write to meanwhile, before the last
 
 
 class Campaign:
@@ -57,6 +62,7 @@ class Campaign:
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
+        self.by = who_calls(storage.keys)  # named in everything that this object records
         header = storage.header()
         self.name, self.format = header.name, header.format
         try:
@@ -82,7 +88,7 @@ class Campaign:
         specification.learner(trust_margin=trust_margin)  # refuse before anything is written
         text = specification.to_text()
         Specification.from_text(text)
-        storage, name = Storage(url, new=True), secrets.token_hex(4)
+        storage, name = Storage(url, new=True, keys=keys_from_environment()), secrets.token_hex(4)
         body: dict[str, Any] = {
             "campaign": name,
             "specification": digest_of(text.encode()),
@@ -97,7 +103,7 @@ class Campaign:
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> Campaign:
         """Come back to a campaign. The events are read when they are first needed."""
-        storage = Storage(url)
+        storage = Storage(url, keys=keys_from_environment())
         with _closed_on_failure(storage):
             return cls(storage)
 
@@ -196,6 +202,7 @@ class Campaign:
                 certified=certificate.certified,
                 episodes_counted=learner.hybrid.counts.episodes,
                 bounds=bounds_of(learner.settings),
+                by=self.by,
             )
             drafts.append(Draft(kinds.ASK, asdict(body), number, worker))
         return transaction.append(drafts)
@@ -209,6 +216,8 @@ class Campaign:
         *,
         partial: bool = False,
         left_model: bool = False,
+        worker: str | None = None,
+        force: str | None = None,
     ) -> Receipt:
         """Record what happened in a deployment; durable when it returns, and exactly once.
 
@@ -217,6 +226,8 @@ class Campaign:
         where the model has no state: give (states, actions), as many actions as states, the last of which led there; both
         empty if the episode began there. An episode that begins where the model's never do is the same. It refutes the
         model for good: nothing is certified any more. An episode whose deployment was abandoned or withdrawn is still taken.
+        `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why another one
+        tells it, which is recorded.
         """
         model = self.specification.simulator
         if not isinstance(trajectory, Trajectory) and not (
@@ -224,22 +235,31 @@ class Campaign:
         ):
             wanted = "(states, actions)" if left_model else "Trajectory.of(model, states, actions)"
             raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give {wanted}")
-        return self._tell(id, seen_from(model, trajectory, "the episode", partial=partial, left_model=left_model))
+        seen = seen_from(model, trajectory, "the episode", partial=partial, left_model=left_model)
+        return self._tell(id, seen, worker, force)
 
-    def tell_json(self, id: str, episode: Any, *, partial: bool = False, left_model: bool = False) -> Receipt:
+    def tell_json(
+        self,
+        id: str,
+        episode: Any,
+        *,
+        partial: bool = False,
+        left_model: bool = False,
+        worker: str | None = None,
+        force: str | None = None,
+    ) -> Receipt:
         """`tell` for an object {"states": [...], "actions": [...]} from another language, with "left_model": true if so."""
         if not isinstance(episode, dict):  # say what an object is, not what a trajectory is
             episode_from_json(self.specification.simulator, episode, "the episode", partial=partial)
         model = self.specification.simulator
-        return self._tell(id, seen_from(model, episode, "the episode", partial=partial, left_model=left_model))
+        seen = seen_from(model, episode, "the episode", partial=partial, left_model=left_model)
+        return self._tell(id, seen, worker, force)
 
-    def _tell(self, id: str, seen: Seen) -> Receipt:
-        number = self._number(id)
+    def _tell(self, id: str, seen: Seen, worker: str | None, force: str | None) -> Receipt:
         content = seen.to_json()
+        self._catch_up()  # before others are kept waiting
         with self._storage.writing() as transaction:
-            known = transaction.events_of(number)
-            if kinds.ASK not in known:
-                raise InvalidInput(f"deployment {id} was never handed out; ask first, and tell with the id of the answer")
+            known = self._recorded_of(transaction, id)
             if kinds.TELL in known:
                 if known[kinds.TELL].body != to_text(content):
                     raise Conflict(
@@ -247,29 +267,53 @@ class Campaign:
                         "Was the id mixed up? Every episode is told with the id it was asked with"
                     )
                 return Receipt(known[kinds.TELL].sequence, False, seen.transitions)
+            forced = self._forced(known[kinds.ASK], worker, force)
             body = AskBody.read(known[kinds.ASK])
             policy = self._load(transaction, body.policies[body.drawn])
             check_actions(policy, seen.path, f"deployment {id}")
-            (event,) = transaction.append([Draft(kinds.TELL, content, number)])
+            told = Draft(kinds.TELL, content, known[kinds.ASK].deployment, self.by)
+            *_, event = transaction.append([*forced, told])
         return Receipt(event.sequence, True, seen.transitions)
 
-    def abandon(self, id: str, reason: str) -> Receipt:
+    def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
         """Give up on a deployment: its worker will be asked no more. Told later, its episode is still taken.
 
-        The guarantee assumes that the reason had nothing to do with what happened in the episode.
+        The guarantee assumes that the reason had nothing to do with what happened in the episode. `worker` and `force` are
+        those of `tell`.
         """
-        number, reason = self._number(id), _text("reason", reason, 10_000)
+        reason = _text("reason", reason, 10_000)
+        self._catch_up()
         with self._storage.writing() as transaction:
-            known = transaction.events_of(number)
-            if kinds.ASK not in known:
-                raise InvalidInput(f"deployment {id} was never handed out, so it cannot be abandoned")
+            known = self._recorded_of(transaction, id)
             if kinds.TELL in known:
                 raise Conflict(f"deployment {id} was told at {known[kinds.TELL].at}; what was told stays")
             for kind in (kinds.ABANDON, kinds.WITHDRAW):
                 if kind in known:
                     return Receipt(known[kind].sequence, False, 0)
-            (event,) = transaction.append([Draft(kinds.ABANDON, {"reason": reason}, number)])
+            forced = self._forced(known[kinds.ASK], worker, force)
+            given_up = Draft(kinds.ABANDON, {"reason": reason}, known[kinds.ASK].deployment, self.by)
+            *_, event = transaction.append([*forced, given_up])
         return Receipt(event.sequence, True, 0)
+
+    def branch(self, reason: str) -> Receipt:
+        """Say that the record was restored from a copy and goes on from here; what had come after is lost.
+
+        The guarantee assumes that the restore had nothing to do with what happened in the lost episodes.
+        """
+        reason = _text("reason", reason, 10_000)
+        self._catch_up()
+        with self._storage.writing() as transaction:
+            self._catch_up(transaction)
+            (event,) = transaction.append([Draft(kinds.BRANCH, {"reason": reason}, worker=self.by)])
+        return Receipt(event.sequence, True, 0)
+
+    def _recorded_of(self, transaction: Transaction, id: str) -> dict[str, Event]:
+        self._catch_up(transaction)
+        return recorded_of(transaction, self._replay, self.name, id)
+
+    def _forced(self, asked: Event, worker: str | None, force: str | None) -> list[Draft]:
+        worker = None if worker is None else _text("worker", worker, 200)
+        return forced_by(self.by, asked, worker, None if force is None else _text("force", force, 10_000))
 
     def import_log(
         self,
@@ -318,7 +362,9 @@ class Campaign:
                 return Receipt(transaction.last()[0], False, 0, chosen.skipped)
             (digest,) = transaction.add_policies([encoded])
             parts = parts_of(chosen, policy=digest, log=whole, after=transaction.last_deployment(), size=kinds.IMPORT_SIZE)
-            added = transaction.append([Draft(kinds.IMPORT, asdict(body), worker=source) for body in parts])
+            added = transaction.append(
+                [Draft(kinds.IMPORT, asdict(replace(body, by=self.by)), worker=source) for body in parts]
+            )
         return Receipt(added[-1].sequence, True, sum(seen.transitions for seen in chosen.episodes), chosen.skipped)
 
     def migrate(self) -> bool:
@@ -380,17 +426,35 @@ class Campaign:
         `head` is a digest noted earlier (from `status`): the record must still contain it, so events cannot have been cut
         off. `progress(events checked, events in all)` is called as it goes.
         """
+        for _ in range(_READS):
+            with suppress(Disturbed):
+                return self._verify(head, progress)
+        return self._verify(head, progress)
+
+    def _verify(self, head: str | None, progress: Callable[[int, int], None] | None) -> Ledger:
+        problems: list[Problem] = []
         with self._storage.reading() as transaction:
-            total, _ = transaction.last()
-            return check_record(
+            end = transaction.last()  # first of all: every event up to it is to be accounted for
+            events = transaction.events(until=end[0])
+            if self._storage.keys is not None:
+                events = signatures_checked(
+                    events,
+                    transaction.signatures(),
+                    self._storage.keys,
+                    lambda event, what: problems.append(Problem(event.sequence, event.deployment, what)),
+                )
+            ledger = check_record(
                 self.name,
                 self.specification,
                 self._specification_digest,
-                transaction.events(),
+                events,
                 transaction.policy,
                 head=head,
-                progress=None if progress is None else lambda done: progress(done, total),
+                end=end,
+                progress=None if progress is None else lambda done: progress(done, end[0]),
             )
+            damage = [Problem(0, None, f"the database is damaged: {what}") for what in transaction.damage()]
+        return replace(ledger, problems=(*ledger.problems, *problems, *damage))
 
     def events(self) -> Sequence[Event]:
         """The whole record, oldest first."""
@@ -416,6 +480,7 @@ class Campaign:
                     "run verify, or restore a copy"
                 )
             self._replay.apply(event)
+        self._storage.remember(self._replay.sequence, self._replay.digest)
         return None
 
     def _began(self, event: Event) -> bool:
@@ -423,16 +488,6 @@ class Campaign:
         body = from_text(event.body, "the first event")
         spoken = (body.get("campaign"), body.get("specification")) if isinstance(body, dict) else None
         return spoken == (self.name, self._specification_digest)
-
-    def _number(self, id: str) -> int:
-        match = re.fullmatch(r"([0-9a-f]{8})-([1-9][0-9]{0,8})", id) if isinstance(id, str) else None
-        if match is None:
-            raise InvalidInput(
-                f"the deployment's id is {str(id)[:60]!r}; give the id of the answer to ask, like {self.name}-1"
-            )
-        if match.group(1) != self.name:
-            raise InvalidInput(f"deployment {id} belongs to campaign {match.group(1)}; this is campaign {self.name}")
-        return int(match.group(2))
 
     def _encoded(self, policy: MarkovPolicy) -> bytes:
         if self._baseline_content is None:  # in every mixture, and often the largest of its policies
@@ -458,7 +513,7 @@ class Campaign:
         mixture = Mixture.of(body.weights, [policies[digest] for digest in body.policies])
         bounds = np.array(body.lower_bounds, dtype=np.float64)
         return Deployment(
-            id=f"{self.name}-{held.number}",
+            id=id_of(self.name, held.event),
             number=held.number,
             worker=held.worker,
             at=held.at,
@@ -474,7 +529,7 @@ class Campaign:
 
     def _withdrawals(self, worker: str) -> tuple[Withdrawal, ...]:
         found = self._replay.withdrawn_from(worker)
-        return tuple(Withdrawal(f"{self.name}-{one.held.number}", one.at, one.reason) for one in found)
+        return tuple(Withdrawal(id_of(self.name, one.held.event), one.at, one.reason) for one in found)
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from safe2real.campaign.episodes import check_actions, seen_from
 from safe2real.campaign.events import (
     ABANDON,
     ASK,
+    BRANCH,
     COUNTED,
     CREATE,
+    FORCE,
     HALTED,
     IMPORT,
     MIGRATE,
@@ -38,6 +41,7 @@ from safe2real.standing import Standing
 
 ROUNDING = 1e-9  # what two machines may differ by
 _REMEMBERED = 256  # policies kept decoded
+_DRAWN = re.compile(r'"drawn":(0|[1-9][0-9]{0,8}),')  # in a body as it is written; a text inside it has escaped quotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ class Checker:
         self._policy_content = policy_content
         self._policies: dict[str, MarkovPolicy] = {}
         self._logs: dict[str, str | None] = {}  # digest of an imported log -> its source
+        # The last deployment that was checked: on what, and what it added to `identical` and `different`.
+        self._last: tuple[Any, AskBody, int, int] | None = None
         self._asked: dict[int, str] = {}  # open and given up deployments: digest of the policy that was run
         self._imported: tuple[set[str], set[str]] = (set(), set())  # content of imported episodes without and with an id
         self._told: set[tuple[str, str]] = set()  # (policy, content) of told ones
@@ -103,6 +109,10 @@ class Checker:
             self._check_withdrawal(event)
         elif event.kind == IMPORT:
             self._check_import(event)
+        elif event.kind == BRANCH:
+            check_keys(from_text(event.body, "the branch"), "the branch", required=("reason",))
+        elif event.kind == FORCE:
+            check_keys(from_text(event.body, "force"), "force", required=("deployment", "holder", "reason"))
         elif event.kind == MIGRATE:
             check_keys(from_text(event.body, "the migration"), "the migration", required=("from", "to", "version"))
         self.replay.take_unchecked(event)
@@ -184,16 +194,35 @@ class Checker:
         number = event.deployment
         if number != self.replay.deployments + 1 or not event.worker:
             raise InvalidInput(f"deployment {number} does not follow deployment {self.replay.deployments}")
-        body = AskBody.read(event)
+        # The deployments of a fleet share a proposal: what differs is the coin. With nothing counted in between, and the
+        # same text but for that, the same numbers follow.
+        learner, found = self.replay.learner, _DRAWN.search(event.body)
+        basis = (_DRAWN.sub("", event.body, count=1), learner.hybrid.counts.episodes, learner.doubts())
+        if self._last is not None and self._last[0] == basis and found is not None:
+            body = replace(self._last[1], drawn=int(found.group(1)))
+            if body.drawn >= len(body.policies):
+                raise InvalidInput(f"event {event.sequence} is not a deployment as it was recorded")
+            self._asked[number] = body.policies[body.drawn]
+            self._check_coin(body, np.array(body.weights), number)
+            self.identical, self.different = self.identical + self._last[2], self.different + self._last[3]
+            return
+        body, identical, different = AskBody.read(event), self.identical, self.different
         self._asked[number] = body.policies[body.drawn]
+        self._check_claims(body, number)
+        self._last = (basis, body, self.identical - identical, self.different - different)
+
+    def _check_coin(self, body: AskBody, weights: Floats, number: int) -> None:
+        if body.drawn != drawn(weights, coin_of(self.specification.settings.seed, number)):
+            raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
+
+    def _check_claims(self, body: AskBody, number: int) -> None:
         settings, learner = self.specification.settings, self.replay.learner
         if body.bounds is not None or self.version is not None:  # release 0.1 named neither
             check_bounds(body.bounds, settings)
         mixture = Mixture.of(body.weights, [self._policy(digest) for digest in body.policies])
         if len(mixture.weights) != len(body.weights):
             raise InvalidInput("the mixture names policies without weight")
-        if body.drawn != drawn(mixture.weights, coin_of(settings.seed, number)):
-            raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
+        self._check_coin(body, mixture.weights, number)
         doubts = learner.doubts()
         if body.certified and doubts:
             raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from safe2real.campaign.events import Event
+from safe2real.errors import InvalidInput
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.learner import Reason
 from safe2real.model.policy import MarkovPolicy, Mixture
@@ -78,3 +82,27 @@ class Receipt:
 def in_the_field(certificate: Certificate, logs: Sequence[Assumption] = ()) -> Certificate:
     """A certificate with all that a campaign assumes besides; `logs` is what was said about its imports."""
     return replace(certificate, assumptions=(*certificate.assumptions, *FIELD_ASSUMPTIONS, *logs))
+
+
+_TAG = 6  # hexadecimal digits of the ask's digest in an id
+
+
+def id_of(name: str, asked: Event) -> str:
+    """A deployment's id: the campaign, the number, and which ask it was.
+
+    After a restore from a backup a number is handed out a second time, perhaps with another policy. The digest is of
+    everything recorded before, so the two have different ids.
+    """
+    return f"{name}-{asked.deployment}-{asked.digest[:_TAG]}"
+
+
+def read_id(name: str, id: Any) -> tuple[int, str]:
+    """(number, digits of the ask's digest) of an id; no digits in ids that were handed out by release 0.1."""
+    match = re.fullmatch(r"([0-9a-f]{8})-([1-9][0-9]{0,8})(?:-([0-9a-f]{6}))?", id) if isinstance(id, str) else None
+    if match is None:
+        raise InvalidInput(
+            f"the deployment's id is {str(id)[:60]!r}; give the id of the answer to ask, like {name}-1-{'0' * _TAG}"
+        )
+    if match.group(1) != name:
+        raise InvalidInput(f"deployment {id} belongs to campaign {match.group(1)}; this is campaign {name}")
+    return int(match.group(2)), match.group(3) or ""

@@ -6,14 +6,17 @@ An event carries the digest of the one before it, so a changed, missing or inser
 | --- | --- | --- |
 | create | | campaign, specification (digest), version, method, bounds (revisions); `trust_margin` where that was said |
 | ask | number, who asked | the mixture, which of its policies was drawn, and the certificate (`AskBody`) |
-| tell | number | states, actions; `left_model` where the last action led where the model has no state |
-| abandon | number | reason |
+| tell | number, who told | states, actions; `left_model` where the last action led where the model has no state |
+| abandon | number, who abandoned | reason |
 | withdraw | number, who held it | cause ("refuted" or "halted"), reason: the data contradict what it rested on |
 | import | , source | policy (digest), episodes, and the place in the order in which they are counted (`ImportBody`) |
+| branch | , who said so | reason: the record was restored from a copy, and goes on from here; what came after is lost |
+| force | , who did it | deployment, holder, reason: another than the holder tells or abandons this deployment, next |
 | migrate | | from, to, version: the record was brought to a newer format, on request |
 
-Release 0.1 wrote no version, method, bounds, `left_model`, withdrawal or place of an import; such records are read as they
-are.
+Who asked is the worker that the deployment is for; `by` in the body is the person or program that called. The others name
+that one in the column. Release 0.1 wrote neither, and no version, method, bounds, `left_model`,
+withdrawal or place of an import; such records are read as they are.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ REFUTED, HALTED = "refuted", "halted"  # why a deployment is withdrawn
 NO_OVERLAP, SKIPPED, COUNTED = "none", "skip", "count"  # what became of episodes that look like recorded ones
 IMPORT_SIZE = 5_000  # episodes in one event
 _MANY = 10**12  # more than there will ever be of anything
+BRANCH, FORCE = "branch", "force"
 BEFORE_THE_FIRST = ""
 
 
@@ -41,7 +45,7 @@ class Event:
     sequence: int  # 1, 2, 3, ... without gaps
     kind: str
     deployment: int | None
-    worker: str | None  # who asked; the source of an import
+    worker: str | None  # who the deployment is for; the source of an import; else who did it (None in release 0.1)
     at: str  # UTC, ISO 8601
     body: str  # JSON
     digest: str  # of all of the above and of the event before
@@ -92,6 +96,7 @@ class AskBody:
     certified: bool
     episodes_counted: int  # what the model had seen
     bounds: dict[str, str] | None = None  # the revision of every bound that was used; None in records of release 0.1
+    by: str | None = None  # who asked; None in records of release 0.1
 
     @property
     def runs_baseline(self) -> bool:
@@ -116,6 +121,7 @@ class AskBody:
             or len(body.weights) != len(body.policies)
             or not max(body.drawn, body.candidates - 1) < len(body.policies)
             or not (isinstance(bounds, dict) and all(isinstance(revision, str) for revision in bounds.values()))
+            or not isinstance(body.by, str | None)
         ):
             raise InvalidInput(f"{where} is not a deployment as it was recorded")
         return body
@@ -134,6 +140,7 @@ class ImportBody:
     overlap: str = NO_OVERLAP  # what became of the episodes that look like recorded ones
     alike: int = 0  # how many of them there are
     skipped: int = 0  # episodes of the log that are not here: the record had them
+    by: str | None = None  # who imported it; None in records of release 0.1
 
     @classmethod
     def read(cls, event: Event) -> ImportBody:
@@ -151,6 +158,7 @@ class ImportBody:
             or body.overlap not in (NO_OVERLAP, SKIPPED, COUNTED)
             or (body.part is not None and body.parts is not None and not 1 <= body.part <= body.parts)
             or (body.overlap == NO_OVERLAP) != (body.alike == 0)
+            or not (by_the_first_release or isinstance(body.by, str))
         ):
             raise InvalidInput(f"{where} is not an import as it was recorded")
         return body

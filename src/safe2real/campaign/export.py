@@ -9,7 +9,7 @@ import shutil
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -20,8 +20,10 @@ from safe2real.campaign.encoding import digest_of, from_text, to_text
 from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, IMPORT, TELL, Event
 from safe2real.campaign.history import Entry, Episode, entries_of, episodes_of
 from safe2real.campaign.replay import Replay
+from safe2real.campaign.salvage import salvage
 from safe2real.campaign.sqlite_pages import readable_rows
-from safe2real.campaign.storage import FORMAT, Header, Storage, salvage
+from safe2real.campaign.storage import Header, Storage
+from safe2real.campaign.tables import FORMAT
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.model.cmdp import CMDP
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict, map_mismatch
@@ -69,8 +71,10 @@ def export_json(campaign: Campaign, path: Path) -> Path:
         specification = from_text(header.specification, "the specification")
         events = list(transaction.events())
         policies = {digest: content.decode("utf-8", "replace") for digest, content in transaction.policies()}
+        signatures = [list(astuple(one)) for one in transaction.signatures()]
     with whole_file(path) as file:
-        _write_record(file, header, specification, events, policies)
+        more = {"signatures": signatures} if signatures else {}
+        _write_record(file, header, specification, events, policies, **more)
     return path
 
 
@@ -164,10 +168,16 @@ def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
         for _, values in readable_rows(file_path)
         if len(values) == 2 and isinstance(values[1], bytes) and digest_of(values[1]) == values[0]
     }
+    signatures = {
+        number: [number, *values[1:]]
+        for number, values in readable_rows(file_path)
+        if len(values) == 3 and values[0] is None and all(isinstance(value, str) for value in values[1:])
+    }
     text = "; ".join(problems)
+    more: dict[str, Any] = {"signatures": [row for _, row in sorted(signatures.items())]} if signatures else {}
     with whole_file(path) as file:
         behind_a_gap = [asdict(event) for event in unconnected]
-        _write_record(file, header, specification, events, policies, damage=text, unconnected_events=behind_a_gap)
+        _write_record(file, header, specification, events, policies, damage=text, unconnected_events=behind_a_gap, **more)
     return {"events": len(events), "episodes": _episodes_in(events), "damage": text}
 
 

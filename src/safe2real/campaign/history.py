@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from safe2real.campaign.deployment import id_of
 from safe2real.campaign.encoding import from_text
 from safe2real.campaign.episodes import transitions_in
 from safe2real.campaign.events import ABANDON, ASK, IMPORT, TELL, WITHDRAW, AskBody, Event
@@ -62,7 +63,7 @@ def entries_of(name: str, events: Iterable[Event], model: CMDP) -> list[Entry]:
         if number is None:
             continue
         if event.kind == ASK:
-            body, id = AskBody.read(event), f"{name}-{number}"
+            body, id = AskBody.read(event), id_of(name, event)
             if len(body.lower_bounds) != model.num_constraints:
                 count = f"{len(body.lower_bounds)} lower bounds for {model.num_constraints} constraints"
                 raise StorageFailure(f"event {event.sequence} has {count}; run verify")
@@ -82,17 +83,17 @@ def entries_of(name: str, events: Iterable[Event], model: CMDP) -> list[Entry]:
 
 def episodes_of(name: str, events: Iterable[Event], model: CMDP) -> Iterator[Episode]:
     """Every episode of campaign `name` in the order in which they were recorded."""
-    asked: dict[int, tuple[str | None, str]] = {}  # number -> worker, policy
+    asked: dict[int, tuple[Event, str]] = {}  # number -> ask, policy
     found = 0
     for event in events:
         number = event.deployment
         if event.kind == ASK and number is not None:
             body = AskBody.read(event)
-            asked[number] = (event.worker, body.policies[body.drawn])
+            asked[number] = (event, body.policies[body.drawn])
         elif event.kind == TELL and number is not None:
-            worker, policy = _asked_for(asked, number, event)
+            ask, policy = _asked_for(asked, number, event)
             found += 1
-            yield _episode(event, found, f"{name}-{number}", worker, None, policy, _body(event), model.horizon)
+            yield _episode(event, found, id_of(name, ask), ask.worker, None, policy, _body(event), model.horizon)
         elif event.kind == IMPORT:
             body = _body(event)
             for content in body["episodes"]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from safe2real.campaign.deployment import id_of
 from safe2real.campaign.encoding import to_text
 from safe2real.campaign.episodes import Seen, check_actions, seen_from
 from safe2real.campaign.events import ASK, COUNTED, IMPORT, NO_OVERLAP, SKIPPED, TELL, AskBody, Event, ImportBody
@@ -117,17 +118,19 @@ def choose(log: Sequence[Seen], overlap: Overlap, name: str, policy: str, events
 
 def _recorded(name: str, policy: str, events: Iterable[Event]) -> _Recorded:
     """Imported episodes of any policy, and told ones of this one: a log of it can hold no others."""
-    found, asked = _Recorded(), {}
+    found = _Recorded()
+    asked: dict[int | None, tuple[str, list[str]]] = {}  # number -> policy, ids
     for event in events:
-        id = f"{name}-{event.deployment}"
         if event.kind == ASK:
             body = AskBody.read(event)
-            asked[event.deployment] = body.policies[body.drawn]
-            found.out.add(id)
-        elif event.kind == TELL:
-            found.out.discard(id)
-            found.ids[id] = (_OWN, event.body)
-            if asked.get(event.deployment) == policy:
+            ids = [id_of(name, event)] if body.by else [id_of(name, event), f"{name}-{event.deployment}"]  # of release 0.1
+            asked[event.deployment] = (body.policies[body.drawn], ids)
+            found.out.update(ids)
+        elif event.kind == TELL and event.deployment in asked:
+            collector, ids = asked[event.deployment]
+            found.out.difference_update(ids)
+            found.ids.update(dict.fromkeys(ids, (_OWN, event.body)))
+            if collector == policy:
                 found.add(_OWN, event.body, None)
         elif event.kind == IMPORT:
             for content in ImportBody.read(event).episodes:

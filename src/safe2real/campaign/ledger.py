@@ -84,9 +84,13 @@ def check_record(
     policy_content: Callable[[str], bytes | None],
     *,
     head: str | None = None,
+    end: tuple[int, str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Ledger:
-    """Check every event of a record; `policy_content` looks a stored policy up by its digest."""
+    """Check every event of a record; `policy_content` looks a stored policy up by its digest.
+
+    `end` is the (sequence, digest) with which the record ends, as it was read first: all events up to it must be there.
+    """
     checker = Checker(name, specification, specification_digest, policy_content)
     head_seen = head is None
     previous = BEFORE_THE_FIRST
@@ -106,6 +110,9 @@ def check_record(
             progress(event.sequence)
     if not head_seen:
         checker.problems.append(Problem(checker.events, None, f"the event with digest {head} is no longer in the record"))
+    if end is not None and (checker.events, previous) != end:
+        what = f"the record ends with event {end[0]}, and it could be read up to event {checker.events} only"
+        checker.problems.append(Problem(checker.events, None, what))
     if checker.replay.unfinished:
         checker.problems.append(
             Problem(checker.events, None, "the record ends within an imported log; its last part is missing")

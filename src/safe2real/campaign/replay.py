@@ -26,8 +26,10 @@ from safe2real.campaign.events import (
     ABANDON,
     ASK,
     BEFORE_THE_FIRST,
+    BRANCH,
     COUNTED,
     CREATE,
+    FORCE,
     IMPORT,
     IMPORT_SIZE,
     MIGRATE,
@@ -90,6 +92,8 @@ class Replay:
         self.told_late = 0
         self.imported = 0
         self.samples = 0  # recorded, counted or not
+        self.branches = 0  # times the record was restored and went on
+        self.forced = 0  # deployments told or abandoned by others than their worker
         self._next_to_count = 1
         self._waiting: dict[int, _Episodes | None] = {}  # number -> its episode, or None when abandoned or withdrawn
         self._logs: deque[tuple[int, _Episodes]] = deque()  # (the deployment that it comes after, a log)
@@ -132,6 +136,12 @@ class Replay:
     def withdrawn_from(self, worker: str) -> list[Withdrawn]:
         return [one for one in self.withdrawn.values() if one.held.worker == worker]
 
+    def was_told(self, number: int) -> bool:
+        """Whether the episode of a deployment is recorded, by what was replayed."""
+        return 0 < number <= self.deployments and not any(
+            number in gone for gone in (self.held, self.abandoned, self.withdrawn)
+        )
+
     def apply(self, event: Event) -> None:
         """Take in the next event; one that does not follow from the last was changed, and is refused."""
         if event.sequence != self.sequence + 1 or event.digest != event.digest_after(self.digest):
@@ -157,6 +167,9 @@ class Replay:
             self._given_up(number, event)
         elif event.kind == IMPORT:
             self._imported(event)
+        elif event.kind in (BRANCH, FORCE):
+            self.branches += event.kind == BRANCH
+            self.forced += event.kind == FORCE
         elif event.kind not in (CREATE, MIGRATE):
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"

@@ -8,6 +8,7 @@ doubled or damaged, and the caller checks them by their digests.
 
 from __future__ import annotations
 
+import io
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ _MAGIC = b"SQLite format 3\x00"
 _USUAL_PAGE = 4096
 _TABLE_LEAF = 0x0D
 _WAL_HEADER, _FRAME_HEADER = 32, 24
+_EVENT_COLUMNS = 7
 _INTEGER_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes of an integer, by its serial type
 
 
@@ -47,6 +49,27 @@ def readable_rows(path: Path) -> Iterator[tuple[int, list[Any]]]:
                 yield _row(pages, page, int.from_bytes(page[place : place + 2], "big"), usable)
             except _Unreadable:
                 continue
+
+
+def first_logged_event(log: Path) -> list[Any] | None:
+    """The columns of the event with the lowest number on the pages of a write-ahead log; None where it holds none."""
+    with log.open("rb") if log.is_file() else io.BytesIO() as file:
+        header = file.read(_WAL_HEADER)
+    size = int.from_bytes(header[8:12], "big")
+    if size < 512 or size & (size - 1):
+        return None
+    pages = _logged_pages(log, size)
+    lowest: list[Any] | None = None
+    for page in pages.values():
+        if page[0] != _TABLE_LEAF or page[3:5] == b"\0\0":
+            continue
+        try:  # rows are in the order of their numbers, so the first one will do
+            number, values = _row(pages, page, int.from_bytes(page[8:10], "big"), size)
+        except _Unreadable:
+            continue
+        if len(values) == _EVENT_COLUMNS and values[0] is None and (lowest is None or number < lowest[0]):
+            lowest = [number, *values[1:]]
+    return lowest
 
 
 def _logged_pages(log: Path, size: int) -> dict[int, bytes]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from safe2real.campaign.replay import Held, Replay
+from safe2real.campaign.deployment import id_of
+from safe2real.campaign.replay import Replay
 from safe2real.campaign.specification import Specification
 from safe2real.explore.learner import Learner, Reason
 from safe2real.model.checks import Floats
@@ -47,6 +48,8 @@ class CampaignStatus:
     withdrawn: int  # and not told since: the data refuted what they rested on
     told_late: int  # after they were abandoned or withdrawn: counted when they arrived
     imported: int  # episodes of earlier logs
+    branches: int  # times the record was restored from a copy and went on from there
+    forced: int  # deployments told or abandoned by others than the worker that held them
     samples: int  # transitions recorded
     samples_counted: int  # of those in the model
     episodes_waiting: int  # recorded, to be counted when an earlier deployment is told or abandoned
@@ -70,9 +73,6 @@ class CampaignStatus:
 def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignStatus:
     learner, proposal, blocker = replay.learner, replay.learner.propose(), replay.blocker
 
-    def id_of(held: Held) -> str:
-        return f"{name}-{held.number}"
-
     return CampaignStatus(
         name=name,
         standing=learner.standing,
@@ -86,11 +86,13 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         withdrawn=len(replay.withdrawn),
         told_late=replay.told_late,
         imported=replay.imported,
+        branches=replay.branches,
+        forced=replay.forced,
         samples=replay.samples,
         samples_counted=learner.samples,
         episodes_waiting=replay.uncounted,
-        waiting_for=None if blocker is None else id_of(blocker),
-        held=tuple((id_of(held), held.worker, held.at) for held in replay.held.values()),
+        waiting_for=None if blocker is None else id_of(name, blocker.event),
+        held=tuple((id_of(name, held.event), held.worker, held.at) for held in replay.held.values()),
         next_reason=proposal.reason.name,
         uncertainty=proposal.uncertainty,
         tolerance=learner.settings.tolerance,

@@ -1,17 +1,17 @@
 """Where events are kept: one SQLite file by default, PostgreSQL by URL, the same statements for both (SQLAlchemy Core).
 
-Three tables: the campaign (one row, the specification), its events (append only), and the policies that the events name,
-each stored once under the digest of its content. A database holds one campaign; on PostgreSQL a schema of its own is enough
-(`?options=-csearch_path=name`). One writer at a time: SQLite's write lock, or a lock on the campaign's row. A write that
-has returned is on disk: SQLite runs in WAL mode with synchronous = FULL.
+A database holds one campaign; on PostgreSQL a schema of its own is enough (`?options=-csearch_path=name`). One writer at a
+time: SQLite's write lock, or a lock on the campaign's row. A write that has returned is on disk: SQLite runs in WAL mode
+with synchronous = FULL. Every transaction begins by looking whether this is still the record that the process knows: one
+that was restored from a backup, or that a standby server has only in part, is refused before anything is written to it.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,40 +21,24 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Program
 
 from safe2real.campaign.encoding import digest_of
 from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, Draft, Event, event_after
+from safe2real.campaign.postgresql import bound_idleness, postgresql_engine
+from safe2real.campaign.signing import KEY_FILE, Keys, Signature
+from safe2real.campaign.sqlite import SQLiteFile, integrity_problems
+from safe2real.campaign.tables import FORMAT
+from safe2real.campaign.tables import campaign as _campaign
+from safe2real.campaign.tables import events as _events
+from safe2real.campaign.tables import policies as _policies
+from safe2real.campaign.tables import signatures as _signatures
+from safe2real.campaign.tables import tables as _tables
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 
-FORMAT = 2  # of the record; a reader refuses a newer one. 1: release 0.1, whose programs do not know newer events
 _PATIENCE = 60.0  # seconds to wait for another writer
 _BATCH = 20_000  # events read at once
+_PARAMETERS = 500  # in one statement
 _CREATING = 0x5AFE2EA1  # the name of a lock on a PostgreSQL database
 
-_tables = sql.MetaData()
-_campaign = sql.Table(
-    "safe2real_campaign",
-    _tables,
-    sql.Column("format", sql.Integer, nullable=False),
-    sql.Column("name", sql.String(32), primary_key=True),
-    sql.Column("specification", sql.Text, nullable=False),
-)
-_events = sql.Table(
-    "safe2real_event",
-    _tables,
-    sql.Column("sequence", sql.Integer, primary_key=True, autoincrement=False),
-    sql.Column("kind", sql.String(16), nullable=False),
-    sql.Column("deployment", sql.Integer),
-    sql.Column("worker", sql.Text),
-    sql.Column("at", sql.String(40), nullable=False),
-    sql.Column("body", sql.Text, nullable=False),
-    sql.Column("digest", sql.String(64), nullable=False),
-    # The rules of the record hold in the database too: a deployment has one ask, one tell, one abandonment.
-    sql.UniqueConstraint("deployment", "kind"),
-)
-_policies = sql.Table(
-    "safe2real_policy",
-    _tables,
-    sql.Column("digest", sql.String(64), primary_key=True),
-    sql.Column("content", sql.LargeBinary, nullable=False),
-)
+# Made once: a check of a long record asks thousands of times.
+_POLICY = sql.select(_policies.c.content).where(_policies.c.digest == sql.bindparam("digest"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,68 +53,117 @@ class Header:
 class Storage:
     """One campaign's database. Open it anew in every process; a connection must not cross a fork."""
 
-    def __init__(self, url: str | os.PathLike[str], *, new: bool = False) -> None:
-        """`new` allows a file that does not exist yet; nothing is written before `create`."""
+    def __init__(self, url: str | os.PathLike[str], *, new: bool = False, keys: Keys | None = None) -> None:
+        """`new` allows a file that does not exist yet; nothing is written before `create`. `keys` sign what is added."""
+        self.keys = keys
         self.url = _parse(url)
         self.place = self.url.render_as_string(hide_password=True)
-        self.read_only = False
+        self.file: SQLiteFile | None = None  # None on a server
         self._process = os.getpid()
+        self._name: str | None = None  # of the campaign, once it was read
+        self._known = (0, BEFORE_THE_FIRST)  # sequence and digest of an event that the record must go on to hold
         if self.url.get_backend_name() == "sqlite":
-            path = Path(str(self.url.database))
-            if path.is_dir():
-                raise InvalidInput(f"{path} is a folder; give the name of a file in it")
-            if not new and not path.is_file():
-                raise StorageFailure(f"there is no file {path}; check the name, or make a campaign there first")
-            self._engine = self._sqlite_engine(path)
+            self.file = SQLiteFile(Path(str(self.url.database)), new=new, patience=_PATIENCE)
+            self._engine = self.file.engine(self.url)
         else:
-            self._engine = self._postgresql_engine()
+            self._engine = postgresql_engine(self.url, self.place, lock_patience=_PATIENCE)
+
+    @property
+    def read_only(self) -> bool:
+        return self.file is not None and self.file.read_only
 
     def close(self) -> None:
         """Give connections back; what was written is on disk already."""
         self._engine.dispose(close=self._process == os.getpid())
+
+    def remember(self, sequence: int, digest: str) -> None:
+        """From now on the record must hold this event: a transaction on one that does not is refused."""
+        if sequence > self._known[0]:
+            self._known = (sequence, digest)
 
     # Reading
 
     def header(self) -> Header:
         """The campaign's row; refuses a database without one, or one written by a newer version."""
         with self.reading() as transaction:
-            return transaction.header()
+            header = transaction.header()
+        self._name = header.name
+        return header
 
     @contextmanager
     def reading(self) -> Iterator[Transaction]:
         """A consistent view; nothing is locked for others."""
-        with self._connected(writing=False) as connection:
-            yield Transaction(connection, self.place)
+        with ExitStack() as stack:
+            if self.file is not None:
+                stack.enter_context(self.file.undisturbed())
+            connection = stack.enter_context(self._connected(writing=False))
+            transaction = Transaction(connection, self.place, self.keys)
+            self._recognise(transaction)
+            yield transaction
 
     # Writing
 
     def create(self, name: str, specification: str, body: Any) -> None:
         """Make the tables and the first event, all or nothing."""
-        if self.url.get_backend_name() == "sqlite" and not self.read_only:
-            self._prepare_file()
+        with self.created(name, specification) as transaction:
+            transaction.append([Draft(CREATE, body)])
+
+    @contextmanager
+    def created(self, name: str, specification: str) -> Iterator[Transaction]:
+        """The tables and the campaign's row, in a place that has none; nothing is there if the block fails."""
+        if self.file is not None and not self.read_only:
+            try:
+                self.file.prepare(self._engine)
+            except (DBAPIError, sqlite3.Error) as error:
+                raise StorageFailure(_explained(error, self.place)) from error
         with self._connected(writing=True) as connection:
-            if self.url.get_backend_name() != "sqlite":  # there is no row to lock yet; of two creators one has to wait
+            if self.file is None:  # there is no row to lock yet; of two creators one has to wait
                 connection.execute(sql.select(sql.func.pg_advisory_xact_lock(_CREATING)))
             present = sql.inspect(connection).get_table_names()
             if _campaign.name in present:
                 raise Conflict(f"{self.place} holds a campaign already; open it, or choose another place for a new one")
-            if present and self.url.get_backend_name() == "sqlite":
+            if present and self.file is not None:
                 raise Conflict(
                     f"{self.place} is the database of something else (tables {', '.join(present[:5])}); choose another"
                 )
             _tables.create_all(connection)
             connection.execute(_campaign.insert().values(format=FORMAT, name=name, specification=specification))
-            connection.execute(_events.insert().values(asdict(event_after(0, BEFORE_THE_FIRST, Draft(CREATE, body)))))
+            yield Transaction(connection, self.place, self.keys)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """The only writer until the end of the block, which makes everything durable, or nothing after an error."""
         with self._connected(writing=True) as connection:
-            if self.url.get_backend_name() != "sqlite":
+            if self.file is None:
+                bound_idleness(connection)
                 connection.execute(sql.select(_campaign.c.name).with_for_update())
-            yield Transaction(connection, self.place)
+            transaction = Transaction(connection, self.place, self.keys)
+            self._recognise(transaction)
+            yield transaction
+            if self.file is not None:
+                self.file.check_in_place(connection)
+        if transaction.added is not None:
+            self.remember(*transaction.added)
 
     # Connections
+
+    def _recognise(self, transaction: Transaction) -> None:
+        """Refuse a database that is not the one this process has seen before."""
+        if self._name is not None and transaction.name() != self._name:
+            raise StorageFailure(
+                f"{self.place} was campaign {self._name} and is {transaction.name() or 'none'} now: another database was "
+                "put in its place, and nothing was written to it. Open the campaign again"
+            )
+        sequence, digest = self._known
+        found = transaction.digest_at(sequence) if sequence else digest
+        if found != digest:
+            end, _ = transaction.last()
+            how = f"ends with event {end} now" if found is None else "holds another event in its place now"
+            raise StorageFailure(
+                f"{self.place} went back: this process has seen event {sequence} of the record, which {how} (a backup was "
+                "restored, or a standby took over that had not received everything). Nothing was written. Open the campaign "
+                "again to go on from the record as it is; say once that it is a new branch with `safe2real campaign branch`"
+            )
 
     @contextmanager
     def _connected(self, *, writing: bool) -> Iterator[sql.Connection]:
@@ -151,72 +184,29 @@ class Storage:
         except DBAPIError as error:
             raise StorageFailure(_explained(error, self.place)) from error
 
-    def _postgresql_engine(self) -> sql.Engine:
-        try:
-            # READ COMMITTED, whatever the server's default: a writer must see what was written while it waited for the
-            # lock. Connections are tried before they are used, so a campaign outlives a restart of the server.
-            engine = sql.create_engine(self.url, isolation_level="READ COMMITTED", pool_pre_ping=True)
-        except ImportError as error:
-            raise InvalidInput(
-                f"{self.place} needs the driver of PostgreSQL ({error}): pip install 'safe2real[postgresql]'"
-            ) from error
-
-        @sql.event.listens_for(engine, "connect")
-        def _prepare(connection: Any, _: Any) -> None:
-            with connection.cursor() as cursor:
-                cursor.execute(f"SET lock_timeout = '{_PATIENCE:.0f}s'")
-                # Off, the server would answer before a write is on its disk. All other values wait for it, and stay.
-                cursor.execute("SELECT current_setting('synchronous_commit')")
-                if cursor.fetchone() == ("off",):
-                    cursor.execute("SET synchronous_commit = on")
-            connection.commit()
-
-        return engine
-
-    def _sqlite_engine(self, path: Path) -> sql.Engine:
-        if path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-            self.read_only = True
-            # Connected anew for each look: somebody else may write, and may have begun since the last one.
-            engine = sql.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sql.NullPool)
-        else:
-            engine = sql.create_engine(self.url, connect_args={"timeout": _PATIENCE})
-
-        @sql.event.listens_for(engine, "connect")
-        def _ours_to_begin(connection: Any, _: Any) -> None:
-            connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
-            connection.execute("PRAGMA synchronous = FULL")
-
-        @sql.event.listens_for(engine, "begin")
-        def _begin(connection: sql.Connection) -> None:
-            writing = connection.get_execution_options().get("safe2real_writing", False)
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
-
-        return engine
-
-    def _prepare_file(self) -> None:
-        """Switch a new file to the write-ahead log, which needs one sync for each write and never blocks readers."""
-        path = Path(str(self.url.database))
-        if not path.parent.is_dir():
-            raise InvalidInput(f"there is no folder {path.parent}; make it first")
-        try:
-            with self._engine.connect() as connection:
-                # Not through SQLAlchemy, which would begin a transaction; the mode cannot change inside one.
-                cursor = connection.connection.cursor()
-                # Asked of SQLite, not of the file's size: a `create` that was killed here leaves a page to be taken back.
-                (tables,) = cursor.execute("SELECT count(*) FROM sqlite_master").fetchone()
-                if not tables:  # else it is not new, and `create` decides what it is
-                    cursor.execute("PRAGMA journal_mode = WAL").fetchall()
-                cursor.close()
-        except (DBAPIError, sqlite3.Error) as error:
-            raise StorageFailure(_explained(error, self.place)) from error
-
 
 class Transaction:
     """What can be read and added while a connection is held."""
 
-    def __init__(self, connection: sql.Connection, place: str) -> None:
+    def __init__(self, connection: sql.Connection, place: str, keys: Keys | None) -> None:
         self._connection = connection
         self._place = place
+        self._keys = keys
+        self.added: tuple[int, str] | None = None  # sequence and digest of the last event that was appended here
+
+    def name(self) -> str | None:
+        """The campaign's name in the database; None where there is none, or not one."""
+        names = self._connection.execute(sql.select(_campaign.c.name)).scalars().all()
+        return str(names[0]) if len(names) == 1 else None
+
+    def digest_at(self, sequence: int) -> str | None:
+        """The digest of one event, by its place in the record."""
+        chosen = sql.select(_events.c.digest).where(_events.c.sequence == sequence)
+        return self._connection.execute(chosen).scalar_one_or_none()
+
+    def damage(self) -> list[str]:
+        """What the database itself finds wrong with its pages and indexes; empty when nothing is, or on a server."""
+        return integrity_problems(self._connection) if self._connection.dialect.name == "sqlite" else []
 
     def header(self) -> Header:
         if not sql.inspect(self._connection).has_table(_campaign.name):
@@ -239,11 +229,12 @@ class Transaction:
         row = self._connection.execute(newest).first()
         return (0, BEFORE_THE_FIRST) if row is None else (row.sequence, row.digest)
 
-    def events(self, after: int = 0) -> Iterator[Event]:
-        """Every event with a higher sequence than `after`, in order."""
+    def events(self, after: int = 0, until: int | None = None) -> Iterator[Event]:
+        """Every event with a higher sequence than `after`, in order, up to number `until`."""
+        within = [] if until is None else [_events.c.sequence <= until]
         while True:
-            chosen = sql.select(_events).where(_events.c.sequence > after).order_by(_events.c.sequence).limit(_BATCH)
-            rows = self._connection.execute(chosen).all()
+            chosen = sql.select(_events).where(_events.c.sequence > after, *within).order_by(_events.c.sequence)
+            rows = self._connection.execute(chosen.limit(_BATCH)).all()
             for row in rows:
                 if None in (row.kind, row.at, row.body, row.digest):  # the table allows none: a lost page reads as zeros
                     raise StorageFailure(f"{self._place}: an event after number {after} cannot be read: {_DAMAGED}")
@@ -274,9 +265,19 @@ class Transaction:
     def set_format(self, format: int) -> None:
         self._connection.execute(_campaign.update().values(format=format))
 
+    def signatures(self) -> Iterator[Signature]:
+        """Of all events that have one, in order."""
+        after, more = 0, sql.inspect(self._connection).has_table(_signatures.name)
+        while more:
+            chosen = sql.select(_signatures).where(_signatures.c.sequence > after).order_by(_signatures.c.sequence)
+            rows = self._connection.execute(chosen.limit(_BATCH)).all()
+            yield from (Signature(*row) for row in rows)
+            more = len(rows) == _BATCH
+            after = rows[-1].sequence if rows else after
+
     def policy(self, digest: str) -> bytes | None:
         """The stored content under a digest, not checked against it; None if there is none."""
-        row = self._connection.execute(sql.select(_policies.c.content).where(_policies.c.digest == digest)).first()
+        row = self._connection.execute(_POLICY, {"digest": digest}).first()
         return None if row is None else bytes(row.content)
 
     def policies(self) -> Iterator[tuple[str, bytes]]:
@@ -305,51 +306,33 @@ class Transaction:
             events.append(event)
         if events:
             self._connection.execute(_events.insert(), [asdict(event) for event in events])
+            self._sign(events)
+            self.added = (sequence, previous)
         return events
 
+    def add_recorded(self, events: Sequence[Event], signatures: Sequence[Signature], policies: Mapping[str, bytes]) -> None:
+        """What was recorded elsewhere, as it is."""
+        contents = list(policies.values())
+        for first in range(0, len(contents), _PARAMETERS):
+            self.add_policies(contents[first : first + _PARAMETERS])
+        for table, rows in ((_events, events), (_signatures, signatures)):
+            for first in range(0, len(rows), _BATCH):
+                self._connection.execute(table.insert(), [asdict(row) for row in rows[first : first + _BATCH]])
 
-def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], str]:
-    """What can still be read of a damaged SQLite file: header, events by sequence, and what SQLite says is wrong, or "".
-
-    Events may be missing in between, or changed: only those are as they were written that `Event.digest_after` chains to
-    the first.
-    """
-    from safe2real.campaign.sqlite_pages import readable_rows  # for damaged files only
-
-    storage = Storage(url)
-    path = Path(str(storage.url.database))
-    if storage.url.get_backend_name() != "sqlite" or not path.exists():
-        raise InvalidInput(f"{storage.place} is not an SQLite file; only a file can be salvaged")
-    engine = sql.create_engine("sqlite://", creator=lambda: _connect_read_only(path), poolclass=sql.NullPool)
-    headers: list[Sequence[Any]] = []
-    rows: list[Sequence[Any]] = []
-    damage = ""
-    try:
-        with engine.connect() as connection:
-            # Lets SQLite read a file that is shorter than it says it is.
-            connection.exec_driver_sql("PRAGMA writable_schema = ON")
-            headers += connection.execute(sql.select(_campaign)).all()
-            one_by_one = sql.select(_events).order_by(_events.c.sequence).execution_options(yield_per=1)
-            rows += connection.execute(one_by_one)
-    except DBAPIError as error:
-        damage = _explained(error, storage.place)
-    finally:
-        engine.dispose()
-    for number, values in readable_rows(path):  # also from pages that SQLite does not reach any more
-        if len(values) == len(_campaign.c):
-            headers.append(values)
-        elif len(values) == len(_events.c) and values[0] is None:  # SQLite keeps the primary key as the row's number
-            rows.append([number, *values[1:]])
-    whole = [row for row in headers if isinstance(row[1], str) and isinstance(row[2], str)]
-    header = Header(whole[0][1], whole[0][2], whole[0][0]) if whole else None
-    events: dict[int, Event] = {}
-    for row in rows:
-        texts, optional = (row[1], *row[4:]), ((row[2], int), (row[3], str))
-        if all(isinstance(text, str) for text in texts) and all(
-            value is None or isinstance(value, kind) for value, kind in optional
-        ):
-            events.setdefault(row[0], Event(*row))
-    return header, [event for _, event in sorted(events.items())], damage
+    def _sign(self, events: Sequence[Event]) -> None:
+        """A record is signed from its first event to its last, or not at all."""
+        if events[0].sequence > 1:
+            first = sql.select(_signatures.c.sequence).where(_signatures.c.sequence == 1)
+            present = sql.inspect(self._connection).has_table(_signatures.name)
+            signed = present and self._connection.execute(first).first() is not None
+            if signed != (self._keys is not None):
+                state = "signed, and this process has no key" if signed else "not signed, and this process has a key"
+                raise InvalidInput(
+                    f"the record at {self._place} is {state}: nothing was recorded. {KEY_FILE} names the file of the key; "
+                    "a record is signed from its creation on, or never"
+                )
+        if self._keys is not None:
+            self._connection.execute(_signatures.insert(), [asdict(self._keys.sign(event)) for event in events])
 
 
 def _parse(url: str | os.PathLike[str]) -> sql.URL:
@@ -379,15 +362,6 @@ def _parse(url: str | os.PathLike[str]) -> sql.URL:
 _PLACES = "give a file name, sqlite:///file, or postgresql://user@host/database"
 
 
-def _connect_read_only(path: Path) -> sqlite3.Connection:
-    # The log is beside the file itself, not beside a link to it.
-    log = path.resolve().with_name(path.resolve().name + "-wal")
-    # Without a log nobody is writing and nothing is left to recover, so SQLite may take the file as it is and leaves no
-    # trace beside it; with one, it has to read that too.
-    settled = "" if log.exists() and log.stat().st_size > 0 else "&immutable=1"
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{settled}", uri=True, timeout=_PATIENCE)
-
-
 _UNREACHABLE = "the server cannot be reached; nothing is known of this call: repeat it, an episode is never counted twice"
 _DAMAGED = "the file is damaged or cut short; restore a copy, or save the rest: `safe2real campaign export --salvage`"
 # What databases say, and what helps.
@@ -408,6 +382,12 @@ _CURES = {
     'database "': "the server has no such database for you; create the database first, or check its name and your rights",
     'role "': "the server refused the user; check the user and the password",
     "password": "the server refused the user; check the user and the password",
+    "statement timeout": "the server took too long and gave the statement up; nothing of this call was recorded: try again, "
+    "and look at the load of the server",
+    "idle-in-transaction timeout": "the server ended a transaction that had held the campaign's lock and done nothing for "
+    "too long (was this process stopped?); nothing of this call was recorded: repeat it",
+    "no answer on this connection": "the network or the server has died on the way; nothing is known of this call: repeat "
+    "it, an episode is never counted twice",
     "onnection": _UNREACHABLE,
 }
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from safe2real.cli import campaign, check, reproduce, run
+from safe2real.cli import campaign, check, record, reproduce, run
 from safe2real.cli.exits import JsonErrorsCommand
 from safe2real.version import __version__
 
@@ -14,6 +14,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help="Provably saf
 app.command(cls=JsonErrorsCommand, epilog=check.CHECK_EXITS)(check.check)
 app.command(cls=JsonErrorsCommand, epilog=run.RUN_EXITS)(run.run)
 app.command()(reproduce.reproduce)
+for _command in (record.backup, record.branch, record.load):
+    campaign.commands.command()(_command)
 app.add_typer(campaign.commands, name="campaign")
 
 

@@ -33,6 +33,10 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The deployment's id, from
 Partial = Annotated[
     bool, typer.Option("--partial", help="Episodes may have been cut short; give all transitions that were seen.")
 ]
+Worker = Annotated[str | None, typer.Option(help="Who ran it; refused if another worker holds the deployment.")]
+Force = Annotated[
+    str | None, typer.Option(metavar="REASON", help="Why another than the worker that holds it does this; recorded.")
+]
 
 
 class Format(Enum):
@@ -107,6 +111,8 @@ def tell(
             help="The last action led where the model has no state: as many actions as states, none if it began there.",
         ),
     ] = False,
+    worker: Worker = None,
+    force: Force = None,
 ) -> None:
     """Record the episode of a deployment; durable when the command ends.
 
@@ -114,7 +120,8 @@ def tell(
     """
     episode = read_document(file)
     with Campaign.open(url) as opened:
-        answer({"id": id, **_receipt(opened.tell_json(id, episode, partial=partial, left_model=left_model))})
+        receipt = opened.tell_json(id, episode, partial=partial, left_model=left_model, worker=worker, force=force)
+        answer({"id": id, **_receipt(receipt)})
 
 
 @commands.command()
@@ -122,10 +129,12 @@ def abandon(
     url: Url,
     id: Id,
     reason: Annotated[str, typer.Option(help="Why; it must have nothing to do with what happened in the episode.")],
+    worker: Worker = None,
+    force: Force = None,
 ) -> None:
     """Give up on a deployment, so that its worker gets another one. Told later, its episode is still taken."""
     with Campaign.open(url) as opened:
-        answer({"id": id, **_receipt(opened.abandon(id, reason))})
+        answer({"id": id, **_receipt(opened.abandon(id, reason, worker=worker, force=force))})
 
 
 @commands.command("import")

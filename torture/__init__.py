@@ -1,0 +1,1 @@
+"""Campaigns under torture: kills, torn logs, restores, partitions, damage. Run with `python -m torture`."""
