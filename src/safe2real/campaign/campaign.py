@@ -29,6 +29,7 @@ from safe2real.campaign.ledger import Ledger, check_record
 from safe2real.campaign.replay import Held, Replay
 from safe2real.campaign.revisions import bounds_of
 from safe2real.campaign.signing import keys_from_environment, signatures_checked, who_calls
+from safe2real.campaign.snapshot import is_due, replay_from, snapshot_of
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.sqlite import Disturbed
 from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
@@ -73,6 +74,7 @@ class Campaign:
             ) from error
         self._specification_digest = digest_of(header.specification.encode())
         self._replay = Replay(self.specification)
+        self._covered = 0  # by the newest snapshot that is known
         self._policies: dict[str, MarkovPolicy] = {}
         self._baseline_content: bytes | None = None
 
@@ -149,6 +151,7 @@ class Campaign:
             for event in fresh:
                 self._replay.apply(event)
             if not refuted:  # else what was waiting behind the withdrawn ones counts now: look again
+                self._keep_snapshot()
                 return [self._deployment(one, policies) for one in self._replay.held_by(worker)[:n]]
 
     def _refuted_of(self, worker: str) -> list[Draft]:
@@ -473,6 +476,8 @@ class Campaign:
         if transaction is None:
             with self._storage.reading() as own:
                 return self._catch_up(own)
+        if self._replay.sequence == 0:
+            self._resume(transaction)
         for event in transaction.events(self._replay.sequence):
             if event.kind == kinds.CREATE and not self._began(event):
                 raise StorageFailure(
@@ -482,6 +487,29 @@ class Campaign:
             self._replay.apply(event)
         self._storage.remember(self._replay.sequence, self._replay.digest)
         return None
+
+    def _resume(self, transaction: Transaction) -> None:
+        """Begin from a snapshot, where there is one that can be used."""
+        found, first = transaction.snapshot(), next(transaction.events(until=1), None)
+        if found is None or first is None or not self._began(first):
+            return
+        sequence, digest, content = found
+        keys = self._storage.keys
+        replay = replay_from(content, (sequence, digest), self.specification, self._specification_digest, keys)
+        if replay is not None:
+            self._replay, self._covered = replay, sequence
+
+    def _keep_snapshot(self) -> None:
+        """Save the next process the reading; nobody depends on it, so whoever may not write it goes without."""
+        replay = self._replay
+        if not is_due(replay.sequence, self._covered):
+            return
+        self._covered = replay.sequence  # also when it fails: the next attempt is as far away
+        content = snapshot_of(replay, self._specification_digest, self._storage.keys)
+        with suppress(StorageFailure), self._storage.writing() as transaction:
+            there = transaction.snapshot()
+            if there is None or is_due(replay.sequence, there[0]):
+                transaction.keep_snapshot(replay.sequence, replay.digest, content)
 
     def _began(self, event: Event) -> bool:
         """Whether the first event speaks of this campaign."""

@@ -40,9 +40,9 @@ from safe2real.campaign.events import (
     ImportBody,
 )
 from safe2real.campaign.specification import Specification
+from safe2real.campaign.tape import Tape, entry_of
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.explore.learner import Learner
-from safe2real.model.checks import frozen
 from safe2real.standing import Assumption, AssumptionCode
 
 
@@ -66,7 +66,7 @@ class Withdrawn:
 
 
 @dataclass(frozen=True, slots=True)
-class _Episodes:
+class Episodes:
     """What is counted in one step: one episode, or a whole log at once."""
 
     contents: list[Any]
@@ -80,6 +80,7 @@ class Replay:
     def __init__(self, specification: Specification) -> None:
         self._learner = specification.learner(trust_margin=True)
         self._baseline = digest_of(policy_to_bytes(specification.baseline))
+        self.tape = Tape()  # what the learner has counted
         self.sequence = 0
         self.digest = BEFORE_THE_FIRST
         self.deployments = 0  # handed out so far
@@ -95,11 +96,11 @@ class Replay:
         self.branches = 0  # times the record was restored and went on
         self.forced = 0  # deployments told or abandoned by others than their worker
         self._next_to_count = 1
-        self._waiting: dict[int, _Episodes | None] = {}  # number -> its episode, or None when abandoned or withdrawn
-        self._logs: deque[tuple[int, _Episodes]] = deque()  # (the deployment that it comes after, a log)
+        self._waiting: dict[int, Episodes | None] = {}  # number -> its episode, or None when abandoned or withdrawn
+        self._logs: deque[tuple[int, Episodes]] = deque()  # (the deployment that it comes after, a log)
         self._parts: dict[str, list[Any]] = {}  # digest of a log -> its episodes, as far as they are read
         self._said: list[Assumption] = []
-        self._ready: list[_Episodes] = []  # to be counted, in order
+        self._ready: list[Episodes] = []  # to be counted, in order
 
     @property
     def learner(self) -> Learner:
@@ -200,7 +201,7 @@ class Replay:
             gone = self.withdrawn.pop(number, None)
             held = gone.held if gone is not None else self.abandoned.pop(number, None)
             self.told_late += 1
-        episode = _Episodes([content], held is not None and _runs_baseline(held.event), False)
+        episode = Episodes([content], held is not None and _runs_baseline(held.event), False)
         if number >= self._next_to_count:
             self._waiting[number] = episode
         else:  # its place has been passed: it comes now
@@ -227,7 +228,7 @@ class Replay:
             self._parts[body.log] = contents
             return
         self._said += _said_of(event.worker or "", body)
-        log = _Episodes(contents, body.policy == self._baseline, True)
+        log = Episodes(contents, body.policy == self._baseline, True)
         if body.after is None:  # release 0.1 gave logs no place: they were counted when they came
             self._ready.append(log)
         else:
@@ -235,8 +236,8 @@ class Replay:
 
     # Counting
 
-    def _count(self, ready: list[_Episodes]) -> None:
-        run: list[_Episodes] = []
+    def _count(self, ready: list[Episodes]) -> None:
+        run: list[Episodes] = []
         for one in ready:
             if one.at_once or leaves(self._learner.simulator, one.contents[0]):
                 self._count_together(run)
@@ -246,23 +247,23 @@ class Replay:
                 run.append(one)
         self._count_together(run)
 
-    def _count_apart(self, one: _Episodes) -> None:
+    def _count_apart(self, one: Episodes) -> None:
         """A log at once, or an episode that left the model, which refutes."""
         model = self._learner.simulator
         outside = [content for content in one.contents if leaves(model, content)]
         inside = [content for content in one.contents if not leaves(model, content)]
-        self._count_together([_Episodes(inside, one.of_baseline, True)] if inside else [], at_once=one.at_once)
+        self._count_together([Episodes(inside, one.of_baseline, True)] if inside else [], at_once=one.at_once)
         for content in outside:
             states, actions = content["states"], content["actions"]
             self._check_range(np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
             begins = bool(states) and model.start[states[0]] > 0.0
             if content.get("left_model", False):
-                self._learner.leave_model(states, actions, of_baseline=one.of_baseline and begins)
+                self.tape.count(self._learner, entry_of(states, actions, None, one.of_baseline and begins))
             else:  # it began where no episode does; what it saw from then on is as good as any
-                self._count_together([_Episodes([content], False, False)])
-                self._learner.leave_model([], [])
+                self._count_together([Episodes([content], False, False)])
+                self.tape.count(self._learner, entry_of([], [], None, False))
 
-    def _count_together(self, run: list[_Episodes], *, at_once: bool = False) -> None:
+    def _count_together(self, run: list[Episodes], *, at_once: bool = False) -> None:
         if not run:
             return
         contents = [content for one in run for content in one.contents]
@@ -271,9 +272,7 @@ class Replay:
         ends = np.fromiter(accumulate((len(e["actions"]) for e in contents), initial=0), dtype=np.int64)
         whose = np.repeat([one.of_baseline for one in run], [len(one.contents) for one in run])
         self._check_range(states, actions)
-        self._learner.count(
-            frozen(states.astype(np.uint32)), frozen(actions.astype(np.uint32)), ends, of_baseline=whose, at_once=at_once
-        )
+        self.tape.count(self._learner, entry_of(states, actions, ends, whose, at_once=at_once))
 
     def _check_range(self, states: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
         """A record that was changed could say anything."""

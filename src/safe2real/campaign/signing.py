@@ -76,6 +76,10 @@ class Keys:
     def sign(self, event: Event) -> Signature:
         return Signature(event.sequence, self.signer, _signature(self.secrets[self.signer], event))
 
+    def seal(self, content: bytes) -> str:
+        """Proof that a content is of a process with this key."""
+        return hmac.new(self.secrets[self.signer], b"safe2real content " + content, "sha256").hexdigest()
+
     def problem_with(self, event: Event, found: Signature | None) -> str | None:
         """What is wrong with an event's signature, if anything is."""
         if found is None:

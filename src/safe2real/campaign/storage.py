@@ -29,6 +29,7 @@ from safe2real.campaign.tables import campaign as _campaign
 from safe2real.campaign.tables import events as _events
 from safe2real.campaign.tables import policies as _policies
 from safe2real.campaign.tables import signatures as _signatures
+from safe2real.campaign.tables import snapshots as _snapshots
 from safe2real.campaign.tables import tables as _tables
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 
@@ -274,6 +275,21 @@ class Transaction:
             yield from (Signature(*row) for row in rows)
             more = len(rows) == _BATCH
             after = rows[-1].sequence if rows else after
+
+    def snapshot(self) -> tuple[int, str, bytes] | None:
+        """(sequence, digest, content) of the newest one whose last event the record holds; its content is not checked."""
+        if not sql.inspect(self._connection).has_table(_snapshots.name):
+            return None
+        row = self._connection.execute(sql.select(_snapshots).order_by(_snapshots.c.sequence.desc()).limit(1)).first()
+        if row is None or self.digest_at(row.sequence) != row.digest:
+            return None
+        return row.sequence, row.digest, bytes(row.content)
+
+    def keep_snapshot(self, sequence: int, digest: str, content: bytes) -> None:
+        """Instead of the one that is there."""
+        _snapshots.create(self._connection, checkfirst=True)  # release 0.1 had no such table
+        self._connection.execute(_snapshots.delete())
+        self._connection.execute(_snapshots.insert().values(sequence=sequence, digest=digest, content=content))
 
     def policy(self, digest: str) -> bytes | None:
         """The stored content under a digest, not checked against it; None if there is none."""

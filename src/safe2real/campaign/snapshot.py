@@ -1,0 +1,136 @@
+"""The state of a campaign after some event, so that a new process does not have to read all events before it.
+
+A snapshot says which event it covers, with its digest, and is taken only where the record holds that event; it is sealed
+with its own digest, or with the key that signs the record. It is no part of the record: `verify` never reads it, and
+without it, or with one that is damaged or of another release, everything is computed from the events.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import deque
+from dataclasses import asdict, astuple
+from typing import Any
+
+import numpy as np
+
+from safe2real.campaign.encoding import from_text, to_text
+from safe2real.campaign.events import Event
+from safe2real.campaign.replay import Episodes, Held, Replay, Withdrawn
+from safe2real.campaign.signing import Keys
+from safe2real.campaign.specification import Specification
+from safe2real.campaign.tape import Entry, Tape
+from safe2real.errors import InvalidInput
+from safe2real.standing import Assumption, AssumptionCode
+from safe2real.version import __version__
+
+_REVISION = 1  # of what is written here
+LEAST_STEP = 5_000  # events between two snapshots
+_SHARE = 50  # or one in so many of the record, when that is more
+_NUMBERS = (
+    "sequence", "digest", "deployments", "told", "cut_short", "left_model", "told_late", "imported", "samples", "branches",
+    "forced", "_next_to_count",
+)  # fmt: skip
+_SEAL = 64
+
+
+def is_due(sequence: int, covered: int) -> bool:
+    """Whether a snapshot is worth its write when the last one covers the record up to `covered`."""
+    return sequence - covered >= max(LEAST_STEP, sequence // _SHARE)
+
+
+def snapshot_of(replay: Replay, specification: str, keys: Keys | None) -> bytes:
+    """The state of a replay; `specification` is the digest of what it is a replay of."""
+    _ = replay.learner  # counts what is ready, so that nothing is left between
+    entries = replay.tape.entries()
+    arrays = [array for entry in entries for array in (entry.states, entry.actions, entry.ends, entry.of_baseline)]
+    packed = [None if array is None else _smallest(array) for array in arrays]
+    document = {
+        "revision": _REVISION,
+        "version": __version__,
+        "specification": specification,
+        "numbers": {name: getattr(replay, name) for name in _NUMBERS},
+        "held": [asdict(held.event) for held in replay.held.values()],
+        "abandoned": [asdict(held.event) for held in replay.abandoned.values()],
+        "withdrawn": [[asdict(one.held.event), one.at, one.reason] for one in replay.withdrawn.values()],
+        "waiting": [[number, None if one is None else list(astuple(one))] for number, one in replay._waiting.items()],
+        "logs": [[after, list(astuple(one))] for after, one in replay._logs],
+        "parts": replay._parts,
+        "said": [[one.code.value, one.text, one.subject] for one in replay._said],
+        "at_once": [entry.at_once for entry in entries],
+        "arrays": [None if array is None else [array.dtype.str, len(array)] for array in packed],
+    }
+    payload = to_text(document).encode() + b"\n" + b"".join(array.tobytes() for array in packed if array is not None)
+    return _seal(payload, keys).encode() + payload
+
+
+def replay_from(
+    content: bytes, covered: tuple[int, str], given: Specification, digest: str, keys: Keys | None
+) -> Replay | None:
+    """The replay that a snapshot holds; None if it is damaged, of another release or campaign, or not of that event."""
+    seal, payload = content[:_SEAL], content[_SEAL:]
+    if not hmac.compare_digest(seal, _seal(payload, keys).encode()):
+        return None
+    try:
+        text, _, raw = payload.partition(b"\n")
+        document = from_text(text, "the snapshot")
+        known = (document["revision"], document["version"], document["specification"])
+        numbers = document["numbers"]
+        if known != (_REVISION, __version__, digest) or (numbers["sequence"], numbers["digest"]) != covered:
+            return None
+        return _restored(document, raw, given)
+    except (InvalidInput, ValueError, KeyError, TypeError, IndexError):  # sealed, and yet not ours: the events know better
+        return None
+
+
+def _restored(document: dict[str, Any], raw: bytes, given: Specification) -> Replay:
+    replay = Replay(given)
+    for name in _NUMBERS:
+        setattr(replay, name, document["numbers"][name])
+    replay.held = _held(document["held"])
+    replay.abandoned = _held(document["abandoned"])
+    for event, at, reason in document["withdrawn"]:
+        ((number, held),) = _held([event]).items()
+        replay.withdrawn[number] = Withdrawn(held, at, reason)
+    replay._waiting = {number: None if one is None else Episodes(*one) for number, one in document["waiting"]}
+    replay._logs = deque((after, Episodes(*one)) for after, one in document["logs"])
+    replay._parts = document["parts"]
+    replay._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in document["said"]]
+    arrays: list[Any] = []
+    place = 0
+    for described in document["arrays"]:
+        if described is None:
+            arrays.append(None)
+            continue
+        dtype, length = np.dtype(described[0]), int(described[1])
+        arrays.append(np.frombuffer(raw, dtype=dtype, count=length, offset=place))
+        place += dtype.itemsize * length
+    entries = []
+    for index, at_once in enumerate(document["at_once"]):
+        states, actions, ends, of_baseline = arrays[4 * index : 4 * index + 4]
+        if states is None or actions is None or of_baseline is None:
+            raise InvalidInput("the snapshot lacks an array")
+        lengths = None if ends is None else ends.astype(np.int64)
+        entries.append(
+            Entry(states.astype(np.uint32), actions.astype(np.uint32), lengths, of_baseline.astype(np.bool_), bool(at_once))
+        )
+    replay.tape = Tape(entries)
+    replay.tape.play(replay._learner)
+    return replay
+
+
+def _held(events: list[dict[str, Any]]) -> dict[int, Held]:
+    found = [Event(**event) for event in events]
+    return {event.deployment or 0: Held(event.deployment or 0, event.worker or "", event.at, event) for event in found}
+
+
+def _smallest(array: Any) -> Any:
+    """The same whole numbers in as few bytes as they need."""
+    kind = np.min_scalar_type(int(array.max(initial=0)))
+    return np.ascontiguousarray(array, dtype=np.uint8 if array.dtype == np.bool_ else kind.newbyteorder("<"))
+
+
+def _seal(payload: bytes, keys: Keys | None) -> str:
+    """Whoever has a key to add events has it to seal a snapshot; each process takes those of its own key."""
+    return hashlib.sha256(payload).hexdigest() if keys is None else keys.seal(payload)

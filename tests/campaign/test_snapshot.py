@@ -1,0 +1,201 @@
+"""A snapshot saves time and decides nothing: with it, without it, or with a bad one, the campaign is the same."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from safe2real.campaign import Campaign, snapshot
+from safe2real.campaign.replay import Replay
+from tests.campaign.systems import assert_same_model, model_of, paper_grid, run_rounds, three_states
+
+SYSTEM = three_states()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    return tmp_path / "campaign.db"
+
+
+def lively(place: Path, rounds: int = 12) -> None:
+    """A record with everything in it: out of order, cut short, abandoned, told late, imported, forced, out."""
+    with Campaign.create(place, SYSTEM.specification) as campaign:
+        for number in range(rounds):
+            one, two, three = campaign.ask(worker=f"robot {number % 3}", n=3)
+            campaign.tell(three.id, SYSTEM.episode(three))
+            if number % 3 == 0:
+                campaign.abandon(two.id, "the battery is empty")
+            if number % 4 == 0:
+                campaign.tell(two.id, SYSTEM.episode(two), force="late")
+            if number == 5:
+                campaign.import_log("log", one.policy, [SYSTEM.episode(one)], overlap="count")
+            if number % 5:
+                campaign.tell(one.id, SYSTEM.episode(one))
+
+
+def covered(place: Path) -> int:
+    with closing(sqlite3.connect(place)) as connection:
+        found = connection.execute("SELECT max(sequence) FROM safe2real_snapshot").fetchone()
+    return found[0] or 0
+
+
+def change(place: Path, statement: str, *values) -> None:
+    with closing(sqlite3.connect(place)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def replayed(campaign: Campaign) -> Replay:
+    replay = Replay(campaign.specification)
+    for event in campaign.events():
+        replay.apply(event)
+    return replay
+
+
+def state_of(replay: Replay) -> dict:
+    counted = replay.learner.hybrid.counts
+    plain = {name: getattr(replay, name) for name in snapshot._NUMBERS}
+    others = (
+        replay.held,
+        replay.abandoned,
+        replay.withdrawn,
+        replay._waiting,
+        list(replay._logs),
+        replay._parts,
+        replay._said,
+    )
+    return plain | {"others": repr(others), "visits": counted.visits.tobytes(), "episodes": counted.episodes}
+
+
+def test_a_process_that_begins_from_a_snapshot_knows_the_same(place, monkeypatch):
+    lively(place)
+    assert covered(place) > 30
+    reads = []
+    apply = Replay.apply
+    monkeypatch.setattr(Replay, "apply", lambda self, event: (reads.append(event.sequence), apply(self, event))[1])
+    with Campaign.open(place) as campaign:
+        status = campaign.status(forecast=False)
+        assert min(reads) == covered(place) + 1, "the snapshot was not used"
+        assert state_of(campaign._replay) == state_of(replayed(campaign))
+        model = model_of(campaign)
+    change(place, "DELETE FROM safe2real_snapshot")
+    with Campaign.open(place) as campaign:
+        assert campaign.status(forecast=False) == status
+        assert_same_model(model_of(campaign), model)
+        assert campaign.verify().holds
+
+
+def test_every_snapshot_on_the_way_leads_to_the_same(place, monkeypatch):
+    """Taken after every single event of a lively record, and continued from there."""
+    lively(place, 8)
+    with Campaign.open(place) as campaign:
+        events, digest = campaign.events(), campaign._specification_digest
+        whole = state_of(replayed(campaign))
+        replay = Replay(campaign.specification)
+        for event in events:
+            replay.apply(event)
+            content = snapshot.snapshot_of(replay, digest, None)
+            again = snapshot.replay_from(content, (replay.sequence, replay.digest), campaign.specification, digest, None)
+            assert again is not None
+            for later in events[event.sequence :]:
+                again.apply(later)
+            assert state_of(again) == whole
+
+
+def test_a_planning_campaign_goes_on_bit_for_bit(place, tmp_path):
+    grid = paper_grid()
+    with (
+        Campaign.create(place, grid.specification) as campaign,
+        Campaign.create(tmp_path / "q.db", grid.specification) as quiet,
+    ):
+        run_rounds(campaign, grid, 12)
+        run_rounds(quiet, grid, 14)
+        with Campaign.open(place) as other:
+            run_rounds(other, grid, 2)
+            assert other._covered > 0
+            assert_same_model(model_of(other), model_of(quiet))
+
+
+def forged(content: bytes, old: bytes, new: bytes) -> bytes:
+    """A forger makes the seal anew, which needs no key in a record without one."""
+    payload = content[64:].replace(old, new)
+    return snapshot._seal(payload, None).encode() + payload
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda content: b"",
+        lambda content: content[:-1],
+        lambda content: content[:100] + b"x" + content[101:],
+        lambda content: forged(content, b'"revision":1', b'"revision":2'),
+        lambda content: forged(content, b'"version":"', b'"version":"9'),
+        lambda content: forged(content, b'"specification":"', b'"specification":"0'),
+        lambda content: forged(content, b'"numbers":{', b'"numbers":{"more":'),
+        lambda content: forged(content, b'"arrays":[', b'"arrays":[["<u8",9999999],'),
+        lambda content: snapshot._seal(b"", None).encode(),
+    ],
+)
+def test_a_bad_snapshot_is_passed_over(place, harm):
+    lively(place)
+    with Campaign.open(place) as campaign:
+        status = campaign.status(forecast=False)
+    with closing(sqlite3.connect(place)) as connection:
+        (content,) = connection.execute("SELECT content FROM safe2real_snapshot").fetchone()
+    change(place, "UPDATE safe2real_snapshot SET content = ?", harm(content))
+    with Campaign.open(place) as campaign:
+        assert campaign.status(forecast=False) == status
+        assert campaign._covered == 0
+
+
+def test_a_snapshot_of_a_lost_branch_is_passed_over(place, tmp_path):
+    """The record is restored to a time before it; its event is not there, or another one is."""
+    lively(place, 6)
+    with closing(sqlite3.connect(place)) as connection, connection:
+        (last,) = connection.execute("SELECT max(sequence) FROM safe2real_event").fetchone()
+        connection.execute("UPDATE safe2real_snapshot SET digest = ?", ("0" * 64,))
+    with Campaign.open(place) as campaign:
+        assert campaign.status(forecast=False).events == last
+        assert campaign._covered == 0
+    change(place, "UPDATE safe2real_snapshot SET sequence = ?", last + 7)
+    with Campaign.open(place) as campaign:
+        assert campaign.status(forecast=False).events == last
+        assert campaign._covered == 0
+
+
+def test_verify_does_not_read_it(place):
+    lively(place)
+    with closing(sqlite3.connect(place)) as connection:
+        (content,) = connection.execute("SELECT content FROM safe2real_snapshot").fetchone()
+    change(place, "UPDATE safe2real_snapshot SET content = ?", forged(content, b'"told":', b'"told":1'))
+    with Campaign.open(place) as campaign:
+        assert campaign.status(forecast=False).told > 100, "the forged one was taken, which is what this test is about"
+        assert campaign.verify().episodes < 100
+        assert campaign.verify().holds
+
+
+def test_a_signed_record_takes_snapshots_of_its_key_only(place, tmp_path, monkeypatch):
+    (tmp_path / "keys").write_text(f"rover {'11' * 32}\n")
+    monkeypatch.setenv("SAFE2REAL_KEY_FILE", str(tmp_path / "keys"))
+    lively(place)
+    with Campaign.open(place) as campaign:
+        campaign.status(forecast=False)
+        assert campaign._covered > 0
+    with closing(sqlite3.connect(place)) as connection:
+        (content,) = connection.execute("SELECT content FROM safe2real_snapshot").fetchone()
+    change(place, "UPDATE safe2real_snapshot SET content = ?", forged(content, b'"told":', b'"told":1'))
+    with Campaign.open(place) as campaign:
+        assert campaign.status(forecast=False).told < 100
+        assert campaign._covered == 0
+
+
+def test_a_record_of_before_gets_its_table(place):
+    lively(place, 3)
+    change(place, "DROP TABLE safe2real_snapshot")
+    with Campaign.open(place) as campaign:
+        run_rounds(campaign, SYSTEM, 10)
+        assert covered(place) > 0
+        assert campaign.verify().holds
