@@ -94,9 +94,8 @@ def main(samples: int = SAMPLES, server: Server | None = None) -> None:
         with Campaign.create(place, specification) as campaign:
             episodes = fill(campaign, real, samples)
             recorded = campaign.status(forecast=False).samples
-        print(
-            f"{episodes:,} episodes, {recorded:,} samples recorded in {time.perf_counter() - began:.0f} s, {'SQLite' if server is None else 'PostgreSQL'}"
-        )
+        kept = "SQLite" if server is None else "PostgreSQL"
+        print(f"{episodes:,} episodes, {recorded:,} samples recorded in {time.perf_counter() - began:.0f} s, {kept}")
 
         # The first process reads every event and leaves a snapshot, with which the others begin.
         (_, whole), *starts = [first_ask(place) for _ in range(4)]

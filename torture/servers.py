@@ -74,7 +74,7 @@ class Server:
     def _call(self, program: str, *arguments: object) -> None:
         command = [str(self._programs / program), *map(str, arguments)]
         # pg_ctl hands its output on to the server, which would keep a pipe open for ever.
-        where = {
+        where: dict[str, Any] = {
             "cwd": self._folder,
             "stdin": subprocess.DEVNULL,
             "stdout": subprocess.DEVNULL,
