@@ -148,6 +148,21 @@ def test_a_slow_statement_is_given_up(server, monkeypatch):
         assert campaign.verify().holds
 
 
+def test_a_standby_that_had_not_received_everything_is_not_written_to(server):
+    """After a failover the newest events are gone; who saw them must not go on as if they were there."""
+    database = server.new_database()
+    with Campaign.create(server.url(database), SYSTEM.specification) as campaign:
+        run_rounds(campaign, SYSTEM, 3)
+        server.execute(database, "DELETE FROM safe2real_event WHERE sequence > 4")
+        with pytest.raises(StorageFailure, match="went back: this process has seen event 7 of the record, which ends with"):
+            campaign.ask(worker="worker")
+        assert server.execute(database, "SELECT max(sequence) FROM safe2real_event") == [(4,)]
+    with Campaign.open(server.url(database)) as campaign:
+        campaign.branch("a standby took over")
+        run_rounds(campaign, SYSTEM, 2)
+        assert campaign.verify().holds
+
+
 # Roles
 
 ROLES = Path(ROOT / "docs" / "postgresql-roles.sql")

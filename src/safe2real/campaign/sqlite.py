@@ -166,5 +166,9 @@ def _identity_of(path: Path) -> _Identity | None:
 
 
 def _state_of(path: Path) -> tuple[Any, ...]:
-    found = path.stat()
+    """Whether there is a log, and what changes when somebody writes without one."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return (False,)
     return log_of(path).exists(), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
