@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ from safe2real.standing import Standing
 
 ROUNDING = 1e-9  # what two machines may differ by
 _REMEMBERED = 256  # policies kept decoded
+# The body of a told episode as it is written is its own key.
+_AS_WRITTEN = re.compile(r'\{"actions":\[[0-9,]*\],"states":\[[0-9,]*\]\}')
 _DRAWN = re.compile(r'"drawn":(0|[1-9][0-9]{0,8}),')  # in a body as it is written; a text inside it has escaped quotes
 
 
@@ -99,7 +101,7 @@ class Checker:
             policy = self._asked[event.deployment]
             episode = from_text(event.body, "the episode")
             self._check_episode(episode, policy, "the episode")
-            self._told.add((policy, key_of(episode)))
+            self._told.add((policy, event.body if _AS_WRITTEN.fullmatch(str(event.body)) else key_of(episode)))
             del self._asked[event.deployment]
         elif event.kind == ABANDON:
             check_keys(from_text(event.body, "the abandonment"), "the abandonment", required=("reason",))
@@ -196,14 +198,15 @@ class Checker:
             raise InvalidInput(f"deployment {number} does not follow deployment {self.replay.deployments}")
         # The deployments of a fleet share a proposal: what differs is the coin. With nothing counted in between, and the
         # same text but for that, the same numbers follow.
-        learner, found = self.replay.learner, _DRAWN.search(event.body)
-        basis = (_DRAWN.sub("", event.body, count=1), learner.hybrid.counts.episodes, learner.doubts())
+        learner, text = self.replay.learner, str(event.body)  # SQLite keeps any type in any column
+        found = _DRAWN.search(text)
+        basis = (_DRAWN.sub("", text, count=1), learner.hybrid.counts.episodes, learner.doubts())
         if self._last is not None and self._last[0] == basis and found is not None:
-            body = replace(self._last[1], drawn=int(found.group(1)))
-            if body.drawn >= len(body.policies):
+            body, index = self._last[1], int(found.group(1))
+            if index >= len(body.policies):
                 raise InvalidInput(f"event {event.sequence} is not a deployment as it was recorded")
-            self._asked[number] = body.policies[body.drawn]
-            self._check_coin(body, np.array(body.weights), number)
+            self._asked[number] = body.policies[index]
+            self._check_coin(index, np.array(body.weights), number)
             self.identical, self.different = self.identical + self._last[2], self.different + self._last[3]
             return
         body, identical, different = AskBody.read(event), self.identical, self.different
@@ -211,8 +214,8 @@ class Checker:
         self._check_claims(body, number)
         self._last = (basis, body, self.identical - identical, self.different - different)
 
-    def _check_coin(self, body: AskBody, weights: Floats, number: int) -> None:
-        if body.drawn != drawn(weights, coin_of(self.specification.settings.seed, number)):
+    def _check_coin(self, index: int, weights: Floats, number: int) -> None:
+        if index != drawn(weights, coin_of(self.specification.settings.seed, number)):
             raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
 
     def _check_claims(self, body: AskBody, number: int) -> None:
@@ -222,7 +225,7 @@ class Checker:
         mixture = Mixture.of(body.weights, [self._policy(digest) for digest in body.policies])
         if len(mixture.weights) != len(body.weights):
             raise InvalidInput("the mixture names policies without weight")
-        self._check_coin(body, mixture.weights, number)
+        self._check_coin(body.drawn, mixture.weights, number)
         doubts = learner.doubts()
         if body.certified and doubts:
             raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")
