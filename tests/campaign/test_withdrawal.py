@@ -11,6 +11,7 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.campaign.checker import Checker
+from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import Draft, event_after
 from safe2real.campaign.report import write_campaign_report
 from safe2real.explore.learner import coin_of, drawn
@@ -83,7 +84,7 @@ def test_what_ran_of_a_withdrawn_deployment_is_still_taken(place: Path) -> None:
 
 
 def _first_action(campaign: Campaign, id: str) -> list[int]:
-    asked = next(event for event in campaign.events() if event.kind == "ask" and id.endswith(f"-{event.deployment}"))
+    asked = next(event for event in campaign.events() if event.kind == "ask" and id == id_of(campaign.name, event))
     body = json.loads(asked.body)
     policy = campaign.stored_policies()[body["policies"][body["drawn"]]]
     return [int(np.argmax(policy.probabilities[0, 0]))]

@@ -436,7 +436,7 @@ class Campaign:
 
     def _verify(self, head: str | None, progress: Callable[[int, int], None] | None) -> Ledger:
         problems: list[Problem] = []
-        with self._storage.reading() as transaction:
+        with self._storage.reading(as_it_is=True) as transaction:  # what was seen before is compared by `head`
             end = transaction.last()  # first of all: every event up to it is to be accounted for
             events = transaction.events(until=end[0])
             if self._storage.keys is not None:

@@ -92,14 +92,15 @@ class Storage:
         return header
 
     @contextmanager
-    def reading(self) -> Iterator[Transaction]:
-        """A consistent view; nothing is locked for others."""
+    def reading(self, *, as_it_is: bool = False) -> Iterator[Transaction]:
+        """A consistent view; nothing is locked for others. `as_it_is` reads also what is not the record that was known."""
         with ExitStack() as stack:
             if self.file is not None:
                 stack.enter_context(self.file.undisturbed())
             connection = stack.enter_context(self._connected(writing=False))
             transaction = Transaction(connection, self.place, self.keys)
-            self._recognise(transaction)
+            if not as_it_is:
+                self._recognise(transaction)
             yield transaction
 
     # Writing
