@@ -165,7 +165,7 @@ def test_what_is_out_waiting_cut_short_or_abandoned_is_said(tmp_path, unpainted,
     assert f"2 episodes recorded and not counted yet: waiting for {out.id}" in page
     assert "1 deployment abandoned (flat &lt;battery&gt;)" in page
     outside = section(page, "Deployments that are out: 1")
-    assert re.findall(r"[0-9a-f]{8}-\d+", outside) == [out.id]
+    assert re.findall(r"[0-9a-f]{8}-\d+-[0-9a-f]{6}", outside) == [out.id]
     rows = re.findall(r"<tr><td>(.*?)</tr>", section(page, "The last 4 deployments"))
     assert [row.split("<")[0] for row in rows] == [short.id, told.id, out.id, lost.id]
     outcomes = ["cut short", "told", "out", "abandoned"]
