@@ -39,7 +39,8 @@ from safe2real.errors import Conflict, Halted, InvalidInput, Safe2RealError, Sto
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.learner import Proposal, Reason, coin_of, drawn
 from safe2real.explore.plan import Plan
-from safe2real.model.checks import positive_integer
+from safe2real.model.checks import positive_integer, shown
+from safe2real.model.limits import DEPLOYMENTS, ask_limit
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.model.trajectory import Trajectory
 from safe2real.standing import Standing
@@ -132,6 +133,11 @@ class Campaign:
         """
         worker = _text("worker", worker, 200)
         n = positive_integer("n", n)
+        if n > ask_limit():
+            raise InvalidInput(
+                f"n is {shown(n)}; one call hands out at most {ask_limit()} deployments: ask again for more, or set "
+                f"{DEPLOYMENTS} if that is meant"
+            )
         self._catch_up()
         self._replay.learner.propose()  # planned before others are kept waiting; usually nothing has changed below
         while True:
@@ -318,6 +324,19 @@ class Campaign:
         worker = None if worker is None else _text("worker", worker, 200)
         return forced_by(self.by, asked, worker, None if force is None else _text("force", force, 10_000))
 
+    def abandon_all(self, worker: str, reason: str) -> list[str]:
+        """Give up on everything that `worker` holds, in one transaction: a machine that is gone. Returns the ids.
+
+        As with `abandon`, the guarantee assumes that the reason had nothing to do with what happened in the episodes.
+        """
+        worker, reason = _text("worker", worker, 200), _text("reason", reason, 10_000)
+        self._catch_up()
+        with self._storage.writing() as transaction:
+            self._catch_up(transaction)
+            held = self._replay.held_by(worker)
+            transaction.append([Draft(kinds.ABANDON, {"reason": reason}, one.number, self.by) for one in held])
+        return [id_of(self.name, one.event) for one in held]
+
     def import_log(
         self,
         source: str,
@@ -485,6 +504,11 @@ class Campaign:
                     "run verify, or restore a copy"
                 )
             self._replay.apply(event)
+        if self._replay.sequence == 0:
+            raise StorageFailure(
+                f"{self._storage.place}: the campaign's events are gone, even the first; nothing is handed out, for numbers "
+                "would be given twice: restore a copy"
+            )
         self._storage.remember(self._replay.sequence, self._replay.digest)
         return None
 

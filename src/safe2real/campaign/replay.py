@@ -45,6 +45,9 @@ from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.explore.learner import Learner
 from safe2real.standing import Assumption, AssumptionCode
 
+# What reading raises that expects the content of an event to be what it was written as.
+_MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError)
+
 
 @dataclass(frozen=True, slots=True)
 class Held:
@@ -107,7 +110,10 @@ class Replay:
         """The learner with everything counted that may be."""
         if self._ready:
             ready, self._ready = self._ready, []
-            self._count(ready)
+            try:
+                self._count(ready)
+            except _MALFORMED as error:
+                raise StorageFailure(f"a recorded episode is not one ({error}); run verify, or restore a copy") from error
         return self._learner
 
     @property
@@ -150,7 +156,13 @@ class Replay:
                 f"event {event.sequence} does not follow event {self.sequence}: the record was changed afterwards, "
                 "so nothing more is handed out; run verify to see what is wrong"
             )
-        self.take_unchecked(event)
+        try:
+            self.take_unchecked(event)
+        except _MALFORMED as error:  # digests are no signatures: whoever writes to the file can make them fit
+            raise StorageFailure(
+                f"event {event.sequence} is not as this package records one ({error}), so nothing more is handed out; run "
+                "verify, or restore a copy"
+            ) from error
 
     def take_unchecked(self, event: Event) -> None:
         """`apply` without the chain of digests, for `verify`, which reports instead of refusing."""
