@@ -76,6 +76,81 @@ def test_the_command_gives_up_one_or_all(tmp_path):
         assert (refused.code, "--all with the --worker" in refused.message) == (2, True)
 
 
+# Leases
+
+
+def later(monkeypatch, seconds):
+    """The clock of everything that is written from now on."""
+    from datetime import UTC, datetime, timedelta
+
+    moment = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
+    for module in ("events", "status"):
+        monkeypatch.setattr(f"safe2real.campaign.{module}.now", lambda: moment)
+
+
+def test_what_is_out_for_longer_than_its_lease_is_named(tmp_path, monkeypatch):
+    with s2r.Campaign.create(tmp_path / "c.db", three_states().specification, lease=60) as made:
+        (held,) = made.ask(worker="gone")
+        assert (made.status(forecast=False).lease, made.status(forecast=False).overdue) == (60.0, ())
+        later(monkeypatch, 61)
+        assert made.status(forecast=False).overdue == (held.id,)
+        made.ask(worker="other")
+        assert made.status(forecast=False).withdrawn == 0  # not created so
+        assert not any(one.subject == "lease" for one in made.assurance().assumptions)
+        assert made.verify().holds
+
+
+def test_what_is_overdue_is_withdrawn_where_the_campaign_was_created_so(tmp_path, monkeypatch):
+    system, place = three_states(), tmp_path / "c.db"
+    with s2r.Campaign.create(place, system.specification, lease=60, withdraw_overdue=True) as made:
+        (gone,) = made.ask(worker="gone")
+        (other,) = made.ask(worker="other")
+        made.tell(other.id, system.episode(other))
+        assert made.status(forecast=False).episodes_waiting == 1
+        (lasting,) = [one.text for one in made.assurance().assumptions if one.subject == "lease"]
+        assert lasting == "no deployment outlasts its lease of 60 s because of what happens in its episode"
+    later(monkeypatch, 61)
+    with s2r.Campaign.open(place) as made:
+        (next_one,) = made.ask(worker="other")
+        status = made.status(forecast=False)
+        assert (status.withdrawn, status.episodes_waiting) == (1, 0)
+        assert [id for id, *_ in status.held] == [next_one.id]
+        (event,) = [one for one in made.events() if one.kind == "withdraw"]
+        assert (event.deployment, event.worker, json.loads(event.body)["reason"]) == (gone.number, "gone", "lease expired")
+        assert made.verify().holds
+        assert made.tell(gone.id, system.episode(gone)).new  # it turns up
+        assert made.verify().holds
+        (again,) = made.ask(worker="gone")
+        assert again.id != gone.id
+
+
+def test_a_withdrawal_before_its_time_does_not_verify(tmp_path, monkeypatch):
+    from safe2real.campaign.events import Draft
+
+    for name, options in (("a", {"lease": 60, "withdraw_overdue": True}), ("b", {"lease": 60}), ("c", {})):
+        with s2r.Campaign.create(tmp_path / name, three_states().specification, **options) as made:
+            made.ask(worker="w")
+            later(monkeypatch, 59 if name == "a" else 61)
+            body = {"cause": "lease expired", "reason": "lease expired"}
+            with made._storage.writing() as transaction:
+                transaction.append([Draft("withdraw", body, 1, "w")])
+            (problem,) = made.verify().problems
+            assert "withdrawn for its lease, which was not over, or takes nothing back" in problem.what
+            monkeypatch.undo()
+
+
+@pytest.mark.parametrize("lease", [0, -1, float("inf"), 1e12, "60", True])
+def test_leases_that_are_none(tmp_path, lease):
+    with pytest.raises(InvalidInput, match="lease"):
+        s2r.Campaign.create(tmp_path / "c.db", three_states().specification, lease=lease)
+    assert not (tmp_path / "c.db").exists()
+
+
+def test_a_withdrawal_needs_a_lease(tmp_path):
+    with pytest.raises(InvalidInput, match="withdraw_overdue is set without a lease"):
+        s2r.Campaign.create(tmp_path / "c.db", three_states().specification, withdraw_overdue=True)
+
+
 # The record
 
 

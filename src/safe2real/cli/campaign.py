@@ -61,6 +61,12 @@ def init(
     ] = False,
     no_code: NoCode = False,
     files_anywhere: FilesAnywhere = False,
+    lease: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="How long a deployment may be out before status names it.")
+    ] = None,
+    withdraw_overdue: Annotated[
+        bool, typer.Option("--withdraw-overdue", help="Take back what is out for longer than the lease, at the next ask.")
+    ] = False,
 ) -> None:
     """Begin a campaign. An existing one is never overwritten.
 
@@ -74,7 +80,7 @@ def init(
         given = read_spec_file(specification, allow_code=not no_code, files_anywhere=files_anywhere).specification
     else:
         given = Specification.from_text(read_text(specification))
-    with Campaign.create(url, given, trust_margin=trust_margin) as made:
+    with Campaign.create(url, given, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue) as made:
         answer(documents.created(made, url))
 
 
