@@ -15,12 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torture.hostile_inputs import SECRET, Hostile, hostile_inputs
+from torture.tally import Bench, Tally
 
 ROOT = Path(__file__).resolve().parents[1]
 MEMORY = 2 << 30  # bytes that a command may take beyond what the forked process has
@@ -40,16 +41,36 @@ class Ended:
     peak: int  # bytes of memory
 
 
-def run(folder: Path | None = None, *, attempts: int = 500, seed: int = 0, say: Any = None) -> list[Row]:
-    """Rows (what, attempted, survived, lost) for every kind of input, and one for the secrets; `say` hears of each loss."""
+def hostile(bench: Bench) -> Tally:
+    """All of them, however long it takes: the number is what is asked for."""
+    tally, began = Tally("hostile inputs, secrets in their output"), time.monotonic()
+    rows = run(bench.folder, seed=bench.seed, say=tally.lost.append)
+    tally.attempted = sum(attempted for _, attempted, *_ in rows[:-1])
+    tally.seconds = time.monotonic() - began
+    return tally
+
+
+def run(
+    folder: Path | None = None,
+    *,
+    attempts: int = 500,
+    seed: int = 0,
+    say: Callable[[str], object] | None = None,
+    peaks: list[int] | None = None,
+) -> list[Row]:
+    """Rows (what, attempted, survived, lost) for every kind of input, and one for the secrets.
+
+    `say` hears of each loss, and `peaks` is given the memory that each command took.
+    """
     with tempfile.TemporaryDirectory(dir=folder) as made:
         place = Path(made)
         counted: dict[str, list[int]] = {}
-        secrets, largest, server = [0, 0], 0, Server(place)
+        secrets, server = [0, 0], Server(place)
         try:
             for number, one in enumerate(hostile_inputs(place, attempts, seed)):
                 ended = server.command(one)
-                largest = max(largest, ended.peak)
+                if peaks is not None:
+                    peaks.append(ended.peak)
                 wrong = mistake_of(ended)
                 leaked = one.holds_secret and leaks(ended, one)
                 row = counted.setdefault(one.kind, [0, 0])
@@ -61,8 +82,6 @@ def run(folder: Path | None = None, *, attempts: int = 500, seed: int = 0, say: 
                     say(f"{number} {one.kind}: {wrong or 'the secret is shown'}: {shown(one, ended)}")
         finally:
             server.close()
-    if say is not None:
-        say(f"the largest command took {largest / 2**20:.0f} MiB")
     rows = [(f"hostile {kind}", tried, good, tried - good) for kind, (tried, good) in counted.items()]
     return [*rows, ("secrets kept from all output", secrets[0], secrets[1], secrets[0] - secrets[1])]
 
@@ -198,7 +217,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.serve:
         serve()
         return 0
-    rows = run(attempts=given.attempts, seed=given.seed, say=print)
+    peaks: list[int] = []
+    rows = run(attempts=given.attempts, seed=given.seed, say=print, peaks=peaks)
+    print(f"the largest command took {max(peaks, default=0) / 2**20:.0f} MiB")
     for what, attempted, survived, lost in rows:
         print(f"{what:40} {attempted:6} {survived:6} {lost:6}")
     return int(any(lost for *_, lost in rows))

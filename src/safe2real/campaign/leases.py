@@ -3,8 +3,8 @@
 A machine that is gone never tells and never abandons, and all episodes after its own wait. A lease ends that without
 anybody looking: the next `ask`, of whomever, withdraws what is overdue, which is an event. The episode is left out for a
 reason that must have nothing to do with what happened in it. Where bad episodes take longer than good ones, a lease close to
-their length leaves out the bad ones; so the certificate assumes that no episode outlasts its lease because of what happens in
-it. Give a lease of many times the length of an episode. An episode that turns up later is told as usual.
+their length leaves out the bad ones; so the certificate assumes that no episode outlasts its lease because of what happens
+in it. Give a lease of many times the length of an episode. An episode that turns up later is told as usual.
 """
 
 from __future__ import annotations
