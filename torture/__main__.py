@@ -16,6 +16,7 @@ from rich.table import Table
 
 from torture.damage import damaged_files, torn_logs
 from torture.forgeries import forgeries
+from torture.hostile import hostile
 from torture.kills import kills
 from torture.partitions import partitions
 from torture.restores import exchanged_files, restores
@@ -29,6 +30,7 @@ TORTURES: tuple[Callable[[Bench], Tally], ...] = (
     partitions,
     damaged_files,
     forgeries,
+    hostile,
 )
 
 

@@ -472,7 +472,11 @@ def test_the_database_of_something_else_is_left_alone(place, mode):
             None,
         ),
         ("nosuch://host/campaign", "'nosuch://host/campaign' is not a place for a campaign .*; give a file name", None),
-        ("postgresql://a:secret@host:port/x", "'host:port/x' is not a place for a campaign.*; give a file name", None),
+        (
+            "postgresql://a:secret@host:port/x",
+            r"'postgresql://\*\*\*@host:port/x' is not a place for a campaign.*; give a file name",
+            None,
+        ),
         ("sqlite://", "a campaign in memory would be lost with the process; give a file name", None),
         ("sqlite:///:memory:", "a campaign in memory would be lost", None),
         (":memory:", "a campaign in memory would be lost", None),

@@ -108,3 +108,32 @@ def test_a_reader_that_has_gone_is_told_nothing(monkeypatch):
     ended = CliRunner().invoke(app, ["campaign", "status", "campaign.db"])
     assert ended.exit_code == 1
     assert ended.output == ""
+
+
+def test_libraries_say_nothing_on_standard_error(capfd):
+    """What psycopg logs about a lost connection and matplotlib about its fonts is no answer of ours."""
+    import logging
+    import warnings
+
+    from safe2real.cli import exits
+
+    hook = sys.excepthook
+    with warnings.catch_warnings():
+        try:
+            exits.keep_to_one_line()
+            for name in ("psycopg", "psycopg.pool", "matplotlib.font_manager", "sqlalchemy.pool"):
+                logging.getLogger(name).warning("something went on")
+            warnings.warn("something else", RuntimeWarning, stacklevel=1)
+        finally:
+            sys.excepthook = hook
+    assert capfd.readouterr().err == ""
+
+
+def test_what_needs_more_memory_than_there_is_is_one_line(monkeypatch):
+    def needs(_):
+        raise MemoryError("Unable to allocate 9 EiB")
+
+    monkeypatch.setattr(module.Campaign, "open", needs)
+    ended = campaign("status", "campaign.db")
+    assert (ended.code, ended.error) == (2, "invalid-input")
+    assert "needs more memory than there is" in ended.message

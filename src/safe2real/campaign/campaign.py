@@ -25,6 +25,7 @@ from safe2real.campaign.encoding import digest_of, finite_or_none, from_text, po
 from safe2real.campaign.episodes import Seen, check_actions, episode_from_json, seen_from
 from safe2real.campaign.events import AskBody, Draft, Event, ImportBody
 from safe2real.campaign.imports import Overlap, choose, parts_of, read_log
+from safe2real.campaign.leases import EXPIRED, Lease, lease_in, overdue
 from safe2real.campaign.ledger import Ledger, check_record
 from safe2real.campaign.replay import Held, Replay
 from safe2real.campaign.revisions import bounds_of
@@ -39,7 +40,8 @@ from safe2real.errors import Conflict, Halted, InvalidInput, Safe2RealError, Sto
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.learner import Proposal, Reason, coin_of, drawn
 from safe2real.explore.plan import Plan
-from safe2real.model.checks import positive_integer
+from safe2real.model.checks import positive_integer, shown
+from safe2real.model.limits import DEPLOYMENTS, ask_limit
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.model.trajectory import Trajectory
 from safe2real.standing import Standing
@@ -79,12 +81,25 @@ class Campaign:
         self._baseline_content: bytes | None = None
 
     @classmethod
-    def create(cls, url: str | os.PathLike[str], specification: Specification, *, trust_margin: bool = False) -> Campaign:
+    def create(
+        cls,
+        url: str | os.PathLike[str],
+        specification: Specification,
+        *,
+        trust_margin: bool = False,
+        lease: float | None = None,
+        withdraw_overdue: bool = False,
+    ) -> Campaign:
         """Begin a campaign at `url`: a file name (SQLite) or postgresql://... . An existing one is never overwritten.
 
         A baseline that misses its stated margin already on the simulator is refused, unless you say with `trust_margin` that
-        the real system is better than the simulator there.
+        the real system is better than the simulator there. With a `lease`, in seconds, `status` names deployments that are
+        out for longer; with `withdraw_overdue` the next `ask` takes them back. Whether an episode outlasts its lease must
+        not depend on what happens in it: give many times the length of one.
         """
+        if withdraw_overdue and lease is None:
+            raise InvalidInput("withdraw_overdue is set without a lease; give the seconds that a deployment may be out")
+        stated = None if lease is None else Lease.of(lease, withdraw_overdue)
         if not isinstance(specification, Specification):
             raise InvalidInput(f"specification is a {type(specification).__name__}; give a Specification")
         specification.learner(trust_margin=trust_margin)  # refuse before anything is written
@@ -99,7 +114,8 @@ class Campaign:
             "bounds": bounds_of(specification.settings),
         }
         with _closed_on_failure(storage):
-            storage.create(name, text, body | ({"trust_margin": True} if trust_margin else {}))
+            body |= {"trust_margin": True} if trust_margin else {}
+            storage.create(name, text, body | ({} if stated is None else {"lease": stated.to_json()}))
             return cls(storage)
 
     @classmethod
@@ -132,15 +148,21 @@ class Campaign:
         """
         worker = _text("worker", worker, 200)
         n = positive_integer("n", n)
+        if n > ask_limit():
+            raise InvalidInput(
+                f"n is {shown(n)}; one call hands out at most {ask_limit()} deployments: ask again for more, or set "
+                f"{DEPLOYMENTS} if that is meant"
+            )
         self._catch_up()
         self._replay.learner.propose()  # planned before others are kept waiting; usually nothing has changed below
         while True:
             fresh: list[Event] = []
             with self._storage.writing() as transaction:
                 self._catch_up(transaction)
-                refuted = self._refuted_of(worker)
-                if refuted:
-                    fresh = transaction.append(refuted)
+                withdrawn = self._refuted_of(worker)
+                withdrawn += self._expired({draft.deployment for draft in withdrawn})
+                if withdrawn:
+                    fresh = transaction.append(withdrawn)
                 else:
                     held = self._replay.held_by(worker)[:n]
                     if len(held) < n:
@@ -150,7 +172,7 @@ class Campaign:
                     policies = {digest: self._load(transaction, digest) for digest in named}
             for event in fresh:
                 self._replay.apply(event)
-            if not refuted:  # else what was waiting behind the withdrawn ones counts now: look again
+            if not withdrawn:  # else what was waiting behind the withdrawn ones counts now: look again
                 self._keep_snapshot()
                 return [self._deployment(one, policies) for one in self._replay.held_by(worker)[:n]]
 
@@ -169,6 +191,15 @@ class Campaign:
             for held in self._replay.held_by(worker)
             if halted or AskBody.read(held.event).reason != Reason.BASELINE.name
         ]
+
+    def _expired(self, taken: set[int | None]) -> list[Draft]:
+        """The withdrawals of what anybody holds for longer than the lease; a machine that is gone asks no more."""
+        lease = self._replay.lease
+        if lease is None or not lease.withdraws:
+            return []
+        body = {"cause": EXPIRED, "reason": EXPIRED}
+        late = overdue(lease, self._replay.held.values(), kinds.now())
+        return [Draft(kinds.WITHDRAW, body, one.number, one.worker) for one in late if one.number not in taken]
 
     def _hand_out(self, transaction: Transaction, worker: str, n: int, *, nothing_held: bool) -> list[Event]:
         proposal = self._replay.learner.propose()
@@ -317,6 +348,19 @@ class Campaign:
     def _forced(self, asked: Event, worker: str | None, force: str | None) -> list[Draft]:
         worker = None if worker is None else _text("worker", worker, 200)
         return forced_by(self.by, asked, worker, None if force is None else _text("force", force, 10_000))
+
+    def abandon_all(self, worker: str, reason: str) -> list[str]:
+        """Give up on everything that `worker` holds, in one transaction: a machine that is gone. Returns the ids.
+
+        As with `abandon`, the guarantee assumes that the reason had nothing to do with what happened in the episodes.
+        """
+        worker, reason = _text("worker", worker, 200), _text("reason", reason, 10_000)
+        self._catch_up()
+        with self._storage.writing() as transaction:
+            self._catch_up(transaction)
+            held = self._replay.held_by(worker)
+            transaction.append([Draft(kinds.ABANDON, {"reason": reason}, one.number, self.by) for one in held])
+        return [id_of(self.name, one.event) for one in held]
 
     def import_log(
         self,
@@ -485,6 +529,11 @@ class Campaign:
                     "run verify, or restore a copy"
                 )
             self._replay.apply(event)
+        if self._replay.sequence == 0:
+            raise StorageFailure(
+                f"{self._storage.place}: the campaign's events are gone, even the first; nothing is handed out, for numbers "
+                "would be given twice: restore a copy"
+            )
         self._storage.remember(self._replay.sequence, self._replay.digest)
         return None
 
@@ -497,6 +546,7 @@ class Campaign:
         keys = self._storage.keys
         replay = replay_from(content, (sequence, digest), self.specification, self._specification_digest, keys)
         if replay is not None:
+            replay.lease = lease_in(from_text(first.body, "the first event"))
             self._replay, self._covered = replay, sequence
 
     def _keep_snapshot(self) -> None:

@@ -30,6 +30,7 @@ from safe2real.campaign.events import (
     ImportBody,
 )
 from safe2real.campaign.imports import key_of
+from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import check_bounds
 from safe2real.campaign.specification import Specification
@@ -125,7 +126,7 @@ class Checker:
             from_text(event.body, "the first event"),
             "the first event",
             required=named,
-            optional=("version", "method", "bounds", "trust_margin"),
+            optional=("version", "method", "bounds", "trust_margin", "lease"),
         )
         if (body["campaign"], body["specification"]) != (self.name, self.specification_digest):
             raise InvalidInput("the campaign's name or its specification was changed after it was created")
@@ -185,6 +186,11 @@ class Checker:
         held = self.replay.held.get(event.deployment or 0)
         if held is None or held.worker != event.worker:
             raise InvalidInput("a deployment was withdrawn that is not out, or from another worker")
+        if body["cause"] == EXPIRED:
+            lease = self.replay.lease
+            if lease is None or not lease.withdraws or not lease.is_over(held.at, event.at):
+                raise InvalidInput("a deployment was withdrawn for its lease, which was not over, or takes nothing back")
+            return
         learner = self.replay.learner
         halted = learner.propose().reason is Reason.HALT
         if learner.standing is not Standing.REFUTED or body["cause"] != (HALTED if halted else REFUTED):

@@ -16,17 +16,17 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
+from safe2real.model.limits import AS_NUMBER, BYTES, check_bytes, human, text_limit
 from safe2real.model.policy import MarkovPolicy, Mixture
 
 PLAIN_SIZE = 4096  # entries up to which an array is written as a list
-_MAX_BYTES = 1 << 33  # what a packed array may claim to unpack to
 _DTYPES = ("<f8", "<u4", "<u2", "|u1", "|b1", "<i8")
 
 
@@ -60,6 +60,17 @@ def from_text(text: str | bytes, what: str) -> Any:
         raise InvalidInput(f"{what} is not JSON ({error}); give one JSON document") from error
 
 
+def bounded(stream: BinaryIO, name: str, limit: int | None = None) -> bytes:
+    """All of a stream that is to be read as text; one that does not end, or is too long to be parsed, is refused."""
+    limit = text_limit() if limit is None else limit
+    content = stream.read(limit + 1)
+    if len(content) > limit:
+        raise InvalidInput(
+            f"{name} is longer than {human(limit)}, which is the limit; give it in parts, or set {BYTES} to more"
+        )
+    return content
+
+
 def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
@@ -90,9 +101,8 @@ def array_from_json(value: Any, name: str) -> Any:
     if not isinstance(shape, list) or len(shape) > 4 or not all(type(n) is int and 0 <= n < 2**40 for n in shape):
         raise InvalidInput(f"{name}.shape is {shown(shape)}; give a list of at most 4 whole numbers, like [H, S, A, S]")
     dtype = np.dtype(value["dtype"])
+    check_bytes(f"{name}, of shape {shape},", math.prod(shape) * AS_NUMBER)
     size = math.prod(shape) * dtype.itemsize
-    if size > _MAX_BYTES:
-        raise InvalidInput(f"{name}.shape is {shape}: {size} bytes; at most {_MAX_BYTES} bytes can be unpacked")
     if not isinstance(value["zlib"], str):
         raise InvalidInput(f"{name}.zlib is {shown(value['zlib'])}; give the compressed bytes as base64 text")
     try:
@@ -106,6 +116,29 @@ def array_from_json(value: Any, name: str) -> Any:
     if dtype.kind == "b" and np.frombuffer(content, dtype=np.uint8).max(initial=0) > 1:
         raise InvalidInput(f"{name}.zlib holds bytes other than 0 and 1, which are no booleans; pack the array again")
     return np.frombuffer(content, dtype=dtype).reshape(shape)
+
+
+def check_unpacked(document: Any, name: str) -> None:
+    """Refuse a document whose packed arrays, all together, would take more than the limit; said before one is unpacked."""
+    total, largest = 0, (0, name)
+    parts: list[tuple[str, Any]] = [("", document)]
+    while parts:
+        place, one = parts.pop()
+        if isinstance(one, Mapping):
+            size = _claimed(one)
+            total, largest = total + size, max(largest, (size, place.removeprefix(".")))
+            parts.extend((f"{place}.{str(key)[:40]}", entry) for key, entry in one.items())
+        elif isinstance(one, list):
+            parts.extend((f"{place}[{i}]", entry) for i, entry in enumerate(one) if isinstance(entry, (list, Mapping)))
+    check_bytes(f"{name} holds packed arrays that written out, the largest of them {largest[1]},", total)
+
+
+def _claimed(value: Mapping[str, Any]) -> int:
+    """Bytes that a packed array says it has; 0 for what is none, which its reader will refuse."""
+    shape, dtype = value.get("shape"), value.get("dtype")
+    if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape) or dtype not in _DTYPES:
+        return 0
+    return math.prod(shape[:4]) * AS_NUMBER
 
 
 def numbers_from_json(value: Any, name: str) -> NDArray[Any]:

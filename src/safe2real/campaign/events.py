@@ -4,11 +4,11 @@ An event carries the digest of the one before it, so a changed, missing or inser
 
 | kind | deployment, worker | body |
 | --- | --- | --- |
-| create | | campaign, specification (digest), version, method, bounds (revisions); `trust_margin` where that was said |
+| create | | campaign, specification (digest), version, method, bounds (revisions); `trust_margin` and `lease` where stated |
 | ask | number, who asked | the mixture, which of its policies was drawn, and the certificate (`AskBody`) |
 | tell | number, who told | states, actions; `left_model` where the last action led where the model has no state |
 | abandon | number, who abandoned | reason |
-| withdraw | number, who held it | cause ("refuted" or "halted"), reason: the data contradict what it rested on |
+| withdraw | number, who held it | cause ("refuted", "halted", "lease expired"), reason: it must not be run any more |
 | import | , source | policy (digest), episodes, and the place in the order in which they are counted (`ImportBody`) |
 | branch | , who said so | reason: the record was restored from a copy, and goes on from here; what came after is lost |
 | force | , who did it | deployment, holder, reason: another than the holder tells or abandons this deployment, next |
@@ -74,10 +74,14 @@ class Draft:
     worker: str | None = None
 
 
+def now() -> str:
+    """The time of an event that is written now."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
 def event_after(sequence: int, previous: str, draft: Draft) -> Event:
     """The event that follows number `sequence` with digest `previous`, dated now."""
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    event = Event(sequence + 1, draft.kind, draft.deployment, draft.worker, now, to_text(draft.body), "")
+    event = Event(sequence + 1, draft.kind, draft.deployment, draft.worker, now(), to_text(draft.body), "")
     return replace(event, digest=event.digest_after(previous))
 
 

@@ -19,9 +19,10 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.encoding import digest_of, from_text, to_text
 from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, IMPORT, TELL, Event
 from safe2real.campaign.history import Entry, Episode, entries_of, episodes_of
+from safe2real.campaign.places import shown_place
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.salvage import salvage
-from safe2real.campaign.sqlite_pages import readable_rows
+from safe2real.campaign.sqlite_pages import belongs_to_a_database, readable_rows
 from safe2real.campaign.storage import Header, Storage
 from safe2real.campaign.tables import FORMAT
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
@@ -38,7 +39,8 @@ _NO_MINARI = "the Minari package is not installed; get it with: pip install 'saf
 def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
     """transitions.csv, deployments.csv and mismatch.csv in `folder`; files of that name are replaced.
 
-    All of them are about the same moment. Steps, states and actions count from 0; a cell without a value is empty.
+    All of them are about the same moment. Steps, states and actions count from 0; a cell without a value is empty. A text
+    that a spreadsheet would compute (it begins with =, +, -, @) has an apostrophe before it; JSON has it as it was given.
     """
     events = campaign.events()
     replay = Replay(campaign.specification)
@@ -56,7 +58,7 @@ def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
     }
     for name, rows in tables.items():
         with whole_file(folder / name) as file:
-            csv.writer(file).writerows(rows)
+            csv.writer(file).writerows([_harmless(cell) for cell in row] for row in rows)
     return [folder / name for name in tables]
 
 
@@ -146,7 +148,7 @@ def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
     """
     header, found, damage = salvage(url)
     if header is None and not found:
-        raise StorageFailure(f"nothing of a campaign can be read at {os.fspath(url)} ({damage}); restore a copy of it")
+        raise StorageFailure(f"nothing of a campaign can be read at {shown_place(url)} ({damage}); restore a copy of it")
     events: list[Event] = []
     previous = BEFORE_THE_FIRST
     for event in found:
@@ -164,7 +166,7 @@ def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
     specification = _proved_specification(header.specification if header else None, events, problems)
     file_path = Path(str(Storage(url).url.database))
     policies = {
-        values[0]: values[1].decode()
+        values[0]: values[1].decode("utf-8", "replace")
         for _, values in readable_rows(file_path)
         if len(values) == 2 and isinstance(values[1], bytes) and digest_of(values[1]) == values[0]
     }
@@ -183,9 +185,11 @@ def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
-    """A text file that appears under its name when it is complete and on disk, or not at all."""
+    """A text file that appears under its name when it is complete and on disk, or not at all; never over a database."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
+        if belongs_to_a_database(path.resolve()):
+            raise InvalidInput(f"{path} is an SQLite database or belongs to one, perhaps a campaign; give another place")
         with draft.open("w", encoding="utf-8", newline="") as file:
             yield file
             file.flush()
@@ -200,6 +204,12 @@ def whole_file(path: Path) -> Iterator[TextIO]:
 # The tables
 
 _Row = Sequence[Any]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last ones: full width
+
+
+def _harmless(cell: Any) -> Any:
+    """A name that somebody chose must not become a formula in somebody else's spreadsheet."""
+    return f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(_FORMULA) else cell
 
 
 def _transitions(episodes: Iterable[Episode]) -> Iterator[_Row]:
@@ -304,7 +314,9 @@ def _episodes_in(events: Iterable[Event]) -> int:
         if event.kind == TELL:
             total += 1
         elif event.kind == IMPORT:
-            total += len(from_text(event.body, f"event {event.sequence}")["episodes"])
+            body = from_text(event.body, f"event {event.sequence}")
+            listed = body.get("episodes") if isinstance(body, dict) else None
+            total += len(listed) if isinstance(listed, list) else 0
     return total
 
 

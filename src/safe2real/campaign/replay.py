@@ -39,11 +39,15 @@ from safe2real.campaign.events import (
     Event,
     ImportBody,
 )
+from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.tape import Tape, entry_of
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.explore.learner import Learner
 from safe2real.standing import Assumption, AssumptionCode
+
+# What reading raises that expects the content of an event to be what it was written as.
+_MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class Replay:
         self.imported = 0
         self.samples = 0  # recorded, counted or not
         self.branches = 0  # times the record was restored and went on
+        self.lease: Lease | None = None
         self.forced = 0  # deployments told or abandoned by others than their worker
         self._next_to_count = 1
         self._waiting: dict[int, Episodes | None] = {}  # number -> its episode, or None when abandoned or withdrawn
@@ -107,7 +112,10 @@ class Replay:
         """The learner with everything counted that may be."""
         if self._ready:
             ready, self._ready = self._ready, []
-            self._count(ready)
+            try:
+                self._count(ready)
+            except _MALFORMED as error:
+                raise StorageFailure(f"a recorded episode is not one ({error}); run verify, or restore a copy") from error
         return self._learner
 
     @property
@@ -128,8 +136,8 @@ class Replay:
 
     @property
     def said_of_logs(self) -> tuple[Assumption, ...]:
-        """What was said about imported episodes that look like recorded ones: assumptions like the others."""
-        return tuple(self._said)
+        """What was said about imported episodes that look like recorded ones, and the lease: assumptions like the others."""
+        return (*self._said, *(() if self.lease is None else self.lease.assumptions))
 
     def held_by(self, worker: str) -> list[Held]:
         return [held for held in self.held.values() if held.worker == worker]
@@ -150,7 +158,13 @@ class Replay:
                 f"event {event.sequence} does not follow event {self.sequence}: the record was changed afterwards, "
                 "so nothing more is handed out; run verify to see what is wrong"
             )
-        self.take_unchecked(event)
+        try:
+            self.take_unchecked(event)
+        except _MALFORMED as error:  # digests are no signatures: whoever writes to the file can make them fit
+            raise StorageFailure(
+                f"event {event.sequence} is not as this package records one ({error}), so nothing more is handed out; run "
+                "verify, or restore a copy"
+            ) from error
 
     def take_unchecked(self, event: Event) -> None:
         """`apply` without the chain of digests, for `verify`, which reports instead of refusing."""
@@ -171,7 +185,9 @@ class Replay:
         elif event.kind in (BRANCH, FORCE):
             self.branches += event.kind == BRANCH
             self.forced += event.kind == FORCE
-        elif event.kind not in (CREATE, MIGRATE):
+        elif event.kind == CREATE:
+            self.lease = lease_in(from_text(event.body, "the first event"))
+        elif event.kind != MIGRATE:
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"
             )

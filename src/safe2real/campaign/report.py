@@ -24,6 +24,7 @@ from safe2real.campaign.figures import (
     row_name,
 )
 from safe2real.campaign.history import ABANDONED, LEFT_MODEL, OUT, WITHDRAWN, Entry, entries_of
+from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
@@ -209,7 +210,13 @@ def _warnings(status: CampaignStatus, found: MismatchMap, entries: Sequence[Entr
             f"{_count(len(lost), 'deployment')} abandoned ({few}). The guarantee assumes that this had nothing to do with "
             "what happened in them."
         )
-    withdrawn = [entry for entry in entries if entry.outcome == WITHDRAWN]
+    expired = [entry for entry in entries if entry.outcome == WITHDRAWN and entry.why_given_up == EXPIRED]
+    if expired:
+        warnings.append(
+            f"{_count(len(expired), 'deployment')} withdrawn because the lease was over. The guarantee assumes that this "
+            "had nothing to do with what happened in them."
+        )
+    withdrawn = [entry for entry in entries if entry.outcome == WITHDRAWN and entry not in expired]
     if withdrawn:
         named = ", ".join(entry.id for entry in withdrawn[:10]) + ("…" if len(withdrawn) > 10 else "")
         warnings.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,7 @@ def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], st
             headers += connection.execute(sql.select(campaign)).all()
             one_by_one = sql.select(events_table).order_by(events_table.c.sequence).execution_options(yield_per=1)
             rows += connection.execute(one_by_one)
-    except DBAPIError as error:
+    except (DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
         damage = _explained(error, storage.place)
     finally:
         engine.dispose()
@@ -53,8 +54,10 @@ def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], st
     events: dict[int, Event] = {}
     for row in rows:
         texts, optional = (row[1], *row[4:]), ((row[2], int), (row[3], str))
-        if all(isinstance(text, str) for text in texts) and all(
-            value is None or isinstance(value, kind) for value, kind in optional
+        if (
+            isinstance(row[0], int)
+            and all(isinstance(text, str) for text in texts)
+            and all(value is None or isinstance(value, kind) for value, kind in optional)
         ):
             events.setdefault(row[0], Event(*row))
     return header, [event for _, event in sorted(events.items())], damage

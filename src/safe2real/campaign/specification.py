@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from safe2real.campaign.encoding import (
     array_to_json,
     check_keys,
+    check_unpacked,
     from_text,
     numbers_from_json,
     policy_from_json,
@@ -30,6 +31,7 @@ from safe2real.explore.settings import Algorithm, Settings
 from safe2real.model.checks import Floats, finite_number, positive_integer, shown
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint
 from safe2real.model.kernel import Kernel
+from safe2real.model.limits import AS_NUMBER, check_bytes
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.evaluate import constraint_values
 from safe2real.standing import Assumption, AssumptionCode
@@ -38,7 +40,6 @@ from safe2real.uncertainty.estimated import RowAccuracy
 
 _SETTINGS = tuple(field.name for field in fields(Settings))
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
-_MOST_TRIPLES = 1 << 28  # H S A; 2 GiB for one stochastic policy
 _ROUNDING = 1e-9
 _TRANSITIONS = ("states", "actions", "successors", "probabilities")
 
@@ -175,6 +176,7 @@ class Specification:
             required=("horizon", "simulator", "baseline", "settings"),
             optional=("start", "constraints", "known", "support", "estimated"),
         )
+        check_unpacked(given, "the specification")
         listed = given.get("constraints", [])
         if not isinstance(listed, list):
             raise InvalidInput(
@@ -182,7 +184,7 @@ class Specification:
             )
         kernel = kernel_from_json(given["simulator"], "simulator")
         horizon = positive_integer("horizon", given["horizon"])
-        check_size(horizon, kernel)
+        check_size(horizon, kernel, len(listed))
         model = CMDP.of(
             kernel,
             horizon,
@@ -200,13 +202,15 @@ class Specification:
         )
 
 
-def check_size(horizon: int, kernel: Kernel) -> None:
-    """Refuse policies that could not be handed out; said before one is written out."""
-    if horizon * kernel.num_states * kernel.num_actions > _MOST_TRIPLES:
-        raise InvalidInput(
-            f"horizon is {shown(horizon)} with {kernel.num_states} states and {kernel.num_actions} actions; policies of "
-            f"more than {_MOST_TRIPLES} entries cannot be handed out: merge states or shorten the horizon"
-        )
+def check_size(horizon: int, kernel: Kernel, constraints: int = 0) -> None:
+    """Refuse policies that could not be handed out, and constraints that could not be; said before one is written out."""
+    tables = max(1, constraints)
+    check_bytes(
+        f"horizon is {shown(horizon)}: with {kernel.num_states} states, {kernel.num_actions} actions and {constraints} "
+        "constraints, a table for every step",
+        tables * horizon * kernel.num_states * kernel.num_actions * AS_NUMBER,
+        "merge states or shorten the horizon",
+    )
 
 
 def _down(value: float) -> str:
@@ -245,6 +249,9 @@ def kernel_from_json(value: Any, name: str) -> Kernel:
     if isinstance(value, dict) and "transition" in value:
         check_keys(value, name, required=("transition",))
         dense = numbers_from_json(value["transition"], f"{name}.transition")
+        stored = int(np.count_nonzero(dense))
+        what = f"{name}.transition, kept as its {stored} transitions,"
+        check_bytes(what, stored * len(_TRANSITIONS) * AS_NUMBER, "merge states")
         with within(name):
             return Kernel.from_dense(dense)
     if isinstance(value, dict) and value.keys().isdisjoint((*_TRANSITIONS, "num_states", "num_actions")):

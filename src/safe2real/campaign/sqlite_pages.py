@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")  # files that SQLite keeps beside one, and that belong to it
 _MAGIC = b"SQLite format 3\x00"
 _USUAL_PAGE = 4096
 _TABLE_LEAF = 0x0D
@@ -24,6 +25,18 @@ _INTEGER_SIZES = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}  # bytes of an integer, by
 
 class _Unreadable(Exception):
     """A row, or a part of it, is not there or not as SQLite writes it."""
+
+
+def belongs_to_a_database(path: Path) -> bool:
+    """Whether a file is an SQLite database, or what SQLite keeps beside one; to write there would destroy it."""
+    names = [path.name, *(path.name.removesuffix(ending) for ending in BESIDE_A_DATABASE if path.name.endswith(ending))]
+    for name in names:
+        one = path.with_name(name)
+        if name and one.is_file():
+            with one.open("rb") as file:
+                if file.read(len(_MAGIC)) == _MAGIC:
+                    return True
+    return False
 
 
 def readable_rows(path: Path) -> Iterator[tuple[int, list[Any]]]:

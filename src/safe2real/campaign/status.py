@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from safe2real.campaign.deployment import id_of
+from safe2real.campaign.events import now
+from safe2real.campaign.leases import overdue
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.specification import Specification
 from safe2real.explore.learner import Learner, Reason
@@ -45,7 +47,7 @@ class CampaignStatus:
     cut_short: int  # of those told
     left_model: int  # episodes, told or imported, that went where the model has no state
     abandoned: int  # and not told since
-    withdrawn: int  # and not told since: the data refuted what they rested on
+    withdrawn: int  # and not told since: the data refuted what they rested on, or their lease is over
     told_late: int  # after they were abandoned or withdrawn: counted when they arrived
     imported: int  # episodes of earlier logs
     branches: int  # times the record was restored from a copy and went on from there
@@ -55,6 +57,8 @@ class CampaignStatus:
     episodes_waiting: int  # recorded, to be counted when an earlier deployment is told or abandoned
     waiting_for: str | None  # the id of that deployment
     held: tuple[tuple[str, str, str], ...]  # (id, worker, since) of every deployment that is out
+    lease: float | None  # seconds that a deployment may be out; None where that was not limited
+    overdue: tuple[str, ...]  # ids of those that are out for longer
     next_reason: str  # of the next proposal: BASELINE, MIXTURE, STOP or HALT
     uncertainty: float  # Delta; inf while only the baseline is deployed
     tolerance: float  # tau: the campaign stops when Delta reaches it
@@ -93,6 +97,8 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         episodes_waiting=replay.uncounted,
         waiting_for=None if blocker is None else id_of(name, blocker.event),
         held=tuple((id_of(name, held.event), held.worker, held.at) for held in replay.held.values()),
+        lease=None if replay.lease is None else replay.lease.seconds,
+        overdue=tuple(id_of(name, one.event) for one in overdue(replay.lease, replay.held.values(), now())),
         next_reason=proposal.reason.name,
         uncertainty=proposal.uncertainty,
         tolerance=learner.settings.tolerance,

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, ProgrammingError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from safe2real.campaign.encoding import digest_of
 from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, Draft, Event, event_after
+from safe2real.campaign.places import harmless_cause, parse_place, shown_place, without_secrets
 from safe2real.campaign.postgresql import bound_idleness, postgresql_engine
 from safe2real.campaign.signing import KEY_FILE, Keys, Signature
 from safe2real.campaign.sqlite import SQLiteFile, integrity_problems
@@ -57,8 +58,8 @@ class Storage:
     def __init__(self, url: str | os.PathLike[str], *, new: bool = False, keys: Keys | None = None) -> None:
         """`new` allows a file that does not exist yet; nothing is written before `create`. `keys` sign what is added."""
         self.keys = keys
-        self.url = _parse(url)
-        self.place = self.url.render_as_string(hide_password=True)
+        self.url = parse_place(url)
+        self.place = shown_place(self.url)
         self.file: SQLiteFile | None = None  # None on a server
         self._process = os.getpid()
         self._name: str | None = None  # of the campaign, once it was read
@@ -116,7 +117,7 @@ class Storage:
         if self.file is not None and not self.read_only:
             try:
                 self.file.prepare(self._engine)
-            except (DBAPIError, sqlite3.Error) as error:
+            except (DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
                 raise StorageFailure(_explained(error, self.place)) from error
         with self._connected(writing=True) as connection:
             if self.file is None:  # there is no row to lock yet; of two creators one has to wait
@@ -183,8 +184,9 @@ class Storage:
                 connection = connection.execution_options(safe2real_writing=writing)
                 with connection.begin():
                     yield connection
-        except DBAPIError as error:
-            raise StorageFailure(_explained(error, self.place)) from error
+        # A damaged schema shows while the connection is prepared, where SQLAlchemy does not wrap what the driver raises.
+        except (DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
+            raise StorageFailure(_explained(error, self.place)) from harmless_cause(error)
 
 
 class Transaction:
@@ -284,7 +286,8 @@ class Transaction:
         row = self._connection.execute(sql.select(_snapshots).order_by(_snapshots.c.sequence.desc()).limit(1)).first()
         if row is None or self.digest_at(row.sequence) != row.digest:
             return None
-        return row.sequence, row.digest, bytes(row.content)
+        content = row.content if isinstance(row.content, (bytes, memoryview)) else b""  # which no seal fits
+        return row.sequence, row.digest, bytes(content)
 
     def keep_snapshot(self, sequence: int, digest: str, content: bytes) -> None:
         """Instead of the one that is there."""
@@ -295,11 +298,16 @@ class Transaction:
     def policy(self, digest: str) -> bytes | None:
         """The stored content under a digest, not checked against it; None if there is none."""
         row = self._connection.execute(_POLICY, {"digest": digest}).first()
-        return None if row is None else bytes(row.content)
+        return None if row is None else self._content(digest, row.content)
 
     def policies(self) -> Iterator[tuple[str, bytes]]:
         for row in self._connection.execute(sql.select(_policies).order_by(_policies.c.digest)):
-            yield row.digest, bytes(row.content)
+            yield row.digest, self._content(row.digest, row.content)
+
+    def _content(self, digest: Any, content: Any) -> bytes:
+        if not isinstance(content, (bytes, memoryview)):  # of a number, `bytes` would make so many zeros
+            raise StorageFailure(f"{self._place}: the policy {str(digest)[:12]} cannot be read: {_DAMAGED}")
+        return bytes(content)
 
     def add_policies(self, contents: Sequence[bytes]) -> list[str]:
         """Store what is not there yet; returns the digests."""
@@ -352,33 +360,6 @@ class Transaction:
             self._connection.execute(_signatures.insert(), [asdict(self._keys.sign(event)) for event in events])
 
 
-def _parse(url: str | os.PathLike[str]) -> sql.URL:
-    text = os.fspath(url) if isinstance(url, str | os.PathLike) else url
-    if not isinstance(text, str):
-        raise InvalidInput(f"the place of the campaign is a {type(text).__name__}; {_PLACES}")
-    if not text:
-        raise InvalidInput(f"the place of the campaign is empty; {_PLACES}")
-    try:
-        parsed = sql.URL.create("sqlite", database=text) if "://" not in text else sql.make_url(text)
-        if parsed.get_backend_name() == "postgresql":
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        parsed.get_dialect()
-    except (ArgumentError, NoSuchModuleError, ValueError) as error:  # what a ValueError says may hold the password
-        why = "" if isinstance(error, ValueError) else f" ({error})"
-        raise InvalidInput(f"{text.split('@')[-1]!r} is not a place for a campaign{why}; {_PLACES}") from error
-    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise InvalidInput(f"{parsed.get_backend_name()} databases are not supported; {_PLACES}")
-    if parsed.get_backend_name() == "sqlite":
-        if parsed.database in (None, "", ":memory:"):
-            raise InvalidInput("a campaign in memory would be lost with the process; give a file name")
-        if parsed.query:
-            raise InvalidInput(f"{text!r} has settings after the file's name, which are not supported; give a file name")
-    return parsed
-
-
-_PLACES = "give a file name, sqlite:///file, or postgresql://user@host/database"
-
-
 _UNREACHABLE = "the server cannot be reached; nothing is known of this call: repeat it, an episode is never counted twice"
 _DAMAGED = "the file is damaged or cut short; restore a copy, or save the rest: `safe2real campaign export --salvage`"
 # What databases say, and what helps.
@@ -409,8 +390,10 @@ _CURES = {
 }
 
 
-def _explained(error: DBAPIError | sqlite3.Error, place: str) -> str:
-    said = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+def _explained(error: DBAPIError | sqlite3.Error | UnicodeDecodeError, place: str) -> str:
+    if isinstance(error, UnicodeDecodeError):  # a name in a damaged schema, which the driver wanted to tell of
+        return f"{place}: {_DAMAGED}"
+    said = without_secrets(str(error.orig if isinstance(error, DBAPIError) else error).strip())
     for sign, cure in _CURES.items():
         if sign in said:
             return f"{place}: {cure} ({said.splitlines()[0]})"

@@ -7,10 +7,15 @@ from typing import Annotated
 import typer
 
 from safe2real.cli import campaign, check, record, reproduce, run
-from safe2real.cli.exits import JsonErrorsCommand
+from safe2real.cli.exits import JsonErrorsCommand, JsonUsage, keep_to_one_line
 from safe2real.version import __version__
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Provably safe sim-to-real transfer for finite systems.")
+app = typer.Typer(
+    cls=JsonUsage,
+    no_args_is_help=True,
+    add_completion=False,
+    help="Provably safe sim-to-real transfer for finite systems.",
+)
 app.command(cls=JsonErrorsCommand, epilog=check.CHECK_EXITS)(check.check)
 app.command(cls=JsonErrorsCommand, epilog=run.RUN_EXITS)(run.run)
 app.command()(reproduce.reproduce)
@@ -32,3 +37,4 @@ def main(
     ] = False,
 ) -> None:
     """Provably safe sim-to-real transfer for finite systems."""
+    keep_to_one_line()

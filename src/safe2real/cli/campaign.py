@@ -11,7 +11,10 @@ import typer
 
 from safe2real.campaign import Campaign, Overlap, Receipt, Specification
 from safe2real.campaign.encoding import array_from_json, policy_from_json
+from safe2real.campaign.places import looks_like_a_connection, parse_place, shown_place
+from safe2real.campaign.sqlite_pages import BESIDE_A_DATABASE
 from safe2real.cli import documents
+from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
 from safe2real.cli.streams import answer, progress_bar, read_document, read_lines, read_text
 from safe2real.errors import InvalidInput
@@ -56,18 +59,28 @@ def init(
     trust_margin: Annotated[
         bool, typer.Option("--trust-margin", help="The baseline has its margin, although it misses it on the simulator.")
     ] = False,
+    no_code: NoCode = False,
+    files_anywhere: FilesAnywhere = False,
+    lease: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="How long a deployment may be out before status names it.")
+    ] = None,
+    withdraw_overdue: Annotated[
+        bool, typer.Option("--withdraw-overdue", help="Take back what is out for longer than the lease, at the next ask.")
+    ] = False,
 ) -> None:
     """Begin a campaign. An existing one is never overwritten.
 
     SPEC holds horizon, simulator, baseline and settings, and usually start and constraints.
+    A .toml file that names an environment runs code: `module:id` imports the module. Give
+    --no-code for one that you did not write yourself.
     """
     if specification.endswith(".toml"):
         from safe2real.prepare.spec_file import read_spec_file
 
-        given = read_spec_file(specification).specification
+        given = read_spec_file(specification, allow_code=not no_code, files_anywhere=files_anywhere).specification
     else:
         given = Specification.from_text(read_text(specification))
-    with Campaign.create(url, given, trust_margin=trust_margin) as made:
+    with Campaign.create(url, given, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue) as made:
         answer(documents.created(made, url))
 
 
@@ -127,14 +140,20 @@ def tell(
 @commands.command()
 def abandon(
     url: Url,
-    id: Id,
     reason: Annotated[str, typer.Option(help="Why; it must have nothing to do with what happened in the episode.")],
+    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The deployment's id, from the answer to ask.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Everything that --worker holds: its machine is gone.")] = False,
     worker: Worker = None,
     force: Force = None,
 ) -> None:
     """Give up on a deployment, so that its worker gets another one. Told later, its episode is still taken."""
+    if every != (id is None) or (every and (worker is None or force is not None)):
+        raise InvalidInput("give the ID of one deployment, or --all with the --worker whose deployments are given up")
     with Campaign.open(url) as opened:
-        answer({"id": id, **_receipt(opened.abandon(id, reason, worker=worker, force=force))})
+        if id is None and worker is not None:
+            answer({"worker": worker, "ids": opened.abandon_all(worker, reason)})
+        elif id is not None:
+            answer({"id": id, **_receipt(opened.abandon(id, reason, worker=worker, force=force))})
 
 
 @commands.command("import")
@@ -277,10 +296,15 @@ def report(
 
 
 def _check_out(out: Path, url: str) -> None:
-    """What is written replaces what was there: never the campaign itself."""
-    database = Path(url.split(":///")[-1])  # of a server there is no such file
-    if out.is_file() and database.is_file() and out.samefile(database):
-        raise InvalidInput(f"--out is {out}, the campaign itself; give another place")
+    """What is written replaces what was there: never the campaign itself, nor what SQLite keeps beside it."""
+    if looks_like_a_connection(str(out)) or "://" in str(out):
+        raise InvalidInput(f"--out is {shown_place(str(out))!r}, which is no file name; give a place for what is written")
+    place = parse_place(url)
+    if place.get_backend_name() != "sqlite":
+        return
+    database = Path(str(place.database)).resolve()
+    if out.resolve() in {database.with_name(database.name + ending) for ending in ("", *BESIDE_A_DATABASE)}:
+        raise InvalidInput(f"--out is {out}, the campaign itself or a part of it; give another place")
 
 
 def _receipt(receipt: Receipt) -> dict[str, Any]:

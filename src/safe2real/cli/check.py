@@ -29,6 +29,13 @@ GuessGap = Annotated[
     float | None, typer.Option(help="TV distance of the wrong rows of the guess; mismatch_gap of the settings if none.")
 ]
 
+NoCode = Annotated[
+    bool, typer.Option("--no-code", help="Refuse environments: SPEC comes from elsewhere, and an environment runs code.")
+]
+FilesAnywhere = Annotated[
+    bool, typer.Option("--files-anywhere", help="SPEC may name files outside its own folder, links followed.")
+]
+
 
 def check(
     spec: Spec,
@@ -43,6 +50,8 @@ def check(
     guess_gap: GuessGap = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the figure and the findings (JSON) there.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    no_code: NoCode = False,
+    files_anywhere: FilesAnywhere = False,
 ) -> None:
     """Check a specification before anything real is touched.
 
@@ -55,7 +64,7 @@ def check(
     from safe2real.prepare.preflight import preflight
     from safe2real.prepare.spec_file import read_episodes, read_spec_file
 
-    given = read_spec_file(spec)
+    given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
     episodes = None
     if rollouts is not None:
         episodes = read_episodes(given.specification.simulator, read_text(str(rollouts)), str(rollouts))

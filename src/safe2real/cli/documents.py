@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from numpy.typing import NDArray
-from sqlalchemy import make_url
 
 from safe2real.campaign import Campaign, CampaignStatus, Deployment, Ledger
 from safe2real.campaign.encoding import finite_or_none, mixture_to_json, policy_to_json
+from safe2real.campaign.places import shown_place
 from safe2real.explore.certificate import Certificate
 from safe2real.explore.plan import Plan
 from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict
@@ -17,8 +17,7 @@ from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict
 
 def created(campaign: Campaign, url: str) -> dict[str, Any]:
     # Answers end up in logs, where a password must not.
-    shown = make_url(url).render_as_string(hide_password=True) if "://" in url else url
-    return {"campaign": campaign.name, "url": shown, **label_of(campaign)}
+    return {"campaign": campaign.name, "url": shown_place(url), **label_of(campaign)}
 
 
 def label_of(campaign: Campaign) -> dict[str, Any]:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
+import os
+import sys
+import traceback
+import warnings
+from pathlib import Path
+from types import TracebackType
 from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from safe2real.campaign.places import remember_secrets, without_secrets
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 
 NOT_VERIFIED = 6  # the ledger is on stdout, with its problems
@@ -28,6 +36,7 @@ EXIT_CODES = "\n\n".join(
         'Answers are one JSON document on stdout. Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}. '
         "Exit codes and kinds:",
         "0  done",
+        "1  internal: a mistake of safe2real itself; please report it",
         "2  invalid-input: what was given is wrong; nothing was recorded",
         "3  stopped: nothing is left to deploy; plans are as good as they will be",
         "4  conflict: the record says otherwise already; it stays",
@@ -36,6 +45,10 @@ EXIT_CODES = "\n\n".join(
         "8  halted: the data refute the margin of the baseline; nothing is handed out any more: stop the machine",
     )
 )
+
+_LONGEST = 4000  # characters of a message
+_TRACEBACK = "SAFE2REAL_TRACEBACK"
+_CHATTY = ("psycopg", "sqlalchemy", "matplotlib", "numba", "gymnasium", "minari")
 
 # The class of everything that is wrong with options and arguments; Typer has it from Click but does not export it.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -60,6 +73,9 @@ class _InJson:
             _fail(kind, str(error), code, error)
         except _UsageError as error:
             _fail_usage(error)
+        except (MemoryError, RecursionError) as error:
+            what = "memory" if isinstance(error, MemoryError) else "depth"
+            _fail("invalid-input", f"what was given needs more {what} than there is; give something smaller", 2, error)
         except OSError as error:
             if error.errno == errno.EPIPE:  # nobody reads the answer any more, nor would anybody read this
                 raise
@@ -68,6 +84,16 @@ class _InJson:
 
 class JsonErrors(_InJson, TyperGroup):
     """Commands whose errors are for programs."""
+
+
+class JsonUsage(TyperGroup):
+    """Commands that answer for their own errors; what is wrong before one is found is for programs too."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except _UsageError as error:
+            _fail_usage(error)
 
 
 class JsonErrorsCommand(_InJson, TyperCommand):
@@ -80,5 +106,34 @@ def _fail_usage(error: Any) -> NoReturn:
 
 
 def _fail(kind: str, message: str, code: int, cause: Exception) -> NoReturn:
-    typer.echo(json.dumps({"error": kind, "message": message}), err=True)
+    typer.echo(_line(kind, message), err=True)
     raise typer.Exit(code) from cause
+
+
+def _line(kind: str, message: str) -> str:
+    """Every message of the command line passes here: what the user typed, or a driver wrote, may hold a password."""
+    safe = without_secrets(message)
+    return json.dumps({"error": kind, "message": safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."})
+
+
+def keep_to_one_line() -> None:
+    """Nobody but us writes to standard error: no tracebacks, which show what was typed, and no chatter of libraries."""
+    sys.excepthook = _last_word
+    for argument in sys.argv[1:]:  # wherever it stands: a place may have been given where something else belongs
+        remember_secrets(argument)
+    for name in _CHATTY:
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    if not sys.warnoptions:  # whoever asks for warnings gets them
+        warnings.simplefilter("ignore")
+
+
+def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What is said of an error that nobody foresaw."""
+    frames = traceback.extract_tb(trace)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    message = (
+        f"{kind.__name__}{where}: {error}; this is a mistake of safe2real: please report it ({_TRACEBACK}=1 shows more)"
+    )
+    typer.echo(_line("internal", message), err=True)
+    if os.environ.get(_TRACEBACK):
+        typer.echo(without_secrets("".join(traceback.format_exception(kind, error, trace))), err=True)

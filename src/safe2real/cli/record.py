@@ -11,6 +11,7 @@ import typer
 from safe2real.campaign import Campaign
 from safe2real.cli.campaign import Url, _receipt
 from safe2real.cli.streams import answer, read_document
+from safe2real.model.limits import byte_limit
 
 
 def backup(url: Url, out: Annotated[Path, typer.Option(metavar="FILE", help="The copy; nothing is overwritten.")]) -> None:
@@ -50,6 +51,5 @@ def load(
     """
     from safe2real.campaign.load import load_record
 
-    answer(
-        asdict(load_record(url, read_document(file), f"loaded from {'standard input' if file == '-' else Path(file).name}"))
-    )
+    document = read_document(file, byte_limit())  # a long record is a long text
+    answer(asdict(load_record(url, document, f"loaded from {'standard input' if file == '-' else Path(file).name}")))

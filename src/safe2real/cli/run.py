@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from safe2real.cli.check import GuessGap, GuessRows, Spec, asked_guess
+from safe2real.cli.check import FilesAnywhere, GuessGap, GuessRows, NoCode, Spec, asked_guess
 from safe2real.cli.exits import NOT_READY, NOT_VERIFIED
 from safe2real.cli.streams import answer, progress_bar
 from safe2real.standing import Standing
@@ -42,6 +42,8 @@ def run(
     guess_rows: GuessRows = None,
     guess_gap: GuessGap = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    no_code: NoCode = False,
+    files_anywhere: FilesAnywhere = False,
 ) -> None:
     """Rehearse a whole campaign from a file: ask and tell, plans, verification, report.
 
@@ -57,7 +59,7 @@ def run(
     from safe2real.prepare.rehearsal import broken_assumptions, conclude, explore, open_or_begin
     from safe2real.prepare.spec_file import read_spec_file
 
-    given = read_spec_file(spec)
+    given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
     specification, options = given.specification, given.options
     guess = asked_guess(given, guess_rows, guess_gap)
     guessed = guess is not None or given.reality is None

@@ -11,19 +11,19 @@ from typing import Any, TextIO
 
 import typer
 
-from safe2real.campaign.encoding import from_text
+from safe2real.campaign.encoding import bounded, from_text
 from safe2real.errors import InvalidInput
 
 STANDARD_INPUT = "-"
 
 
-def read_text(file: str) -> str:
+def read_text(file: str, limit: int | None = None) -> str:
     """The whole of a file, or of standard input for `-`; UTF-8, with or without the mark some editors put before it."""
     name = _name_of(file)
     if file == STANDARD_INPUT and sys.stdin is None:
         raise InvalidInput("standard input is closed; give a file, or a pipe that stays open")
     try:
-        content = sys.stdin.buffer.read() if file == STANDARD_INPUT else Path(file).read_bytes()
+        content = bounded(sys.stdin.buffer, name, limit) if file == STANDARD_INPUT else _content(Path(file), name, limit)
     except OSError as error:
         raise InvalidInput(
             f"{name} cannot be read ({error.strerror}); check the name and the permissions, or give - for standard input"
@@ -34,9 +34,9 @@ def read_text(file: str) -> str:
         raise InvalidInput(f"{name} is not UTF-8 text (byte {error.start}: {error.reason}); save it as UTF-8") from error
 
 
-def read_document(file: str) -> Any:
-    """One JSON document."""
-    return from_text(read_text(file), _name_of(file))
+def read_document(file: str, limit: int | None = None) -> Any:
+    """One JSON document, of at most `limit` bytes; of the usual limit of texts by default."""
+    return from_text(read_text(file, limit), _name_of(file))
 
 
 def read_lines(file: str) -> list[Any]:
@@ -65,6 +65,11 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(bar, completed=done, total=total)
+
+
+def _content(path: Path, name: str, limit: int | None) -> bytes:
+    with path.open("rb") as file:
+        return bounded(file, name, limit)
 
 
 def _name_of(file: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.campaign.encoding import check_keys, from_text, numbers_from_json, within
+from safe2real.campaign.encoding import bounded, check_keys, check_unpacked, from_text, numbers_from_json, within
 from safe2real.campaign.episodes import episode_from_json
 from safe2real.campaign.specification import Specification, check_size, kernel_from_json
 from safe2real.envs.finite import FiniteSystem
@@ -52,8 +52,13 @@ class SpecFile:
     options: RunOptions = field(default_factory=RunOptions)
 
 
-def read_spec_file(path: str | os.PathLike[str]) -> SpecFile:
-    """Read SPEC.toml or SPEC.json, with every file it names; a mistake is said with its place and its cure."""
+def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, files_anywhere: bool = False) -> SpecFile:
+    """Read SPEC.toml or SPEC.json, with every file it names; a mistake is said with its place and its cure.
+
+    A file from elsewhere can do two things that numbers cannot. An environment is code: `module:id` imports the module, and
+    any id runs what is registered under it, with arguments from the file; `allow_code=False` refuses environments. And
+    names of files can lead anywhere: outside the specification's own folder they are refused unless `files_anywhere`.
+    """
     file = Path(path)
     document = _document(file)
     with within(file.name):
@@ -61,7 +66,9 @@ def read_spec_file(path: str | os.PathLike[str]) -> SpecFile:
         given = check_keys(document, "the specification", required=_REQUIRED, optional=_OPTIONAL)
         if "real" in given and "guess" in given:
             raise InvalidInput("the specification has both `real` and `guess`; keep the one to rehearse on")
-        files = ArrayFiles(file.parent)
+        _check_code(given, allow_code)
+        check_unpacked(given, "the specification")
+        files = ArrayFiles(file.parent, files_anywhere)
         horizon = positive_integer("horizon", given["horizon"])
         start = files.maybe(given.get("start"), "start")
         environment = environment_of(given["simulator"], horizon, start, files)
@@ -77,7 +84,7 @@ def read_spec_file(path: str | os.PathLike[str]) -> SpecFile:
             system=None if environment is None else environment.system,
             reality=_reality(given["real"], kernel, files, environment) if "real" in given else None,
             guess=guess_of(given["guess"], kernel, files, environment) if "guess" in given else None,
-            options=options_of(given.get("run", {}), model, file.parent, files, environment),
+            options=options_of(given.get("run", {}), model, files, environment),
         )
 
 
@@ -97,7 +104,8 @@ def _document(file: Path) -> Any:
     if file.suffix not in (".toml", ".json"):
         raise InvalidInput(f"{file} is no .toml or .json file; a specification is one of them: give it that name")
     try:
-        text = file.read_text(encoding="utf-8-sig")
+        with file.open("rb") as opened:
+            text = bounded(opened, str(file)).decode("utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
         raise InvalidInput(f"{file} cannot be read ({error.strerror}); check the name and the permissions") from error
     except UnicodeDecodeError as error:
@@ -106,8 +114,17 @@ def _document(file: Path) -> Any:
         return from_text(text, file.name)
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
         raise InvalidInput(f"{file.name} is not TOML: {error}; mend it there") from error
+
+
+def _check_code(given: dict[str, Any], allowed: bool) -> None:
+    for key in ("simulator", "real"):
+        if not allowed and isinstance(given.get(key), dict) and "gymnasium" in given[key]:
+            raise InvalidInput(
+                f"{key}.gymnasium is {shown(given[key]['gymnasium'])}: an environment is code, and running code was not "
+                "allowed here; give the rows as arrays, or read the file where you trust it"
+            )
 
 
 def _check_not_swallowed(document: Any) -> None:
@@ -157,8 +174,8 @@ def _kernel(value: Any, name: str, files: ArrayFiles) -> Kernel:
         named = check_keys(value, name, required=("file",))["file"]
         if not isinstance(named, str):
             raise InvalidInput(f"{name}.file is {shown(named)}; give the name of an .npz or .npy file")
-        value = {} if ".npz:" in named else files.arrays(named, f"{name}.file")
-        if not value or not set(value) <= {*_LISTS, *_SIZES}:  # an array of the user's naming
+        value = {} if ".npz:" in named else files.arrays(named, f"{name}.file", among={*_LISTS, *_SIZES})
+        if not value:  # an array of the user's naming
             value = {"transition": files.array(named, f"{name}.file")}
         value = {key: int(one) if key in _SIZES and one.size == 1 else one for key, one in value.items()}
         with within(f"{name}.file is {named!r}"):

@@ -71,7 +71,7 @@ def _marked(given: dict[str, Any], kernel: Kernel, environment: Environment | No
     return marked
 
 
-def options_of(value: Any, model: CMDP, folder: Path, files: ArrayFiles, environment: Environment | None) -> RunOptions:
+def options_of(value: Any, model: CMDP, files: ArrayFiles, environment: Environment | None) -> RunOptions:
     """The table [run]."""
     given = check_keys(value, "run", required=(), optional=("max_rounds", "growth", "seed", "plans", "rewards", "out"))
     for key in ("max_rounds", "plans"):
@@ -85,7 +85,7 @@ def options_of(value: Any, model: CMDP, folder: Path, files: ArrayFiles, environ
     if "out" in given:
         if not isinstance(given["out"], str) or not given["out"]:
             raise InvalidInput(f"run.out is {shown(given['out'])}; give the name of a folder")
-        given["out"] = folder / given["out"]
+        given["out"] = files.place(given["out"], "run.out")
     if "rewards" in given:
         listed = given["rewards"]
         states = model.num_states if environment is None else environment.num_states

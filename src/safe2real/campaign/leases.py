@@ -1,0 +1,70 @@
+"""Leases: how long a deployment may be out before it is named as overdue, and, if the campaign was created so, withdrawn.
+
+A machine that is gone never tells and never abandons, and all episodes after its own wait. A lease ends that without
+anybody looking: the next `ask`, of whomever, withdraws what is overdue, which is an event. The episode is left out for a
+reason that must have nothing to do with what happened in it. Where bad episodes take longer than good ones, a lease close to
+their length leaves out the bad ones; so the certificate assumes that no episode outlasts its lease because of what happens
+in it. Give a lease of many times the length of an episode. An episode that turns up later is told as usual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import finite_number, shown
+from safe2real.standing import Assumption, AssumptionCode
+
+EXPIRED = "lease expired"  # the cause, and the reason, of a withdrawal
+LONGEST = 10 * 365 * 86_400.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """`seconds` that a deployment may be out; `withdraws` if it is taken back then."""
+
+    seconds: float
+    withdraws: bool
+
+    @classmethod
+    def of(cls, seconds: Any, withdraws: Any) -> Lease:
+        number = finite_number("lease", seconds)
+        if not 0.0 < number <= LONGEST:
+            raise InvalidInput(f"lease is {number:g}; give the seconds that a deployment may be out, up to ten years")
+        if not isinstance(withdraws, bool):
+            raise InvalidInput(f"withdraw_overdue is {shown(withdraws)}; give True or False")
+        return cls(number, withdraws)
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What a certificate rests on besides, where deployments are taken back."""
+        text = f"no deployment outlasts its lease of {self.seconds:g} s because of what happens in its episode"
+        return (Assumption(AssumptionCode.SELECTION, text, "lease"),) if self.withdraws else ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "withdraws": self.withdraws}
+
+    def is_over(self, since: str, at: str) -> bool:
+        """Whether something handed out at `since` is overdue at `at`, by the clocks of those who wrote these times."""
+        try:
+            return (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds() >= self.seconds
+        except (ValueError, TypeError):  # times that nobody of ours wrote
+            return False
+
+
+def lease_in(body: Any) -> Lease | None:
+    """The lease that a campaign's first event states."""
+    given = body.get("lease") if isinstance(body, dict) else None
+    if given is None:
+        return None
+    if not isinstance(given, dict) or set(given) != {"seconds", "withdraws"}:
+        raise InvalidInput(f"the lease of the first event is {shown(given)}, which is none")
+    return Lease.of(given["seconds"], given["withdraws"])
+
+
+def overdue(lease: Lease | None, held: Iterable[Any], at: str) -> list[Any]:
+    """Those of `held` that are out for longer than the lease at `at`."""
+    return [] if lease is None else [one for one in held if lease.is_over(one.at, at)]
