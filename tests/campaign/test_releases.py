@@ -161,7 +161,7 @@ def test_a_newer_format_is_refused(old: Path) -> None:
 def test_an_unknown_event_is_refused_with_the_cure(old: Path) -> None:
     with Campaign.open(old) as campaign, campaign._storage.writing() as transaction:
         transaction.append([Draft("teleport", {}, 1)])
-    with Campaign.open(old) as campaign, pytest.raises(s2r.InvalidInput, match=r"unknown kind 'teleport'; .*upgrade"):
+    with Campaign.open(old) as campaign, pytest.raises(s2r.StorageFailure, match=r"unknown kind 'teleport'; .*upgrade"):
         campaign.ask(worker="arm")
 
 
