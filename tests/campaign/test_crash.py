@@ -85,7 +85,13 @@ def check_after_kill(campaign: Campaign, acknowledged: dict[str, tuple]) -> list
 
 @pytest.mark.parametrize(
     ("system_name", "checkpoint", "observed"),
-    [("grid", None, False), ("grid", 4, False), ("grid", None, True), ("tiny", None, False), ("tiny", 4, True)],
+    [
+        pytest.param("grid", None, False, marks=pytest.mark.slow),
+        pytest.param("grid", 4, False, marks=pytest.mark.slow),
+        ("grid", None, True),
+        pytest.param("tiny", None, False, marks=pytest.mark.slow),
+        ("tiny", 4, True),
+    ],
     ids=["grid", "grid-checkpoints", "grid-observed", "tiny", "tiny-checkpoints-observed"],
 )
 def test_kill_9_while_asking_and_telling(nursery, tmp_path, system_name, checkpoint, observed):

@@ -148,6 +148,7 @@ def test_eight_wild_processes_on_one_campaign(nursery, url):
     print(f"\n{len(given)} deployments, {len(told)} told, {late} late, {len(abandoned)} abandoned, {conflicts} conflicts")
 
 
+@pytest.mark.slow
 def test_eight_processes_at_full_speed(nursery, url):
     Campaign.create(url, paper_grid().specification).close()
     began = time.perf_counter()
