@@ -10,10 +10,11 @@ from torture.hostile_inputs import SECRET, Hostile
 GOOD = json.dumps({"error": "invalid-input", "message": "x is 1; give 2"}).encode() + b"\n"
 
 
-def test_hostile_inputs_are_answered_in_one_line():
+@pytest.mark.parametrize("attempts", [16, pytest.param(54, marks=pytest.mark.slow)])
+def test_hostile_inputs_are_answered_in_one_line(attempts):
     heard = []
-    rows = run(attempts=54, seed=3, say=heard.append)
-    assert sum(attempted for _, attempted, *_ in rows[:-1]) == 54
+    rows = run(attempts=attempts, seed=3, say=heard.append)
+    assert sum(attempted for _, attempted, *_ in rows[:-1]) == attempts
     assert [row for row in rows if row[3]] == [], heard
     assert rows[-1][0] == "secrets kept from all output"
     assert rows[-1][1] > 0

@@ -96,7 +96,10 @@ def take_log(trust, states, actions, ends):
     for k in range(trust.thresholds.size):
         rich = 0.0
         for j in range(trust.bets.shape[1]):
-            trust.wealth[k, j] *= np.exp(logs[k, j])
+            if (
+                trust.wealth[k, j] > 0.0
+            ):  # who has lost everything stays poor, also where the log's product is beyond numbers
+                trust.wealth[k, j] *= np.exp(logs[k, j])
             rich += trust.wealth[k, j]
         if rich >= trust.alarm * trust.bets.shape[1]:
             trust.refuted[k] = trust.flags[HALTED] = True
