@@ -80,7 +80,14 @@ def test_how_many_values_where_nothing_varies_is_exact():
         assert mean_bounds(np.full(needed - 1, mean), 0.05)[0] < target
 
 
-@pytest.mark.parametrize(("p", "target"), [(0.5, 0.4), (0.9, 0.8), (0.99, 0.95)])
+@pytest.mark.parametrize(
+    ("p", "target"),
+    [
+        (0.5, 0.4),
+        pytest.param(0.9, 0.8, marks=pytest.mark.slow),
+        pytest.param(0.99, 0.95, marks=pytest.mark.slow),
+    ],
+)
 def test_how_many_values_of_a_coin_is_about_what_it_takes(p, target):
     """The median over 60 coins of the first look, at every value, at which the bound is there."""
     needed = values_needed(p, math.sqrt(p * (1.0 - p)), target, 0.05)
