@@ -35,6 +35,10 @@ class DoubtCode(StrEnum):
     MARGIN_REFUTED = "margin-refuted"
     FALSE_OF_REALITY = "false-of-reality"
     """An assumption is false of the system on which a rehearsal runs, which is known there."""
+    SIMULATOR_ESTIMATED = "simulator-estimated"
+    """The simulator's rows were estimated with constants that prove nothing."""
+    GAP_NOT_COVERED = "gap-not-covered"
+    """The simulator's rows were estimated, and the calibrated gap is smaller than their accuracy."""
     CONSTRAINTS_IGNORED = "constraints-ignored"
     NO_FEASIBLE_PLAN = "no-feasible-plan"
 
@@ -52,6 +56,8 @@ _STANDINGS = {
     DoubtCode.ROWS_CONTRADICTED: Standing.REFUTED,
     DoubtCode.MARGIN_REFUTED: Standing.REFUTED,
     DoubtCode.FALSE_OF_REALITY: Standing.REFUTED,
+    DoubtCode.SIMULATOR_ESTIMATED: Standing.HEURISTIC,
+    DoubtCode.GAP_NOT_COVERED: Standing.INCOMPLETE,
     DoubtCode.CONSTRAINTS_IGNORED: Standing.INCOMPLETE,
     DoubtCode.NO_FEASIBLE_PLAN: Standing.INCOMPLETE,
 }

@@ -13,6 +13,7 @@ import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.campaign.export import export_csv, export_json
 from safe2real.campaign.report import write_campaign_report
+from safe2real.explore import Reason
 from safe2real.standing import DoubtCode, Standing
 from tests.campaign.systems import run_rounds, three_states
 
@@ -125,12 +126,16 @@ def test_its_actions_are_those_of_the_policy_and_its_lengths_fit(place: Path) ->
         assert campaign.assurance().certified
 
 
-def test_it_waits_for_its_place_like_any_other(place: Path) -> None:
+def test_its_transitions_wait_for_their_place_and_what_they_refute_does_not(place: Path) -> None:
+    """A worker that never comes back must not keep a crash that was told from being looked at."""
     with Campaign.create(place, SYSTEM.specification) as campaign:
         first, second = campaign.ask(worker="first")[0], campaign.ask(worker="second")[0]
         campaign.tell(second.id, left_after(second.policy, [0]), left_model=True)
         status = campaign.status(forecast=False)
-        assert (status.standing, status.episodes_waiting, status.waiting_for) == (Standing.CERTIFIED, 1, first.id)
+        assert (status.standing, status.episodes_waiting, status.waiting_for) == (Standing.REFUTED, 1, first.id)
+        assert status.samples_counted == 0
+        assert not campaign.verify().certified
+        assert campaign.ask(worker="third")[0].reason is Reason.BASELINE
         campaign.tell(first.id, SYSTEM.episode(first))
         assert campaign.status(forecast=False).standing is Standing.REFUTED
         assert campaign.verify().holds

@@ -499,3 +499,47 @@ def test_after_a_plan_on_the_way_ask_and_tell_and_the_compiled_run_still_propose
         run = s2r.simulate(compiled, kernel, max_rounds=1)
         assert asked.propose().exploration_weight == run.exploration_weight[0]
     assert found >= 3
+
+
+def test_an_episode_that_begins_where_none_does_refutes():
+    learner = line_learner()
+    env = Broken(learner.simulator, RuntimeError(), 99)
+    env.reset = lambda **_: (2, {})
+    for _ in range(3):
+        with pytest.raises(s2r.OutsideModel, match=r"showed state 2; episodes of the model start in \[0\]"):
+            explore(learner, env, max_rounds=1)
+    assert learner.round == 4
+    assert learner.standing is Standing.REFUTED
+
+
+def test_leaving_the_model_is_no_fault_whatever_faults_are_named():
+    learner = line_learner()
+    env = Broken(learner.simulator, RuntimeError(), 99)
+    env.step = lambda action: (17, 0.0, False, False, {})
+    with pytest.raises(s2r.OutsideModel):
+        explore(learner, env, max_rounds=1, faults=(ValueError,))
+    assert learner.standing is Standing.REFUTED
+
+
+def test_episodes_of_which_nothing_was_seen_count_as_perfect_returns():
+    """Left out, they would make the rest a sample chosen by outcome: three of four are perfect, and nobody sees how."""
+    learner, _ = returns_learner()
+    for n in range(400):
+        if n % 4:
+            learner.leave_model([0], [0], of_baseline=True)
+        else:
+            states, actions = np.array([0, 0, 1], dtype=np.uint32), np.zeros(2, dtype=np.uint32)
+            learner.count(states, actions, np.array([0, 2]), of_baseline=np.array([True]))
+    assert learner.trust.episodes == 400
+    assert not learner.trust.halted
+    bad = np.tile(np.array([1, 1, 1], dtype=np.uint32), 5_000), np.zeros(10_000, dtype=np.uint32), np.arange(0, 10_002, 2)
+    learner.count(*bad, of_baseline=np.ones(5_000, dtype=bool), at_once=True)
+    assert learner.trust.halted  # also where the wealth of a bet is beyond numbers
+
+
+def test_a_simulator_that_was_estimated_too_coarsely_is_doubted():
+    doubt = s2r.Doubt(DoubtCode.GAP_NOT_COVERED, "the gap does not cover the accuracy")
+    learner = forked_learner(0.0)
+    other = s2r.Learner(learner.simulator, learner.baseline, learner.settings, doubted=[doubt])
+    assert other.standing is Standing.INCOMPLETE
+    assert not other.propose().certificate.holds

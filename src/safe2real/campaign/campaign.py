@@ -465,7 +465,9 @@ class Campaign:
         self._catch_up()
         proposal = self._replay.learner.propose()
         certificate = proposal.certificate
-        return proposal if certificate is None else replace(proposal, certificate=in_the_field(certificate))
+        if certificate is None:
+            return proposal
+        return replace(proposal, certificate=in_the_field(certificate, self._replay.said_of_logs))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
         """Compute every deployment's certificate again from the events alone, and report any that does not hold.

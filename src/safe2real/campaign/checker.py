@@ -78,6 +78,7 @@ class Checker:
         self._told: set[tuple[str, str]] = set()  # (policy, content) of told ones
         self._ids: set[str] = set()
         self._parts: list[dict[str, Any]] = []  # of the log that is being read
+        self._open_log: tuple[Any, Any, int] = (None, 0, 0)  # which it is, its last part, and that part's event
 
     def report(self, event: Event, what: str) -> None:
         self.problems.append(Problem(event.sequence, event.deployment, what))
@@ -159,6 +160,12 @@ class Checker:
             raise InvalidInput("the import has no place in the order in which episodes are counted")
         if body.after is not None and body.after != self.replay.deployments:
             raise InvalidInput(f"the import comes after deployment {self.replay.deployments}, not after {body.after}")
+        this = (body.log, event.worker, body.policy, body.parts)
+        log, part, sequence = self._open_log
+        follows = body.part == part + 1 and log == this and event.sequence == sequence + 1
+        if body.after is not None and not follows and (body.part != 1 or part):
+            raise InvalidInput(f"part {body.part} of {body.parts} of a log does not follow the part before it")
+        self._open_log = (None, 0, 0) if body.part == body.parts else (this, body.part, event.sequence)
         self._parts += body.episodes
         if body.part == body.parts:
             episodes, self._parts = self._parts, []

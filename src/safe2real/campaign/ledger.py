@@ -46,12 +46,13 @@ class Ledger:
 
     @property
     def standing(self) -> Standing:
-        """What the deployments are worth, as far as the record shows."""
-        return standing_of(self.doubts)
+        """What the deployments are worth, as far as the record shows: nothing is shown by one that does not check."""
+        found = standing_of(self.doubts)
+        return Standing.INCOMPLETE if self.problems and found is Standing.CERTIFIED else found
 
     @property
     def certified(self) -> bool:
-        return not self.doubts
+        return self.standing.is_guarantee
 
     @property
     def holds(self) -> bool:

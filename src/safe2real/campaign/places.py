@@ -41,7 +41,7 @@ _PAIR = re.compile(r"([A-Za-z_]\w*)\s*=\s*('(?:[^'\\]|\\.)*'?|\"[^\"]*\"?|[^\s&;
 _SECRET_NAME = re.compile(r"pass|pwd|secret|token|credential|scram", re.IGNORECASE)
 _SECRET_PAIR = re.compile(rf"\w*(?:{_SECRET_NAME.pattern})\w*\s*=", re.IGNORECASE)
 _KEYWORD_PAIR = re.compile(rf"(?:^|[\s;,&])(?:{'|'.join(sorted(_KEYWORDS))})\s*=", re.IGNORECASE)
-_IN_TEXT = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]+:/+)(?P<rest>[^\s'\"]+)")
+_IN_TEXT = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]+:/+)(?P<rest>[^\s'\"]*[^\s'\":,;.])")
 _BARE = re.compile(r"(?P<user>[\w.%+\-]+):(?P<password>[^\s@/'\"]+)@(?=[\w.\-\[])")
 _SEARCH_PATH = re.compile(r"\s*-c\s*search_path\s*=\s*[\w,\"$ ]*\s*")
 

@@ -97,6 +97,7 @@ class Replay:
         self.told_late = 0
         self.imported = 0
         self.samples = 0  # recorded, counted or not
+        self.departures = 0  # episodes that left the model or began outside, counted or not: what they refute does not wait
         self.branches = 0  # times the record was restored and went on
         self.lease: Lease | None = None
         self.forced = 0  # deployments told or abandoned by others than their worker
@@ -116,6 +117,7 @@ class Replay:
                 self._count(ready)
             except _MALFORMED as error:
                 raise StorageFailure(f"a recorded episode is not one ({error}); run verify, or restore a copy") from error
+        self._learner.announce_departures(self.departures)
         return self._learner
 
     @property
@@ -137,7 +139,12 @@ class Replay:
     @property
     def said_of_logs(self) -> tuple[Assumption, ...]:
         """What was said about imported episodes that look like recorded ones, and the lease: assumptions like the others."""
-        return (*self._said, *(() if self.lease is None else self.lease.assumptions))
+        restored = (
+            f"the record was restored {self.branches} times, for reasons that had nothing to do with the episodes that were "
+            "lost"
+        )
+        branched = (Assumption(AssumptionCode.SELECTION, restored, "restore"),) if self.branches else ()
+        return (*self._said, *branched, *(() if self.lease is None else self.lease.assumptions))
 
     def held_by(self, worker: str) -> list[Held]:
         return [held for held in self.held.values() if held.worker == worker]
@@ -211,6 +218,7 @@ class Replay:
         self.samples += steps
         left = bool(content.get("left_model", False))
         self.left_model += left
+        self.departures += leaves(self._learner.simulator, content)
         self.cut_short += steps < self._learner.simulator.horizon and not left
         held = self.held.pop(number, None)
         if held is None:  # told after it was abandoned or withdrawn
@@ -239,6 +247,7 @@ class Replay:
         self.imported += len(body.episodes)
         self.samples += sum(map(transitions_in, body.episodes))
         self.left_model += sum(bool(content.get("left_model", False)) for content in body.episodes)
+        self.departures += sum(leaves(self._learner.simulator, content) for content in body.episodes)
         contents = [*self._parts.pop(body.log, []), *body.episodes]
         if not _is_whole(body, contents):
             self._parts[body.log] = contents
@@ -272,12 +281,11 @@ class Replay:
         for content in outside:
             states, actions = content["states"], content["actions"]
             self._check_range(np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
-            begins = bool(states) and model.start[states[0]] > 0.0
             if content.get("left_model", False):
-                self.tape.count(self._learner, entry_of(states, actions, None, one.of_baseline and begins))
+                self.tape.count(self._learner, entry_of(states, actions, None, one.of_baseline))
             else:  # it began where no episode does; what it saw from then on is as good as any
                 self._count_together([Episodes([content], False, False)])
-                self.tape.count(self._learner, entry_of([], [], None, False))
+                self.tape.count(self._learner, entry_of([], [], None, one.of_baseline))
 
     def _count_together(self, run: list[Episodes], *, at_once: bool = False) -> None:
         if not run:

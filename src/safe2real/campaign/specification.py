@@ -34,7 +34,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.limits import AS_NUMBER, check_bytes
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.evaluate import constraint_values
-from safe2real.standing import Assumption, AssumptionCode
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 from safe2real.uncertainty.confidence import RADII, Radius, ScaledRadius
 from safe2real.uncertainty.estimated import RowAccuracy
 
@@ -82,6 +82,7 @@ class Specification:
             known=known,
             support=self.support,
             assumed=self._assumed(),
+            doubted=self._doubted(),
             warm_start=False,
         )
         if not trust_margin:
@@ -103,6 +104,19 @@ class Specification:
         if gap < rows.worst:
             text += f" (calibrated_gap, {gap:g}, does not cover that)"
         return (Assumption(AssumptionCode.ESTIMATED, text),)
+
+    def _doubted(self) -> tuple[Doubt, ...]:
+        """Why an estimated simulator makes everything worth less than certified."""
+        rows, gap = self.estimated, self.settings.calibrated_gap
+        if rows is None or not self.settings.algorithm.reuses_simulator:
+            return ()
+        found = []
+        if not rows.certified:
+            found.append(Doubt(DoubtCode.SIMULATOR_ESTIMATED, "the simulator was estimated with a heuristic radius"))
+        if gap < rows.worst:
+            text = f"calibrated_gap, {gap:g}, does not cover the accuracy {rows.worst:.4g} of the estimated simulator"
+            found.append(Doubt(DoubtCode.GAP_NOT_COVERED, text))
+        return tuple(found)
 
     def _refuse_lost_margin(self, margins: Floats) -> None:
         model = self.simulator

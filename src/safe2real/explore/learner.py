@@ -115,6 +115,7 @@ class Learner:
         known: ArrayLike | None = None,
         support: Kernel | None = None,
         assumed: Sequence[Assumption] = (),
+        doubted: Sequence[Doubt] = (),
         warm_start: bool = True,
     ) -> None:
         """`simulator` carries the constraints; `baseline` is the trusted policy; `known` marks exact rows.
@@ -122,6 +123,7 @@ class Learner:
         `support` is a kernel of the simulator's shape whose successors are the ones the real system can have (its
         probabilities do not matter): declare it where you know it, e.g. the neighbours of a cell, and radii shrink.
         `assumed` is what the inputs rest on themselves, e.g. a simulator that was estimated; certificates name it.
+        `doubted` is why they may be worth less than certified.
         A `warm_start` plans each round from the policies of the last, which is faster; without it a proposal is a function
         of the data alone, bit for bit, whatever was proposed on the way.
         """
@@ -132,7 +134,7 @@ class Learner:
         self.baseline = baseline
         self.settings = settings
         self.margins = check_settings(settings, simulator)
-        self.assumed = tuple(assumed)
+        self.assumed, self.doubted = tuple(assumed), tuple(doubted)
         self.warm_start = warm_start
         self.round = 1
         self.hybrid = HybridModel(
@@ -302,6 +304,15 @@ class Learner:
         self.round += 1
         self._plan, self._proposal = _NO_PLAN, None
 
+    def announce_departures(self, episodes: int) -> None:
+        """So many `episodes` are known to have left the model, counted or not: what they refute does not wait for its turn.
+
+        For records kept elsewhere, in which an episode may have to wait before it is counted.
+        """
+        if episodes:
+            self.hybrid.departed = max(self.hybrid.departed, episodes)
+            self.trust.leave()
+
     def cut_short(self, states: Sequence[int], actions: Sequence[int], cause: str, *, of_baseline: bool = False) -> None:
         """An episode was cut short after `states` [n + 1] and `actions` [n] by a fault that says nothing about the system.
 
@@ -317,6 +328,9 @@ class Learner:
         if actions:
             seen = np.asarray(states, dtype=np.uint32), np.asarray(actions, dtype=np.uint32)
             self.count(*seen, np.array([0, len(actions)]), of_baseline=np.array([of_baseline]))
+        else:  # left out of the returns, it would make them a sample chosen by outcome: all that nobody saw was perfect
+            nothing = np.zeros(1, dtype=np.uint32), np.zeros(0, dtype=np.uint32), np.array([0, 0])
+            self.trust.take(*nothing, np.array([of_baseline]))
 
     @property
     def trusted(self) -> Floats:
@@ -484,7 +498,7 @@ class Learner:
 
     def doubts(self) -> tuple[Doubt, ...]:
         """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
-        return doubts_of(self.settings, self.hybrid, self.trust, self.simulator.labels)
+        return (*self.doubted, *doubts_of(self.settings, self.hybrid, self.trust, self.simulator.labels))
 
     def assumptions(self) -> tuple[Assumption, ...]:
         """All that this run's guarantee rests on."""

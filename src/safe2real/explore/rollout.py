@@ -11,6 +11,7 @@ from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.explore import _kernels
 from safe2real.explore.learner import Learner, Proposal, Reason
 from safe2real.model.checks import positive_integer
+from safe2real.model.cmdp import CMDP
 from safe2real.model.trajectory import Trajectory
 
 
@@ -46,7 +47,7 @@ def explore(
             progress(proposal)
         if proposal.reason in (Reason.STOP, Reason.HALT):
             return proposal
-        learner.observe(_episode(learner, env, proposal, (*faults, StepLimit, KeyboardInterrupt)))
+        learner.observe(_episode(learner, env, proposal, (*faults, KeyboardInterrupt)))
     return learner.propose()
 
 
@@ -70,7 +71,8 @@ class _Watched:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             return
-        if issubclass(kind, self.faults):
+        # What is raised here, not by the environment, says that the two do not fit: no fault that a user can have meant.
+        if issubclass(kind, StepLimit) or (issubclass(kind, self.faults) and not issubclass(kind, InvalidInput)):
             self.learner.cut_short(self.states, self.actions, kind.__name__, of_baseline=self.of_baseline)
         else:
             unfinished = [] if self.acting is None else [self.acting]
@@ -84,7 +86,10 @@ def _episode(learner: Learner, env: Any, proposal: Proposal, faults: tuple[type[
     # Every round seeds the environment anew, so that a run can be repeated from any round on.
     with _Watched(learner, proposal, faults) as seen:
         observed, _ = env.reset(seed=int(_kernels.draw(seed, proposal.round, 1) * 2**31))
-        seen.states.append(_state(observed, model.num_states, "env.reset"))
+        begun = _state(observed, model.num_states, "env.reset")
+        if model.start[begun] == 0.0:
+            raise OutsideModel(f"env.reset showed state {begun}; episodes of the model start in {_starts(model)}")
+        seen.states.append(begun)
         terminated = False
         for h in range(model.horizon):
             here = seen.states[-1]
@@ -108,6 +113,10 @@ def _episode(learner: Learner, env: Any, proposal: Proposal, faults: tuple[type[
             seen.states.append(here)
             seen.acting = None
         return Trajectory.of(model, seen.states, seen.actions)
+
+
+def _starts(model: CMDP) -> list[int]:
+    return [int(state) for state in np.flatnonzero(model.start)[:10]]
 
 
 def _state(observed: Any, num_states: int, place: str) -> int:

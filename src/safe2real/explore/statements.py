@@ -26,8 +26,8 @@ def doubts_of(settings: Settings, hybrid: HybridModel, trust: BaselineTrust, lab
     if hybrid.outside_support:
         text = f"{hybrid.outside_support} transitions were seen that the declared support rules out"
         found.append(Doubt(DoubtCode.LEFT_SUPPORT, text))
-    if hybrid.left_model:
-        text = f"{hybrid.left_model} episodes went where the model has no state"
+    if hybrid.departed:
+        text = f"{hybrid.departed} episodes went where the model has no state"
         found.append(Doubt(DoubtCode.LEFT_MODEL, text))
     refuted = int(hybrid.belief.refuted.sum())
     if refuted and settings.certified:  # with a heuristic radius it would show nothing

@@ -57,8 +57,9 @@ class HybridModel:
         self.separation, self.reuses_simulator = gaps, separation is not None
         self.certified = radius.certified
         self.reach = reach_of(support, simulator)
+        self._left = 0  # episodes counted that went where there is no state
         self.outside_support = 0  # transitions seen that the declared support rules out
-        self.left_model = 0  # episodes that went where there is no state
+        self.departed = 0  # episodes that went where there is no state, as far as anybody knows of them
         self.rule = rule_of(
             radius,
             System(simulator.num_states, simulator.num_actions, horizon),
@@ -161,7 +162,8 @@ class HybridModel:
     def refute(self, step: int, state: int, action: int) -> None:
         """What followed here has no state in the model: final, like every contradiction."""
         actions, per_step = self.counts.simulator.num_actions, self.counts.rows_per_step
-        self.left_model += 1
+        self._left += 1
+        self.departed = max(self.departed, self._left)
         self.belief.refuted[step * per_step + state * actions + action] = True
 
     def update(self) -> None:
