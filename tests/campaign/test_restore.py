@@ -12,6 +12,7 @@ import pytest
 
 from safe2real.campaign import Campaign, sqlite
 from safe2real.campaign.backup import back_up
+from safe2real.campaign.sqlite import check_log
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states
 
@@ -367,3 +368,13 @@ def test_the_model_after_a_branch_is_that_of_an_uninterrupted_run(place, tmp_pat
             restored.branch("the disk failed")
             run_rounds(restored, SYSTEM, 4)
             assert_same_model(model_of(restored), model_of(quiet))
+
+
+def test_a_log_that_goes_while_it_is_looked_at_is_no_log(tmp_path, monkeypatch):
+    """The last process that has the file open takes the log away when it closes it: at any moment."""
+
+    def gone(log):
+        raise FileNotFoundError(log)
+
+    monkeypatch.setattr("safe2real.campaign.sqlite.first_logged_event", gone)
+    check_log(tmp_path / "campaign.db")

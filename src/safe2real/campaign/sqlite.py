@@ -133,7 +133,10 @@ def check_log(path: Path) -> None:
     Events are only ever added, so the oldest event in the log must be in the file too, or follow its last one.
     """
     for _ in range(_TRIES):
-        logged = first_logged_event(log_of(path))
+        try:
+            logged = first_logged_event(log_of(path))
+        except FileNotFoundError:  # whoever had the file open has closed it meanwhile, and the log went with it
+            return
         if logged is None or _belongs(path, Event(*logged)):
             return
     raise StorageFailure(
