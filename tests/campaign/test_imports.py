@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,14 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign import Campaign, Overlap, Specification
 from safe2real.campaign import events as kinds
+from safe2real.campaign.encoding import policy_to_bytes
+from safe2real.campaign.events import IMPORT, Draft, ImportBody
+from safe2real.campaign.export import export_json
 from safe2real.campaign.imports import _overhang
+from safe2real.campaign.load import load_record
 from safe2real.explore import roll_out
 from safe2real.standing import AssumptionCode
-from tests.campaign.systems import paper_grid, three_states
+from tests.campaign.systems import paper_grid, run_rounds, three_states
 
 SYSTEM = three_states()
 BASELINE = SYSTEM.specification.baseline
@@ -289,3 +294,42 @@ def test_how_far_one_log_goes_on_where_the_other_ended(first: str, second: str, 
     assert _overhang(first, second) == shared
     longest = max(k for k in range(len(second) + 1) if first.endswith(second[:k]))
     assert shared == longest
+
+
+def test_a_document_cut_within_a_log_is_loaded_up_to_the_log(tmp_path, monkeypatch):
+    """Kept in part, the log could never be imported again, and the new record would never verify."""
+    for module in ("events", "replay"):
+        monkeypatch.setattr(f"safe2real.campaign.{module}.IMPORT_SIZE", 5)
+    system = three_states()
+    baseline = system.specification.baseline
+    log = [roll_out(system.real, baseline, seed=5, round_number=number) for number in range(1, 16)]
+    with Campaign.create(tmp_path / "cut.db", system.specification) as campaign:
+        run_rounds(campaign, system, 2)
+        campaign.import_log("january", baseline, log, overlap="count")
+        document = json.loads(export_json(campaign, tmp_path / "record.json").read_text())
+    assert [event["kind"] for event in document["events"]][-3:] == ["import"] * 3
+    document["events"].pop()
+    load_record(tmp_path / "new.db", document, "restored")
+    with Campaign.open(tmp_path / "new.db") as campaign:
+        assert campaign.verify().holds
+        assert campaign.import_log("january", baseline, log, overlap="count").new
+        assert campaign.verify().holds
+
+
+def test_parts_of_a_log_must_follow_each_other(tmp_path):
+    system = three_states()
+    baseline = system.specification.baseline
+    episodes = [
+        {"states": one.states.tolist(), "actions": one.actions.tolist()}
+        for one in (roll_out(system.real, baseline, seed=5, round_number=number) for number in range(1, 5))
+    ]
+    with Campaign.create(tmp_path / "c.db", system.specification) as campaign:
+        run_rounds(campaign, system, 2)
+        for part, after in ((1, 2), (3, 4)):  # the second of three never comes, and deployments lie between
+            with campaign._storage.writing() as transaction:
+                (digest,) = transaction.add_policies([policy_to_bytes(baseline)])
+                body = ImportBody(digest, "0" * 64, episodes[part - 1 : part], part, 3, after, "count", 1, 0, "me")
+                transaction.append([Draft(IMPORT, asdict(body), worker="january")])
+            run_rounds(campaign, system, 2)
+        problems = [problem.what for problem in campaign.verify().problems]
+    assert any("part 3 of 3 of a log does not follow the part before it" in what for what in problems), problems

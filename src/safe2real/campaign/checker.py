@@ -171,6 +171,12 @@ class Checker:
             episodes, self._parts = self._parts, []
             self._check_overlap(body, episodes)
 
+    @property
+    def log_begun(self) -> int:
+        """The event of the first part of the log that the record ends within: up to it everything can be kept."""
+        _, part, sequence = self._open_log
+        return sequence - part + 1 if part else self.events
+
     def _check_overlap(self, body: ImportBody, episodes: list[dict[str, Any]]) -> None:
         """No episode that looks like a recorded one was counted unless someone said that it is another."""
         without, named = self._imported

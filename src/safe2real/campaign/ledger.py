@@ -116,7 +116,7 @@ def check_record(
         checker.problems.append(Problem(checker.events, None, what))
     if checker.replay.unfinished:
         checker.problems.append(
-            Problem(checker.events, None, "the record ends within an imported log; its last part is missing")
+            Problem(checker.log_begun, None, "the record ends within an imported log; its last part is missing")
         )
     if checker.events == 0:
         checker.problems.append(Problem(0, None, "the record is empty; its first event is missing"))
