@@ -24,10 +24,10 @@ import time
 from pathlib import Path
 
 from benchmarks.report import Target, print_table, seconds
-from safe2real import CMDP, Campaign, LiteralRadius, MarkovPolicy, Settings, Specification
+from safe2real import CMDP, Campaign, LiteralRadius, MarkovPolicy, Problem, Settings
 from safe2real.campaign.events import TELL, Draft
-from safe2real.envs import WindyGrid
-from safe2real.explore import roll_out
+from safe2real.exploration import roll_out
+from safe2real.systems import WindyGrid
 from torture.servers import Server, running_server
 
 SAMPLES = 1_000_000
@@ -45,14 +45,14 @@ print(imported - began, time.perf_counter() - imported)
 """
 
 
-def specification_of(grid: WindyGrid) -> Specification:
+def specification_of(grid: WindyGrid) -> Problem:
     """The paper's grid with literal constants: certified, and far from its stop after a million samples."""
     model = grid.cmdp(grid.simulator(), threshold=10.71)
     baseline = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
     settings = Settings.paper(
         margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4, seed=1, radius=LiteralRadius()
     )
-    return Specification(model, baseline, settings)
+    return Problem(model, baseline, settings)
 
 
 def fill(campaign: Campaign, real: CMDP, samples: int) -> int:

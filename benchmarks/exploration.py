@@ -18,10 +18,10 @@ import numpy as np
 from scipy.optimize import linprog
 
 from benchmarks.report import Target
-from safe2real.envs import WindyGrid
-from safe2real.experiments.inferred import learner_on
-from safe2real.explore import Learner, simulate
+from safe2real.exploration import Learner, simulate
+from safe2real.paper.inferred import learner_on
 from safe2real.planning.linear_program import occupancy_program
+from safe2real.systems import WindyGrid
 
 SAMPLED_ROUNDS = 12
 

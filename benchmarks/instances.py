@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from safe2real import CMDP, AtLeast, Kernel, Solution, constraint_values, solve
-from safe2real.envs import WindyGrid
 from safe2real.model.checks import Floats, frozen
+from safe2real.systems import WindyGrid
 
 
 @dataclass(frozen=True, eq=False, slots=True)

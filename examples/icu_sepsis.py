@@ -28,7 +28,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Table
 
 import safe2real as s2r
-from safe2real.uncertainty.mismatch_map import Verdict
+from safe2real.evidence.mismatch_map import Verdict
 
 PATIENTS, FEW_PATIENTS = 600_000, 64_000
 LOOKS = (130_000, 250_000, 300_000, 350_000, 400_000, 500_000)  # patients before a plan for survival is made

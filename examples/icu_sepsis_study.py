@@ -14,9 +14,9 @@ from icu_sepsis_system import GAP, LEAST_SURVIVAL, MARGIN, TREATED, Case
 from numpy.typing import NDArray
 
 import safe2real as s2r
-from safe2real.explore.learner import coin_of, drawn
+from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
+from safe2real.exploration.learner import coin_of, drawn
 from safe2real.model.checks import Floats, Indices
-from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict, map_mismatch
 
 FIRST_BATCH, GROWTH = 500, 0.03  # a batch is 500 patients, or 3 % of those treated so far
 Report = Callable[[float], None]  # seconds of work done, by a rough guess, for the progress bar

@@ -43,10 +43,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 import safe2real as s2r
-from safe2real.explore import explore
-from safe2real.explore.simulate import roll_out
-from safe2real.uncertainty.estimate import EstimatedModel
-from safe2real.uncertainty.separation import estimate_margin
+from safe2real.exploration import explore
+from safe2real.exploration.simulate import roll_out
+from safe2real.systems.estimate import EstimatedModel
+from safe2real.systems.measure import estimate_margin
 
 COARSE = (17, 13)  # positions x speeds
 

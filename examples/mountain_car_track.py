@@ -11,8 +11,8 @@ from gymnasium.envs.classic_control.mountain_car import MountainCarEnv
 from numpy.typing import NDArray
 
 import safe2real as s2r
-from safe2real.envs.discretise import Discretised
-from safe2real.uncertainty.estimate import EstimatedModel, estimate_model
+from safe2real.systems.discretise import Discretised
+from safe2real.systems.estimate import EstimatedModel, estimate_model
 
 TICKS = 7  # one step here in steps of Gymnasium: fewer and longer decisions
 HORIZON = 20

@@ -25,10 +25,10 @@ from rich.progress import track
 from rich.table import Table
 
 import safe2real as s2r
-from safe2real.envs.datasets import read_episodes
-from safe2real.envs.discretise import Discretised
-from safe2real.uncertainty.estimate import EstimatedModel, estimate_model
-from safe2real.uncertainty.separation import MarginEstimate, clone_baseline, estimate_margin
+from safe2real.systems.datasets import read_episodes
+from safe2real.systems.discretise import Discretised
+from safe2real.systems.estimate import EstimatedModel, estimate_model
+from safe2real.systems.measure import MarginEstimate, clone_baseline, estimate_margin
 
 HORIZON = 40  # steps of 0.05 s
 FAST = 5.0  # rad/s

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from warehouse_floor import ACTIONS, FLOOR, GAP, SMALL_FLOOR, Warehouse
 
 import safe2real as s2r
-from safe2real.envs.finite import from_gymnasium
+from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.planning.linear_program import solve_linear_program
-from safe2real.uncertainty.mismatch_map import MismatchMap, map_mismatch
+from safe2real.systems.finite import from_gymnasium
 
 ROUNDING = 1e-8  # of exact values; V_c sums 36 steps
 PEEK = 12  # errands planned at every checkpoint on the way

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import safe2real as s2r
-from safe2real.explore import roll_out
+from safe2real.exploration import roll_out
 
 SECRET = "hunter2x@tr0ub4dor"  # what is before and after the @ is looked for as well
 _BOMB = 600 << 20  # bytes: more than the limit, and than a command may take twice
@@ -73,18 +73,18 @@ def _at(one: Hostile, place: Path) -> Hostile:
                    one.holds_secret, one.writes)  # fmt: skip
 
 
-def specification() -> s2r.Specification:
+def specification() -> s2r.Problem:
     """A system of two states: action 1 leads from the safe one to the unsafe one, for good."""
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0, s2r.AtLeast(SAFE, 1.5, "upright"))
     baseline = s2r.MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=3)
     settings = s2r.Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.25, delta=0.1)
-    return s2r.Specification(model, baseline, settings)
+    return s2r.Problem(model, baseline, settings)
 
 
 def warm_up(folder: Path) -> None:
     """Everything that a command imports and compiles, once."""
-    from safe2real.campaign.report import write_campaign_report
-    from safe2real.prepare.spec_file import read_spec_file
+    from safe2real.preflight.spec_file import read_spec_file
+    from safe2real.report.campaign import write_campaign_report
 
     place = _campaign(folder / "warm.db")
     with s2r.Campaign.open(place) as campaign:

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real import Plan, solve
-from safe2real.explore import Learner, Reason, Run, simulate
+from safe2real._compiled import margin as _margin
+from safe2real.exploration import Learner, Reason, Run, simulate
 from safe2real.model.checks import Floats
 from safe2real.standing import DoubtCode
-from safe2real.uncertainty import _margin
 from trial.exact import Truth
 from trial.systems import Case
 

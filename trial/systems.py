@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real import CMDP, AtLeast, Kernel, MarkovPolicy
-from safe2real.explore import Algorithm, Settings
-from safe2real.model.checks import Floats
-from safe2real.uncertainty.confidence import (
+from safe2real.evidence.confidence import (
     AdaptiveRadius,
     KLRadius,
     LiteralRadius,
@@ -25,6 +23,8 @@ from safe2real.uncertainty.confidence import (
     StitchedRadius,
     UnionRadius,
 )
+from safe2real.exploration import Algorithm, Settings
+from safe2real.model.checks import Floats
 from trial.adversary import Shift, shifted
 from trial.exact import dense_rows, greedy, policy_value, value_functions
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from safe2real.envs import WindyGrid
-from safe2real.experiments.certified_runs import corner_walk
+from safe2real.paper.certified_runs import corner_walk
+from safe2real.systems import WindyGrid
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """safe2real: provably safe sim-to-real transfer for finite systems."""
 
-from safe2real.campaign import Campaign, Deployment, Specification
-from safe2real.envs import Discretised, FiniteSystem, from_gymnasium
+from safe2real.campaign import Campaign, Deployment, Problem
 from safe2real.errors import (
     Conflict,
     Halted,
@@ -12,7 +11,8 @@ from safe2real.errors import (
     Stopped,
     StorageFailure,
 )
-from safe2real.explore import (
+from safe2real.evidence.confidence import LiteralRadius, Radius, ScaledRadius
+from safe2real.exploration import (
     Algorithm,
     Certificate,
     Learner,
@@ -25,11 +25,11 @@ from safe2real.explore import (
 )
 from safe2real.model import CMDP, AtLeast, AtMost, Constraint, Kernel, MarkovPolicy, Mixture, Policy, Trajectory
 from safe2real.planning import Solution, Status, constraint_values, evaluate, occupancy, solve, value_functions
-from safe2real.prepare import Guess, Preflight, preflight
+from safe2real.preflight import Guess, Preflight, preflight
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing
-from safe2real.uncertainty.confidence import LiteralRadius, Radius, ScaledRadius
-from safe2real.uncertainty.estimate import estimate_model
-from safe2real.uncertainty.estimated import EstimatedModel
+from safe2real.systems import Discretised, FiniteSystem, from_gymnasium
+from safe2real.systems.estimate import estimate_model
+from safe2real.systems.estimated import EstimatedModel
 from safe2real.version import __version__
 
 __all__ = [
@@ -62,6 +62,7 @@ __all__ = [
     "Plan",
     "Policy",
     "Preflight",
+    "Problem",
     "Proposal",
     "Radius",
     "Reason",
@@ -70,7 +71,6 @@ __all__ = [
     "ScaledRadius",
     "Settings",
     "Solution",
-    "Specification",
     "Standing",
     "Status",
     "Stopped",

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Deployment, Specification
+from safe2real.campaign import Campaign, Deployment, Problem
 from safe2real.campaign.deployment import id_of
-from safe2real.envs import WindyGrid
-from safe2real.explore import Settings, roll_out
-from safe2real.uncertainty.confidence import ScaledRadius
+from safe2real.evidence.confidence import ScaledRadius
+from safe2real.exploration import Settings, roll_out
+from safe2real.systems import WindyGrid
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = 11  # of reality
@@ -29,7 +29,7 @@ SEED = 11  # of reality
 class System:
     """What a campaign is about, and the machine it would run on."""
 
-    specification: Specification
+    specification: Problem
     real: s2r.CMDP
 
     def episode(self, deployment: Deployment) -> s2r.Trajectory:
@@ -50,7 +50,7 @@ def paper_grid() -> System:
         radius=ScaledRadius(0.376),
         bonus_scale=0.0201,
     )
-    return System(Specification(model, baseline, settings), model.with_kernel(grid.real()))
+    return System(Problem(model, baseline, settings), model.with_kernel(grid.real()))
 
 
 @cache
@@ -69,7 +69,7 @@ def three_states() -> System:
     model = s2r.CMDP.of(s2r.Kernel.from_dense(simulator), 4, 0, s2r.AtLeast(safe, 1.5, "upright"))
     baseline = s2r.MarkovPolicy.deterministic([0, 0, 0], num_actions=2, horizon=4)
     settings = Settings.paper(margin=1.5, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.3)
-    return System(Specification(model, baseline, settings), model.with_kernel(s2r.Kernel.from_dense(reality)))
+    return System(Problem(model, baseline, settings), model.with_kernel(s2r.Kernel.from_dense(reality)))
 
 
 @cache
@@ -81,7 +81,7 @@ def falling() -> System:
     model = s2r.CMDP.of(s2r.Kernel.from_dense(simulator), 4, 0, s2r.AtLeast(upright, 1.5, "upright"))
     baseline = s2r.MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=4)
     settings = Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1)
-    return System(Specification(model, baseline, settings), model.with_kernel(s2r.Kernel.from_dense(reality)))
+    return System(Problem(model, baseline, settings), model.with_kernel(s2r.Kernel.from_dense(reality)))
 
 
 SYSTEMS = {"grid": paper_grid, "tiny": three_states}

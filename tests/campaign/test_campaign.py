@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment, Specification
-from safe2real.envs import WindyGrid
-from safe2real.explore import Learner, roll_out
-from safe2real.explore.learner import coin_of, drawn
-from safe2real.uncertainty.mismatch_map import Verdict
+from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment, Problem
+from safe2real.evidence.mismatch_map import Verdict
+from safe2real.exploration import Learner, roll_out
+from safe2real.exploration.learner import coin_of, drawn
+from safe2real.systems import WindyGrid
 
 GRID = WindyGrid.paper()
 MODEL = GRID.cmdp(GRID.simulator(), threshold=10.71)
@@ -28,8 +28,8 @@ SETTINGS = s2r.Settings.paper(
     radius=s2r.ScaledRadius(0.376),
     bonus_scale=0.0201,
 )
-SPECIFICATION = Specification(MODEL, BASELINE, SETTINGS)
-QUICK = Specification(MODEL, BASELINE, replace(SETTINGS, tolerance=2.0))  # stops after some hundred rounds
+SPECIFICATION = Problem(MODEL, BASELINE, SETTINGS)
+QUICK = Problem(MODEL, BASELINE, replace(SETTINGS, tolerance=2.0))  # stops after some hundred rounds
 
 
 def episode_of(deployment: Deployment, seed: int = 9) -> s2r.Trajectory:
@@ -276,7 +276,7 @@ def test_forecasts_are_of_the_right_size(place: Path) -> None:
 
 def test_a_forecast_with_literal_constants_is_quick_and_large(place: Path) -> None:
     literal = replace(SETTINGS, tolerance=0.306 / 4, radius=s2r.LiteralRadius(), bonus_scale=1.0)
-    campaign = Campaign.create(place, Specification(MODEL, BASELINE, literal))
+    campaign = Campaign.create(place, Problem(MODEL, BASELINE, literal))
     optimistic = campaign.forecast()  # nothing is known to be wrong yet
     assert optimistic.samples is not None
     assert 1e5 < optimistic.samples < 1e7
@@ -291,7 +291,7 @@ def test_what_is_handed_out_says_what_it_is(place: Path, tmp_path: Path) -> None
     assert not heuristic.certified
     assert heuristic.describe().startswith("HEURISTIC")
     literal = replace(SETTINGS, tolerance=0.306 / 4, radius=s2r.LiteralRadius(), bonus_scale=1.0)
-    campaign = Campaign.create(tmp_path / "literal.db", Specification(MODEL, BASELINE, literal))
+    campaign = Campaign.create(tmp_path / "literal.db", Problem(MODEL, BASELINE, literal))
     certificate = campaign.ask(worker="arm")[0].certificate
     assert certificate.certified
     assert set(FIELD_ASSUMPTIONS) <= set(certificate.assumptions)
@@ -318,7 +318,7 @@ def test_nothing_leaves_without_a_certificate(place: Path, monkeypatch: pytest.M
 
 
 def test_a_campaign_that_would_ignore_safety_is_refused(place: Path) -> None:
-    careless = Specification(MODEL, BASELINE, replace(SETTINGS, algorithm=s2r.Algorithm.UNCONSTRAINED))
+    careless = Problem(MODEL, BASELINE, replace(SETTINGS, algorithm=s2r.Algorithm.UNCONSTRAINED))
     with pytest.raises(s2r.InvalidInput, match="without a certificate"):
         Campaign.create(place, careless)
     assert not place.exists()
@@ -338,8 +338,8 @@ def test_a_specification_survives_storage_bit_for_bit(seed: int) -> None:
     known = None if seed % 3 else rng.random((*lead, states, actions)) < 0.3
     margin = tuple(rng.random(len(utilities)) * 0.5 + 0.1)
     settings = s2r.Settings(margin=margin, calibrated_gap=0.01, mismatch_gap=0.3, tolerance=0.01 / 3, seed=2**64 - 1)
-    given = Specification(model, s2r.MarkovPolicy.stochastic(policy), settings, known)
-    read = Specification.from_text(given.to_text())
+    given = Problem(model, s2r.MarkovPolicy.stochastic(policy), settings, known)
+    read = Problem.from_text(given.to_text())
     for name in ("begin", "length", "successor", "probability"):
         assert np.array_equal(getattr(read.simulator.kernel, name), getattr(model.kernel, name)), name
     for name in ("start", "utilities", "thresholds"):
@@ -357,10 +357,10 @@ def test_large_arrays_are_packed_and_exact() -> None:
     rows = rng.dirichlet(np.ones(30), size=(30, 6))
     model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 40, 0, s2r.AtLeast(rng.random((40, 30, 6)), 1.0))
     baseline = s2r.MarkovPolicy.uniform(horizon=40, num_states=30, num_actions=6)
-    given = Specification(model, baseline, s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1))
+    given = Problem(model, baseline, s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1))
     text = given.to_text()
     assert '"zlib"' in text
-    read = Specification.from_text(text)
+    read = Problem.from_text(text)
     assert np.array_equal(read.simulator.kernel.probability, model.kernel.probability)
     assert np.array_equal(read.simulator.utilities, model.utilities)
 
@@ -368,7 +368,7 @@ def test_large_arrays_are_packed_and_exact() -> None:
 def test_data_that_refute_an_assumption_end_certification(place: Path) -> None:
     """Windy rows are declared exact: from the moment the data show otherwise nothing is called certified."""
     literal = s2r.Settings(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4)
-    campaign = Campaign.create(place, Specification(MODEL, BASELINE, literal, known=GRID.mismatch()))
+    campaign = Campaign.create(place, Problem(MODEL, BASELINE, literal, known=GRID.mismatch()))
     (early,) = campaign.ask(worker="early")
     assert early.certificate.certified
     campaign.import_log("baseline", BASELINE, (roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(2_000)))
@@ -406,7 +406,7 @@ def test_the_learner_knows_which_episodes_are_the_baselines(place: Path) -> None
 def test_a_transition_outside_the_declared_support_ends_certification(place: Path) -> None:
     neighbours = GRID.neighbours()
     settings = s2r.Settings(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4)
-    campaign = Campaign.create(place, Specification(MODEL, BASELINE, settings, support=neighbours))
+    campaign = Campaign.create(place, Problem(MODEL, BASELINE, settings, support=neighbours))
     (deployment,) = campaign.ask(worker="arm")
     assert deployment.certificate.certified
     states = [int(state) for state in np.flatnonzero(MODEL.start)] + [0] * 12  # from the corner at the bottom to the top
@@ -436,7 +436,7 @@ def test_a_refutation_is_final_and_leaves_the_baseline(place: Path) -> None:
     only = s2r.MarkovPolicy.uniform(horizon=1, num_states=2, num_actions=1)
     settings = s2r.Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1, span_bonus=False)
     known = np.array([[True], [False]])
-    campaign = Campaign.create(place, Specification(model, only, settings, known=known))
+    campaign = Campaign.create(place, Problem(model, only, settings, known=known))
     for source, state in (("all ones", 1), ("all zeros", 0)):
         campaign.import_log(source, only, [{"states": [0, state], "actions": [0]}] * 200)
         status = campaign.status(forecast=False)

@@ -16,7 +16,7 @@ import sqlalchemy
 
 import safe2real as s2r
 from safe2real.campaign import Campaign, storage
-from safe2real.campaign.storage import Storage
+from safe2real.campaign.journal.sql import Storage
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import (
     Nursery,

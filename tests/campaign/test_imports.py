@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Overlap, Specification
+from safe2real.campaign import Campaign, Overlap, Problem
 from safe2real.campaign import events as kinds
-from safe2real.campaign.encoding import policy_to_bytes
 from safe2real.campaign.events import IMPORT, Draft, ImportBody
-from safe2real.campaign.export import export_json
 from safe2real.campaign.imports import _overhang
 from safe2real.campaign.load import load_record
-from safe2real.explore import roll_out
+from safe2real.exploration import roll_out
+from safe2real.model.encoding import policy_to_bytes
+from safe2real.report.export import export_json
 from safe2real.standing import AssumptionCode
 from tests.campaign.systems import paper_grid, run_rounds, three_states
 
@@ -54,13 +54,13 @@ def counted(campaign: Campaign) -> int:
     return campaign.status(forecast=False).samples_counted // 4
 
 
-def coin() -> Specification:
+def coin() -> Problem:
     """One row of which half the successors are 1; the simulator says a tenth. Wrong, and never to be cleared."""
     rows = np.array([[[0.9, 0.1]], [[0.9, 0.1]]])
     model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 1, 0, s2r.AtLeast(np.ones((2, 1)), 0.5))
     only = s2r.MarkovPolicy.uniform(horizon=1, num_states=2, num_actions=1)
     settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.4, tolerance=0.1, span_bonus=False)
-    return Specification(model, only, settings)
+    return Problem(model, only, settings)
 
 
 @pytest.mark.parametrize("sort", [False, True])
@@ -98,7 +98,7 @@ def test_a_sorted_log_of_the_baseline_does_not_halt(place: Path) -> None:
     only = s2r.MarkovPolicy.uniform(horizon=2, num_states=2, num_actions=1)
     settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.4, tolerance=0.1)
     log = sorted([episode(0, 1, 1)] * 2000 + [episode(0, 0, 0)] * 1000 + [episode(0, 0, 1)] * 1000, key=_good)
-    with Campaign.create(place, Specification(model, only, settings)) as campaign:
+    with Campaign.create(place, Problem(model, only, settings)) as campaign:
         campaign.import_log("a year", only, log)  # enough bad ones in a row that 2.5^n is no number any more
         assert not campaign.status(forecast=False).halted
         assert campaign.assurance().certified
@@ -110,7 +110,7 @@ def test_a_log_that_shows_a_margin_to_be_wrong_halts_in_any_order(place: Path) -
     only = s2r.MarkovPolicy.uniform(horizon=2, num_states=2, num_actions=1)
     settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.4, tolerance=0.1)
     log = [episode(0, 0, 0)] * 20 + [episode(0, 1, 1)] * 380
-    with Campaign.create(place, Specification(model, only, settings)) as campaign:
+    with Campaign.create(place, Problem(model, only, settings)) as campaign:
         campaign.import_log("a year", only, log)
         assert campaign.status(forecast=False).halted
 

@@ -11,9 +11,9 @@ import pytest
 
 import safe2real as s2r
 from safe2real.campaign import Campaign
-from safe2real.campaign.export import export_csv, export_json
-from safe2real.campaign.report import write_campaign_report
-from safe2real.explore import Reason
+from safe2real.exploration import Reason
+from safe2real.report.campaign import write_campaign_report
+from safe2real.report.export import export_csv, export_json
 from safe2real.standing import DoubtCode, Standing
 from tests.campaign.systems import run_rounds, three_states
 

@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign.encoding import array_from_json, check_unpacked
-from safe2real.campaign.export import export_csv, whole_file
-from safe2real.campaign.specification import kernel_from_json
+from safe2real.campaign.files import whole_file
 from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.exploration.problem import kernel_from_json
+from safe2real.model.encoding import array_from_json, check_unpacked
 from safe2real.model.limits import human
-from safe2real.prepare.array_files import ArrayFiles
-from safe2real.prepare.spec_file import read_spec_file
+from safe2real.preflight.array_files import ArrayFiles
+from safe2real.preflight.spec_file import read_spec_file
+from safe2real.report.export import export_csv
 from tests.campaign.systems import ROOT, run_rounds, three_states
 from tests.cli.driving import campaign as command
-from tests.prepare.specs import LAKE, ROWS, TOML, write
+from tests.preflight.specs import LAKE, ROWS, TOML, write
 
 SIMULATOR = "transition = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]"
 
@@ -333,7 +334,7 @@ def test_memory_stays_within_a_bound(tmp_path):
     program = (
         "import resource, sys\n"
         "from safe2real.cli import app\n"
-        "import safe2real.prepare.spec_file\n"
+        "import safe2real.preflight.spec_file\n"
         "here = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (here + (128 << 20),) * 2)\n"
         "app(prog_name='safe2real')\n"

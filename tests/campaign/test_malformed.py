@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Specification
+from safe2real.campaign import Campaign, Problem
 from safe2real.errors import InvalidInput, Safe2RealError
-from safe2real.explore import Algorithm, Settings
+from safe2real.evidence.confidence import ScaledRadius
+from safe2real.exploration import Algorithm, Settings
 from safe2real.model.trajectory import Trajectory
-from safe2real.uncertainty.confidence import ScaledRadius
 
 # How many refusals each test must count; together more than 10,000.
 EPISODES, BY_HAND, IDS, DOCUMENTS, TEXTS, OBJECTS = 5_000, 1_500, 1_700, 3_000, 500, 300
@@ -62,7 +62,7 @@ class Watched:
     """A campaign with one deployment out, and an eye on its database."""
 
     def __init__(self, path):
-        self.campaign = Campaign.create(path, Specification.from_text(json.dumps(pooled())))
+        self.campaign = Campaign.create(path, Problem.from_text(json.dumps(pooled())))
         (deployment,) = self.campaign.ask(worker="robot")
         self.id, self.policy = deployment.id, deployment.policy
         self.database = sqlite3.connect(path)
@@ -381,8 +381,8 @@ def test_the_documents_that_are_damaged_below_are_valid():
     read = {}
     for name, document in VALID.items():
         text = json.dumps(document)
-        read[name] = Specification.from_text(text).to_text()
-        assert Specification.from_text(text.encode()).to_text() == read[name]
+        read[name] = Problem.from_text(text).to_text()
+        assert Problem.from_text(text.encode()).to_text() == read[name]
     assert json.loads(read["packed"])["simulator"] == json.loads(read["pooled"])["simulator"]
 
 
@@ -652,7 +652,7 @@ def test_damaged_specifications_are_refused(share):
     def check(damaged):
         text, place, damage = damaged
         try:
-            Specification.from_text(text)
+            Problem.from_text(text)
         except InvalidInput as error:
             assert_helpful(error, f"{place}|(NaN|Infinity) is not a JSON number")
             refused[damage] += 1
@@ -739,7 +739,7 @@ def test_what_the_messages_say(name, path, value, message):
     document = copy.deepcopy(VALID[name])
     put(document, path, value)
     with pytest.raises(InvalidInput, match=message):
-        Specification.from_text(json.dumps(document))
+        Problem.from_text(json.dumps(document))
 
 
 any_json = st.recursive(
@@ -759,13 +759,13 @@ def test_anything_anywhere_is_refused_or_means_the_same_when_it_is_read_again():
         document = copy.deepcopy(VALID[name])
         put(document, data.draw(st.sampled_from(PLACES[name])), value)
         try:
-            taken = Specification.from_text(json.dumps(document))
+            taken = Problem.from_text(json.dumps(document))
         except InvalidInput as error:
             assert_helpful(error, "")
             counted["refused"] += 1
         else:
             again = taken.to_text()
-            assert Specification.from_text(again).to_text() == again
+            assert Problem.from_text(again).to_text() == again
             counted["taken"] += 1
 
     check()
@@ -810,7 +810,7 @@ def test_texts_that_are_no_documents_are_refused():
     @given(no_documents())
     def check(text):
         with pytest.raises(InvalidInput) as caught:
-            Specification.from_text(text)
+            Problem.from_text(text)
         assert_helpful(caught.value, "specification|horizon|simulator|start|constraints|baseline|settings|radius|margin")
         refused[type(text).__name__] += 1
 
@@ -823,7 +823,7 @@ JUNK = [None, "x", "0.5", [], {}, print, float("nan"), -1, (1.0, 2.0), [[1.0], [
 
 def test_create_refuses_and_leaves_no_file_behind(tmp_path):
     """Objects put together in Python: nothing may be left in the folder that would be in the way of a correct one."""
-    path, good = tmp_path / "campaign.db", Specification.from_text(json.dumps(pooled()))
+    path, good = tmp_path / "campaign.db", Problem.from_text(json.dumps(pooled()))
     chosen = {name: getattr(good.settings, name) for name in Settings.__dataclass_fields__}
     refused = Counter()
     changes = st.one_of(
@@ -849,14 +849,14 @@ def test_create_refuses_and_leaves_no_file_behind(tmp_path):
         name, value = part
         fields = {"simulator": good.simulator, "baseline": good.baseline, "settings": good.settings, name: value}
         with pytest.raises(InvalidInput) as caught:
-            Campaign.create(path, Specification(**fields))
+            Campaign.create(path, Problem(**fields))
         assert_helpful(caught.value, "|".join(["settings", *chosen]) if name == "settings" else name)
         assert list(tmp_path.iterdir()) == []
         refused[name] += 1
 
     check()
     for wrong in (None, json.dumps(pooled()), pooled(), good.simulator):
-        with pytest.raises(InvalidInput, match="give a Specification"):
+        with pytest.raises(InvalidInput, match="give a Problem"):
             Campaign.create(path, wrong)
     assert list(tmp_path.iterdir()) == []
     assert refused.total() >= OBJECTS, refused
@@ -872,21 +872,21 @@ def test_labels_that_a_database_cannot_keep_are_refused_before_there_is_one(tmp_
     for label in ("\ud800", "a\x00b", "line\nline"):
         model = s2r.CMDP.of(s2r.Kernel.from_dense(TRANSITION), H, 0, s2r.AtLeast(SAFE, 1.0, name=label))
         with pytest.raises(InvalidInput, match=r"constraints\[0\]\.name is .*printable"):
-            Campaign.create(tmp_path / "campaign.db", Specification(model, baseline, chosen))
+            Campaign.create(tmp_path / "campaign.db", Problem(model, baseline, chosen))
     assert list(tmp_path.iterdir()) == []
 
 
 SMALL_MEMORY = """
 import json, resource, sys
-from safe2real.campaign import Specification
+from safe2real.campaign import Problem
 from safe2real.errors import InvalidInput
 documents = json.load(sys.stdin)
-Specification.from_text(json.dumps(documents.pop("valid")))  # everything that compiles has compiled
+Problem.from_text(json.dumps(documents.pop("valid")))  # everything that compiles has compiled
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)
 for name, document in documents.items():
     try:
-        Specification.from_text(json.dumps(document))
+        Problem.from_text(json.dumps(document))
     except InvalidInput as error:
         assert len(str(error)) < 600, name
     else:

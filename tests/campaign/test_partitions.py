@@ -39,7 +39,7 @@ def network(server):
 HOLD_THE_LOCK = """
 import sys, time
 from safe2real.campaign import postgresql
-from safe2real.campaign.storage import Storage
+from safe2real.campaign.journal.sql import Storage
 postgresql.HOLDER_IDLE = float(sys.argv[2])
 with Storage(sys.argv[1]).writing():
     print("locked", flush=True)

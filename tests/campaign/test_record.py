@@ -11,9 +11,9 @@ import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
-from safe2real.campaign.export import export_json, salvage_json
 from safe2real.campaign.load import load_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
+from safe2real.report.export import export_json, salvage_json
 from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states
 
 SYSTEM = three_states()

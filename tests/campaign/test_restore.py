@@ -12,7 +12,7 @@ import pytest
 
 from safe2real.campaign import Campaign, sqlite
 from safe2real.campaign.backup import back_up
-from safe2real.campaign.sqlite import check_log
+from safe2real.campaign.journal.sqlite import check_log
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states
 
@@ -316,7 +316,7 @@ def test_a_reader_never_ignores_a_log(place):
 def test_every_event_up_to_the_end_is_accounted_for(place, monkeypatch):
     """A reader that stops early says so."""
     with make(place, 5) as campaign:
-        from safe2real.campaign.storage import Transaction
+        from safe2real.campaign.journal.sql import Transaction
 
         whole = Transaction.events
         monkeypatch.setattr(Transaction, "events", lambda self, after=0, until=None: list(whole(self, after, until))[:7])
@@ -376,5 +376,5 @@ def test_a_log_that_goes_while_it_is_looked_at_is_no_log(tmp_path, monkeypatch):
     def gone(log):
         raise FileNotFoundError(log)
 
-    monkeypatch.setattr("safe2real.campaign.sqlite.first_logged_event", gone)
+    monkeypatch.setattr("safe2real.campaign.journal.sqlite.first_logged_event", gone)
     check_log(tmp_path / "campaign.db")

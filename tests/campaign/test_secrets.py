@@ -9,7 +9,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.campaign import places
-from safe2real.campaign.places import (
+from safe2real.campaign.journal.places import (
     harmless_cause,
     looks_like_a_connection,
     parse_place,

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Differences, Specification
-from safe2real.campaign.encoding import digest_of, policy_from_bytes, policy_to_bytes, to_text
+from safe2real.campaign import Campaign, Differences, Problem
 from safe2real.campaign.events import AskBody, Event
 from safe2real.errors import Safe2RealError, StorageFailure
-from safe2real.explore import Settings, roll_out
-from safe2real.explore.learner import coin_of, drawn
-from safe2real.uncertainty.confidence import ScaledRadius
+from safe2real.evidence.confidence import ScaledRadius
+from safe2real.exploration import Settings, roll_out
+from safe2real.exploration.learner import coin_of, drawn
+from safe2real.model.encoding import digest_of, policy_from_bytes, policy_to_bytes, to_text
 
 H = 4
 SIMULATOR = np.array(
@@ -40,7 +40,7 @@ def system():
     settings = Settings.paper(
         margin=(1.0, 1.2), calibrated_gap=0.0, mismatch_gap=0.1, tolerance=0.05, seed=SEED, radius=ScaledRadius(0.06)
     )
-    return Specification(model, baseline, settings)
+    return Problem(model, baseline, settings)
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ from typing import Any
 from typer.testing import CliRunner
 
 import safe2real as s2r
-from safe2real.campaign.encoding import policy_from_json
 from safe2real.cli import app
-from safe2real.envs import WindyGrid
-from safe2real.explore import roll_out
+from safe2real.exploration import roll_out
+from safe2real.model.encoding import policy_from_json
+from safe2real.systems import WindyGrid
 
 GRID = WindyGrid.paper()
 MODEL = GRID.cmdp(GRID.simulator(), threshold=10.71)
@@ -21,7 +21,7 @@ BASELINE = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
 def specification(*, tolerance: float = 0.385, certified: bool = False) -> str:
     heuristic = {} if certified else {"radius": s2r.ScaledRadius(0.376), "bonus_scale": 0.0201}
     settings = s2r.Settings.paper(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=tolerance, **heuristic)
-    return s2r.Specification(MODEL, BASELINE, settings).to_text()
+    return s2r.Problem(MODEL, BASELINE, settings).to_text()
 
 
 def episode(deployment: dict[str, Any]) -> dict[str, Any]:

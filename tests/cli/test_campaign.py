@@ -13,12 +13,12 @@ import pytest
 
 import safe2real as s2r
 from safe2real.campaign import FIELD_ASSUMPTIONS, encoding
-from safe2real.campaign.encoding import policy_from_json
 from safe2real.cli import campaign as module
-from safe2real.explore import roll_out
+from safe2real.exploration import roll_out
+from safe2real.model.encoding import policy_from_json
 from tests.campaign.systems import falling, three_states
 from tests.cli.driving import BASELINE, MODEL, campaign, done, episode, rolled, run_rounds, specification
-from tests.prepare.specs import TOML
+from tests.preflight.specs import TOML
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 START = int(MODEL.start.argmax())

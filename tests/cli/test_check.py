@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from safe2real.cli import app
-from tests.prepare.specs import REAL, TOML, tiny, write
+from tests.preflight.specs import REAL, TOML, tiny, write
 
 QUICK = ("--runs", "1", "--max-rounds", "150")
 

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from safe2real.cli import app, reproduce, streams
 from safe2real.cli import campaign as module
 from safe2real.errors import InvalidInput
-from safe2real.experiments.engine import ENGINES
-from safe2real.experiments.reproduce import ARTEFACTS
+from safe2real.paper.engine import ENGINES
+from safe2real.paper.reproduce import ARTEFACTS
 from tests.cli.driving import campaign
 
 COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "migrate", "export", "report"]

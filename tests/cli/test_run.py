@@ -11,9 +11,9 @@ import safe2real as s2r
 from safe2real.cli import app
 from safe2real.cli import run as module
 from safe2real.errors import Conflict
-from safe2real.prepare.rehearsal import Exact, exact_values, explore, open_or_begin
-from safe2real.prepare.rehearsal_figures import draw_exact
-from tests.prepare.specs import LAKE, REAL, TOML, kernel, tiny, write
+from safe2real.preflight.rehearsal import Exact, exact_values, explore, open_or_begin
+from safe2real.report.rehearsal_figures import draw_exact
+from tests.preflight.specs import LAKE, REAL, TOML, kernel, tiny, write
 
 RUN = "\n[run]\nmax_rounds = 60\ngrowth = 0.1\nplans = 2\n"
 WRONG = kernel(s0a1=[0.6, 0.4])

@@ -8,8 +8,8 @@ from frozen_lake_figure import draw
 from rich.console import Console
 
 import safe2real as s2r
-from safe2real.explore import explore as explore_environment
-from safe2real.uncertainty.mismatch_map import Verdict, map_mismatch
+from safe2real.evidence.mismatch_map import Verdict, map_mismatch
+from safe2real.exploration import explore as explore_environment
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 import safe2real as s2r
-from safe2real.uncertainty.mismatch_map import Verdict
+from safe2real.evidence.mismatch_map import Verdict
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 

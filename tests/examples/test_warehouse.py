@@ -11,8 +11,8 @@ from warehouse_floor import GAP, SMALL_FLOOR, Warehouse
 from warehouse_study import NUMBERS, QUICK, Outcome, Study
 
 import safe2real as s2r
-from safe2real.explore import explore
-from safe2real.uncertainty.mismatch_map import Verdict
+from safe2real.evidence.mismatch_map import Verdict
+from safe2real.exploration import explore
 
 
 @pytest.fixture(scope="module")

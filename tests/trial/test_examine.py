@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.explore import simulate
-from safe2real.uncertainty import _margin
+from safe2real._compiled import margin as _margin
+from safe2real.exploration import simulate
 from trial.exact import Truth
 from trial.examine import Deployed, Flaw, Kind, _about_now, _about_plan, examine, learner_of
 from trial.systems import RADII, Family, draw_case

@@ -1,12 +1,12 @@
 """Durable campaigns on a real system: ask, tell, resume, verify."""
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.checker import Problem
+from safe2real.campaign.checker import Discrepancy
 from safe2real.campaign.deployment import FIELD_ASSUMPTIONS, Deployment, Receipt, Withdrawal
 from safe2real.campaign.imports import Overlap
 from safe2real.campaign.ledger import Differences, Ledger
-from safe2real.campaign.specification import Specification
 from safe2real.campaign.status import CampaignStatus, Forecast
+from safe2real.exploration.problem import Problem
 
 __all__ = [
     "FIELD_ASSUMPTIONS",
@@ -14,11 +14,11 @@ __all__ = [
     "CampaignStatus",
     "Deployment",
     "Differences",
+    "Discrepancy",
     "Forecast",
     "Ledger",
     "Overlap",
     "Problem",
     "Receipt",
-    "Specification",
     "Withdrawal",
 ]

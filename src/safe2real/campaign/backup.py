@@ -12,8 +12,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from safe2real.campaign.sqlite import log_of
-from safe2real.campaign.storage import Storage
+from safe2real.campaign.journal.sql import Storage
+from safe2real.campaign.journal.sqlite import log_of
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 
 _PAGES = 10_000  # copied at a time; a writer gets its turn in between

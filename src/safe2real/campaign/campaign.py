@@ -18,34 +18,34 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.campaign import events as kinds
-from safe2real.campaign.checker import Problem
+from safe2real.campaign.checker import Discrepancy
 from safe2real.campaign.claims import forced_by, recorded_of
 from safe2real.campaign.deployment import Deployment, Receipt, Withdrawal, id_of, in_the_field
-from safe2real.campaign.encoding import digest_of, finite_or_none, from_text, policy_from_bytes, policy_to_bytes, to_text
 from safe2real.campaign.episodes import Seen, check_actions, episode_from_json, seen_from
 from safe2real.campaign.events import AskBody, Draft, Event, ImportBody
 from safe2real.campaign.imports import Overlap, choose, parts_of, read_log
+from safe2real.campaign.journal.sql import Storage, Transaction
+from safe2real.campaign.journal.sqlite import Disturbed
+from safe2real.campaign.journal.tables import FORMAT
 from safe2real.campaign.leases import EXPIRED, Lease, lease_in, overdue
 from safe2real.campaign.ledger import Ledger, check_record
 from safe2real.campaign.replay import Held, Replay
 from safe2real.campaign.revisions import bounds_of
 from safe2real.campaign.signing import keys_from_environment, signatures_checked, who_calls
 from safe2real.campaign.snapshot import is_due, replay_from, snapshot_of
-from safe2real.campaign.specification import Specification
-from safe2real.campaign.sqlite import Disturbed
 from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
-from safe2real.campaign.storage import Storage, Transaction
-from safe2real.campaign.tables import FORMAT
 from safe2real.errors import Conflict, Halted, InvalidInput, Safe2RealError, Stopped, StorageFailure
-from safe2real.explore.certificate import Certificate
-from safe2real.explore.learner import Proposal, Reason, coin_of, drawn
-from safe2real.explore.plan import Plan
+from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
+from safe2real.exploration.certificate import Certificate
+from safe2real.exploration.learner import Proposal, Reason, coin_of, drawn
+from safe2real.exploration.plan import Plan
+from safe2real.exploration.problem import Problem
 from safe2real.model.checks import positive_integer, shown
+from safe2real.model.encoding import digest_of, finite_or_none, from_text, policy_from_bytes, policy_to_bytes, to_text
 from safe2real.model.limits import DEPLOYMENTS, ask_limit
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.model.trajectory import Trajectory
 from safe2real.standing import Standing
-from safe2real.uncertainty.mismatch_map import MismatchMap, map_mismatch
 from safe2real.version import __version__
 
 _HALTED = (
@@ -69,7 +69,7 @@ class Campaign:
         header = storage.header()
         self.name, self.format = header.name, header.format
         try:
-            self.specification = Specification.from_text(header.specification)
+            self.specification = Problem.from_text(header.specification)
         except InvalidInput as error:
             raise StorageFailure(
                 f"{storage.place}: the stored specification was changed after it was recorded ({error}); restore a copy"
@@ -84,7 +84,7 @@ class Campaign:
     def create(
         cls,
         url: str | os.PathLike[str],
-        specification: Specification,
+        specification: Problem,
         *,
         trust_margin: bool = False,
         lease: float | None = None,
@@ -100,11 +100,11 @@ class Campaign:
         if withdraw_overdue and lease is None:
             raise InvalidInput("withdraw_overdue is set without a lease; give the seconds that a deployment may be out")
         stated = None if lease is None else Lease.of(lease, withdraw_overdue)
-        if not isinstance(specification, Specification):
-            raise InvalidInput(f"specification is a {type(specification).__name__}; give a Specification")
+        if not isinstance(specification, Problem):
+            raise InvalidInput(f"specification is a {type(specification).__name__}; give a Problem")
         specification.learner(trust_margin=trust_margin)  # refuse before anything is written
         text = specification.to_text()
-        Specification.from_text(text)
+        Problem.from_text(text)
         storage, name = Storage(url, new=True, keys=keys_from_environment()), secrets.token_hex(4)
         body: dict[str, Any] = {
             "campaign": name,
@@ -481,7 +481,7 @@ class Campaign:
         return self._verify(head, progress)
 
     def _verify(self, head: str | None, progress: Callable[[int, int], None] | None) -> Ledger:
-        problems: list[Problem] = []
+        problems: list[Discrepancy] = []
         with self._storage.reading(as_it_is=True) as transaction:  # what was seen before is compared by `head`
             end = transaction.last()  # first of all: every event up to it is to be accounted for
             events = transaction.events(until=end[0])
@@ -490,7 +490,7 @@ class Campaign:
                     events,
                     transaction.signatures(),
                     self._storage.keys,
-                    lambda event, what: problems.append(Problem(event.sequence, event.deployment, what)),
+                    lambda event, what: problems.append(Discrepancy(event.sequence, event.deployment, what)),
                 )
             ledger = check_record(
                 self.name,
@@ -502,7 +502,7 @@ class Campaign:
                 end=end,
                 progress=None if progress is None else lambda done: progress(done, end[0]),
             )
-            damage = [Problem(0, None, f"the database is damaged: {what}") for what in transaction.damage()]
+            damage = [Discrepancy(0, None, f"the database is damaged: {what}") for what in transaction.damage()]
         return replace(ledger, problems=(*ledger.problems, *problems, *damage))
 
     def events(self) -> Sequence[Event]:

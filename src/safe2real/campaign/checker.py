@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.campaign.encoding import check_keys, digest_of, from_text, policy_from_bytes
 from safe2real.campaign.episodes import check_actions, seen_from
 from safe2real.campaign.events import (
     ABANDON,
@@ -33,10 +32,11 @@ from safe2real.campaign.imports import key_of
 from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import check_bounds
-from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
-from safe2real.explore.learner import Reason, coin_of, drawn
+from safe2real.exploration.learner import Reason, coin_of, drawn
+from safe2real.exploration.problem import Problem
 from safe2real.model.checks import Floats, shown
+from safe2real.model.encoding import check_keys, digest_of, from_text, policy_from_bytes
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.standing import Standing
 
@@ -48,7 +48,7 @@ _DRAWN = re.compile(r'"drawn":(0|[1-9][0-9]{0,8}),')  # in a body as it is writt
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Discrepancy:
     """Something in the record that is not as it must be."""
 
     sequence: int  # the event
@@ -60,14 +60,14 @@ class Checker:
     """Takes the events of a record in order; `problems` are what it found."""
 
     def __init__(
-        self, name: str, specification: Specification, digest: str, policy_content: Callable[[str], bytes | None]
+        self, name: str, specification: Problem, digest: str, policy_content: Callable[[str], bytes | None]
     ) -> None:
         self.name, self.specification, self.specification_digest = name, specification, digest
         self.replay = Replay(specification)
         self.events, self.identical, self.smallest_margin = 0, 0, float("inf")
         self.different, self.largest_difference = 0, 0.0
         self.version: str | None = None
-        self.problems: list[Problem] = []
+        self.problems: list[Discrepancy] = []
         self._policy_content = policy_content
         self._policies: dict[str, MarkovPolicy] = {}
         self._logs: dict[str, str | None] = {}  # digest of an imported log -> its source
@@ -81,7 +81,7 @@ class Checker:
         self._open_log: tuple[Any, Any, int] = (None, 0, 0)  # which it is, its last part, and that part's event
 
     def report(self, event: Event, what: str) -> None:
-        self.problems.append(Problem(event.sequence, event.deployment, what))
+        self.problems.append(Discrepancy(event.sequence, event.deployment, what))
 
     def check(self, event: Event) -> None:
         """Raises InvalidInput with what is wrong; the event is taken into the model only when an episode can be read."""

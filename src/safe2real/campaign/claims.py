@@ -6,8 +6,8 @@ from typing import Any
 
 from safe2real.campaign.deployment import read_id
 from safe2real.campaign.events import ASK, FORCE, TELL, AskBody, Draft, Event
+from safe2real.campaign.journal.sql import Transaction
 from safe2real.campaign.replay import Replay
-from safe2real.campaign.storage import Transaction
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from safe2real.campaign.events import Event
 from safe2real.errors import InvalidInput
-from safe2real.explore.certificate import Certificate
-from safe2real.explore.learner import Reason
+from safe2real.exploration.certificate import Certificate
+from safe2real.exploration.learner import Reason
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.standing import Assumption, AssumptionCode
 

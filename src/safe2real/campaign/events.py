@@ -25,8 +25,8 @@ from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from safe2real.campaign.encoding import check_keys, digest_of, from_text, to_text
 from safe2real.errors import InvalidInput
+from safe2real.model.encoding import check_keys, digest_of, from_text, to_text
 
 CREATE, ASK, TELL, ABANDON, IMPORT = "create", "ask", "tell", "abandon", "import"
 WITHDRAW, MIGRATE = "withdraw", "migrate"

@@ -16,11 +16,11 @@ from enum import StrEnum
 from typing import Any
 
 from safe2real.campaign.deployment import id_of
-from safe2real.campaign.encoding import to_text
 from safe2real.campaign.episodes import Seen, check_actions, seen_from
 from safe2real.campaign.events import ASK, COUNTED, IMPORT, NO_OVERLAP, SKIPPED, TELL, AskBody, Event, ImportBody
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.model.cmdp import CMDP
+from safe2real.model.encoding import to_text
 from safe2real.model.policy import MarkovPolicy
 
 _OWN = "this campaign's own deployments"

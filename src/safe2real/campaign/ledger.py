@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from safe2real.campaign.checker import Checker, Problem
+from safe2real.campaign.checker import Checker, Discrepancy
 from safe2real.campaign.events import BEFORE_THE_FIRST, Event
-from safe2real.campaign.specification import Specification
 from safe2real.errors import InvalidInput
+from safe2real.exploration.problem import Problem
 from safe2real.standing import Doubt, Standing, standing_of
 
 
@@ -40,7 +40,7 @@ class Ledger:
     smallest_margin: float  # over all deployments, lower bound minus threshold as computed here; inf without any
     doubts: tuple[Doubt, ...]  # empty when certified: constants without a guarantee, data that refute an assumption
     head: str  # digest of the last event: note it elsewhere, and give it to a later check
-    problems: tuple[Problem, ...]
+    problems: tuple[Discrepancy, ...]
     differences: Differences  # no problems: what was claimed could be claimed today, and more
     version: str | None  # the release that the campaign was created with; None in records of the first, which did not say
 
@@ -79,7 +79,7 @@ class Ledger:
 
 def check_record(
     name: str,
-    specification: Specification,
+    specification: Problem,
     specification_digest: str,
     events: Iterable[Event],
     policy_content: Callable[[str], bytes | None],
@@ -110,16 +110,18 @@ def check_record(
         if progress is not None and event.sequence % 100 == 0:
             progress(event.sequence)
     if not head_seen:
-        checker.problems.append(Problem(checker.events, None, f"the event with digest {head} is no longer in the record"))
+        checker.problems.append(
+            Discrepancy(checker.events, None, f"the event with digest {head} is no longer in the record")
+        )
     if end is not None and (checker.events, previous) != end:
         what = f"the record ends with event {end[0]}, and it could be read up to event {checker.events} only"
-        checker.problems.append(Problem(checker.events, None, what))
+        checker.problems.append(Discrepancy(checker.events, None, what))
     if checker.replay.unfinished:
         checker.problems.append(
-            Problem(checker.log_begun, None, "the record ends within an imported log; its last part is missing")
+            Discrepancy(checker.log_begun, None, "the record ends within an imported log; its last part is missing")
         )
     if checker.events == 0:
-        checker.problems.append(Problem(0, None, "the record is empty; its first event is missing"))
+        checker.problems.append(Discrepancy(0, None, "the record is empty; its first event is missing"))
     replay = checker.replay
     return Ledger(
         events=checker.events,

@@ -13,14 +13,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.encoding import digest_of, from_text, to_text
 from safe2real.campaign.events import CREATE, Event
+from safe2real.campaign.journal.sql import Storage
 from safe2real.campaign.ledger import check_record
 from safe2real.campaign.signing import KEY_FILE, Signature, keys_from_environment
-from safe2real.campaign.specification import Specification
-from safe2real.campaign.storage import Storage
 from safe2real.errors import InvalidInput
+from safe2real.exploration.problem import Problem
 from safe2real.model.checks import shown
+from safe2real.model.encoding import digest_of, from_text, to_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def load_record(url: str | os.PathLike[str], document: Any, reason: str) -> Load
     first = from_text(events[0].body, "the first event")
     if not isinstance(first, Mapping) or first.get("specification") != digest_of(text.encode()):
         raise InvalidInput("the specification of the document is not the one that the record's first event names")
-    specification = Specification.from_text(text)
+    specification = Problem.from_text(text)
     whole = _prefix(events)
     ledger = check_record(name, specification, digest_of(text.encode()), events[:whole], policies.get)
     broken = min((problem.sequence for problem in ledger.problems), default=whole + 1)

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.campaign.encoding import digest_of, from_text, policy_to_bytes, to_text
 from safe2real.campaign.episodes import leaves, transitions_in
 from safe2real.campaign.events import (
     ABANDON,
@@ -40,10 +39,11 @@ from safe2real.campaign.events import (
     ImportBody,
 )
 from safe2real.campaign.leases import Lease, lease_in
-from safe2real.campaign.specification import Specification
 from safe2real.campaign.tape import Tape, entry_of
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.explore.learner import Learner
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.problem import Problem
+from safe2real.model.encoding import digest_of, from_text, policy_to_bytes, to_text
 from safe2real.standing import Assumption, AssumptionCode
 
 # What reading raises that expects the content of an event to be what it was written as.
@@ -81,7 +81,7 @@ class Episodes:
 class Replay:
     """Applies events in order; `learner` is the model they lead to."""
 
-    def __init__(self, specification: Specification) -> None:
+    def __init__(self, specification: Problem) -> None:
         self._learner = specification.learner(trust_margin=True)
         self._baseline = digest_of(policy_to_bytes(specification.baseline))
         self.tape = Tape()  # what the learner has counted

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from safe2real.errors import InvalidInput
-from safe2real.explore.settings import Settings
+from safe2real.exploration.settings import Settings
 from safe2real.model.checks import shown
 
 # Of everything beside the radius that goes into a lower bound or decides what is handed out.

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.campaign.encoding import from_text, to_text
 from safe2real.campaign.events import Event
 from safe2real.campaign.replay import Episodes, Held, Replay, Withdrawn
 from safe2real.campaign.signing import Keys
-from safe2real.campaign.specification import Specification
 from safe2real.campaign.tape import Entry, Tape
 from safe2real.errors import InvalidInput
+from safe2real.exploration.problem import Problem
+from safe2real.model.encoding import from_text, to_text
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
@@ -65,9 +65,7 @@ def snapshot_of(replay: Replay, specification: str, keys: Keys | None) -> bytes:
     return _seal(payload, keys).encode() + payload
 
 
-def replay_from(
-    content: bytes, covered: tuple[int, str], given: Specification, digest: str, keys: Keys | None
-) -> Replay | None:
+def replay_from(content: bytes, covered: tuple[int, str], given: Problem, digest: str, keys: Keys | None) -> Replay | None:
     """The replay that a snapshot holds; None if it is damaged, of another release or campaign, or not of that event."""
     seal, payload = content[:_SEAL], content[_SEAL:]
     if not hmac.compare_digest(seal, _seal(payload, keys).encode()):
@@ -84,7 +82,7 @@ def replay_from(
         return None
 
 
-def _restored(document: dict[str, Any], raw: bytes, given: Specification) -> Replay:
+def _restored(document: dict[str, Any], raw: bytes, given: Problem) -> Replay:
     replay = Replay(given)
     for name in _NUMBERS:
         setattr(replay, name, document["numbers"][name])

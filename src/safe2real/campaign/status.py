@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from safe2real._compiled import evidence as _kernels
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import now
 from safe2real.campaign.leases import overdue
 from safe2real.campaign.replay import Replay
-from safe2real.campaign.specification import Specification
-from safe2real.explore.learner import Learner, Reason
+from safe2real.exploration.learner import Learner, Reason
+from safe2real.exploration.problem import Problem
 from safe2real.model.checks import Floats
 from safe2real.planning.evaluate import occupancy
+from safe2real.planning.robust import TVBalls
 from safe2real.planning.solve import solve
 from safe2real.standing import Standing
-from safe2real.uncertainty import _kernels
-from safe2real.uncertainty.robust import TVBalls
 
 _GROWTH = 0.03  # of the rounds between two plans of a rehearsal
 _MOST_PLANS = 2_000
@@ -111,7 +111,7 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
     )
 
 
-def forecast_of(specification: Specification, learner: Learner) -> Forecast:
+def forecast_of(specification: Problem, learner: Learner) -> Forecast:
     """Rehearse the rest of the campaign in expectation, with steps that grow with the rounds done.
 
     Reality is guessed: a suspect row is wrong, and as observed, where its distance to the simulator is beyond the deletion

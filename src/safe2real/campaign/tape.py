@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.explore.learner import Learner
+from safe2real.exploration.learner import Learner
 from safe2real.model.checks import frozen
 
 _LOOSE = 256  # entries before they are joined: a worker counts one episode at a time

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from safe2real.campaign import Campaign, Overlap, Receipt, Specification
-from safe2real.campaign.encoding import array_from_json, policy_from_json
-from safe2real.campaign.places import looks_like_a_connection, parse_place, shown_place
-from safe2real.campaign.sqlite_pages import BESIDE_A_DATABASE
+from safe2real.campaign import Campaign, Overlap, Problem, Receipt
+from safe2real.campaign.journal.places import looks_like_a_connection, parse_place, shown_place
+from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
 from safe2real.cli import documents
 from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
 from safe2real.cli.streams import answer, progress_bar, read_document, read_lines, read_text
 from safe2real.errors import InvalidInput
+from safe2real.model.encoding import array_from_json, policy_from_json
 
 commands = typer.Typer(
     cls=JsonErrors,
@@ -75,11 +75,11 @@ def init(
     --no-code for one that you did not write yourself.
     """
     if specification.endswith(".toml"):
-        from safe2real.prepare.spec_file import read_spec_file
+        from safe2real.preflight.spec_file import read_spec_file
 
         given = read_spec_file(specification, allow_code=not no_code, files_anywhere=files_anywhere).specification
     else:
-        given = Specification.from_text(read_text(specification))
+        given = Problem.from_text(read_text(specification))
     with Campaign.create(url, given, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue) as made:
         answer(documents.created(made, url))
 
@@ -263,7 +263,7 @@ def export(
     ] = False,
 ) -> None:
     """Write the whole record for other programs."""
-    from safe2real.campaign.export import export_csv, export_json, export_minari, salvage_json
+    from safe2real.report.export import export_csv, export_json, export_minari, salvage_json
 
     if salvage and form is not Format.JSON:
         raise InvalidInput(f"--salvage writes json, not {form.value}; leave --format out")
@@ -287,7 +287,7 @@ def report(
     url: Url, out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page; one file with everything in it.")]
 ) -> None:
     """Write a page for people: where the campaign stands, what was deployed, where the simulator is wrong."""
-    from safe2real.campaign.report import write_campaign_report
+    from safe2real.report.campaign import write_campaign_report
 
     _check_out(out, url)
     with Campaign.open(url) as opened:

@@ -11,9 +11,9 @@ from safe2real.cli.exits import NOT_READY
 from safe2real.cli.streams import answer, progress_bar, read_text
 
 if TYPE_CHECKING:
-    from safe2real.prepare.guess import Guess
-    from safe2real.prepare.preflight import Preflight
-    from safe2real.prepare.spec_file import SpecFile
+    from safe2real.preflight.check import Preflight
+    from safe2real.preflight.guess import Guess
+    from safe2real.preflight.spec_file import SpecFile
 
 CHECK_EXITS = (
     "Exit codes: 0 nothing fails; 2 the file or an option is wrong; 5 a file cannot be written; "
@@ -59,10 +59,10 @@ def check(
     the margin of the baseline and the thresholds that can be reached; and, by
     rehearsals on a guess of the real system, how many samples to expect.
     """
-    from safe2real.campaign.encoding import within
-    from safe2real.prepare.baseline import check_rollouts
-    from safe2real.prepare.preflight import preflight
-    from safe2real.prepare.spec_file import read_episodes, read_spec_file
+    from safe2real.model.encoding import within
+    from safe2real.preflight.baseline import check_rollouts
+    from safe2real.preflight.check import preflight
+    from safe2real.preflight.spec_file import read_episodes, read_spec_file
 
     given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
     episodes = None
@@ -93,7 +93,7 @@ def asked_guess(given: SpecFile, rows: int | None, gap: float | None) -> Guess |
     """The guess of the options, on top of the file's; None where no option is given."""
     from dataclasses import replace
 
-    from safe2real.prepare.guess import Guess
+    from safe2real.preflight.guess import Guess
 
     if rows is None and gap is None:
         return None
@@ -104,8 +104,8 @@ def asked_guess(given: SpecFile, rows: int | None, gap: float | None) -> Guess |
 def _write(found: Preflight, out: Path) -> None:
     import json
 
-    from safe2real.campaign.export import whole_file
-    from safe2real.prepare.preflight_figures import draw_preflight
+    from safe2real.campaign.files import whole_file
+    from safe2real.report.preflight_figures import draw_preflight
 
     out.mkdir(parents=True, exist_ok=True)
     draw_preflight(found).savefig(out / "preflight.png", dpi=130)

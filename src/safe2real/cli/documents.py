@@ -8,11 +8,11 @@ from typing import Any
 from numpy.typing import NDArray
 
 from safe2real.campaign import Campaign, CampaignStatus, Deployment, Ledger
-from safe2real.campaign.encoding import finite_or_none, mixture_to_json, policy_to_json
-from safe2real.campaign.places import shown_place
-from safe2real.explore.certificate import Certificate
-from safe2real.explore.plan import Plan
-from safe2real.uncertainty.mismatch_map import MismatchMap, Verdict
+from safe2real.campaign.journal.places import shown_place
+from safe2real.evidence.mismatch_map import MismatchMap, Verdict
+from safe2real.exploration.certificate import Certificate
+from safe2real.exploration.plan import Plan
+from safe2real.model.encoding import finite_or_none, mixture_to_json, policy_to_json
 
 
 def created(campaign: Campaign, url: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from safe2real.campaign.places import remember_secrets, without_secrets
+from safe2real.campaign.journal.places import remember_secrets, without_secrets
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 
 NOT_VERIFIED = 6  # the ledger is on stdout, with its problems

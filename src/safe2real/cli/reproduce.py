@@ -42,7 +42,7 @@ def reproduce(
     """Regenerate the paper's tables and figures, with its values beside ours, into one report."""
     from rich.console import Console
 
-    from safe2real.experiments.reproduce import reproduce as run_reproduce
+    from safe2real.paper.reproduce import reproduce as run_reproduce
 
     console = Console()
     try:

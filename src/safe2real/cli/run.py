@@ -15,9 +15,9 @@ from safe2real.standing import Standing
 
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
-    from safe2real.prepare.findings import Finding
-    from safe2real.prepare.rehearsal import Rehearsal
-    from safe2real.prepare.spec_file import SpecFile
+    from safe2real.preflight.findings import Finding
+    from safe2real.preflight.rehearsal import Rehearsal
+    from safe2real.preflight.spec_file import SpecFile
 
 RUN_EXITS = (
     "Exit codes: 0 done, at the stop or at the last round; 2 the file or an option is wrong; 4 DIR holds a rehearsal of "
@@ -52,12 +52,12 @@ def run(
     """
     import numpy as np
 
-    from safe2real.campaign.encoding import within
-    from safe2real.prepare.assumptions import constrained
-    from safe2real.prepare.findings import check_readable
-    from safe2real.prepare.guess import Guess, guess_reality
-    from safe2real.prepare.rehearsal import broken_assumptions, conclude, explore, open_or_begin
-    from safe2real.prepare.spec_file import read_spec_file
+    from safe2real.model.encoding import within
+    from safe2real.preflight.assumptions import constrained
+    from safe2real.preflight.findings import check_readable
+    from safe2real.preflight.guess import Guess, guess_reality
+    from safe2real.preflight.rehearsal import broken_assumptions, conclude, explore, open_or_begin
+    from safe2real.preflight.spec_file import read_spec_file
 
     given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
     specification, options = given.specification, given.options
@@ -96,10 +96,10 @@ def run(
 
 def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]:
     """The report and the figures, by name."""
-    from safe2real.campaign.figures import draw_mismatch
-    from safe2real.campaign.report import write_campaign_report
-    from safe2real.prepare.rehearsal_figures import draw_exact
-    from safe2real.uncertainty.mismatch import Separation
+    from safe2real.evidence.hybrid import Separation
+    from safe2real.report.campaign import write_campaign_report
+    from safe2real.report.campaign_figures import draw_mismatch
+    from safe2real.report.rehearsal_figures import draw_exact
 
     model, settings = campaign.specification.simulator, campaign.specification.settings
     small = model.horizon * model.num_states * model.num_actions <= _FORECAST_SIZE
@@ -116,7 +116,7 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
 
 def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
     """Which state is what, where an environment was numbered."""
-    from safe2real.prepare.spec_gymnasium import numbering_of
+    from safe2real.preflight.spec_gymnasium import numbering_of
 
     if given.system is None:
         return {}
@@ -127,7 +127,7 @@ def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
 def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from safe2real.campaign.encoding import finite_or_none
+    from safe2real.model.encoding import finite_or_none
 
     status, exact = ended.status, ended.exact
     return {
@@ -162,14 +162,14 @@ def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[st
 def _keep(document: Any, path: Path) -> None:
     import json
 
-    from safe2real.campaign.export import whole_file
+    from safe2real.campaign.files import whole_file
 
     with whole_file(path) as file:
         json.dump(document, file, indent=2, allow_nan=False)
 
 
 def _print_before(found: list[Finding], guessed: bool) -> None:
-    from safe2real.prepare.findings import Level
+    from safe2real.preflight.findings import Level
 
     typer.echo(f"Reality: {'a guess' if guessed else 'as stated in the file'}.")
     for finding in found:

@@ -11,8 +11,8 @@ from typing import Any, TextIO
 
 import typer
 
-from safe2real.campaign.encoding import bounded, from_text
 from safe2real.errors import InvalidInput
+from safe2real.model.encoding import bounded, from_text
 
 STANDARD_INPUT = "-"
 

@@ -164,3 +164,10 @@ def check_function(name: str, function: Any, arguments: str) -> None:
         raise InvalidInput(
             f"{name} is called with ({arguments}), which does not fit it ({error}); let it take these arguments"
         ) from error
+
+
+def unit_number(name: str, value: float) -> float:
+    number = finite_number(name, value)
+    if not 0.0 <= number <= 1.0:
+        raise InvalidInput(f"{name} is {number:g}; give a number between 0 and 1")
+    return number

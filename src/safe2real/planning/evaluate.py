@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
+from safe2real._compiled import planning as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, step_utilities
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
-from safe2real.planning import _kernels
 
 
 def occupancy(model: CMDP, policy: Policy) -> Floats:

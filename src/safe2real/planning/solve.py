@@ -14,11 +14,11 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
+from safe2real._compiled import planning as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, frozen, step_utilities
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.planning import _kernels
 
 
 class Status(Enum):

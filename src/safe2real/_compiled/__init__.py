@@ -1,0 +1,1 @@
+"""All compiled code; nothing else imports numba, and nothing here checks its input."""

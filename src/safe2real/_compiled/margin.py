@@ -1,0 +1,128 @@
+"""Compiled tests of the baseline's margin, by the data of the run itself; nothing here checks its input.
+
+Two of them (proofs in docs/guarantee.md). By the model: the best V_c of the baseline over the confidence sets is an upper
+bound on its real V_c, on the event that the certificates rest on; the worst one is a lower bound, and a larger margin than
+the stated one where it is that. By returns: a bettor who bets on returns below threshold + margin, in the baseline's own
+episodes, is rich with a stated probability at most if the margin is there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from safe2real._compiled import evidence as _kernels
+
+Array = Any  # numba infers dtypes and dimensions
+
+SAMPLES, NEXT, EPISODES = 0, 1, 2  # places in `counters`
+LEFT, HALTED = 0, 1  # places in `flags`
+LOOKS = 8  # a look is due when the samples have grown by one part in so many
+ROUNDING = 1e-9
+
+
+class Trust(NamedTuple):
+    """What is known about the baseline. The arrays named last change as data come in."""
+
+    utilities: Array  # [K, 1 or H, S, A]
+    thresholds: Array  # [K]
+    stated: Array  # [K] the margins as stated
+    baseline: Array  # [H, S, A]
+    start: Array  # [S]
+    bets: Array  # [K, B] shares of the wealth; none can lose it all
+    alarm: float  # the wealth that refutes
+    raises: bool  # whether a margin that the data prove is used where it is the larger one
+    margins: Array  # [K] what may be used
+    ceiling: Array  # [K] the least upper bound on the baseline's V_c so far
+    wealth: Array  # [K, B]
+    refuted: Array  # [K]
+    counters: Array  # [3] samples counted, the number at which to look next, episodes of the baseline
+    flags: Array  # [2] whether an episode left the model or its support, whether a margin is refuted
+
+
+@njit(cache=True)
+def shortfall(trust, k, states, actions):
+    """By which share of H a return misses threshold + margin; negative where it does not.
+
+    The episode may have been cut short: steps that nobody saw count as if they were perfect.
+    """
+    H, utility = trust.baseline.shape[0], trust.utilities[k]
+    total = np.float64(H - actions.size)
+    for h in range(actions.size):
+        total += utility[h if utility.shape[0] > 1 else 0, states[h], actions[h]]
+    return (trust.thresholds[k] + trust.stated[k] - total) / H
+
+
+@njit(cache=True)
+def take(trust, states, actions):
+    """One episode of the baseline."""
+    trust.counters[EPISODES] += 1
+    for k in range(trust.thresholds.size):
+        short = shortfall(trust, k, states, actions)
+        rich = 0.0
+        for j in range(trust.bets.shape[1]):
+            trust.wealth[k, j] *= 1.0 + trust.bets[k, j] * short
+            rich += trust.wealth[k, j]
+        if rich >= trust.alarm * trust.bets.shape[1]:
+            trust.refuted[k] = trust.flags[HALTED] = True
+
+
+@njit(cache=True)
+def take_all(trust, states, actions, ends, of_baseline):
+    """Episodes laid end to end, of which some are the baseline's; all of them are counted as samples."""
+    for i in range(ends.size - 1):
+        if of_baseline[i] and not trust.flags[HALTED]:
+            take(trust, states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
+    trust.counters[SAMPLES] += ends[ends.size - 1] - ends[0]
+
+
+@njit(cache=True)
+def take_log(trust, states, actions, ends):
+    """Episodes of the baseline laid end to end, as one: rich is only who is rich after the last.
+
+    The order of a log may have been chosen by its content, and the product does not depend on it. Logarithms, since on the
+    way the wealth may leave the range of doubles.
+    """
+    logs = np.zeros(trust.wealth.shape)
+    for i in range(ends.size - 1):
+        for k in range(trust.thresholds.size):
+            short = shortfall(trust, k, states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
+            for j in range(trust.bets.shape[1]):
+                logs[k, j] += np.log1p(trust.bets[k, j] * short)
+    trust.counters[EPISODES] += ends.size - 1
+    trust.counters[SAMPLES] += ends[ends.size - 1] - ends[0]
+    for k in range(trust.thresholds.size):
+        rich = 0.0
+        for j in range(trust.bets.shape[1]):
+            if (
+                trust.wealth[k, j] > 0.0
+            ):  # who has lost everything stays poor, also where the log's product is beyond numbers
+                trust.wealth[k, j] *= np.exp(logs[k, j])
+            rich += trust.wealth[k, j]
+        if rich >= trust.alarm * trust.bets.shape[1]:
+            trust.refuted[k] = trust.flags[HALTED] = True
+
+
+@njit(cache=True)
+def look(trust, belief, reach, successor, probability):
+    """The baseline's V_c at its worst and at its best over the confidence sets, and what follows."""
+    trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
+    if trust.flags[LEFT] or belief.refuted.any():
+        return  # the sets are worth nothing any more
+    nobody = np.empty((0, 0), dtype=np.uint32)
+    for k in range(trust.thresholds.size):
+        best = -_kernels.worst_value(
+            belief.begin, belief.length, successor, probability, reach, belief.gap, -trust.utilities[k], trust.baseline,
+            nobody, trust.start,
+        )  # fmt: skip
+        trust.ceiling[k] = min(trust.ceiling[k], best)
+        if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:
+            trust.refuted[k] = trust.flags[HALTED] = True
+        if trust.raises:
+            worst = _kernels.worst_value(
+                belief.begin, belief.length, successor, probability, reach, belief.gap, trust.utilities[k], trust.baseline,
+                nobody, trust.start,
+            )  # fmt: skip
+            trust.margins[k] = max(trust.margins[k], worst - trust.thresholds[k])

@@ -1,0 +1,1 @@
+"""Where a campaign's events are kept."""

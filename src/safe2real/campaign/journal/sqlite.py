@@ -1,0 +1,177 @@
+"""One SQLite file: how it is opened, and whether the name still leads to the file that is open.
+
+SQLite keeps what was written last in a second file, NAME-wal. A file that is removed, or replaced by another, under a
+process goes on to be written to by that process, where nobody will ever read it; a file that is put beside the log of
+another one is overwritten by it. Both are looked for here: the first in every transaction, by device and inode, the second
+when a campaign is opened.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sql
+
+from safe2real.campaign.events import BEFORE_THE_FIRST, Event
+from safe2real.campaign.journal.sqlite_pages import first_logged_event
+from safe2real.errors import InvalidInput, StorageFailure
+
+_Identity = tuple[int, int]
+_TRIES = 3  # before a log is called foreign: another process may be moving it into the file at this moment
+
+
+class SQLiteFile:
+    """The file of a campaign, as this process sees it."""
+
+    def __init__(self, path: Path, *, new: bool, patience: float) -> None:
+        """`patience` is how many seconds to wait for another writer."""
+        if path.is_dir():
+            raise InvalidInput(f"{path} is a folder; give the name of a file in it")
+        if not new and not path.is_file():
+            raise StorageFailure(f"there is no file {path}; check the name, or make a campaign there first")
+        self.path, self._patience = path, patience
+        self.read_only = path.exists() and not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+        self._checked = False  # that the log is the file's own
+
+    def engine(self, url: sql.URL) -> sql.Engine:
+        if self.read_only:
+            # Connected anew for each look: somebody else may write, and may have begun since the last one.
+            engine = sql.create_engine(
+                "sqlite://", creator=lambda: connect_read_only(self.path, self._patience), poolclass=sql.NullPool
+            )
+        else:
+            engine = sql.create_engine(url, connect_args={"timeout": self._patience})
+
+        @sql.event.listens_for(engine, "do_connect")
+        def _refuse_the_log_of_another(*_: Any) -> None:
+            if not self._checked:
+                check_log(self.path)
+                self._checked = True
+
+        @sql.event.listens_for(engine, "connect")
+        def _ours_to_begin(connection: Any, record: Any) -> None:
+            record.info["identity"] = _identity_of(self.path)
+            connection.isolation_level = None  # transactions begin where we say, not where the driver guesses
+            connection.execute("PRAGMA synchronous = FULL")
+
+        @sql.event.listens_for(engine, "begin")
+        def _begin(connection: sql.Connection) -> None:
+            writing = connection.get_execution_options().get("safe2real_writing", False)
+            self.check_in_place(connection)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+        return engine
+
+    def check_in_place(self, connection: sql.Connection) -> None:
+        """Refuse when the name does not lead to the open file any more."""
+        opened, found = connection.info.get("identity"), _identity_of(self.path)
+        if opened != found:
+            what = "was removed" if found is None else "was replaced by another file"
+            raise StorageFailure(
+                f"{self.path} {what} while this process had it open: nothing of this call is recorded. Stop all processes "
+                "that use it, put the right file in its place without -wal and -shm files of another, and open it again"
+            )
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """For reading without a log: refuse what was read if somebody began to write meanwhile."""
+        before = _state_of(self.path) if self.read_only else None
+        yield
+        # With a log there, SQLite gave a view of one moment. Without, the file was read as it is, which is one moment only
+        # if nobody wrote.
+        if before is not None and not before[0] and before != _state_of(self.path):
+            raise Disturbed(
+                f"{self.path}: another process began to write while the file was read, so what was read may be of no one "
+                "moment; try again"
+            )
+
+    def prepare(self, engine: sql.Engine) -> None:
+        """Switch a new file to the write-ahead log, which needs one sync for each write and never blocks readers."""
+        if not self.path.parent.is_dir():
+            raise InvalidInput(f"there is no folder {self.path.parent}; make it first")
+        with engine.connect() as connection:
+            # Not through SQLAlchemy, which would begin a transaction; the mode cannot change inside one.
+            cursor = connection.connection.cursor()
+            # Asked of SQLite, not of the file's size: a `create` that was killed here leaves a page to be taken back.
+            tables = cursor.execute("SELECT count(*) FROM sqlite_master").fetchone()
+            if tables == (0,):  # else it is not new, and `create` decides what it is
+                cursor.execute("PRAGMA journal_mode = WAL").fetchall()
+            cursor.close()
+
+
+class Disturbed(StorageFailure):
+    """What was read may be of no one moment."""
+
+
+def connect_read_only(path: Path, patience: float) -> sqlite3.Connection:
+    # Without a log nobody is writing and nothing is left to recover, so SQLite may take the file as it is and leaves no
+    # trace beside it (`undisturbed` looks whether that was true to the end). With one, even an empty one, somebody has the
+    # file open, and SQLite has to read what they share.
+    settled = "" if log_of(path).exists() else "&immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{settled}", uri=True, timeout=patience)
+
+
+def log_of(path: Path) -> Path:
+    """The log is beside the file itself, not beside a link to it."""
+    return path.resolve().with_name(path.resolve().name + "-wal")
+
+
+def integrity_problems(connection: sql.Connection) -> list[str]:
+    """What SQLite finds wrong with its own pages and indexes; empty when nothing is."""
+    rows = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
+    return [] if list(rows) == ["ok"] else [str(row) for row in rows]
+
+
+def check_log(path: Path) -> None:
+    """Refuse a file with the log of another one beside it, before SQLite writes the one over the other.
+
+    Events are only ever added, so the oldest event in the log must be in the file too, or follow its last one.
+    """
+    for _ in range(_TRIES):
+        try:
+            logged = first_logged_event(log_of(path))
+        except FileNotFoundError:  # whoever had the file open has closed it meanwhile, and the log went with it
+            return
+        if logged is None or _belongs(path, Event(*logged)):
+            return
+    raise StorageFailure(
+        f"the log {log_of(path).name} beside {path} is not of this campaign, or not of this copy of it: opening both would "
+        f"overwrite the file with pages of another. Nothing was touched. Move {path.name}-wal and {path.name}-shm away if "
+        "the file was put there from a backup, or put the file back that they belong to"
+    )
+
+
+def _belongs(path: Path, logged: Event) -> bool:
+    """Whether the event fits what is in the file alone, without the log; True where that cannot be read."""
+    around = "SELECT sequence, digest FROM safe2real_event WHERE sequence BETWEEN ? AND ?"
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as alone:
+            found = dict(alone.execute(around, (logged.sequence - 1, logged.sequence)).fetchall())
+    except sqlite3.Error:  # it has no tables yet, or is being written
+        return True
+    if logged.sequence in found:
+        return bool(found[logged.sequence] == logged.digest)
+    before = found.get(logged.sequence - 1, BEFORE_THE_FIRST if logged.sequence == 1 else None)
+    return before is not None and logged.digest == logged.digest_after(before)
+
+
+def _identity_of(path: Path) -> _Identity | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _state_of(path: Path) -> tuple[Any, ...]:
+    """Whether there is a log, and what changes when somebody writes without one."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return (False,)
+    return log_of(path).exists(), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns

@@ -1,0 +1,1 @@
+"""What the data say: counts, confidence sets, suspects, the hybrid model, the mismatch map."""

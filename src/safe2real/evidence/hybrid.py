@@ -1,0 +1,271 @@
+"""Where the simulator is wrong: the deletion rule, the suspects, the hybrid model, and the bonus (Algorithm 1, Lines 3
+and 4).
+
+A row is suspect until its empirical distribution is so close to the simulator's that, by the separation assumption, it
+cannot be a mismatch. Suspect rows are learnt from real data, cleared rows are the simulator's, known rows were never in
+doubt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real._compiled import evidence as _kernels
+from safe2real.evidence.confidence import Radius, System, rule_of
+from safe2real.evidence.counts import Counts
+from safe2real.model.checks import Floats, Indices
+from safe2real.model.kernel import Kernel
+from safe2real.model.trajectory import Trajectory
+from safe2real.planning.robust import reach_of
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """Assumption 2: every row's TV distance to the simulator is at most `calibrated_gap` or at least `mismatch_gap`."""
+
+    calibrated_gap: float  # eps_s
+    mismatch_gap: float  # sigma_s
+
+
+class HybridModel:
+    """Counts, suspects and the model made of both; the only state that grows with real data."""
+
+    def __init__(
+        self,
+        simulator: Kernel,
+        horizon: int,
+        *,
+        separation: Separation | None,
+        radius: Radius,
+        delta: float,
+        bonus_scale: float = 1.0,
+        known: NDArray[np.bool_] | None = None,
+        support: Kernel | None = None,
+    ) -> None:
+        """`separation=None` never clears a row (Algorithm 2). `known` [R] marks rows that the simulator has right.
+
+        `support` names the possible successors of every row: a kernel of the simulator's shape whose probabilities do not
+        matter; a uniform row allows every state.
+        """
+        self.counts = Counts(simulator, horizon)
+        rows = simulator.num_rows
+        gaps = separation or Separation(0.0, 0.0)
+        self.separation, self.reuses_simulator = gaps, separation is not None
+        self.certified = radius.certified
+        self.reach = reach_of(support, simulator)
+        self._left = 0  # episodes counted that went where there is no state
+        self.outside_support = 0  # transitions seen that the declared support rules out
+        self.departed = 0  # episodes that went where there is no state, as far as anybody knows of them
+        self.rule = rule_of(
+            radius,
+            System(simulator.num_states, simulator.num_actions, horizon),
+            self._sizes(),
+            delta,
+            threshold=-1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap),
+            suspect_bonus=float(bonus_scale * horizon),
+            cleared_bonus=float(horizon * gaps.calibrated_gap),
+            cleared_gap=gaps.calibrated_gap,
+            mismatch_gap=gaps.mismatch_gap,
+        )
+        exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
+        self.belief = _kernels.Belief(
+            begin=np.zeros(rows, dtype=np.uint32),
+            length=np.zeros(rows, dtype=np.uint32),
+            suspect=~exact,
+            known=exact,
+            refuted=np.zeros(rows, dtype=np.bool_),
+            low=np.zeros(rows),
+            high=np.ones(rows),
+            look_at=np.ones(rows, dtype=np.int64),
+            gap=np.zeros(rows),
+            bonus=np.zeros(rows),
+        )
+        self.update()
+
+    def observe(self, trajectory: Trajectory) -> None:
+        """Add one episode and apply the deletion rule. The episode must have been checked against the system."""
+        self.observe_all(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
+
+    def observe_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Add checked episodes laid end to end, the deletion rule after each: the same as `observe` one by one.
+
+        Episode i has actions[ends[i] : ends[i + 1]], and its states begin at ends[i] + i: it has one state more.
+        """
+        simulator, done, episodes = self.counts.simulator, 0, len(ends) - 1
+        self._check_support(states, actions, ends)
+        while done < episodes:
+            first = int(ends[done])
+            counted = _kernels.observe_episodes(
+                self.counts.tally,
+                self.belief,
+                self.rule,
+                states[first + done :],
+                actions[first:],
+                ends[done:] - first,
+                self.counts.horizon,
+                simulator.num_states,
+                simulator.num_actions,
+                self.counts.rows_per_step,
+            )
+            self.counts.episodes += counted
+            done += counted
+            self.make_room()
+
+    def record(self, trajectory: Trajectory, planned: NDArray[np.int64], growth: float) -> bool:
+        """Count one checked episode and leave the model as it is until `update`: for plans that are made now and then.
+
+        Says whether another plan is due: a suspect row has been visited the fraction `growth` more than at the last plan,
+        `planned` [R], or the data contradict an assumption, which is looked at here.
+        """
+        simulator = self.counts.simulator
+        self._check_support(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
+        due, _ = _kernels.record_watching(
+            self.counts.tally,
+            self.belief,
+            self.rule,
+            planned,
+            growth,
+            trajectory.states,
+            trajectory.actions,
+            self.counts.horizon,
+            simulator.num_states,
+            simulator.num_actions,
+            self.counts.rows_per_step,
+        )
+        self.counts.episodes += 1
+        self.make_room()
+        return bool(due)
+
+    def record_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Count checked episodes laid end to end, all before anything is concluded from any; then `update`.
+
+        For a log whose order may have been chosen by its content: only as a whole is it a fair sample.
+        """
+        self._check_support(states, actions, ends)
+        for i in range(len(ends) - 1):
+            first, last = int(ends[i]), int(ends[i + 1])
+            _kernels.record_episode(
+                self.counts.tally,
+                states[first + i : last + i + 1],
+                actions[first:last],
+                self.counts.simulator.num_actions,
+                self.counts.rows_per_step,
+            )
+            self.counts.episodes += 1
+            self.make_room()
+        self.update()
+
+    def refute(self, step: int, state: int, action: int) -> None:
+        """What followed here has no state in the model: final, like every contradiction."""
+        actions, per_step = self.counts.simulator.num_actions, self.counts.rows_per_step
+        self._left += 1
+        self.departed = max(self.departed, self._left)
+        self.belief.refuted[step * per_step + state * actions + action] = True
+
+    def update(self) -> None:
+        """Bring the model up to date with the counts: empirical rows, the deletion rule, radii and bonus."""
+        _kernels.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
+
+    def make_room(self) -> None:
+        """Enlarge segments that are nearly full, and point the model at their new places."""
+        if self.counts.make_room():
+            # no update: what the model knows must not depend on when segments happen to move
+            belief = self.belief
+            belief.begin[belief.suspect] = self.counts.tally.begin[belief.suspect]
+
+    @property
+    def suspects(self) -> NDArray[np.bool_]:
+        """Rows still learnt from real data, [S, A] or [H, S, A]; it only ever shrinks."""
+        return self._shaped(self.belief.suspect.copy())
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """Rows declared exact, [S, A] or [H, S, A]."""
+        return self._shaped(self.belief.known.copy())
+
+    @property
+    def refuted(self) -> NDArray[np.bool_]:
+        """Rows of which the data have once contradicted what was assumed, [S, A] or [H, S, A]; it only ever grows."""
+        return self._shaped(self.belief.refuted.copy())
+
+    @property
+    def distances(self) -> Floats:
+        """TV distance of the empirical rows to the simulator's, [S, A] or [H, S, A]."""
+        return self._shaped(self.counts.distances())
+
+    @property
+    def radii(self) -> Floats:
+        """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
+        result = np.empty(self.counts.simulator.num_rows)
+        _kernels.radii(self.rule, self.counts.tally.visits, self.counts.tally.length.astype(np.int64), result)
+        return self._shaped(result)
+
+    @property
+    def bonus(self) -> Floats:
+        """b: what the uncertainty of a row may add to any value, [S, A] or [H, S, A] (paper, Lemma 1)."""
+        return self._shaped(self.belief.bonus.copy())
+
+    def view(self, wrong: NDArray[np.bool_] | None = None) -> Kernel:
+        """The model without a copy, to evaluate and plan with until the next episode is counted.
+
+        With `wrong` [R], not the hybrid model but the one that has the empirical rows there and the simulator's elsewhere.
+        """
+        simulator, tally, belief = self.counts.simulator, self.counts.tally, self.belief
+        begin, length = belief.begin, belief.length
+        if wrong is not None:
+            begin = np.where(wrong, tally.begin, tally.simulator_begin)
+            length = np.where(wrong, tally.length, tally.simulator_length)
+        arrays = [array.view() for array in (begin, length, tally.successor, tally.probability)]
+        for array in arrays:
+            array.setflags(write=False)
+        return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, *arrays)
+
+    def to_kernel(self) -> Kernel:
+        """The hybrid model as a kernel of its own: empirical rows inside `suspects`, simulator rows outside."""
+        simulator, tally, belief = self.counts.simulator, self.counts.tally, self.belief
+        rows, successors, probabilities = [], [], []
+        for row in range(simulator.num_rows):
+            first, count = int(belief.begin[row]), int(belief.length[row])
+            here = tally.successor[first : first + count] if count else np.arange(simulator.num_states)
+            rows.append(np.full(len(here), row))
+            successors.append(here)
+            share = tally.probability[first : first + count]
+            probabilities.append(share if count else np.full(len(here), 1.0 / simulator.num_states))
+        steps, states, actions = np.unravel_index(
+            np.concatenate(rows), (simulator.horizon or 1, simulator.num_states, simulator.num_actions)
+        )
+        per_step = {} if simulator.is_stationary else {"steps": steps, "horizon": simulator.horizon}
+        return Kernel.from_triples(
+            states,
+            actions,
+            np.concatenate(successors),
+            np.concatenate(probabilities),
+            num_states=simulator.num_states,
+            num_actions=simulator.num_actions,
+            **per_step,  # type: ignore[arg-type]
+        )
+
+    def _sizes(self) -> NDArray[np.int64]:
+        """How many successors each row can have [R]."""
+        simulator = self.counts.simulator
+        everywhere = np.full(simulator.num_rows, simulator.num_states, dtype=np.int64)
+        if self.reach.length.size == 0:
+            return everywhere
+        return np.where(self.reach.length > 0, self.reach.length.astype(np.int64), everywhere)
+
+    def _check_support(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Notice transitions that the declared support rules out: from the first one on, nothing is certified."""
+        if self.reach.length.size:
+            found = _kernels.outside_support(
+                self.belief, self.reach, states, actions, ends, self.counts.simulator.num_actions, self.counts.rows_per_step
+            )
+            self.outside_support += int(found)
+
+    def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
+        simulator = self.counts.simulator
+        lead = () if simulator.horizon is None else (simulator.horizon,)
+        return rows.reshape((*lead, simulator.num_states, simulator.num_actions))

@@ -1,0 +1,92 @@
+"""Where the simulator is wrong, row by row, with what is known and what is still open: for people to look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real._compiled import evidence as _kernels
+from safe2real.evidence.hybrid import HybridModel
+from safe2real.model.checks import Floats
+
+_NEVER = 2**62  # visits; more than any row will have
+
+
+class Verdict(IntEnum):
+    """What the data say about one row of the simulator."""
+
+    OPEN = 0
+    """Suspect: it may be right or wrong; it is learnt from real data until it is cleared."""
+    WRONG = 1
+    """Suspect, and its interval lies above the calibrated gap: by the separation assumption it is a mismatch."""
+    CLEARED = 2
+    """So close to the simulator's row that it cannot be a mismatch; the simulator is used."""
+    KNOWN = 3
+    """Declared exact."""
+    CONTRADICTED = 4
+    """The data have contradicted an assumption: a known or cleared row is farther away than it may be, a row lies strictly
+    between the two gaps, or a successor outside the declared support was seen. It stays so: radii hold at all times at
+    once, so one contradiction is final. The guarantee does not hold for this system."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MismatchMap:
+    """All arrays are [S, A], or [H, S, A] for dynamics that change with the step."""
+
+    visits: NDArray[np.int64]
+    distance: Floats  # TV estimate to the simulator's row; nan without a visit
+    lower: Floats  # the interval: with probability 1 - delta, all rows lie in theirs, at all times
+    upper: Floats
+    verdict: NDArray[np.uint8]  # values of `Verdict`
+    visits_needed: Floats  # until the row is cleared, if its estimate stays; 0 when settled, inf when it would never be
+    certified: bool  # whether the intervals are those of a certified radius
+
+    def count(self, verdict: Verdict) -> int:
+        return int((self.verdict == verdict).sum())
+
+
+def map_mismatch(hybrid: HybridModel) -> MismatchMap:
+    """The state of every row of a hybrid model."""
+    rule, visits = hybrid.rule, hybrid.counts.visits
+    suspects, known = hybrid.suspects, hybrid.known
+    seen = visits > 0
+    distance = np.where(seen, hybrid.distances, np.nan)
+    radii = hybrid.radii
+    lower = np.where(seen, np.maximum(0.0, distance - radii), 0.0)
+    upper = np.where(seen, np.minimum(1.0, distance + radii), 1.0)
+    near = hybrid.separation.calibrated_gap
+    verdict = np.full(visits.shape, Verdict.CLEARED, dtype=np.uint8)
+    verdict[suspects] = Verdict.OPEN
+    verdict[suspects & (lower > near)] = Verdict.WRONG
+    verdict[known] = Verdict.KNOWN
+    verdict[hybrid.refuted] = Verdict.CONTRADICTED
+    needed = np.zeros(visits.shape)
+    limits = rule.threshold - np.where(seen, distance, 0.0)
+    until = _visits_until(rule, limits.reshape(-1), hybrid.counts.tally.length.astype(np.int64)).reshape(visits.shape)
+    needed[suspects] = np.maximum(1.0, until[suspects] - visits[suspects])
+    return MismatchMap(
+        visits=visits,
+        distance=distance,
+        lower=lower,
+        upper=upper,
+        verdict=verdict,
+        visits_needed=needed,
+        certified=hybrid.certified,
+    )
+
+
+def _visits_until(rule: _kernels.Rule, limits: Floats, seen: NDArray[np.int64]) -> Floats:
+    """The fewest visits after which each row's radius is at most `limits` [R], by bisection; inf where none is enough."""
+    low = np.zeros(limits.shape, dtype=np.int64)  # the radius is above the limit here
+    high = np.full(limits.shape, _NEVER, dtype=np.int64)
+    radius = np.empty(limits.shape)
+    while (high - low > 1).any():
+        middle = low + (high - low) // 2
+        _kernels.radii(rule, middle, seen, radius)
+        enough = radius <= limits
+        high = np.where(enough, middle, high)
+        low = np.where(enough, low, middle)
+    return np.where(high == _NEVER, np.inf, high.astype(np.float64))

@@ -1,0 +1,105 @@
+"""Is the baseline as safe as was stated? The run itself keeps asking.
+
+Problem: everything that is deployed is paid for by the baseline's margin, and a margin that is not there makes mixtures
+unsafe. Two tests watch it (`_margin.py`, proofs in docs/guarantee.md): the confidence sets that the certificates rest on,
+and the returns of the baseline's own episodes. What they refute stays refuted; where the sets prove more than was stated,
+the larger margin is used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real._compiled import margin as _margin
+from safe2real.evidence.hybrid import HybridModel
+from safe2real.model.checks import Floats, Indices
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy
+
+RETURNS_SHARE = 0.1
+"""The returns of a baseline that has its margin refute it with probability at most this share of delta: a false alarm."""
+_BETS = 12  # 1/2, 1/4, ... of the largest stake that cannot lose everything
+
+
+class BaselineTrust:
+    """What the data say about the baseline's V_c, constraint by constraint."""
+
+    def __init__(
+        self, model: CMDP, baseline: MarkovPolicy, margins: Floats, *, delta: float, proves: bool, raises: bool
+    ) -> None:
+        """`model` has the constraints that are kept, `margins` [K] are the stated ones.
+
+        `proves` says whether the confidence sets are certified, `raises` whether a larger margin that they prove is used.
+        """
+        constraints, horizon = model.num_constraints, model.horizon
+        # The return is at most H: a stake s on "below threshold + margin" loses at most s times this share of H.
+        most_lost = np.maximum(1.0 - (model.thresholds + margins) / horizon, 2.0**-10)
+        self.state = _margin.Trust(
+            utilities=np.array(model.utilities),
+            thresholds=np.array(model.thresholds),
+            stated=margins.copy(),
+            baseline=np.array(baseline.probabilities),
+            start=np.array(model.start),
+            bets=0.5 ** np.arange(1, _BETS + 1) / most_lost[:, None],
+            alarm=max(1, constraints) / (RETURNS_SHARE * delta),
+            raises=raises,
+            margins=margins.copy(),
+            ceiling=np.full(constraints, float(horizon)),
+            wealth=np.ones((constraints, _BETS)),
+            refuted=np.zeros(constraints, dtype=np.bool_),
+            # Sets that prove nothing are never looked at.
+            counters=np.array([0, 0 if proves and constraints else np.iinfo(np.int64).max, 0], dtype=np.int64),
+            flags=np.zeros(2, dtype=np.bool_),
+        )
+
+    @property
+    def halted(self) -> bool:
+        """Whether the margin of a constraint is refuted: final."""
+        return bool(self.state.flags[_margin.HALTED])
+
+    @property
+    def left(self) -> bool:
+        """Whether an episode left the model or its declared support: final, whatever the radius is worth."""
+        return bool(self.state.flags[_margin.LEFT])
+
+    def leave(self) -> None:
+        self.state.flags[_margin.LEFT] = True
+
+    @property
+    def refuted(self) -> NDArray[np.bool_]:
+        """[K] whose margins are refuted."""
+        return np.array(self.state.refuted)
+
+    @property
+    def margins(self) -> Floats:
+        """[K] the larger of the stated margin and the one that the data prove."""
+        return np.array(self.state.margins)
+
+    @property
+    def episodes(self) -> int:
+        """Episodes of the baseline that were looked at."""
+        return int(self.state.counters[_margin.EPISODES])
+
+    @property
+    def due(self) -> bool:
+        """Whether the confidence sets are to be looked at: a function of the samples counted, not of who asks when."""
+        return bool(self.state.counters[_margin.SAMPLES] >= self.state.counters[_margin.NEXT])
+
+    def episodes_until_due(self, ends: NDArray[np.int64]) -> int:
+        """How many of the episodes that end there come before the next look, the one that makes it due among them."""
+        missing = int(self.state.counters[_margin.NEXT] - self.state.counters[_margin.SAMPLES])
+        return min(len(ends) - 1, int(np.searchsorted(ends, ends[0] + max(1, missing))))
+
+    def take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
+        """Episodes laid end to end, as in `HybridModel.observe_all`; `of_baseline` says which of them are the baseline's."""
+        _margin.take_all(self.state, states, actions, ends, of_baseline)
+
+    def take_log(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Episodes of the baseline whose order may have been chosen by their content: nothing follows before the last."""
+        _margin.take_log(self.state, states, actions, ends)
+
+    def look(self, hybrid: HybridModel) -> None:
+        """Hold the baseline against the confidence sets as they are."""
+        tally = hybrid.counts.tally
+        _margin.look(self.state, hybrid.belief, hybrid.reach, tally.successor, tally.probability)

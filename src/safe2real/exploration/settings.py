@@ -1,0 +1,123 @@
+"""Everything a run depends on besides the system and the baseline, checked before anything is deployed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.evidence.confidence import RADII, AdaptiveRadius, LiteralRadius, Radius
+from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure, seed_number
+from safe2real.model.cmdp import CMDP
+
+
+class Algorithm(Enum):
+    """Which parts of the loop are switched on."""
+
+    SIM_TO_REAL = "sim-to-real safe RL"
+    """Algorithm 1: reuse the simulator, keep safe."""
+    REWARD_FREE = "reward-free safe RL"
+    """Algorithm 2: keep safe, never trust the simulator: no row is ever cleared."""
+    UNCONSTRAINED = "unconstrained sim-to-real RL"
+    """Algorithm 3: reuse the simulator, ignore safety while exploring."""
+
+    @property
+    def reuses_simulator(self) -> bool:
+        return self is not Algorithm.REWARD_FREE
+
+    @property
+    def keeps_safe(self) -> bool:
+        return self is not Algorithm.UNCONSTRAINED
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Everything a run depends on besides the system and the baseline.
+
+    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. The defaults are the tightest
+    that are certified; `Settings.paper` has the paper's literal constants. A `radius` that is not certified or a
+    `bonus_scale` below 1 makes a run heuristic.
+    """
+
+    margin: float | tuple[float, ...]
+    calibrated_gap: float
+    mismatch_gap: float
+    tolerance: float
+    delta: float = 0.05
+    seed: int = 0
+    algorithm: Algorithm = Algorithm.SIM_TO_REAL
+    radius: Radius = field(default_factory=AdaptiveRadius)
+    bonus_scale: float = 1.0
+    span_bonus: bool = True
+    """The bonus of step h is (H - 1 - h) times the radius, what can still be earned after it, instead of H times."""
+    robust_safety: bool = True
+    """Safety of a candidate by its worst case over the TV balls where that is better than V_c - Delta."""
+    replan_growth: float = 0.0
+    """Plan anew only when a suspect row has this fraction of visits more than at the last plan; 0 plans every round."""
+
+    @classmethod
+    def paper(cls, *, radius: Radius | None = None, **others: Any) -> Settings:
+        """The algorithm as the paper states it: literal radius, bonus H x radius, safety by V_c - Delta."""
+        return cls(radius=radius or LiteralRadius(), span_bonus=False, robust_safety=False, **others)
+
+    @property
+    def certified(self) -> bool:
+        return self.radius.certified and self.bonus_scale >= 1.0
+
+
+def check_settings(settings: Settings, simulator: CMDP) -> Floats:
+    """Refuse what the guarantee cannot hold for; returns the margins [K]."""
+    if not isinstance(settings.radius, RADII):
+        names = ", ".join(f"{kind.__name__}()" for kind in RADII if kind.certified)
+        raise InvalidInput(f"radius is {settings.radius!r}; give one of {names}, or ScaledRadius(scale) for a heuristic run")
+    for name in ("span_bonus", "robust_safety"):
+        if not isinstance(getattr(settings, name), bool):
+            raise InvalidInput(f"{name} is {getattr(settings, name)!r}; give True or False")
+    if not 0.0 <= finite_number("replan_growth", settings.replan_growth) <= 1.0:
+        raise InvalidInput(f"replan_growth is {settings.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
+    if not isinstance(settings.algorithm, Algorithm):
+        raise InvalidInput(f"algorithm is {settings.algorithm!r}; give one of {', '.join(map(str, Algorithm))}")
+    seed_number("seed", settings.seed)
+    constraints, horizon = simulator.num_constraints, simulator.horizon
+    margins = (
+        np.broadcast_to(finite_floats("margin", settings.margin), (constraints,)).copy()
+        if _fits(settings.margin, constraints)
+        else None
+    )
+    if margins is None:
+        raise InvalidInput(f"margin is {settings.margin!r}; give one number, or one per constraint ({constraints})")
+    for k, xi in enumerate(margins):
+        room = horizon - simulator.thresholds[k]
+        if not 0.0 < xi <= room + 1e-9:
+            raise InvalidInput(
+                f"the margin of constraint {k} is {xi:g}; it must be positive and at most {room:g} (H - threshold): "
+                "measure it with estimate_margin, or lower the threshold"
+            )
+    eps, sigma = (
+        finite_number("calibrated_gap", settings.calibrated_gap),
+        finite_number("mismatch_gap", settings.mismatch_gap),
+    )
+    if not 0.0 <= eps <= sigma <= 1.0:
+        raise InvalidInput(
+            f"calibrated_gap is {eps:g} and mismatch_gap {sigma:g}; the separation condition needs "
+            "0 <= calibrated_gap <= mismatch_gap <= 1"
+        )
+    probability_of_failure("delta", settings.delta)
+    tau = finite_number("tolerance", settings.tolerance)
+    if tau <= 0.0:
+        raise InvalidInput(f"tolerance is {tau:g}; it must be positive")
+    if finite_number("bonus_scale", settings.bonus_scale) <= 0.0:
+        raise InvalidInput(f"bonus_scale is {settings.bonus_scale:g}; it must be positive (1 is the literal bonus)")
+    limit = float(margins.min(initial=np.inf)) / 4.0
+    if settings.certified and tau > limit * (1.0 + 1e-12):
+        raise InvalidInput(
+            f"tolerance is {tau:g}; with a certified radius it must be at most margin / 4 = {limit:g}: lower it to that"
+        )
+    return margins
+
+
+def _fits(margin: float | tuple[float, ...], constraints: int) -> bool:
+    return np.ndim(margin) == 0 or np.shape(margin) == (constraints,)

@@ -1,0 +1,218 @@
+"""Whole runs inside compiled code when the "real" system is itself a known kernel: for experiments and rehearsals.
+
+The rounds are those of `Learner.propose` and `Learner.observe`, by the very same compiled functions on the learner's own
+state; after `simulate` the learner is where ask and tell would have left it. All randomness is a function of (seed,
+round).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real._compiled import rounds as _kernels
+from safe2real.errors import InvalidInput
+from safe2real.evidence.counts import Counts
+from safe2real.exploration.learner import Learner
+from safe2real.model.checks import Floats, positive_integer, seed_number
+from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy, check_policy
+from safe2real.model.trajectory import Trajectory
+from safe2real.planning.evaluate import constraint_values
+
+_CHUNK = 4096  # plans between two looks at the clock
+_MOST_AT_ONCE = 1_000_000  # rounds, where plans stand for long
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Run:
+    """The record of a simulated run: arrays have an entry for each of the T plans deployed, and one more for the end.
+
+    Without lazy replanning every round has a plan of its own, and T is the number of rounds.
+    """
+
+    stopped: bool
+    halted: bool  # the data refuted the baseline's margin
+    rounds: int
+    samples: int  # rounds * H
+    deployed: NDArray[np.int64]  # [T] how many rounds each plan was deployed
+    reason: NDArray[np.int8]  # [T (+ 1)] values of `Reason`
+    certificate: Floats  # [T (+ 1)] Delta; inf in rounds of Line 5
+    exploration_weight: Floats  # [T (+ 1)] alpha
+    real_values: Floats  # [T, K] exact V_c of every deployed mixture on the real system
+    suspects: NDArray[np.int64]  # [T (+ 1)] rows not cleared
+    state_visits: NDArray[np.int64]  # [S]
+
+    def unsafe_share(self, thresholds: Floats) -> float:
+        """Share of rounds whose deployed mixture misses a threshold on the real system, by exact evaluation."""
+        if self.rounds == 0:
+            return 0.0
+        unsafe = (self.real_values < thresholds - 1e-9).any(axis=1)
+        return float(self.deployed[unsafe].sum() / self.rounds)
+
+
+def simulate(
+    learner: Learner,
+    real: Kernel,
+    *,
+    max_rounds: int = 1_000_000,
+    progress: Callable[[int, float], None] | None = None,
+) -> Run:
+    """Run `learner` on the known system `real` until it stops, or for `max_rounds` rounds.
+
+    `progress(rounds, certificate)` is called every few thousand rounds. The same settings and seed give the same run, bit
+    for bit.
+    """
+    if not isinstance(real, Kernel):
+        raise InvalidInput(f"real is a {type(real).__name__}; give the Kernel of the real system")
+    max_rounds = positive_integer("max_rounds", max_rounds)
+    model = learner.simulator.with_kernel(real)
+    if not learner.simulator.kernel.is_stationary and real.is_stationary:
+        raise InvalidInput(
+            "the learner counts per step but the real kernel is stationary; give real.repeated(horizon), "
+            "or build the learner on a stationary simulator to pool its counts"
+        )
+    if learner.simulator.kernel.is_stationary and not real.is_stationary:
+        raise InvalidInput(
+            "the real kernel changes with the step but the learner pools its counts over steps, which would void the "
+            "guarantee; build the learner on simulator.repeated(horizon)"
+        )
+    reality = _kernels.Reality(
+        begin=real.begin,
+        length=real.length,
+        successor=real.successor,
+        probability=real.probability,
+        utilities=model.utilities,
+        baseline_values=constraint_values(model, learner.baseline),
+    )
+    _check_reality(learner, real)
+    visits = np.zeros(model.num_states, dtype=np.int64)
+    logs: list[_kernels.Log] = []
+    done, ended, plan = 0, False, learner.pending
+    while done < max_rounds and not ended:
+        log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
+        entries, rounds, ended, learner._warm, plan = _kernels.run(
+            learner.hybrid.counts.tally,
+            learner.hybrid.belief,
+            learner.hybrid.rule,
+            learner.hybrid.reach,
+            learner._terms,
+            learner.trust.state,
+            learner._candidate,
+            reality,
+            np.uint64(learner.settings.seed),
+            learner.round,
+            min(max_rounds - done, _MOST_AT_ONCE),
+            float(learner.settings.replan_growth),
+            learner._planned,
+            learner._warm,
+            learner.warm_start,
+            learner.pending,
+            log,
+            visits,
+        )
+        logs.append(_kernels.Log(*(part[:entries] for part in log)))
+        done += rounds
+        learner.advance(rounds, plan)
+        if progress is not None and entries:
+            progress(done, float(log.certificate[entries - 1]))
+    deployed, reasons, certificate, weight, real_values, suspects = (
+        np.concatenate(parts) for parts in zip(*logs, strict=True)
+    )
+    plans = len(deployed) - ended
+    return Run(
+        stopped=ended and plan[0] == _kernels.STOP,
+        halted=ended and plan[0] == _kernels.HALT,
+        rounds=done,
+        samples=done * model.horizon,
+        deployed=deployed[:plans],
+        reason=reasons,
+        certificate=certificate,
+        exploration_weight=weight,
+        real_values=real_values[:plans],
+        suspects=suspects,
+        state_visits=visits,
+    )
+
+
+def _check_reality(learner: Learner, real: Kernel) -> None:
+    """Refuse a declared support that the real system does not keep to: in a rehearsal that is a slip, not a finding."""
+    reach = learner.hybrid.reach
+    for row in range(real.num_rows if reach.length.size else 0):
+        first, count = int(reach.begin[row]), int(reach.length[row])
+        if count and not np.isin(real.row(row)[0], reach.successor[first : first + count]).all():
+            raise InvalidInput(f"row {row} of the real kernel has successors that its declared support does not name")
+
+
+def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
+    """One episode of `policy` on the known system `model`; a function of (seed, round), like every episode of `simulate`."""
+    _check_markov(policy, model)
+    kernel = model.kernel
+    states, actions = np.empty(model.horizon + 1, dtype=np.uint32), np.empty(model.horizon, dtype=np.uint32)
+    _kernels.roll_out_round(
+        kernel.begin,
+        kernel.length,
+        kernel.successor,
+        kernel.probability,
+        model.start,
+        policy.probabilities,
+        np.uint64(seed_number("seed", seed)),
+        round_number,
+        states,
+        actions,
+    )
+    return Trajectory.of(model, states, actions)
+
+
+def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int, seed: int) -> None:
+    """Roll a Markov policy out on the known system `model` and add what happened to `counts` (for Algorithm 4)."""
+    _check_markov(policy, model)
+    kernel, own = model.kernel, (counts.horizon, counts.simulator.num_states, counts.simulator.num_actions)
+    if own != policy.shape:
+        raise InvalidInput(
+            f"the counts are for (H, S, A) = {own}; this system has {policy.shape}: make them from its simulator"
+        )
+    if counts.simulator.is_stationary and not kernel.is_stationary:
+        raise InvalidInput(
+            "the system changes with the step but the counts pool over steps; make Counts from simulator.repeated(horizon)"
+        )
+    remaining = positive_integer("episodes", episodes)
+    source = np.uint64(seed_number("seed", seed))
+    while remaining > 0:
+        done = _kernels.collect(
+            counts.tally,
+            kernel.begin,
+            kernel.length,
+            kernel.successor,
+            kernel.probability,
+            model.start,
+            policy.probabilities,
+            source,
+            counts.episodes + 1,
+            remaining,
+            counts.rows_per_step,
+        )
+        counts.episodes += done
+        remaining -= done
+        counts.make_room()
+
+
+def _check_markov(policy: MarkovPolicy, model: CMDP) -> None:
+    if not isinstance(policy, MarkovPolicy):
+        raise InvalidInput(f"policy is a {type(policy).__name__}; give one Markov policy, e.g. drawn from a mixture")
+    check_policy(policy, model)
+
+
+def _empty_log(rounds: int, constraints: int) -> _kernels.Log:
+    return _kernels.Log(
+        rounds=np.zeros(rounds, dtype=np.int64),
+        reason=np.empty(rounds, dtype=np.int8),
+        certificate=np.empty(rounds),
+        weight=np.empty(rounds),
+        real_values=np.empty((rounds, constraints)),
+        suspects=np.empty(rounds, dtype=np.int64),
+    )

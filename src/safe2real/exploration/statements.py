@@ -1,0 +1,79 @@
+"""What a run's guarantee rests on, and why there is none: the statements on certificates, each with its code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from safe2real.evidence.hybrid import HybridModel
+from safe2real.evidence.trust import BaselineTrust
+from safe2real.exploration.settings import Settings
+from safe2real.model.checks import Floats
+from safe2real.model.cmdp import CMDP
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
+
+
+def doubts_of(settings: Settings, hybrid: HybridModel, trust: BaselineTrust, labels: Sequence[str]) -> tuple[Doubt, ...]:
+    """Why nothing is a guarantee; empty when it is one. `labels` name the constraints."""
+    found = []
+    if not settings.radius.certified:
+        found.append(Doubt(DoubtCode.RADIUS_SCALED, f"the radius is {settings.radius}"))
+    if settings.bonus_scale < 1.0:
+        found.append(Doubt(DoubtCode.BONUS_SCALED, f"the bonus is {settings.bonus_scale:g} times the literal one"))
+    for name, is_refuted in zip(labels, trust.refuted, strict=False):  # a run that ignores constraints tests no margin
+        if is_refuted:
+            text = f"the data refute the baseline's margin for {name}: stop the machine"
+            found.append(Doubt(DoubtCode.MARGIN_REFUTED, text, name))
+    if hybrid.outside_support:
+        text = f"{hybrid.outside_support} transitions were seen that the declared support rules out"
+        found.append(Doubt(DoubtCode.LEFT_SUPPORT, text))
+    if hybrid.departed:
+        text = f"{hybrid.departed} episodes went where the model has no state"
+        found.append(Doubt(DoubtCode.LEFT_MODEL, text))
+    refuted = int(hybrid.belief.refuted.sum())
+    if refuted and settings.certified:  # with a heuristic radius it would show nothing
+        text = f"the data contradict what was assumed of {refuted} rows: see the mismatch map"
+        found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
+    return tuple(found)
+
+
+def assumptions_of(settings: Settings, hybrid: HybridModel, simulator: CMDP, margins: Floats) -> tuple[Assumption, ...]:
+    """What the settings, the system and the declarations make a guarantee rest on."""
+    codes = AssumptionCode
+    found = [
+        Assumption(codes.MARGIN, f"the baseline exceeds the threshold of {name} by {xi:g} on the real system", name)
+        for name, xi in zip(simulator.labels, margins, strict=True)
+    ]
+    if settings.algorithm.reuses_simulator:
+        text = (
+            f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
+            f"or at least {settings.mismatch_gap:g} away"
+        )
+        found.append(Assumption(codes.SEPARATION, text))
+    text = "where the real system goes next depends on its state, the action and the step alone (Markov)"
+    found.append(Assumption(codes.MARKOV, text))
+    if simulator.kernel.is_stationary:
+        found.append(Assumption(codes.STATIONARY, "the real system's rows do not change with the step"))
+    found.append(Assumption(codes.COMPLETE, "the real system has no state, end or cost besides the model's"))
+    text = "episodes start as the simulator's do and have exactly its horizon"
+    found.append(Assumption(codes.START_AND_HORIZON, text))
+    if hybrid.reach.length.size:
+        found.append(Assumption(codes.SUPPORT, "every successor of a row is one that its declared support names"))
+    if hybrid.belief.known.any():
+        text = f"the {int(hybrid.belief.known.sum())} rows declared known are exact"
+        found.append(Assumption(codes.KNOWN_ROWS, text))
+    found.append(Assumption(codes.COUNTED, "every episode that is run is counted, whatever happens in it"))
+    text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
+    found.append(Assumption(codes.EVENT, text))
+    return tuple(found)
+
+
+def faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:
+    """What the user's word is taken for: cause -> episodes that it cut short."""
+    return tuple(
+        Assumption(
+            AssumptionCode.FAULTS,
+            f"{episodes} episodes were cut short by {cause}, which had nothing to do with what would have come next",
+            cause,
+        )
+        for cause, episodes in faults.items()
+    )

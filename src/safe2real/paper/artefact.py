@@ -1,0 +1,100 @@
+"""What a table or figure of the paper is made of: the runs it needs, how to run one, and how to draw them all."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from safe2real.paper.store import Row, Task
+from safe2real.standing import Standing
+
+BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9730d", "#2e8b57", "#6b7280"
+COLOURS = {
+    "sim-to-real safe RL": BLUE,
+    "reward-free safe RL": ORANGE,
+    "unconstrained sim-to-real RL": GREEN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One number of the paper beside ours."""
+
+    name: str
+    paper: str
+    ours: str
+    ratio: str
+    within: bool | None  # None where no target was set
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What drawing an artefact gave: a table in Markdown, figures, comparisons, remarks."""
+
+    table: str = ""
+    figures: list[Path] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Artefact:
+    """One table or figure."""
+
+    name: str
+    title: str
+    constants: str  # which ones it uses, in words
+    standing: Standing  # what its runs are worth
+    tasks: Callable[[int | None], list[Task]]  # number of seeds, or None for the paper's
+    draw: Callable[[list[Row], Path], Outcome]
+    beyond_the_paper: bool = False  # done only when named
+
+
+def save_figure(figure: Figure, folder: Path, name: str, outcome: Outcome) -> None:
+    """PNG and PDF beside each other."""
+    for ending in ("png", "pdf"):
+        figure.savefig(folder / f"{name}.{ending}", dpi=160, bbox_inches="tight")
+    outcome.figures.append(folder / f"{name}.png")
+
+
+def save_rows(rows: Sequence[Row], folder: Path) -> None:
+    """All rows as JSON, and their plain values as CSV."""
+    (folder / "rows.json").write_text(json.dumps(list(rows), indent=1))
+    flat = [
+        {"id": row["id"], "version": row["version"], "seconds": row["seconds"]}
+        | {f"settings.{key}": value for key, value in _plain(row["settings"]).items()}
+        | _plain(row["result"])
+        for row in rows
+    ]
+    columns = list(dict.fromkeys(key for row in flat for key in row))
+    with (folder / "rows.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(flat)
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    plain = {key: value for key, value in values.items() if not isinstance(value, (list, dict))}
+    for key, value in values.items():
+        if isinstance(value, dict):
+            plain |= {f"{key}.{inner}": item for inner, item in value.items()}
+    return plain
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---" for _ in header) + " |"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+
+
+def ratio_of(ours: float, paper: float) -> str:
+    return f"{ours / paper:.3f}" if paper else "-"
+
+
+def yes_or_no(value: bool) -> str:
+    return "yes" if value else "no"

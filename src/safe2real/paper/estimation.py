@@ -1,0 +1,80 @@
+"""Algorithm 4: the estimate of sigma_s against samples, with the literal radius and no inferred constant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from safe2real.paper import printed
+from safe2real.paper.artefact import BLUE, Artefact, Comparison, Outcome, markdown_table, ratio_of, save_figure
+from safe2real.paper.store import Row, Task
+from safe2real.standing import Standing
+
+SEEDS, DELTA = 20, 0.05
+SAMPLES = {"I": 1_000_000, "II": 3_000_000, "III": 3_000_000}
+EPISODES_PER_POINT = 1_000
+
+
+def tasks(seeds: int | None) -> list[Task]:
+    return [
+        Task(
+            "estimation",
+            {
+                "instance": instance,
+                "seed": seed,
+                "delta": DELTA,
+                "samples": SAMPLES[instance],
+                "episodes_per_point": EPISODES_PER_POINT,
+            },
+        )
+        for instance in printed.INSTANCES
+        for seed in range(seeds or SEEDS)
+    ]
+
+
+def draw(rows: list[Row], folder: Path) -> Outcome:
+    outcome, lines = Outcome(), []
+    figure = Figure(figsize=(11.0, 3.4), layout="constrained")
+    panels = figure.subplots(1, 3)
+    for axes, instance in zip(panels, printed.INSTANCES, strict=True):
+        group = [row["result"] for row in rows if row["settings"]["instance"] == instance]
+        truth, samples = printed.MISMATCH_GAPS[instance], np.array(group[0]["samples"])
+        curves = np.array([result["estimates"] for result in group])
+        firsts = np.array([result["first_complete"] or np.nan for result in group])
+        axes.fill_between(samples, curves.min(axis=0), curves.max(axis=0), color=BLUE, alpha=0.25, linewidth=0)
+        axes.plot(samples, curves.mean(axis=0), color=BLUE, label=r"$\hat\sigma_s$: mean, min to max")
+        axes.axhline(truth, color="black", linestyle="--", linewidth=1.0, label=rf"$\sigma_s$ = {truth:g}")
+        first = float(np.mean(firsts))
+        axes.axvline(
+            first, color="grey", linestyle=":", linewidth=1.2, label=rf"$\mathcal{{C}} = \mathcal{{B}}$ at {first:.2g}"
+        )
+        axes.set_xscale("log")
+        axes.set_xlabel("samples from the real system")
+        axes.set_title(f"Instance {instance}", fontsize=10)
+        axes.set_ylim(0, 1.5 * truth)  # room for the legend above the true value
+        axes.legend(frameon=False, fontsize=8, loc="upper left")
+        above = sum(result["ever_above"] for result in group)
+        reported = printed.ESTIMATION[instance]
+        lines.append(
+            [instance, f"{truth:g}", f"{first:.3g}", f"{reported:.2g}", ratio_of(first, reported),
+             f"{np.nanmin(firsts):.3g}", f"{np.nanmax(firsts):.3g}", str(above)]
+        )  # fmt: skip
+        outcome.comparisons += [
+            Comparison(
+                f"instance {instance}: samples until C = B", f"{reported:.2g}", f"{first:.3g}", ratio_of(first, reported),
+                abs(first / reported - 1) <= 0.25,
+            ),
+            Comparison(f"instance {instance}: runs above sigma_s once C = B", "0", str(above), "-", above == 0),
+        ]  # fmt: skip
+    panels[0].set_ylabel(r"estimate $\hat\sigma_s$")
+    save_figure(figure, folder, "estimation", outcome)
+    header = ["instance", "sigma_s", "C = B at (mean)", "paper", "ratio", "earliest", "latest", "runs above sigma_s"]
+    outcome.table = markdown_table(header, lines)
+    return outcome
+
+
+ESTIMATION = Artefact(
+    "estimation", "Estimating the separation (Algorithm 4)", "literal radius, certified", Standing.CERTIFIED, tasks, draw
+)

@@ -1,0 +1,91 @@
+"""Iterations of Algorithm 1 against the size of the mismatch region (figure abl_B)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from safe2real.exploration.settings import Algorithm
+from safe2real.paper import printed
+from safe2real.paper.artefact import (
+    BLUE,
+    ORANGE,
+    Artefact,
+    Comparison,
+    Outcome,
+    markdown_table,
+    save_figure,
+    yes_or_no,
+)
+from safe2real.paper.inferred import INFERRED
+from safe2real.paper.runs import explore_task, rounds_where, unsafe_runs
+from safe2real.paper.store import Row, Task
+from safe2real.standing import Standing
+
+SEEDS = 10
+
+
+def tasks(seeds: int | None) -> list[Task]:
+    """Algorithm 1 for every size; Algorithm 2 where every row is wrong, as the reference."""
+    cases = [(size // 4, Algorithm.SIM_TO_REAL) for size in printed.MISMATCH_SIZES] + [(25, Algorithm.REWARD_FREE)]
+    return [
+        explore_task(seed=seed, constants=INFERRED, algorithm=algorithm, grid="ordered", windy=windy)
+        for windy, algorithm in cases
+        for seed in range(seeds or SEEDS)
+    ]
+
+
+def draw(rows: list[Row], folder: Path) -> Outcome:
+    outcome = Outcome()
+    sizes = np.array(printed.MISMATCH_SIZES)
+    runs = [rounds_where(rows, Algorithm.SIM_TO_REAL, "windy", size // 4) for size in sizes]
+    reference = rounds_where(rows, Algorithm.REWARD_FREE, "windy", 25)
+    means = np.array([run.mean() for run in runs])
+    slope, offset = np.polyfit(sizes, means, 1)
+    residual = means - (slope * sizes + offset)
+    fit = 1.0 - float((residual**2).sum() / ((means - means.mean()) ** 2).sum())
+    figure = Figure(figsize=(6.4, 4.0))
+    axes = figure.add_subplot()
+    axes.fill_between(sizes, [run.min() for run in runs], [run.max() for run in runs], color=BLUE, alpha=0.25, linewidth=0)
+    axes.plot(sizes, means, color=BLUE, marker="o", label="sim-to-real safe RL (mean; band: min to max)")
+    axes.plot(sizes, slope * sizes + offset, color="black", linestyle=":", label=f"linear fit, $R^2$ = {fit:.3f}")
+    axes.axhline(reference.mean(), color=ORANGE, linestyle="--", label="reward-free safe RL, all rows wrong")
+    axes.set_xlabel("size of the mismatch region |B| (state-action pairs, of 100)")
+    axes.set_ylabel("iterations to the stop")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=9)
+    save_figure(figure, folder, "mismatch-size", outcome)
+    outcome.table = markdown_table(
+        ["pairs in B", "iterations (mean)", "min", "max"],
+        [
+            [str(size), f"{run.mean():,.0f}", f"{run.min():,}", f"{run.max():,}"]
+            for size, run in zip(sizes, runs, strict=True)
+        ],
+    )
+    same = bool((runs[-1] == reference).all())
+    outcome.comparisons = [
+        Comparison(
+            "iterations rise with |B|",
+            "yes",
+            yes_or_no(bool((np.diff(means) > 0).all())),
+            "-",
+            bool((np.diff(means) > 0).all()),
+        ),
+        Comparison("linear in |B|: R^2", "approximately", f"{fit:.3f}", "-", None),
+        Comparison("same as Algorithm 2 at |B| = 100", "yes", yes_or_no(same), "-", same),
+        Comparison("runs with an unsafe iteration", "0", str(unsafe_runs(rows)), "-", unsafe_runs(rows) == 0),
+    ]
+    outcome.remarks.append(f"Linear fit: iterations = {slope:.1f} |B| + {offset:.0f}, R^2 = {fit:.4f}")
+    return outcome
+
+
+MISMATCH_SIZE = Artefact(
+    "mismatch-size",
+    "Iterations against the size of the mismatch",
+    "inferred constants (heuristic)",
+    Standing.HEURISTIC,
+    tasks,
+    draw,
+)

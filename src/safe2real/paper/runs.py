@@ -1,0 +1,161 @@
+"""The runs behind the artefacts; each takes plain settings and returns plain results, so that any machine can do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.evidence.counts import Counts
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.settings import Algorithm
+from safe2real.exploration.simulate import Run, collect, simulate
+from safe2real.model.policy import Mixture
+from safe2real.paper.certified_runs import anytime_run, certified_run
+from safe2real.paper.inferred import (
+    INSTANCE_SEED,
+    Constants,
+    estimation_grid,
+    learner_on,
+    misspecification_grid,
+    uniform_policy,
+)
+from safe2real.paper.store import Row, Task
+from safe2real.planning.evaluate import constraint_values, evaluate
+from safe2real.planning.solve import solve
+from safe2real.systems.measure import estimate_mismatch_gap
+from safe2real.systems.windy_grid import WindyGrid
+
+CURVE_STEP = 10  # rounds between two points of a safety curve
+
+
+def explore_run(settings: dict[str, Any]) -> dict[str, Any]:
+    """One run of Algorithm 1, 2 or 3 on a windy grid, with plans for random rewards after its stop."""
+    if settings["grid"] in ("I", "II", "III"):
+        grid = misspecification_grid(settings["grid"])
+    elif settings["grid"] == "paper":
+        grid = WindyGrid.paper(settings["wind"])
+    else:
+        grid = WindyGrid.with_mismatch(settings["windy"], settings["wind"], INSTANCE_SEED)
+    learner = learner_on(
+        grid,
+        seed=settings["seed"],
+        mismatch_gap=settings["mismatch_gap"],
+        algorithm=Algorithm(settings["algorithm"]),
+        constants=Constants(**settings["constants"]),
+    )
+    run = simulate(learner, grid.real())
+    return summary(grid, learner, run) | plans(grid, learner, settings["seed"], settings["rewards"])
+
+
+def compile_everything() -> None:
+    """One round, so that compiled code is on disk before several processes would all make it."""
+    grid = WindyGrid.paper()
+    simulate(learner_on(grid, seed=0, mismatch_gap=0.68), grid.real(), max_rounds=1)
+
+
+def summary(grid: WindyGrid, learner: Learner, run: Run) -> dict[str, Any]:
+    """What is kept of a run."""
+    lost = ~learner.hybrid.suspects & grid.mismatch()
+    curve = run.real_values[::CURVE_STEP, 0]
+    return {
+        "stopped": run.stopped,
+        "rounds": run.rounds,
+        "samples": run.samples,
+        "unsafe_share": run.unsafe_share(learner.simulator.thresholds),
+        "lowest_value": float(run.real_values.min()),
+        "suspects": int(run.suspects[-1]),
+        "lost": int(lost.sum()),
+        "state_visits": run.state_visits.tolist(),
+        "curve": np.round(curve, 6).tolist(),
+    }
+
+
+def plans(grid: WindyGrid, learner: Learner, seed: int, rewards: int) -> dict[str, Any]:
+    """Suboptimality and feasibility on the real system of the plans for random rewards."""
+    real = learner.simulator.with_kernel(grid.real())
+    rng = np.random.default_rng([seed, 20_260_101])
+    gaps, feasible = [], []
+    for _ in range(rewards):
+        reward = rng.random((grid.num_states, grid.num_actions))
+        policy: Mixture = learner.plan(reward).policy
+        gaps.append(solve(real, reward).value - evaluate(real, policy, reward))
+        feasible.append(bool((constraint_values(real, policy) >= real.thresholds - 1e-9).all()))
+    if not rewards:
+        return {}
+    return {"gaps": gaps, "gap": float(np.mean(gaps)), "feasible": float(np.mean(feasible))}
+
+
+def estimation_run(settings: dict[str, Any]) -> dict[str, Any]:
+    """Algorithm 4 on one instance: the estimate at many sample sizes, and when C = B first holds. Literal radius."""
+    grid = estimation_grid(settings["instance"])
+    truth = grid.mismatch()
+    real = grid.cmdp(grid.real(), 0.0)
+    counts = Counts(grid.simulator(), grid.horizon)
+    samples, estimates, complete = [], [], []
+    while counts.samples < settings["samples"]:
+        collect(real, uniform_policy(grid), counts, episodes=settings["episodes_per_point"], seed=settings["seed"])
+        estimate = estimate_mismatch_gap(counts, delta=settings["delta"])
+        samples.append(counts.samples)
+        estimates.append(round(estimate.gap, 6))
+        complete.append(bool((estimate.detected == truth).all()))
+    first = next((n for n, done in zip(samples, complete, strict=True) if done), None)
+    above = [e > grid.mismatch_gap() + 1e-12 for e, done in zip(estimates, complete, strict=True) if done]
+    return {"samples": samples, "estimates": estimates, "first_complete": first, "ever_above": any(above)}
+
+
+RUNS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "explore": explore_run,
+    "estimation": estimation_run,
+    "certified": certified_run,
+    "anytime": anytime_run,
+}
+
+
+def run_task(task: Task) -> dict[str, Any]:
+    return RUNS[task.kind](task.settings)
+
+
+def explore_task(
+    *,
+    seed: int,
+    constants: Constants,
+    algorithm: Algorithm = Algorithm.SIM_TO_REAL,
+    grid: str = "paper",
+    wind: float = 0.8,
+    windy: int = 3,
+    mismatch_gap: float = 0.68,
+    rewards: int = 0,
+) -> Task:
+    """Settings of `explore_run`."""
+    return Task(
+        "explore",
+        {
+            "algorithm": algorithm.value,
+            "grid": grid,
+            "wind": wind,
+            "windy": windy,
+            "mismatch_gap": mismatch_gap,
+            "rewards": rewards,
+            "seed": seed,
+            "constants": constants.as_dict(),
+        },
+    )
+
+
+def rounds_where(rows: list[Row], algorithm: Algorithm, key: str, value: float) -> NDArray[np.int64]:
+    """Iterations of the runs of one algorithm with one setting, in the order of their seeds."""
+    return np.array(
+        [
+            row["result"]["rounds"]
+            for row in rows
+            if row["settings"]["algorithm"] == algorithm.value and row["settings"][key] == value
+        ]
+    )
+
+
+def unsafe_runs(rows: list[Row]) -> int:
+    """How many runs deployed an unsafe policy at least once."""
+    return sum(row["result"]["unsafe_share"] > 0.0 for row in rows)

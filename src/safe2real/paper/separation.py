@@ -1,0 +1,77 @@
+"""Iterations of Algorithm 1 against the separation 1 / sigma_s (figure abl_sigma)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from safe2real.exploration.settings import Algorithm
+from safe2real.paper import printed
+from safe2real.paper.artefact import (
+    BLUE,
+    ORANGE,
+    Artefact,
+    Comparison,
+    Outcome,
+    markdown_table,
+    save_figure,
+    yes_or_no,
+)
+from safe2real.paper.inferred import INFERRED
+from safe2real.paper.runs import explore_task, rounds_where, unsafe_runs
+from safe2real.paper.store import Row, Task
+from safe2real.standing import Standing
+
+SEEDS = 10
+INTENDED = 0.85  # sigma_s = 0.85 x wind strength
+
+
+def tasks(seeds: int | None) -> list[Task]:
+    return [
+        explore_task(seed=seed, constants=INFERRED, algorithm=algorithm, wind=wind, mismatch_gap=round(INTENDED * wind, 6))
+        for algorithm in (Algorithm.SIM_TO_REAL, Algorithm.REWARD_FREE)
+        for wind in printed.WIND_STRENGTHS
+        for seed in range(seeds or SEEDS)
+    ]
+
+
+def draw(rows: list[Row], folder: Path) -> Outcome:
+    outcome = Outcome()
+    winds = np.array(printed.WIND_STRENGTHS)
+    inverse = 1.0 / (INTENDED * winds)
+    ours = [rounds_where(rows, Algorithm.SIM_TO_REAL, "wind", wind) for wind in winds]
+    reference = [rounds_where(rows, Algorithm.REWARD_FREE, "wind", wind) for wind in winds]
+    means, tops = np.array([run.mean() for run in ours]), np.array([run.mean() for run in reference])
+    figure = Figure(figsize=(6.4, 4.0))
+    axes = figure.add_subplot()
+    axes.fill_between(inverse, [run.min() for run in ours], [run.max() for run in ours], color=BLUE, alpha=0.25, linewidth=0)
+    axes.plot(inverse, means, color=BLUE, marker="o", label="sim-to-real safe RL (mean; band: min to max)")
+    axes.plot(inverse, tops, color=ORANGE, linestyle="--", label="reward-free safe RL (mean)")
+    axes.set_xlabel(r"$1/\sigma_s$")
+    axes.set_ylabel("iterations to the stop")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, fontsize=9, loc="lower right")
+    save_figure(figure, folder, "separation", outcome)
+    outcome.table = markdown_table(
+        ["wind", "sigma_s", "iterations (mean)", "min", "max", "Algorithm 2"],
+        [
+            [f"{wind}", f"{INTENDED * wind:.4f}", f"{run.mean():,.0f}", f"{run.min():,}", f"{run.max():,}", f"{top:,.0f}"]
+            for wind, run, top in zip(winds, ours, tops, strict=True)
+        ],
+    )
+    order = np.argsort(inverse)
+    rising = bool((np.diff(means[order]) > 0).all())
+    share = float(means[order][-1] / tops[order][-1])
+    outcome.comparisons = [
+        Comparison("iterations rise with 1/sigma_s", "yes", yes_or_no(rising), "-", rising),
+        Comparison("share of Algorithm 2's at the weakest wind", "approaches 1", f"{share:.3f}", "-", None),
+        Comparison("runs with an unsafe iteration", "0", str(unsafe_runs(rows)), "-", unsafe_runs(rows) == 0),
+    ]
+    return outcome
+
+
+SEPARATION = Artefact(
+    "separation", "Iterations against the separation", "inferred constants (heuristic)", Standing.HEURISTIC, tasks, draw
+)

@@ -1,0 +1,73 @@
+"""Table 1: samples, suboptimality over random rewards, and unsafe iterations of the three algorithms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from safe2real.exploration.settings import Algorithm
+from safe2real.paper import printed
+from safe2real.paper.artefact import Artefact, Comparison, Outcome, markdown_table, ratio_of
+from safe2real.paper.inferred import INFERRED
+from safe2real.paper.runs import explore_task
+from safe2real.paper.store import Row, Task
+from safe2real.standing import Standing
+
+SEEDS, REWARDS = 10, 20
+
+
+def tasks(seeds: int | None) -> list[Task]:
+    """The runs that the safety figure and the heatmaps share with this table."""
+    return [
+        explore_task(seed=seed, constants=INFERRED, algorithm=algorithm, rewards=REWARDS)
+        for algorithm in Algorithm
+        for seed in range(seeds or SEEDS)
+    ]
+
+
+def by_algorithm(rows: list[Row]) -> dict[str, list[Row]]:
+    return {
+        algorithm.value: [row for row in rows if row["settings"]["algorithm"] == algorithm.value] for algorithm in Algorithm
+    }
+
+
+def draw(rows: list[Row], folder: Path) -> Outcome:
+    outcome, lines = Outcome(), []
+    for name, group in by_algorithm(rows).items():
+        samples = np.array([row["result"]["samples"] for row in group])
+        gaps = np.concatenate([row["result"]["gaps"] for row in group])
+        unsafe = float(np.mean([row["result"]["unsafe_share"] for row in group]))
+        reported = printed.TABLE1[name]
+        lines.append(
+            [
+                name,
+                f"{samples.mean():,.0f} ± {samples.std():,.0f}",
+                f"{reported[0]:,}",
+                ratio_of(float(samples.mean()), reported[0]),
+                f"{gaps.mean():.4f} ± {gaps.std():.4f}",
+                f"{reported[1]}",
+                f"{unsafe:.1%}",
+                f"{reported[2]:.1%}",
+            ]
+        )
+        ratio = float(samples.mean()) / reported[0]
+        limit = (0.45, 0.55) if reported[2] else (0.0, 0.0)
+        outcome.comparisons += [
+            Comparison(
+                f"{name}: samples", f"{reported[0]:,}", f"{samples.mean():,.0f}", f"{ratio:.3f}", abs(ratio - 1) <= 0.1
+            ),
+            Comparison(f"{name}: gap", f"{reported[1]}", f"{gaps.mean():.4f}", "-", bool(gaps.mean() <= 0.01)),
+            Comparison(
+                f"{name}: unsafe", f"{reported[2]:.1%}", f"{unsafe:.1%}", "-", limit[0] - 1e-12 <= unsafe <= limit[1] + 1e-12
+            ),
+        ]
+    header = ["algorithm", "samples", "paper", "ratio", "gap", "paper", "unsafe iterations", "paper"]
+    outcome.table = markdown_table(header, lines)
+    (folder / "table1.md").write_text(outcome.table)
+    return outcome
+
+
+TABLE1 = Artefact(
+    "table1", "Table 1: safety against sample complexity", "inferred constants (heuristic)", Standing.HEURISTIC, tasks, draw
+)

@@ -1,0 +1,124 @@
+"""The worst a policy can do on any system that the data allow: exact minima over the rectangular TV balls.
+
+Problem: min over all kernels P with TV(P_h(. | s, a), model row) <= gap(row), every P a distribution on its support, of V_f
+of a policy. Algorithm: backward induction; in each row the mass `gap` moves from the successors of the highest value to the
+lowest one that can be reached, which is the exact minimum of a linear function over a TV ball in the simplex. The real
+kernel is one of those minimised over (if the radius holds), so the minimum is a lower bound on the real value, far tighter
+than the value on the model minus a bonus.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from safe2real._compiled import evidence as _kernels
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, finite_floats
+from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import Mixture, Policy, check_policy
+from safe2real.planning.evaluate import checked_utility
+
+
+def worst_value(model: CMDP, policy: Policy, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
+    """min of V_f over the kernels within TV distance `gaps` ([S, A], or [H, S, A] per step) of the model's rows.
+
+    For a mixture the sum of its parts' minima, which is a lower bound on the minimum: the parts may be met by different
+    kernels. `support` limits where mass can go, as in `HybridModel`.
+    """
+    check_policy(policy, model)
+    return _worst(model, policy, checked_utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
+
+
+def worst_constraint_values(model: CMDP, policy: Policy, gaps: ArrayLike, *, support: Kernel | None = None) -> Floats:
+    """`worst_value` of every constraint of `model` [K]."""
+    check_policy(policy, model)
+    balls, reach = _gaps(model, gaps), reach_of(support, model.kernel)
+    return np.array([_worst(model, policy, utility, balls, reach) for utility in model.utilities])
+
+
+def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
+    """max of V_f over all policies AND all kernels within `gaps`: an upper bound on what any policy can reach in reality."""
+    return _best(model, checked_utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
+
+
+class TVBalls:
+    """A model and the TV distances `gaps` [R] within which the real rows lie: reality at its worst and at its best."""
+
+    def __init__(self, model: CMDP, gaps: Floats, reach: _kernels.Reach) -> None:
+        self.model, self.gaps, self.reach = model, gaps, reach
+
+    def worst(self, policy: Policy, utility: Floats) -> float:
+        """`worst_value` of a utility [1 or H, S, A] that has been checked."""
+        return _worst(self.model, policy, utility, self.gaps, self.reach)
+
+    def worst_constraints(self, policy: Policy) -> Floats:
+        """[K]"""
+        return np.array([self.worst(policy, utility) for utility in self.model.utilities])
+
+    def best_feasible(self, reward: Floats, multipliers: Floats, largest: float) -> float:
+        """An upper bound on V_r of every policy that meets the constraints in reality, by Lagrangian duality.
+
+        For any multipliers >= 0 the real optimum is at most the best value of r + sum_k lambda_k c_k over all policies and
+        kernels in the balls, minus lambda . thresholds. `multipliers` [K] is where the search for good ones starts,
+        coordinate by coordinate up to `largest`; every one of them gives a valid bound.
+        """
+        model = self.model
+
+        def bound(weights: Floats) -> float:
+            total = reward + np.tensordot(weights, model.utilities, axes=1) if weights.size else reward
+            return _best(model, total, self.gaps, self.reach) - float(weights @ model.thresholds)
+
+        best, weights = bound(multipliers), multipliers.copy()
+        for k in list(range(weights.size)) * (1 if weights.size == 1 else 2):
+
+            def along(value: float, k: int = k) -> float:
+                moved = weights.copy()
+                moved[k] = value
+                return bound(moved)
+
+            found = minimize_scalar(along, bounds=(0.0, largest), method="bounded", options={"xatol": 1e-4 * largest})
+            if found.fun < best:
+                best, weights[k] = float(found.fun), float(found.x)
+        return min(best, bound(np.zeros_like(weights)))
+
+
+def _worst(model: CMDP, policy: Policy, utility: Floats, gaps: Floats, reach: _kernels.Reach) -> float:
+    if isinstance(policy, Mixture):
+        parts = zip(policy.weights, policy.policies, strict=True)
+        return float(sum(weight * _worst(model, part, utility, gaps, reach) for weight, part in parts))
+    kernel = model.kernel
+    fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else policy.actions
+    table = policy.probabilities if policy.actions is None else np.empty((0, 0, 0))
+    arrays = (kernel.begin, kernel.length, kernel.successor, kernel.probability)
+    return float(_kernels.worst_value(*arrays, reach, gaps, utility, table, fixed, model.start))
+
+
+def _best(model: CMDP, utility: Floats, gaps: Floats, reach: _kernels.Reach) -> float:
+    kernel = model.kernel
+    arrays = (kernel.begin, kernel.length, kernel.successor, kernel.probability)
+    return -float(_kernels.least_cost(*arrays, reach, gaps, -utility, model.start, model.horizon))
+
+
+def _gaps(model: CMDP, gaps: ArrayLike) -> Floats:
+    pairs = (model.num_states, model.num_actions)
+    expected = pairs if model.kernel.is_stationary else (model.horizon, *pairs)
+    balls = finite_floats("gaps", gaps)
+    if balls.shape != expected or (balls < 0.0).any():
+        raise InvalidInput(f"gaps have shape {balls.shape}; give TV distances of at least 0 of shape {expected}")
+    return balls.reshape(-1)
+
+
+def reach_of(support: Kernel | None, simulator: Kernel) -> _kernels.Reach:
+    if support is None:
+        nothing = np.empty(0, dtype=np.uint32)
+        return _kernels.Reach(nothing, nothing, nothing)
+    shapes = [(k.horizon, k.num_states, k.num_actions) if isinstance(k, Kernel) else None for k in (support, simulator)]
+    if shapes[0] != shapes[1]:
+        raise InvalidInput(
+            f"support is for (H, S, A) = {shapes[0]} and the simulator for {shapes[1]}; give a kernel of the "
+            "simulator's shape whose successors are the possible ones"
+        )
+    return _kernels.Reach(support.begin.copy(), support.length.copy(), support.successor.copy())

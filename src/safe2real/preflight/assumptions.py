@@ -1,0 +1,190 @@
+"""Which guarantees can stand: what the library accepts, the conditions of Theorem 1, and where the certificate ends up."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.problem import Problem
+from safe2real.model.checks import finite_floats
+from safe2real.model.cmdp import CMDP
+from safe2real.planning.solve import solve
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, count, margins_of
+from safe2real.preflight.guess import known_rows
+from safe2real.standing import Standing
+from safe2real.theory.conditions import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
+
+NO_CONSTRAINT = "no constraint: nothing is promised about safety"
+
+
+def accepted(specification: Problem) -> tuple[Learner | None, Finding]:
+    """A fresh learner, if the library makes one."""
+    try:
+        learner = specification.learner(trust_margin=True)  # whether the margin is there is a finding of its own
+    except InvalidInput as error:
+        said = f"no run can begin: {error}"
+        return None, Finding(Code.LIBRARY, Level.FAILURE, said, "change what the message names", affects=EVERY_CLAIM)
+    doubts = "; ".join(map(str, learner.doubts()))
+    if learner.standing is Standing.REFUTED:
+        said = f"what is stated contradicts itself before any data: {doubts}"
+        return learner, Finding(Code.LIBRARY, Level.FAILURE, said, "mend what fails below", affects=EVERY_CLAIM)
+    if learner.standing is not Standing.CERTIFIED:
+        said = f"runs will be HEURISTIC, nothing is guaranteed: {doubts}"
+        return learner, Finding(Code.LIBRARY, Level.WARNING, said, "use a certified radius and bonus_scale = 1")
+    return learner, Finding(Code.LIBRARY, Level.OK, "a run can begin, with certified constants")
+
+
+def constrained(specification: Problem) -> list[Finding]:
+    """Without a constraint there is nothing to be safe by: that must not look like a promise."""
+    if specification.simulator.num_constraints:
+        return []
+    cure = "state what must not happen as a constraint; the margin has no meaning without one"
+    return [Finding(Code.CONSTRAINTS, Level.WARNING, NO_CONSTRAINT, cure)]
+
+
+def smallest_margin(specification: Problem) -> float:
+    """Of all constraints; as stated where there is none."""
+    constraints = specification.simulator.num_constraints
+    stated = margins_of(specification) if constraints else finite_floats("margin", specification.settings.margin)
+    return float(stated.min(initial=np.inf)) if stated.size else float(specification.simulator.horizon)
+
+
+def theorem(specification: Problem) -> tuple[Conditions, list[Finding]]:
+    """Every condition of Theorem 1 for the epsilon that the tolerance stands for, or 1, the largest there is."""
+    settings, horizon, margin = specification.settings, specification.simulator.horizon, smallest_margin(specification)
+    tau, small = settings.tolerance, settings.calibrated_gap
+    meant = 4.0 * horizon * (tau - horizon**3 * small) / margin if margin > 0.0 else 0.0
+    conditions = check_conditions(
+        epsilon=min(1.0, meant) if meant > 0.0 else 1.0,
+        horizon=horizon,
+        margin=margin,
+        calibrated_gap=small,
+        mismatch_gap=settings.mismatch_gap,
+        delta=settings.delta,
+        tolerance=tau,
+    )
+    findings = []
+    for condition in conditions.items:
+        if condition.name is ConditionName.TOLERANCE_AGAINST_EPSILON:
+            continue  # said in words below: a tolerance is chosen here, not an epsilon
+        grave = Guarantee.SAFETY in condition.needed_for or condition.name is ConditionName.TOLERANCE_AGAINST_MARGIN
+        level = Level.OK if condition.holds else Level.FAILURE if grave else Level.WARNING
+        findings.append(
+            Finding(
+                Code.CONDITION,
+                level,
+                condition.explanation,
+                condition.cure,
+                subject=condition.name.value,
+                # Without safety there is no claim left.
+                affects=EVERY_CLAIM if Guarantee.SAFETY in condition.needed_for else condition.needed_for,
+            )
+        )
+    if 0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12):
+        bound = accuracy_of(tau, horizon, margin)
+        said = f"after the stop every plan is within 2 H tau / xi + 2 tau = {bound:.4g} of the best, if all assumptions hold"
+        said += "" if settings.certified else " and with certified constants; these are HEURISTIC"
+        if bound >= horizon:
+            said += f", which says nothing at a horizon of {horizon}: go by the bound that each plan prints"
+        findings.append(Finding(Code.PLANNING_ACCURACY, Level.OK, said, numbers={"accuracy": bound}))
+    return conditions, findings
+
+
+def estimated_rows(specification: Problem) -> list[Finding]:
+    """Whether calibrated_gap covers what sampling left open of a simulator that was estimated."""
+    rows, settings = specification.estimated, specification.settings
+    if rows is None:
+        return []
+    known = known_rows(specification).reshape(rows.accuracy.shape)
+    seen, unseen = (rows.visits > 0) & ~known, rows.unvisited & ~known
+    far, gap = seen & (rows.accuracy > settings.calibrated_gap + 1e-12), settings.calibrated_gap
+    worst, called_exact = float(rows.accuracy[seen].max(initial=0.0)), known & (rows.accuracy > 0.0)
+    numbers = {
+        "accuracy": worst,
+        "delta": rows.delta,
+        "delta_in_all": settings.delta + rows.delta,
+        "rows_not_covered": int(far.sum()),
+        "rows_unvisited": int(unseen.sum()),
+        "rows_called_exact": int(called_exact.sum()),
+    }
+    sure = f"with probability {1.0 - rows.delta:g}" if rows.certified else "HEURISTICALLY"
+    said = f"the simulator was estimated, {sure} to within {worst:.4g} in every row that was visited"
+    if called_exact.any():
+        said += f"; {count(int(called_exact.sum()), 'row')} of it are declared known although they were estimated"
+        cure = "declare only the rows known that are true by construction (system.known)"
+        return [Finding(Code.ESTIMATED_ROWS, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
+    if far.any() and settings.algorithm.reuses_simulator:
+        said += (
+            f"; calibrated_gap {gap:g} is below that in {count(int(far.sum()), 'row')}: rows that are right look as if they "
+            "lay between the gaps, and a run will be refuted or take wrong rows for right"
+        )
+        cure = f"state a calibrated_gap of at least {_up(worst)}, plus the simulator's own error, or sample more"
+        return [Finding(Code.ESTIMATED_ROWS, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
+    if unseen.any():
+        said += f"; never visited, so that nothing supports what the simulator says there: {count(int(unseen.sum()), 'row')}"
+        cure = "sample these rows too, or be sure that a real one is at least mismatch_gap away from what stands there"
+        return [Finding(Code.ESTIMATED_ROWS, Level.WARNING, said, cure, numbers)]
+    if not settings.algorithm.reuses_simulator:
+        return [Finding(Code.ESTIMATED_ROWS, Level.OK, f"{said}; no row of it is reused", numbers=numbers)]
+    if not rows.certified:
+        cure = "estimate it with a certified radius"
+        return [Finding(Code.ESTIMATED_ROWS, Level.WARNING, f"{said}, which is no guarantee", cure, numbers)]
+    together = settings.delta + rows.delta
+    said += f", which calibrated_gap {gap:g} covers; its probability of failure adds to delta, {together:g} in all"
+    return [Finding(Code.ESTIMATED_ROWS, Level.OK, said, numbers=numbers)]
+
+
+def floor_of(specification: Problem) -> float:
+    """What Delta tends to per unit of calibrated_gap: cleared rows go on paying for it at every step.
+
+    The largest value of H (span of the step) over rows that are not known, among policies feasible on the simulator: at most
+    H (H - 1) / 2 with the span bonus and H^2 without.
+    """
+    model, settings = specification.simulator, specification.settings
+    if not settings.algorithm.reuses_simulator:
+        return 0.0
+    steps = np.arange(model.horizon)
+    weight = model.horizon - 1.0 - steps if settings.span_bonus else np.full(model.horizon, float(model.horizon))
+    unknown = ~known_rows(specification).reshape((-1, model.num_states, model.num_actions))
+    paid = weight[:, None, None] * unknown
+    solution = solve(model, paid)
+    return float(solution.bound if solution.is_feasible else solve(without_constraints(model), paid).bound)
+
+
+def stop_floor(specification: Problem) -> Finding:
+    """Whether Delta can come down to the tolerance at all."""
+    settings, horizon = specification.settings, specification.simulator.horizon
+    unit = floor_of(specification)
+    floor = min(float(horizon), settings.calibrated_gap * unit)
+    enough = settings.tolerance / unit if unit > 0.0 else 1.0
+    numbers = {"floor": floor, "tolerance": settings.tolerance, "largest_calibrated_gap": max(0.0, min(1.0, enough))}
+    if settings.tolerance <= 0.0:
+        said = f"Delta never comes down to a tolerance of {settings.tolerance:g}: no run stops"
+        cure = "choose a tolerance above 0; margin / 4 is a good start"
+        return Finding(Code.STOP_FLOOR, Level.FAILURE, said, cure, numbers, affects=(Guarantee.TERMINATION,))
+    if floor < settings.tolerance:
+        said = f"Delta can come down to {floor:.4g}, below the tolerance {settings.tolerance:.4g}"
+        close = floor > settings.tolerance / 2.0
+        said += ", but more than half of the tolerance is used up: the stop will take long" if close else ""
+        cure = f"a calibrated_gap of {enough / 4.0:.3g} or less would leave room" if close else ""
+        return Finding(Code.STOP_FLOOR, Level.WARNING if close else Level.OK, said, cure, numbers)
+    said = (
+        f"Delta will not come below {floor:.4g}, because every cleared row pays for calibrated_gap = "
+        f"{settings.calibrated_gap:g} at every step; the tolerance {settings.tolerance:.4g} is not reached. Safety is not "
+        "touched, and plans still improve"
+    )
+    cure = (
+        f"justify a calibrated_gap below {enough:.3g} (half of it leaves room for the data), declare rows known, or plan "
+        "without waiting for the stop"
+    )
+    return Finding(Code.STOP_FLOOR, Level.FAILURE, said, cure, numbers, affects=(Guarantee.TERMINATION,))
+
+
+def without_constraints(model: CMDP) -> CMDP:
+    return CMDP.of(model.kernel, model.horizon, model.start)
+
+
+def _up(value: float) -> str:
+    """Four digits, rounded up: what is typed in then holds."""
+    return f"{np.ceil(value * 1e4 - 1e-6) / 1e4:.6g}"

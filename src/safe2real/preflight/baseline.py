@@ -1,0 +1,256 @@
+"""What the trusted policy and the thresholds are worth: exact values, rollouts, and what any policy can reach."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from safe2real.campaign.episodes import check_actions
+from safe2real.evidence.betting import values_needed
+from safe2real.exploration.problem import Problem
+from safe2real.model.cmdp import CMDP
+from safe2real.model.encoding import within
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy
+from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
+from safe2real.planning.solve import solve
+from safe2real.preflight.assumptions import without_constraints
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
+from safe2real.preflight.guess import transitions_of
+from safe2real.systems.measure import estimate_margin, spans
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """One constraint on a number line: everything is a V_c, a sum over one episode."""
+
+    name: str
+    threshold: float
+    margin: float  # stated
+    lowest: float  # of any policy on the simulator
+    highest: float
+    baseline: float  # on the simulator
+    baseline_real: float  # on the reality that is rehearsed
+    rollouts: tuple[float, float] | None  # confidence interval of the baseline on the real system
+    rollouts_expected: int | None = None  # in all, to confirm the margin if they go on as so far; None: it would not be
+
+    @property
+    def largest_threshold(self) -> float | None:
+        """The largest threshold that leaves the baseline its stated margin, on simulator and rehearsed reality.
+
+        None where the margin is none, or where that threshold would constrain nothing.
+        """
+        return self.threshold_below(min(self.baseline, self.baseline_real))
+
+    @property
+    def kept(self) -> bool:
+        """Whether the baseline has its stated margin on the rehearsed reality."""
+        return self.baseline_real >= self.threshold + self.margin - _ROUNDING
+
+    def threshold_below(self, value: float) -> float | None:
+        """A threshold by the stated margin below `value`, if that is one to choose."""
+        return value - self.margin if self.margin > 0.0 and value - self.margin > self.lowest + _ROUNDING else None
+
+
+def check_rollouts(specification: Problem, rollouts: Sequence[Trajectory], what: str) -> None:
+    """Refuse episodes that the baseline cannot have made: the margin of another policy says nothing about it."""
+    for i, episode in enumerate(rollouts):
+        with within(f"episode {i + 1} of {what}"):
+            checked = check_trajectory(specification.simulator, episode)
+        check_actions(
+            specification.baseline,
+            checked,
+            f"episode {i + 1} of {what} is not of the baseline, whose margin is looked at (give its episodes alone)",
+        )
+
+
+def ranges_of(
+    specification: Problem, real: Kernel, rollouts: Sequence[Trajectory] | None, delta: float
+) -> tuple[Range, ...]:
+    """What is reachable for every constraint."""
+    model, margins = specification.simulator, margins_of(specification)
+    free = without_constraints(model)
+    own = constraint_values(model, specification.baseline)
+    there = constraint_values(model.with_kernel(real), specification.baseline)
+    estimate = estimate_margin(model, rollouts, delta=delta) if rollouts and model.num_constraints else None
+    ranges = []
+    for k, (name, (low, high)) in enumerate(zip(model.labels, spans(model), strict=True)):
+        needed = float(model.thresholds[k] + margins[k])
+        utility = model.utilities[k][0] if len(model.utilities[k]) == 1 else model.utilities[k]
+        ranges.append(
+            Range(
+                name=name,
+                threshold=float(model.thresholds[k]),
+                margin=float(margins[k]),
+                lowest=-solve(free, -utility).value,
+                highest=solve(free, utility).value,
+                baseline=float(own[k]),
+                baseline_real=float(there[k]),
+                rollouts=None if estimate is None else (float(estimate.lower_bounds[k]), float(estimate.upper_bounds[k])),
+                rollouts_expected=None
+                if estimate is None
+                else values_needed(
+                    *(float(estimate.means[k]), float(estimate.spreads[k]), needed),
+                    delta / model.num_constraints,
+                    low=low,
+                    high=high,
+                ),
+            )
+        )
+    return tuple(ranges)
+
+
+def threshold_findings(specification: Problem, ranges: Sequence[Range]) -> list[Finding]:
+    """Which thresholds are achievable, alone and together."""
+    findings = []
+    for one in ranges:
+        numbers = {
+            "threshold": one.threshold,
+            "lowest": one.lowest,
+            "highest": one.highest,
+            "baseline": one.baseline,
+            "largest_threshold": one.largest_threshold,
+        }
+        reach = f"on the simulator policies reach V_c from {one.lowest:.4g} to {one.highest:.4g}"
+        if one.threshold > one.highest + _ROUNDING:
+            said = f"{reach}, so none meets the threshold {one.threshold:.4g}"
+            findings.append(
+                Finding(Code.THRESHOLD, Level.FAILURE, said, f"lower it, below {one.highest:.4g}", numbers, one.name)
+            )
+        elif one.threshold <= one.lowest + _ROUNDING:
+            said = f"{reach}, so every policy meets the threshold {one.threshold:.4g} and it constrains nothing there"
+            findings.append(
+                Finding(Code.THRESHOLD, Level.WARNING, said, f"raise it, above {one.lowest:.4g}", numbers, one.name)
+            )
+        else:
+            said = f"{reach}; the threshold is {one.threshold:.4g}"
+            if one.largest_threshold is not None:
+                said += f", and up to {one.largest_threshold:.4g} would leave the baseline its margin of {one.margin:.4g}"
+            findings.append(Finding(Code.THRESHOLD, Level.OK, said, "", numbers, one.name))
+    model = specification.simulator
+    if len(ranges) > 1:
+        together = solve(model, np.zeros((model.num_states, model.num_actions)))
+        if together.is_feasible:
+            findings.append(Finding(Code.THRESHOLDS_TOGETHER, Level.OK, "one policy meets all of them on the simulator"))
+        else:
+            said = f"no policy meets all of them on the simulator; the best misses one by {together.shortfall:.4g}"
+            cure = f"lower the thresholds by {together.shortfall:.4g} in all, or drop a constraint"
+            findings.append(
+                Finding(Code.THRESHOLDS_TOGETHER, Level.FAILURE, said, cure, {"shortfall": float(together.shortfall)})
+            )
+    return findings
+
+
+def baseline_findings(
+    specification: Problem, ranges: Sequence[Range], real: Kernel, *, guessed: bool, rollouts: int, delta: float
+) -> list[Finding]:
+    """Whether the baseline has its stated margin; the best evidence decides: rollouts, then a stated reality."""
+    findings = []
+    for k, one in enumerate(ranges):
+        needed = one.threshold + one.margin
+        if one.rollouts is not None:
+            findings.append(_by_rollouts(one, rollouts, delta))
+        confirmed = one.rollouts is not None and one.rollouts[0] >= needed - _ROUNDING
+        overruled = ", though its rollouts confirm it" if confirmed else ""
+        there = Code.BASELINE_ON_GUESSED_REALITY if guessed else Code.BASELINE_ON_STATED_REALITY
+        findings.append(_exact(there, one, one.baseline_real, overruled if guessed else ""))
+        decided = overruled or ("" if guessed else "; the reality decides")
+        findings.append(_exact(Code.BASELINE_ON_SIMULATOR, one, one.baseline, decided))
+        if one.rollouts is None and one.kept and one.margin > 0.0:
+            findings.append(_rollouts_needed(specification, real, k, one, len(ranges), delta))
+    return findings
+
+
+def _exact(code: Code, one: Range, value: float, overruled: str) -> Finding:
+    slack = value - one.threshold
+    numbers = {"value": value, "threshold": one.threshold, "margin": slack, "stated_margin": one.margin}
+    said = f"V_c is {value:.6g}, {abs(slack):.4g} {'above' if slack >= 0.0 else 'BELOW'} the threshold {one.threshold:.4g}"
+    if slack >= one.margin - _ROUNDING:
+        more = ": a larger one, where it is true, makes runs shorter" if slack > 1.5 * one.margin else ""
+        return Finding(code, Level.OK, f"{said}; the stated margin is {one.margin:.4g}{more}", "", numbers, one.name)
+    said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
+    if overruled:
+        return Finding(code, Level.WARNING, f"{said}{overruled}", "", numbers, one.name)
+    lower = one.threshold_below(value)
+    cures = [f"state a margin of at most {_floor(slack)}"] if slack > 0.0 else []
+    cures += [] if lower is None else [f"lower the threshold to {_floor(lower)}"]
+    cures.append("choose a safer baseline" + ("" if slack > 0.0 else ": this one is unsafe itself"))
+    return Finding(code, Level.FAILURE, said, ", or ".join(cures), numbers, one.name, EVERY_CLAIM)
+
+
+def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
+    low, high = one.rollouts or (0.0, 0.0)
+    code, needed = Code.BASELINE_BY_ROLLOUTS, one.threshold + one.margin
+    numbers = {"lower": low, "upper": high, "margin": low - one.threshold, "episodes": episodes, "delta": delta}
+    said = f"{episodes:,} episodes put V_c between {low:.4g} and {high:.4g} (each side with probability {1.0 - delta:g})"
+    if low >= needed - _ROUNDING:
+        said = f"{said}: the margin of {one.margin:.4g} is confirmed, {low - one.threshold:.4g} would be too"
+        return Finding(code, Level.OK, said, "", numbers, one.name)
+    usable = low - one.threshold
+    if high < needed - _ROUNDING:
+        cure = (
+            f"state a margin of at most {_floor(usable)}" if usable > 0.0 else "choose a safer baseline or a lower threshold"
+        )
+        said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
+        return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM)
+    said = f"{said}: the margin of {one.margin:.4g} is neither confirmed nor refuted"
+    expected = one.rollouts_expected
+    more = "roll the baseline out more often: as it has gone so far, its mean is not above threshold + margin"
+    if expected is not None:
+        more = (
+            f"roll the baseline out more often, about {max(expected, episodes + 1):,} times in all if it goes on as so far"
+        )
+        more += "; you may look after each of them"
+    wanted = f", or state a margin of at most {_floor(usable)}" if usable > 0.0 else ""
+    return Finding(code, Level.WARNING, said, f"{more}{wanted}", {**numbers, "rollouts_expected": expected}, one.name)
+
+
+def _rollouts_needed(specification: Problem, real: Kernel, k: int, one: Range, constraints: int, delta: float) -> Finding:
+    model = specification.simulator.with_kernel(real)
+    spread, slack = spread_of(model, specification.baseline, k), one.baseline_real - one.threshold - one.margin
+    low, high = spans(model)[k]
+    needed, half = (
+        values_needed(one.baseline_real, spread, one.threshold + share, delta / constraints, low=low, high=high)
+        for share in (one.margin, one.margin / 2.0)
+    )
+    in_half = "" if half is None else f"; about {half:,} confirm half of it"
+    numbers = {"rollouts": needed, "rollouts_for_half": half, "spread": spread, "slack": slack}
+    if needed is None:
+        said = f"the stated margin {one.margin:.4g} is all that the baseline has there, so no number of rollouts confirms it"
+        cure = f"state a margin below {one.margin:.4g} that rollouts can confirm"
+        return Finding(Code.ROLLOUTS_NEEDED, Level.WARNING, said + in_half, cure, numbers, one.name)
+    said = (
+        f"about {needed:,} episodes of the baseline on the real system are expected to confirm {one.margin:.4g} with "
+        f"probability {1.0 - delta:g} if its V_c there is {one.baseline_real:.4g}, looked at as often as you like{in_half}"
+    )
+    return Finding(Code.ROLLOUTS_NEEDED, Level.OK, said, "", numbers, one.name)
+
+
+def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
+    """Standard deviation of the sum of constraint `k` over an episode, exactly.
+
+    What is expected of an episode changes with every step, by c + V(next state) - V(state): these changes are uncorrelated,
+    so their mean squares add up to the variance.
+    """
+    horizon, pairs = model.horizon, model.num_states * model.num_actions
+    utility = np.broadcast_to(model.utilities[k].reshape(-1, pairs), (horizon, pairs))
+    values = value_functions(model, policy, model.utilities[k] if len(model.utilities[k]) > 1 else model.utilities[k][0])
+    visits = occupancy(model, policy).reshape(horizon, pairs)
+    rows, successors, shares = transitions_of(model.kernel)
+    pair, per_step = rows % pairs, not model.kernel.is_stationary
+    variance = float(model.start @ (values[0] - model.start @ values[0]) ** 2)
+    for step in (rows // pairs,) if per_step else range(horizon):
+        change = utility[step, pair] + values[step + 1, successors] - values[step, pair // model.num_actions]
+        variance += float((visits[step, pair] * shares * change**2).sum())
+    return math.sqrt(variance)
+
+
+def _floor(value: float) -> str:
+    """Four digits, rounded down: what is typed in then holds."""
+    return f"{math.floor(value * 1e4 + 1e-5) / 1e4:.6g}"

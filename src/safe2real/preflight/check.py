@@ -1,0 +1,195 @@
+"""Before anything real is touched: are the assumptions plausible, what fails and how to mend it, how long will it take.
+
+Nothing here is a guarantee about the real system. The margin and the gaps are assumptions; a check can only say whether they
+agree with each other, with the simulator, with rollouts of the baseline, and with a guess of the real system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.exploration.problem import Problem
+from safe2real.model.checks import positive_integer, probability_of_failure
+from safe2real.model.kernel import Kernel
+from safe2real.model.trajectory import Trajectory
+from safe2real.preflight.assumptions import NO_CONSTRAINT, accepted, constrained, estimated_rows, stop_floor, theorem
+from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
+from safe2real.preflight.findings import WORTH, Code, Finding, Level, against, check_readable, count
+from safe2real.preflight.gaps import redrawn, separation
+from safe2real.preflight.guess import Guess, guess_reality, known_rows
+from safe2real.preflight.trials import Trial, run_trial, shown_standing, trial_findings
+from safe2real.standing import Standing
+from safe2real.theory.conditions import Conditions, Guarantee
+
+_WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "Delta does not reach the tolerance"}
+_REWARDS = 5  # random ones, the same in every rehearsal
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Preflight:
+    """What was found, in the order in which to mend it."""
+
+    findings: tuple[Finding, ...]
+    guarantees: dict[Guarantee, str]  # why a claim does not stand; empty text where it does
+    ranges: tuple[Range, ...]  # one for each constraint
+    trials: tuple[Trial, ...]
+    standing: Standing  # what the rehearsals are worth
+    guessed: bool  # whether the reality that was rehearsed is a guess
+    certified: bool  # whether the constants are
+    tolerance: float
+    horizon: int
+
+    @property
+    def failures(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level is Level.FAILURE)
+
+    @property
+    def warnings(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if finding.level is Level.WARNING)
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing fails. No promise: the assumptions are still yours."""
+        return not self.failures
+
+    def verdict(self) -> str:
+        warned = f", {count(len(self.warnings), 'warning')}" if self.warnings else ""
+        worth = "" if self.certified else " (HEURISTIC, nothing is guaranteed)"
+        if self.failures:
+            first = self.failures[0]
+            return f"NOT READY{worth}: {count(len(self.failures), 'failure')}{warned}. First mend: {first.name}"
+        return f"READY{worth}: nothing fails{warned}. The margin and the gaps remain assumptions about the real system"
+
+    def describe(self) -> str:
+        """The verdict, the three claims, and one line for every finding."""
+        claims = [
+            f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
+            for claim, why in self.guarantees.items()
+        ]
+        return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
+
+    def to_document(self) -> dict[str, Any]:
+        """All of it for other programs, as JSON can hold it."""
+        return {
+            "ready": self.ready,
+            "verdict": self.verdict(),
+            "guarantees": {
+                claim.value: {
+                    "stands": not why,
+                    "why_not": why,
+                    "because": [{"code": one.code.value, "subject": one.subject} for one in against(self.findings, claim)],
+                }
+                for claim, why in self.guarantees.items()
+            },
+            "findings": [finding.to_document() for finding in self.findings],
+            "reality": "guessed" if self.guessed else "stated",
+            "standing": self.standing.value,
+            "rehearsals": WORTH[self.standing],
+        }
+
+
+def preflight(
+    specification: Problem,
+    *,
+    rollouts: Sequence[Trajectory] | None = None,
+    reality: Kernel | Guess | None = None,
+    runs: int = 3,
+    max_rounds: int = 20_000,
+    delta: float | None = None,
+    seconds: float | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Preflight:
+    """Look at everything that can be looked at before the first deployment; the real system is not touched.
+
+    `rollouts` are episodes of the baseline on the real system. `reality` is a kernel to rehearse on, or a guess of which
+    rows are wrong (5 % of them, by the mismatch gap, if None). `runs` rehearsals of at most `max_rounds` rounds are made, in
+    about `seconds` in all where that is given. `delta` is the probability of failure of what rollouts confirm; the settings'
+    own if None. `progress(done, total)` counts rounds.
+    """
+    check_readable(specification)
+    runs, max_rounds = positive_integer("runs", runs), positive_integer("max_rounds", max_rounds)
+    delta = probability_of_failure("delta", specification.settings.delta if delta is None else delta)
+    if reality is not None and not isinstance(reality, (Kernel, Guess)):
+        raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
+    learner, begun = accepted(specification)
+    conditions, stated = theorem(specification)
+    findings = [*constrained(specification), begun, *stated, stop_floor(specification), *estimated_rows(specification)]
+    guessed = not isinstance(reality, Kernel)
+    if isinstance(reality, Kernel):
+        real = reality
+        specification.simulator.with_kernel(real)  # refuse another shape before anything is computed
+    else:
+        guess = guess_reality(specification, reality or Guess())
+        real = guess.kernel
+        findings += redrawn(guess)
+    findings += separation(specification, learner, real, guessed)
+    check_rollouts(specification, rollouts or (), "rollouts")
+    ranges = ranges_of(specification, real, rollouts, delta)
+    findings += threshold_findings(specification, ranges)
+    findings += baseline_findings(specification, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
+    assumed = _standing(specification, findings, ranges)
+    trials: list[Trial] = []
+    # Outside the declared support no row is as it was said to be: there is nothing to rehearse.
+    if learner is not None and not any(finding.code is Code.SUPPORT for finding in findings):
+        far = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + 1e-9
+        wrong = far & ~known_rows(specification)  # what is declared known is never looked at
+        shape = (specification.simulator.num_states, specification.simulator.num_actions)
+        rewards = [np.random.default_rng([7, i]).random(shape) for i in range(_REWARDS)]
+        for i in range(runs):
+            report = None if progress is None else _from(progress, i * max_rounds, runs * max_rounds)
+            trials.append(
+                run_trial(
+                    specification,
+                    real,
+                    wrong,
+                    seed=specification.settings.seed + i,
+                    max_rounds=max_rounds,
+                    rewards=rewards,
+                    seconds=None if seconds is None else seconds / runs,
+                    progress=report,
+                )
+            )
+        findings += trial_findings(specification, trials, assumed)
+    return Preflight(
+        findings=tuple(findings),
+        guarantees=_guarantees(specification, conditions, findings),
+        ranges=ranges,
+        trials=tuple(trials),
+        standing=shown_standing(trials, assumed),
+        guessed=guessed,
+        certified=specification.settings.certified,
+        tolerance=specification.settings.tolerance,
+        horizon=specification.simulator.horizon,
+    )
+
+
+def _from(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int], None]:
+    return lambda done: progress(before + done, total)
+
+
+def _standing(specification: Problem, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:
+    """What a rehearsal is worth: the margin must be there on THIS reality, whatever rollouts say of the real one."""
+    if not specification.settings.certified:
+        return Standing.HEURISTIC
+    holds = not against(findings, Guarantee.SAFETY) and all(one.kept for one in ranges)
+    return Standing.CERTIFIED if holds else Standing.REFUTED
+
+
+def _guarantees(specification: Problem, conditions: Conditions, findings: Sequence[Finding]) -> dict[Guarantee, str]:
+    """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
+    reasons = {}
+    for claim in Guarantee:
+        failing = against(findings, claim)
+        why = _WHY_NOT.get(failing[0].code, f"{failing[0].name} fails") if failing else ""
+        outside = [one.name for one in conditions.failing if claim in one.needed_for]
+        if claim is Guarantee.TERMINATION and not why and outside:
+            why = f"Theorem 1 has no bound here, its condition on {outside[0]} fails"
+        reasons[claim] = why if specification.settings.certified else "the constants are HEURISTIC"
+    if not specification.simulator.num_constraints:
+        reasons[Guarantee.SAFETY] = NO_CONSTRAINT
+    return reasons

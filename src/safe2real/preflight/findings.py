@@ -1,0 +1,206 @@
+"""What a check before the first deployment finds: one statement each, with its numbers and, where needed, its cure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.exploration.problem import Problem
+from safe2real.exploration.settings import Settings
+from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy
+from safe2real.planning.robust import reach_of
+from safe2real.standing import Doubt, DoubtCode, Standing
+from safe2real.systems.row_accuracy import check_estimated
+from safe2real.theory.conditions import Guarantee
+
+EVERY_CLAIM = tuple(Guarantee)
+WORTH = {  # in words, for people
+    Standing.CERTIFIED: "certified",
+    Standing.HEURISTIC: "HEURISTIC, not guaranteed",
+    Standing.REFUTED: "not guaranteed, an assumption fails",
+    Standing.INCOMPLETE: "not guaranteed, incomplete",
+}
+
+
+class Level(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    """Nothing is unsafe, but it costs something, or it is open."""
+    FAILURE = "failure"
+    """A guarantee does not stand, or there is nothing to gain: mend it first."""
+
+
+class About(StrEnum):
+    """What a finding is a statement about."""
+
+    SETTINGS = "settings"
+    """What is stated, by itself: whether it fits together, and what follows from it."""
+    SIMULATOR = "simulator"
+    REALITY = "reality"
+    """The system on which is rehearsed, whether it is stated or guessed."""
+    REAL_SYSTEM = "real-system"
+    """The machine itself, by rollouts."""
+    REHEARSAL = "rehearsal"
+
+
+class Code(StrEnum):
+    """What was looked at."""
+
+    CONSTRAINTS = "constraints"
+    LIBRARY = "library"
+    CONDITION = "condition"
+    PLANNING_ACCURACY = "planning-accuracy"
+    STOP_FLOOR = "stop-floor"
+    ESTIMATED_ROWS = "estimated-rows"
+    MARGIN_UNDER_GUESSES = "margin-under-guesses"
+    SUPPORT = "support"
+    KNOWN_ROWS = "known-rows"
+    SEPARATION = "separation"
+    POSSIBLE_DISTANCES = "possible-distances"
+    CLEARING = "clearing"
+    COVERAGE = "coverage"
+    THRESHOLD = "threshold"
+    THRESHOLDS_TOGETHER = "thresholds-together"
+    BASELINE_BY_ROLLOUTS = "baseline-by-rollouts"
+    BASELINE_ON_STATED_REALITY = "baseline-on-stated-reality"
+    BASELINE_ON_GUESSED_REALITY = "baseline-on-guessed-reality"
+    BASELINE_ON_SIMULATOR = "baseline-on-simulator"
+    ROLLOUTS_NEEDED = "rollouts-needed"
+    REHEARSED_SAFETY = "rehearsed-safety"
+    REHEARSED_STOP = "rehearsed-stop"
+    WRONG_ROWS_FOUND = "wrong-rows-found"
+    PLANS = "plans"
+
+    @property
+    def about(self) -> About:
+        return _LOOKED_AT[self][0]
+
+    def title_of(self, subject: str) -> str:
+        """For people."""
+        return _LOOKED_AT[self][1].format(subject)
+
+
+_LOOKED_AT = {
+    Code.CONSTRAINTS: (About.SETTINGS, "constraints"),
+    Code.LIBRARY: (About.SETTINGS, "library"),
+    Code.CONDITION: (About.SETTINGS, "condition: {}"),
+    Code.PLANNING_ACCURACY: (About.SETTINGS, "planning accuracy"),
+    Code.STOP_FLOOR: (About.SETTINGS, "stop"),
+    Code.ESTIMATED_ROWS: (About.SIMULATOR, "accuracy of the estimated simulator"),
+    Code.MARGIN_UNDER_GUESSES: (About.REALITY, "margin under a guess"),
+    Code.SUPPORT: (About.REALITY, "declared support"),
+    Code.KNOWN_ROWS: (About.REALITY, "known rows"),
+    Code.SEPARATION: (About.REALITY, "separation"),
+    Code.POSSIBLE_DISTANCES: (About.SETTINGS, "possible distances"),
+    Code.CLEARING: (About.SETTINGS, "clearing rows"),
+    Code.COVERAGE: (About.REALITY, "coverage"),
+    Code.THRESHOLD: (About.SIMULATOR, "threshold of {}"),
+    Code.THRESHOLDS_TOGETHER: (About.SIMULATOR, "thresholds together"),
+    Code.BASELINE_BY_ROLLOUTS: (About.REAL_SYSTEM, "baseline by rollouts, {}"),
+    Code.BASELINE_ON_STATED_REALITY: (About.REALITY, "baseline on the stated reality, {}"),
+    Code.BASELINE_ON_GUESSED_REALITY: (About.REALITY, "baseline on the guessed reality, {}"),
+    Code.BASELINE_ON_SIMULATOR: (About.SIMULATOR, "baseline on the simulator, {}"),
+    Code.ROLLOUTS_NEEDED: (About.REALITY, "rollouts to confirm the margin, {}"),
+    Code.REHEARSED_SAFETY: (About.REHEARSAL, "safety in rehearsal"),
+    Code.REHEARSED_STOP: (About.REHEARSAL, "samples to the stop"),
+    Code.WRONG_ROWS_FOUND: (About.REHEARSAL, "wrong rows found"),
+    Code.PLANS: (About.REHEARSAL, "plans on the way"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at. Programs read code, subject, level and what it affects; people read the rest."""
+
+    code: Code
+    level: Level
+    what: str
+    cure: str = ""  # empty where nothing is to be mended
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    subject: str = ""  # the name of the constraint or of the condition, where there are several
+    affects: tuple[Guarantee, ...] = ()  # claims that do not stand where this fails
+
+    @property
+    def name(self) -> str:
+        """A title for people."""
+        return self.code.title_of(self.subject)
+
+    @property
+    def about(self) -> About:
+        return self.code.about
+
+    def __str__(self) -> str:
+        mended = f" Cure: {self.cure}." if self.cure else ""
+        return f"{self.level.upper():8} {self.name}: {self.what}.{mended}"
+
+    def to_document(self) -> dict[str, Any]:
+        """All of it as JSON can hold it."""
+        return {
+            "code": self.code.value,
+            "subject": self.subject,
+            "about": self.about.value,
+            "affects": [claim.value for claim in self.affects],
+            "level": self.level.value,
+            "name": self.name,
+            "what": self.what,
+            "cure": self.cure,
+            "numbers": dict(self.numbers),
+        }
+
+    def as_doubt(self) -> Doubt:
+        """Why nothing is a guarantee on a system of which this assumption is false."""
+        return Doubt(DoubtCode.FALSE_OF_REALITY, f"{self.name}: {self.what}", self.subject)
+
+
+def against(findings: Iterable[Finding], claim: Guarantee) -> tuple[Finding, ...]:
+    """The failures because of which a claim does not stand."""
+    return tuple(one for one in findings if one.level is Level.FAILURE and claim in one.affects)
+
+
+def check_readable(specification: Problem) -> None:
+    """Refuse what no statement can be made about: what is no number, or has the shape of another system.
+
+    Numbers that are merely out of their range are findings, each with its cure.
+    """
+    if not isinstance(specification, Problem):
+        raise InvalidInput(
+            f"specification is a {type(specification).__name__}; give Problem(model, baseline, settings), of a finite "
+            "system Problem(system.model, baseline, settings, known=system.known)"
+        )
+    for name, kind in (("simulator", CMDP), ("baseline", MarkovPolicy), ("settings", Settings)):
+        part = getattr(specification, name)
+        if not isinstance(part, kind):
+            raise InvalidInput(f"{name} of the specification is a {type(part).__name__}; give a {kind.__name__}")
+    settings, kernel = specification.settings, specification.simulator.kernel
+    for name in ("calibrated_gap", "mismatch_gap", "tolerance", "bonus_scale", "replan_growth"):
+        finite_number(name, getattr(settings, name))
+    probability_of_failure("delta", settings.delta)
+    margins_of(specification)
+    rows = (*(() if kernel.horizon is None else (kernel.horizon,)), kernel.num_states, kernel.num_actions)
+    known = None if specification.known is None else np.asarray(specification.known)
+    if known is not None and (known.shape != rows or known.dtype != np.bool_):
+        raise InvalidInput(f"known has shape {known.shape} and type {known.dtype}; give booleans of shape {rows}")
+    reach_of(specification.support, kernel)
+    if specification.estimated is not None:
+        check_estimated(specification.estimated, kernel)
+
+
+def margins_of(specification: Problem) -> Floats:
+    """The stated margins [K]."""
+    given, constraints = finite_floats("margin", specification.settings.margin), specification.simulator.num_constraints
+    if given.shape not in ((), (constraints,)):
+        raise InvalidInput(f"margin has shape {given.shape}; give one number, or one per constraint ({constraints})")
+    return np.broadcast_to(given, (constraints,)).copy()
+
+
+def count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

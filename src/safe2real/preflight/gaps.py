@@ -1,0 +1,178 @@
+"""Whether the gaps, the known rows and the declared support fit a reality, and whether they can fit anything."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from safe2real.evidence.mismatch_map import map_mismatch
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.problem import Problem
+from safe2real.model.checks import Floats
+from safe2real.model.kernel import Kernel
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, count
+from safe2real.preflight.guess import GuessedReality, known_rows, reachable_rows, visited_rows
+
+_ROUNDING = 1e-9
+
+
+def separation(specification: Problem, learner: Learner | None, real: Kernel, guessed: bool) -> list[Finding]:
+    """Whether the two gaps fit `real`, and whether they can fit anything."""
+    return [
+        *_outside_support(specification, real),
+        *_rows_between(specification, real, guessed),
+        *_distances_possible(specification),
+        *_clearing(learner),
+        _coverage(specification, real, guessed),
+    ]
+
+
+def redrawn(guess: GuessedReality) -> list[Finding]:
+    """How often a mismatch of this size would take the baseline's margin."""
+    if guess.drawn <= 1 and not guess.lost_margin:
+        return []
+    wrong = int(guess.wrong.sum())
+    said = (
+        f"in {guess.lost_margin} of {guess.drawn} random draws of {count(wrong, 'wrong row')} at distance {guess.gap:.3g} "
+        "the baseline loses its stated margin"
+    )
+    numbers = {"draws": guess.drawn, "lost_margin": guess.lost_margin}
+    return [
+        Finding(
+            Code.MARGIN_UNDER_GUESSES,
+            Level.WARNING,
+            said,
+            "confirm the margin by rollouts of the baseline (--rollouts)",
+            numbers,
+        )
+    ]
+
+
+def _outside_support(specification: Problem, real: Kernel) -> list[Finding]:
+    support = specification.support
+    if support is None:
+        return []
+    outside = [
+        row
+        for row in range(real.num_rows)
+        if support.length[row] and not np.isin(real.row(row)[0], support.row(row)[0]).all()
+    ]
+    if not outside:
+        return []
+    _, state, action = np.unravel_index(outside[0], (real.horizon or 1, real.num_states, real.num_actions))
+    said = (
+        f"{count(len(outside), 'row')} of the reality lead to states that the declared support does not name, the first is "
+        f"(state {state}, action {action}): radii would be too small"
+    )
+    cure = "name every possible successor, or declare no support"
+    return [Finding(Code.SUPPORT, Level.FAILURE, said, cure, {"rows": len(outside)}, affects=EVERY_CLAIM)]
+
+
+def _rows_between(specification: Problem, real: Kernel, guessed: bool) -> list[Finding]:
+    settings, kernel = specification.settings, specification.simulator.kernel
+    whose = "guessed" if guessed else "stated"
+    gaps, known = real.distances_to(kernel).reshape(-1), known_rows(specification)
+    findings = []
+    far = known & (gaps > _ROUNDING)
+    if far.any():
+        said = (
+            f"{count(int(far.sum()), 'row')} declared known differ from the {whose} reality, by up to {gaps[far].max():.3g}"
+        )
+        cure, many = "declare only rows known that are exact", {"rows": int(far.sum())}
+        findings.append(Finding(Code.KNOWN_ROWS, Level.FAILURE, said, cure, many, affects=EVERY_CLAIM))
+    if not settings.algorithm.reuses_simulator:
+        return findings
+    eps, sigma = settings.calibrated_gap, settings.mismatch_gap
+    between = ~known & (gaps > eps + _ROUNDING) & (gaps < sigma - _ROUNDING)
+    wrong = ~known & (gaps > max(eps, 0.0) + _ROUNDING)
+    numbers: dict[str, float] = {"wrong": int(wrong.sum()), "between": int(between.sum()), "rows": int(kernel.num_rows)}
+    if between.any():
+        low, high = float(gaps[between].min()), float(gaps[between].max())
+        said = (
+            f"{count(int(between.sum()), 'row')} of the {whose} reality lie between calibrated_gap {eps:g} and mismatch_gap "
+            f"{sigma:g} (at {low:.3g} to {high:.3g}): a wrong row can be taken for right, and safety is not guaranteed"
+        )
+        cure = f"lower mismatch_gap to {_down(low)}, or raise calibrated_gap to {_up(high)}"
+        numbers |= {"smallest": low, "largest": high}
+        findings.append(Finding(Code.SEPARATION, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM))
+    else:
+        said = f"the {whose} reality keeps to the gaps: wrong rows are {int(wrong.sum()):,} of {kernel.num_rows:,}"
+        if wrong.any():
+            said += f", at {gaps[wrong].min():.3g} or more"
+        findings.append(Finding(Code.SEPARATION, Level.OK, said, numbers=numbers))
+    return findings
+
+
+def _distances_possible(specification: Problem) -> list[Finding]:
+    """A row can only be as far from the simulator's as its least likely possible successor allows."""
+    kernel, support, sigma = specification.simulator.kernel, specification.support, specification.settings.mismatch_gap
+    if not specification.settings.algorithm.reuses_simulator:
+        return []
+    largest = largest_distances(kernel, support)
+    never = ~known_rows(specification) & (largest < sigma - _ROUNDING)
+    if not never.any():
+        return []
+    every = bool(never[~known_rows(specification)].all())
+    said = (
+        f"{count(int(never.sum()), 'row')} can be at most {largest[never].max():.3g} away from the simulator's, less than "
+        f"mismatch_gap {sigma:g}: by the assumption they are right, without a look"
+    )
+    cure = f"lower mismatch_gap to {_down(float(largest[never].min()))}, or declare these rows known if they are"
+    level, numbers = Level.FAILURE if every else Level.WARNING, {"rows": int(never.sum())}
+    return [Finding(Code.POSSIBLE_DISTANCES, level, said, cure, numbers, affects=EVERY_CLAIM)]
+
+
+def largest_distances(kernel: Kernel, support: Kernel | None) -> Floats:
+    """[R] 1 - the smallest probability of a possible successor: how far from its row any distribution can be in TV."""
+    result = np.ones(kernel.num_rows)
+    for row in range(kernel.num_rows):
+        successors, probabilities = kernel.row(row)
+        if support is not None and support.length[row]:
+            allowed = support.row(row)[0]
+            if np.isin(allowed, successors).all():
+                result[row] = 1.0 - probabilities[np.isin(successors, allowed)].min()
+        elif successors.size == kernel.num_states:
+            result[row] = 1.0 - probabilities.min()
+    return result
+
+
+def _clearing(learner: Learner | None) -> list[Finding]:
+    if learner is None or not learner.settings.algorithm.reuses_simulator or not learner.hybrid.suspects.any():
+        return []
+    needed = map_mismatch(learner.hybrid).visits_needed[learner.hybrid.suspects]
+    most = float(needed.max())
+    if not np.isfinite(most):
+        said = "with these gaps no row is ever cleared: the simulator is not used, and every row is learnt from real data"
+        return [Finding(Code.CLEARING, Level.WARNING, said, "justify a larger mismatch_gap")]
+    said = f"a row that is right is cleared after about {most:,.0f} visits"
+    return [Finding(Code.CLEARING, Level.OK, said, numbers={"visits": most})]
+
+
+def _coverage(specification: Problem, real: Kernel, guessed: bool) -> Finding:
+    """What nobody visits is not found wrong and hurts nobody; what the baseline does not visit, its data do not show."""
+    model = specification.simulator
+    reality = model.with_kernel(real)
+    reached, visited = reachable_rows(reality), visited_rows(reality, specification.baseline)
+    wrong = real.distances_to(model.kernel).reshape(-1) > specification.settings.calibrated_gap + _ROUNDING
+    whose = "guessed" if guessed else "stated"
+    said = (
+        f"an episode can reach {int(reached.sum()):,} of {reached.size:,} rows, the baseline alone {int(visited.sum()):,}; "
+        f"of {count(int(wrong.sum()), 'wrong row')} of the {whose} reality the baseline visits "
+        f"{int((wrong & visited).sum()):,}"
+    )
+    numbers = {
+        "reachable": int(reached.sum()),
+        "baseline": int(visited.sum()),
+        "wrong": int(wrong.sum()),
+        "wrong_reachable": int((wrong & reached).sum()),
+        "wrong_visited_by_baseline": int((wrong & visited).sum()),
+    }
+    return Finding(Code.COVERAGE, Level.OK, said, numbers=numbers)
+
+
+def _down(value: float) -> str:
+    """Three digits, rounded so that whoever types it in is at or below."""
+    return f"{np.floor(value * 1000.0 + 1e-6) / 1000.0:.3g}"
+
+
+def _up(value: float) -> str:
+    return f"{np.ceil(value * 1000.0 - 1e-6) / 1000.0:.3g}"

@@ -1,0 +1,237 @@
+"""A guess of the real system, to rehearse on before it is touched: the simulator with some rows moved away.
+
+A wrong row is mixed with another distribution, in the share that makes its TV distance to the simulator's row exactly the
+gap asked for. Rows drawn at random are drawn again, a few times, when the baseline loses its margin with them: the margin is
+an assumption, and a rehearsal is to show what happens where the assumptions are true. How often it was lost is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.exploration.problem import Problem
+from safe2real.model.checks import Floats, finite_number, seed_number, shown
+from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy
+from safe2real.planning.evaluate import constraint_values, occupancy
+from safe2real.preflight.findings import margins_of
+
+SHARE = 0.05  # of the rows that can be reached, where no number is given
+TRIES = 20
+_FALLBACK_GAP = 0.5  # where the mismatch gap is 0, so that nothing follows from it
+_ROUNDING = 1e-12
+
+
+class Towards(StrEnum):
+    """What a wrong row is mixed with."""
+
+    ACTION = "action"
+    """The row of another action in the same state: the machine does something else than it was told."""
+    NEIGHBOURS = "neighbours"
+    """The uniform distribution over all states that some action leads to from there."""
+    ANYWHERE = "anywhere"
+    """One state drawn at random, of all or of the declared support."""
+    NEAREST = "nearest"
+    """The first of the three, in this order, that can be `gap` away."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Guess:
+    """Where the simulator may be wrong, and by how much."""
+
+    rows: int | NDArray[np.bool_] | None = None  # how many, at random; or which [S, A] ([H, S, A]); None: 5 %
+    gap: float | None = None  # TV distance; None: the mismatch gap of the settings
+    towards: Towards = Towards.NEAREST
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GuessedReality:
+    """A real system that might be."""
+
+    kernel: Kernel
+    wrong: NDArray[np.bool_]  # [R] rows that differ from the simulator's
+    gap: float  # by this much each
+    drawn: int  # random draws tried; 1 where the rows were given
+    lost_margin: int  # of those, draws with which the baseline loses its margin
+
+
+def guess_reality(specification: Problem, guess: Guess) -> GuessedReality:
+    """The simulator with the rows of `guess` moved; the same guess gives the same system, bit for bit."""
+    model, settings = specification.simulator, specification.settings
+    gap = settings.mismatch_gap if guess.gap is None else finite_number("guess.gap", guess.gap)
+    if guess.gap is None and gap == 0.0:
+        gap = _FALLBACK_GAP
+    if not 0.0 < gap <= 1.0:
+        raise InvalidInput(f"guess.gap is {gap:g}; a total variation distance is above 0 and at most 1")
+    seed = seed_number("guess.seed", guess.seed)
+    known = known_rows(specification)
+    if isinstance(guess.rows, np.ndarray):
+        chosen = _given_rows(guess.rows, model.kernel) & ~known
+        kernel, wrong = _move(specification, np.flatnonzero(chosen), gap, guess.towards, np.random.default_rng(seed), None)
+        return GuessedReality(kernel, wrong, gap, 1, 0)
+    candidates = np.flatnonzero(reachable_rows(model) & ~known)
+    count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 0 <= count <= candidates.size:
+        raise InvalidInput(
+            f"guess.rows is {shown(count)}; give how many rows are wrong, at most the {candidates.size} that an episode can "
+            "reach and that are not known, or list them"
+        )
+    margins = margins_of(specification)
+    for tried in range(TRIES):
+        rng = np.random.default_rng([seed, tried])
+        kernel, wrong = _move(
+            specification, rng.permutation(candidates), gap, guess.towards, rng, int(count), guess.rows is None
+        )
+        values = constraint_values(model.with_kernel(kernel), specification.baseline)
+        if (values >= model.thresholds + margins - 1e-9).all():
+            return GuessedReality(kernel, wrong, gap, tried + 1, tried)
+    return GuessedReality(kernel, wrong, gap, TRIES, TRIES)
+
+
+def known_rows(specification: Problem) -> NDArray[np.bool_]:
+    """[R] rows declared exact."""
+    rows = specification.simulator.kernel.num_rows
+    given = specification.known
+    return np.zeros(rows, dtype=np.bool_) if given is None else np.asarray(given, dtype=np.bool_).reshape(-1)
+
+
+def reachable_rows(model: CMDP) -> NDArray[np.bool_]:
+    """[R] rows that some episode of `model` comes to."""
+    anyone = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
+    return visited_rows(model, anyone)
+
+
+def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
+    """[R] rows that episodes of `policy` on `model` can come to."""
+    visits = occupancy(model, policy)
+    return np.asarray((visits.sum(axis=0) if model.kernel.is_stationary else visits).reshape(-1) > 0.0)
+
+
+def transitions_of(kernel: Kernel) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    """Every transition as (row, successor, probability); uniform rows are written out."""
+    sizes = kernel.length.astype(np.int64)
+    rows = np.repeat(np.arange(kernel.num_rows), sizes)
+    first = np.repeat(kernel.begin.astype(np.int64) - (np.cumsum(sizes) - sizes), sizes)
+    index = first + np.arange(rows.size)
+    uniform = np.flatnonzero(sizes == 0)
+    states = kernel.num_states
+    return (
+        np.concatenate([rows, np.repeat(uniform, states)]),
+        np.concatenate([kernel.successor[index].astype(np.int64), np.tile(np.arange(states), uniform.size)]),
+        np.concatenate([kernel.probability[index], np.full(uniform.size * states, 1.0 / states)]),
+    )
+
+
+def _given_rows(rows: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.bool_]:
+    pairs = (kernel.num_states, kernel.num_actions)
+    shapes = [pairs] if kernel.horizon is None else [pairs, (kernel.horizon, *pairs)]
+    if rows.dtype != np.bool_ or rows.shape not in shapes:
+        raise InvalidInput(
+            f"guess.rows has shape {rows.shape} and type {rows.dtype}; give booleans of shape {shapes[-1]}, a number of "
+            "rows, or `pairs` or `states`"
+        )
+    if kernel.horizon is not None and rows.ndim == 2:
+        rows = np.broadcast_to(rows, (kernel.horizon, *pairs))
+    return rows.reshape(-1)
+
+
+def _move(
+    specification: Problem,
+    order: NDArray[np.int64],
+    gap: float,
+    towards: Towards,
+    rng: np.random.Generator,
+    count: int | None,
+    fewer: bool = False,
+) -> tuple[Kernel, NDArray[np.bool_]]:
+    """Move the rows in `order`: the first `count` that can be moved so far, or all, where none may be left out.
+
+    With `fewer` there may be less than `count` of them.
+    """
+    kernel, support = specification.simulator.kernel, specification.support
+    wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
+    rows: list[NDArray[np.int64]] = []
+    successors: list[NDArray[np.int64]] = []
+    probabilities: list[Floats] = []
+    for row in order.tolist():
+        if count is not None and len(rows) == count:
+            break
+        moved = _moved(kernel, support, row, gap, towards, rng)
+        if moved is None:
+            if count is None:
+                place = np.unravel_index(row, (kernel.horizon or 1, kernel.num_states, kernel.num_actions))
+                raise InvalidInput(
+                    f"guess: row (state {place[1]}, action {place[2]}) cannot be {gap:g} away from the simulator's towards "
+                    f"{towards.value!r}; lower guess.gap, or choose towards = 'anywhere'"
+                )
+            continue
+        wrong[row] = True
+        rows.append(np.full(moved[0].size, row))
+        successors.append(moved[0])
+        probabilities.append(moved[1])
+    if count is not None and len(rows) < count and not fewer:
+        raise InvalidInput(
+            f"guess.rows is {count}, but only {len(rows)} rows can be {gap:g} away from the simulator's towards "
+            f"{towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"
+        )
+    own = transitions_of(kernel)
+    kept = ~wrong[own[0]]
+    index = np.concatenate([own[0][kept], *rows])
+    onto = np.concatenate([own[1][kept], *successors])
+    shares = np.concatenate([own[2][kept], *probabilities])
+    steps, states, actions = np.unravel_index(index, (kernel.horizon or 1, kernel.num_states, kernel.num_actions))
+    result = Kernel.from_triples(
+        states,
+        actions,
+        onto,
+        shares,
+        num_states=kernel.num_states,
+        num_actions=kernel.num_actions,
+        steps=None if kernel.horizon is None else steps,
+        horizon=kernel.horizon,
+    )
+    return result, wrong
+
+
+def _moved(
+    kernel: Kernel, support: Kernel | None, row: int, gap: float, towards: Towards, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], Floats] | None:
+    """Successors and probabilities of the moved row; None where this direction does not reach so far."""
+    own = _dense(kernel, row)
+    first = row - row % kernel.num_actions
+    siblings = [_dense(kernel, other) for other in range(first, first + kernel.num_actions) if other != row]
+    possible = np.ones(kernel.num_states, dtype=np.bool_)
+    if support is not None:
+        possible = _dense(support, row) > 0.0
+    tries: list[Floats] = []
+    if towards in (Towards.ACTION, Towards.NEAREST):
+        tries += [siblings[i] for i in rng.permutation(len(siblings))]
+    if towards in (Towards.NEIGHBOURS, Towards.NEAREST):
+        around = np.logical_or.reduce([own > 0.0, *(sibling > 0.0 for sibling in siblings)]) & possible
+        tries += [around / around.sum()] if around.any() else []
+    if towards in (Towards.ANYWHERE, Towards.NEAREST):
+        free = np.flatnonzero(possible & (own <= own[possible].min()))
+        tries.append((np.arange(kernel.num_states) == rng.choice(free)).astype(np.float64))
+    for target in tries:
+        distance = float(np.abs(target - own).sum()) / 2.0
+        if distance < gap - _ROUNDING or (target > 0.0)[~possible].any():
+            continue
+        share = min(1.0, gap / distance)
+        mixed = (1.0 - share) * own + share * target
+        places = np.flatnonzero(mixed)
+        return places, mixed[places] / mixed.sum()
+    return None
+
+
+def _dense(kernel: Kernel, row: int) -> Floats:
+    result = np.zeros(kernel.num_states)
+    successors, probabilities = kernel.row(row)
+    result[successors] = probabilities
+    return result

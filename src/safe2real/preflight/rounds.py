@@ -1,0 +1,84 @@
+"""Rounds of a rehearsal, in compiled code or in batches.
+
+In a large system there is always a row that was never visited before, so lazy replanning plans in nearly every round. There
+one proposal is handed out to a whole batch that grows with the rounds, as a campaign does with `ask(n=...)`; what was
+certified once stays certified.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.exploration.learner import Learner, Reason, coin_of, drawn
+from safe2real.exploration.simulate import roll_out, simulate
+from safe2real.model.checks import Floats
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy
+from safe2real.planning.evaluate import constraint_values
+
+LARGE = 50_000  # H S A
+REPLAN_GROWTH = 0.02
+BATCH_GROWTH = 0.1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stretch:
+    """Some rounds: an entry for each plan that was deployed."""
+
+    deployed: NDArray[np.int64]  # [T] rounds of each plan
+    certificates: Floats  # [T] Delta
+    real_values: Floats  # [T, K] exact V_c of the deployed mixture
+    uncertainty: float  # Delta at the end
+    stopped: bool
+    halted: bool  # the data refuted the baseline's margin: nothing more is deployed
+
+
+def lazily(learner: Learner, real: Kernel, done: int, until: int) -> Stretch:
+    """Rounds `done` + 1 to `until`, or to the stop, in compiled code."""
+    run = simulate(learner, real, max_rounds=until - done)
+    plans = len(run.deployed)
+    return Stretch(
+        run.deployed, run.certificate[:plans], run.real_values, float(run.certificate[-1]), run.stopped, run.halted
+    )
+
+
+def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: float) -> Stretch:
+    """The same, one proposal for each batch; past the `deadline` (of time.monotonic) no further batch begins."""
+    system, seed = learner.simulator.with_kernel(real), learner.settings.seed
+    deployed: list[int] = []
+    certificates: list[float] = []
+    values: list[Floats] = []
+    while done < until and (not deployed or time.monotonic() < deadline):
+        proposal = learner.propose()
+        if proposal.mixture is None:  # nothing more is deployed: the stop, or a halt
+            break
+        batch = min(max(1, int(BATCH_GROWTH * done)), until - done)
+        # Written out once: a deterministic policy does it whenever it is asked.
+        parts = [MarkovPolicy(*part.shape, None, part.probabilities) for part in proposal.mixture.policies]
+        weights = proposal.mixture.weights
+        shown = [drawn(weights, coin_of(seed, number)) for number in range(done + 1, done + batch + 1)]
+        episodes = [roll_out(system, parts[index], seed=seed, round_number=done + 1 + i) for i, index in enumerate(shown)]
+        of_baseline = np.array([proposal.mixture.policies[index] is learner.baseline for index in shown])
+        deployed.append(batch)
+        certificates.append(proposal.uncertainty)
+        values.append(constraint_values(system, proposal.mixture))
+        done += batch
+        learner.count(
+            np.concatenate([episode.states for episode in episodes]),
+            np.concatenate([episode.actions for episode in episodes]),
+            np.arange(batch + 1, dtype=np.int64) * system.horizon,
+            of_baseline=of_baseline,
+        )
+    last = learner.propose()
+    return Stretch(
+        np.array(deployed, dtype=np.int64),
+        np.array(certificates, dtype=np.float64),
+        np.array(values, dtype=np.float64).reshape(len(values), system.num_constraints),
+        last.uncertainty,
+        last.reason is Reason.STOP,
+        last.reason is Reason.HALT,
+    )

@@ -1,0 +1,1 @@
+"""Pages, figures and files for people."""

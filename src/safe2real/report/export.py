@@ -1,0 +1,330 @@
+"""A campaign's record for other tools: CSV, JSON, Minari; and what is left of a damaged one."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+import shutil
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, IMPORT, TELL, Event
+from safe2real.campaign.files import whole_file
+from safe2real.campaign.history import Entry, Episode, entries_of, episodes_of
+from safe2real.campaign.journal.places import shown_place
+from safe2real.campaign.journal.salvage import salvage
+from safe2real.campaign.journal.sql import Header, Storage
+from safe2real.campaign.journal.sqlite_pages import readable_rows
+from safe2real.campaign.journal.tables import FORMAT
+from safe2real.campaign.replay import Replay
+from safe2real.errors import Conflict, InvalidInput, StorageFailure
+from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
+from safe2real.model.cmdp import CMDP
+from safe2real.model.encoding import digest_of, from_text, to_text
+from safe2real.version import __version__
+
+if TYPE_CHECKING:
+    from minari import MinariDataset
+
+_NO_MINARI = "the Minari package is not installed; get it with: pip install 'safe2real[minari]'"
+
+
+def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
+    """transitions.csv, deployments.csv and mismatch.csv in `folder`; files of that name are replaced.
+
+    All of them are about the same moment. Steps, states and actions count from 0; a cell without a value is empty. A text
+    that a spreadsheet would compute (it begins with =, +, -, @) has an apostrophe before it; JSON has it as it was given.
+    """
+    events = campaign.events()
+    replay = Replay(campaign.specification)
+    for event in events:
+        replay.apply(event)
+    model = campaign.specification.simulator
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"{folder} cannot be a folder ({error}); give another place for the tables") from error
+    tables = {
+        "transitions.csv": _transitions(episodes_of(campaign.name, events, model)),
+        "deployments.csv": _deployments(entries_of(campaign.name, events, model), model),
+        "mismatch.csv": _mismatch(map_mismatch(replay.learner.hybrid)),
+    }
+    for name, rows in tables.items():
+        with whole_file(folder / name) as file:
+            csv.writer(file).writerows([_harmless(cell) for cell in row] for row in rows)
+    return [folder / name for name in tables]
+
+
+def export_json(campaign: Campaign, path: Path) -> Path:
+    """The whole record as one document, which can be checked without this package.
+
+    Bodies of events and contents of policies are the very texts that their SHA-256 digests are of, so they are strings. How
+    an event's digest is made from its columns and the digest before it: `Event.digest_after`.
+    """
+    with campaign._storage.reading() as transaction:
+        header = transaction.header()
+        specification = from_text(header.specification, "the specification")
+        events = list(transaction.events())
+        policies = {digest: content.decode("utf-8", "replace") for digest, content in transaction.policies()}
+        signatures = [list(astuple(one)) for one in transaction.signatures()]
+    with whole_file(path) as file:
+        more = {"signatures": signatures} if signatures else {}
+        _write_record(file, header, specification, events, policies, **more)
+    return path
+
+
+def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
+    """A Minari dataset of all episodes, under MINARI_DATASETS_PATH or in Minari's usual place.
+
+    Rewards are the utilities of the first constraint, or 0 without one. Every episode ends as a truncation. Its metadata
+    (`dataset.storage.get_episode_metadata`) say where it comes from: deployment, worker, source, policy, partial, and
+    whether it left the model after its last transition; one that did so before the first has nothing that Minari keeps.
+    """
+    try:
+        import h5py  # noqa: F401 (how Minari keeps a dataset; it does not say when it is missing)
+        import minari
+        from minari.data_collector import EpisodeBuffer
+        from minari.dataset.minari_dataset import parse_dataset_id
+        from minari.storage.datasets_root_dir import get_dataset_path
+    except ImportError as error:
+        raise InvalidInput(_NO_MINARI) from error
+    from gymnasium.spaces import Discrete
+
+    try:
+        parse_dataset_id(dataset_id)
+    except (ValueError, TypeError) as error:
+        raise InvalidInput(f"dataset_id is {dataset_id!r}; give a name like machine/campaign-v0") from error
+    place = get_dataset_path(dataset_id)
+    if place.exists():
+        raise Conflict(f"there is a Minari dataset {dataset_id} at {place} already; give this one another name or version")
+    model = campaign.specification.simulator
+    recorded = list(episodes_of(campaign.name, campaign.events(), model))
+    episodes = [episode for episode in recorded if len(episode.states) > 1]
+    if not episodes:
+        raise InvalidInput(f"campaign {campaign.name} has no episode yet, and Minari keeps no empty dataset; tell one first")
+    buffers = [
+        EpisodeBuffer(
+            observations=np.array(episode.states, dtype=np.int64),
+            actions=np.array(_taken(episode), dtype=np.int64),
+            rewards=_rewards(model, episode),
+            terminations=[False] * len(_taken(episode)),
+            truncations=[False] * (len(_taken(episode)) - 1) + [True],
+        )
+        for episode in episodes
+    ]
+    finished = False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that nobody is named as its author
+            dataset = minari.create_dataset_from_buffers(
+                dataset_id,
+                buffers,
+                observation_space=Discrete(model.num_states),
+                action_space=Discrete(model.num_actions),
+                algorithm_name=campaign.specification.settings.algorithm.value,
+                description=f"safe2real {__version__}, campaign {campaign.name}",
+            )
+        dataset.storage.update_episode_metadata([_metadata(episode) for episode in episodes])
+        finished = True
+    finally:
+        if not finished:  # half a dataset would look like a whole one
+            shutil.rmtree(place, ignore_errors=True)
+    return dataset
+
+
+def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
+    """Write what can be read of a damaged SQLite file, like `export_json`; for a file that `Campaign.open` refuses.
+
+    `events` are those that are proved to be unchanged: each follows from the one before it, back to the first. What could be
+    read behind a gap is kept apart, as `unconnected_events`. Returns how many events and episodes are proved, and what is
+    wrong.
+    """
+    header, found, damage = salvage(url)
+    if header is None and not found:
+        raise StorageFailure(f"nothing of a campaign can be read at {shown_place(url)} ({damage}); restore a copy of it")
+    events: list[Event] = []
+    previous = BEFORE_THE_FIRST
+    for event in found:
+        if event.digest != event.digest_after(previous):  # which is of the sequence too: a gap shows
+            break
+        events.append(event)
+        previous = event.digest
+    unconnected = found[len(events) :]
+    problems = [damage] if damage else []
+    if unconnected:
+        problems.append(
+            f"event {len(events) + 1} is missing or was changed; {len(unconnected)} from there on could be read, but "
+            "nothing shows that they are as they were written"
+        )
+    specification = _proved_specification(header.specification if header else None, events, problems)
+    file_path = Path(str(Storage(url).url.database))
+    policies = {
+        values[0]: values[1].decode("utf-8", "replace")
+        for _, values in readable_rows(file_path)
+        if len(values) == 2 and isinstance(values[1], bytes) and digest_of(values[1]) == values[0]
+    }
+    signatures = {
+        number: [number, *values[1:]]
+        for number, values in readable_rows(file_path)
+        if len(values) == 3 and values[0] is None and all(isinstance(value, str) for value in values[1:])
+    }
+    text = "; ".join(problems)
+    more: dict[str, Any] = {"signatures": [row for _, row in sorted(signatures.items())]} if signatures else {}
+    with whole_file(path) as file:
+        behind_a_gap = [asdict(event) for event in unconnected]
+        _write_record(file, header, specification, events, policies, damage=text, unconnected_events=behind_a_gap, **more)
+    return {"events": len(events), "episodes": _episodes_in(events), "damage": text}
+
+
+# The tables
+
+_Row = Sequence[Any]
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last ones: full width
+
+
+def _harmless(cell: Any) -> Any:
+    """A name that somebody chose must not become a formula in somebody else's spreadsheet."""
+    return f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(_FORMULA) else cell
+
+
+def _transitions(episodes: Iterable[Episode]) -> Iterator[_Row]:
+    yield (
+        "sequence", "deployment", "worker", "source", "episode", "step",
+        "state", "action", "next_state", "policy", "told_at", "partial", "left_model",
+    )  # fmt: skip
+    for one in episodes:
+        origin = (one.sequence, one.deployment, one.worker, one.source, one.number)
+        end = (one.policy, one.at, one.partial, one.left_model)
+        nexts = [*one.states[1:], None]  # the action that left the model led to no state
+        for step, action in enumerate(one.actions):
+            yield (*origin, step, one.states[step], action, nexts[step], *end)
+        if not one.actions:  # it began in no state of the model
+            yield (*origin, 0, None, None, None, *end)
+
+
+def _deployments(entries: Iterable[Entry], model: CMDP) -> Iterator[_Row]:
+    names = model.labels
+    bounds = [f"{kind}[{name}]" for name in names for kind in ("lower_bound", "threshold")]
+    yield (
+        "id", "number", "worker", "asked_at", "reason", "exploration_weight", "uncertainty", *bounds,
+        "certified", "policy", "outcome", "closed_at", "samples",
+    )  # fmt: skip
+    for one in entries:
+        body = one.body
+        pairs = zip(body.lower_bounds, model.thresholds.tolist(), strict=True)
+        yield (
+            *(one.id, one.number, one.worker, one.asked_at, body.reason, body.exploration_weight, body.uncertainty),
+            *(number for pair in pairs for number in pair),
+            *(body.certified, one.policy, one.outcome, one.closed_at, one.samples),
+        )
+
+
+def _mismatch(found: MismatchMap) -> Iterator[_Row]:
+    per_step = found.visits.ndim == 3
+    yield (*(("step",) if per_step else ()), "state", "action", "visits", "distance", "lower", "upper", "verdict",
+           "visits_needed")  # fmt: skip
+    for index in np.ndindex(found.visits.shape):
+        distance = float(found.distance[index])
+        yield (
+            *index,
+            int(found.visits[index]),
+            None if math.isnan(distance) else distance,
+            float(found.lower[index]),
+            float(found.upper[index]),
+            Verdict(int(found.verdict[index])).name,
+            float(found.visits_needed[index]),
+        )
+
+
+# The document
+
+
+def _write_record(
+    file: TextIO,
+    header: Header | None,
+    specification: Any,
+    events: Sequence[Event],
+    policies: Mapping[str, str],
+    **more: Any,
+) -> None:
+    """One event and one policy on a line: a long record stays readable, and is never in memory twice."""
+    name, form = (header.name, header.format) if header else (None, FORMAT)
+    file.write(f'{{"campaign":{to_text(name)},\n"format":{to_text(form)},\n"safe2real":{to_text(__version__)},\n')
+    file.write(f'"specification":{to_text(specification)},\n"events":[\n')
+    file.writelines(_lines(to_text(asdict(event)) for event in events))
+    file.write('],\n"policies":{\n')
+    file.writelines(_lines(f"{to_text(digest)}:{to_text(content)}" for digest, content in policies.items()))
+    file.write("}")
+    for key, value in more.items():
+        file.write(f",\n{to_text(key)}:{to_text(value)}")
+    file.write("}\n")
+
+
+def _lines(entries: Iterable[str]) -> Iterator[str]:
+    separator = ""
+    for entry in entries:
+        yield f"{separator}{entry}"
+        separator = ",\n"
+    yield "\n"
+
+
+def _proved_specification(text: str | None, events: Sequence[Event], problems: list[str]) -> Any:
+    """The specification if it can be read, as an object; `problems` learns when the first event does not vouch for it."""
+    if text is None:
+        problems.append("the specification cannot be read")
+        return None
+    first = from_text(events[0].body, "the first event") if events and events[0].kind == CREATE else {}
+    if not isinstance(first, dict) or first.get("specification") != digest_of(text.encode()):
+        problems.append("the specification is not proved to be the one that the campaign was created with")
+    try:
+        return from_text(text, "the specification")
+    except InvalidInput:
+        problems.append("the specification is damaged")
+        return None
+
+
+def _episodes_in(events: Iterable[Event]) -> int:
+    total = 0
+    for event in events:
+        if event.kind == TELL:
+            total += 1
+        elif event.kind == IMPORT:
+            body = from_text(event.body, f"event {event.sequence}")
+            listed = body.get("episodes") if isinstance(body, dict) else None
+            total += len(listed) if isinstance(listed, list) else 0
+    return total
+
+
+# The dataset
+
+
+def _taken(episode: Episode) -> Sequence[int]:
+    """The actions that led to a state."""
+    return episode.actions[: len(episode.states) - 1]
+
+
+def _rewards(model: CMDP, episode: Episode) -> list[float]:
+    actions = _taken(episode)
+    if model.num_constraints == 0:
+        return [0.0] * len(actions)
+    steps = np.arange(len(actions)) if model.utilities.shape[1] > 1 else 0
+    return list(model.utilities[0][steps, episode.states[:-1], actions].tolist())
+
+
+def _metadata(episode: Episode) -> dict[str, Any]:
+    """Minari keeps texts and numbers, no nulls: what an episode has not is an empty text."""
+    return {
+        "deployment": episode.deployment or "",
+        "worker": episode.worker or "",
+        "source": episode.source or "",
+        "policy": episode.policy,
+        "partial": episode.partial,
+        "left_model": episode.left_model,
+    }

@@ -1,0 +1,135 @@
+"""The picture of a check: every constraint on a number line, and what the rehearsals came to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from safe2real.preflight.baseline import Range
+from safe2real.preflight.check import Preflight
+from safe2real.preflight.findings import WORTH
+from safe2real.standing import Standing
+
+_BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
+_MOST_LINES = 6
+_NOTHING = 1e-9  # what is 0 but for rounding
+_FEW_LABELS, _MANY_LABELS = 1.5, 3.0  # decades up to which 2 and 5 are labelled too, on axes with wide and narrow labels
+
+
+def draw_preflight(found: Preflight) -> Figure:
+    """Number lines above; Delta and the bound of plans over rehearsed samples below."""
+    lines = found.ranges[:_MOST_LINES]
+    rows = max(1, len(lines))
+    below = 3.1 if found.trials else 0.0
+    heights = (1.55 * rows + 0.4, below) if found.trials else (1.0,)
+    figure = Figure(figsize=(10.5, 1.55 * rows + below + 0.5), layout="constrained")
+    parts = figure.subfigures(2 if found.trials else 1, 1, squeeze=False, height_ratios=heights)[:, 0]
+    panels = parts[0].subplots(rows, 1, squeeze=False)[:, 0]
+    for axes, one in zip(panels, lines, strict=False):
+        _number_line(axes, one)
+    if not lines:
+        panels[0].set_axis_off()
+        panels[0].text(0.5, 0.5, "no constraint is stated", ha="center", transform=panels[0].transAxes)
+    if found.trials:
+        left, right = parts[1].subplots(1, 2)
+        if found.standing is not Standing.CERTIFIED:
+            parts[1].suptitle(f"These rehearsals: {WORTH[found.standing]}", fontsize=10, color=_RED)
+        _uncertainty(left, found)
+        _plans(right, found)
+    return figure
+
+
+def _number_line(axes: Axes, one: Range) -> None:
+    values = [one.lowest, one.highest, one.threshold, one.baseline, one.baseline_real, *(one.rollouts or ())]
+    room = 0.06 * (max(values) - min(values)) or 0.5
+    axes.set_xlim(min(values) - room, max(values) + room)
+    axes.set_ylim(-1.0, 1.0)
+    axes.axvspan(axes.get_xlim()[0], one.threshold, color=_RED, alpha=0.08, linewidth=0.0)
+    axes.plot([one.lowest, one.highest], [0.0, 0.0], color="0.75", linewidth=7.0, solid_capstyle="butt", zorder=1,
+              label="reachable by some policy on the simulator")  # fmt: skip
+    axes.plot([one.threshold, one.threshold + one.margin], [0.0, 0.0], color=_GREEN, linewidth=7.0, alpha=0.5,
+              solid_capstyle="butt", zorder=2, label="stated margin")  # fmt: skip
+    axes.axvline(one.threshold, color=_RED, linewidth=1.8, label=f"threshold {one.threshold:.4g}")
+    here, there = (
+        f"baseline on the simulator {one.baseline:.4g}",
+        f"baseline on the rehearsed reality {one.baseline_real:.4g}",
+    )
+    axes.plot(one.baseline, 0.0, "o", color=_BLUE, markersize=8, zorder=4, label=here)
+    ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 2.0}
+    axes.plot(one.baseline_real, 0.0, "D", color=_ORANGE, markersize=7, zorder=5, label=there, **ring)
+    if one.rollouts is not None:
+        axes.plot(one.rollouts, [-0.35, -0.35], color=_BLUE, linewidth=2.0, marker="|", markersize=9,
+                  label="baseline by rollouts")  # fmt: skip
+    axes.set_yticks([])
+    axes.set_title(f"V_c of {one.name[:60]}: expected sum over an episode", fontsize=10, loc="left", parse_math=False)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, fontsize=8, frameon=False)
+    for side in ("left", "right", "top"):
+        axes.spines[side].set_visible(False)
+
+
+def _uncertainty(axes: Axes, found: Preflight) -> None:
+    shown = [np.isfinite(trial.uncertainty_at) for trial in found.trials]
+    drawn = [(trial.samples_at[one], trial.uncertainty_at[one]) for trial, one in zip(found.trials, shown, strict=True)]
+    for i, (samples, values) in enumerate(drawn):
+        axes.plot(samples, values, color=_BLUE, linewidth=1.0, alpha=0.7, marker="o" if samples.size == 1 else None,
+                  label="$\\Delta$, one line for each rehearsal" if i == 0 else None)  # fmt: skip
+    stops = [trial for trial in found.trials if trial.stopped]
+    if stops:
+        axes.plot([trial.samples for trial in stops], [trial.uncertainty for trial in stops], "o", color=_GREEN,
+                  markersize=6, label="stop")  # fmt: skip
+    axes.axhline(found.tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance {found.tolerance:.3g}")
+    infinite = sum(not np.isfinite(trial.uncertainty) for trial in found.trials)
+    if infinite:
+        why = "the data contradict an assumption" if any(trial.refuted for trial in found.trials) else "no candidate yet"
+        lines = (f"$\\Delta$ is infinite at the end of {infinite} of {len(found.trials)}:", f"{why},")
+        box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85}
+        left = "nothing" if any(trial.halted for trial in found.trials) else "the baseline alone"
+        axes.text(0.35, 0.42, "\n".join((*lines, f"{left} is deployed")), ha="center", va="center", fontsize=8,
+                  color=_RED, transform=axes.transAxes, bbox=box)  # fmt: skip
+    axes.set_title("Uncertainty on the way to the stop", fontsize=10, loc="left")
+    axes.set_ylabel("largest uncertainty of a value")
+    heights = np.concatenate([[found.tolerance], *(values for _, values in drawn)])
+    _dress(axes, np.concatenate([samples for samples, _ in drawn]), heights)
+
+
+def _plans(axes: Axes, found: Preflight) -> None:
+    for i, trial in enumerate(found.trials):
+        axes.plot([look.samples for look in trial.looks], [look.plan_bound for look in trial.looks], color=_ORANGE,
+                  marker="o", markersize=4, linewidth=1.0, alpha=0.8,
+                  label="mean over random rewards, one line for each rehearsal" if i == 0 else None)  # fmt: skip
+    whose = "Certified suboptimality" if found.standing is Standing.CERTIFIED else "Bound on the suboptimality"
+    axes.set_title(f"{whose} of plans, at any time", fontsize=10, loc="left")
+    axes.set_ylabel(f"bound (of a possible {found.horizon})")
+    looks = [look for trial in found.trials for look in trial.looks]
+    _dress(axes, np.array([look.samples for look in looks]), np.array([look.plan_bound for look in looks]))
+
+
+def _dress(axes: Axes, across: NDArray[Any], up: NDArray[Any]) -> None:
+    """Scales on which what is drawn can be read off, whatever its range."""
+    _scale(axes, axes.xaxis, across, "{:,.0f}", _FEW_LABELS)
+    _scale(axes, axes.yaxis, up, "{:g}", _MANY_LABELS)
+    axes.set_xlabel("rehearsed samples")
+    axes.set_axisbelow(True)
+    axes.grid(color="0.92")
+    axes.legend(fontsize=8, frameon=False)
+
+
+def _scale(axes: Axes, axis: Axis, values: NDArray[Any], form: str, decades: float) -> None:
+    """Logarithmic from a factor of ten on, with labels between the powers up to so many decades; else linear from 0."""
+    name = "x" if axis is axes.xaxis else "y"
+    low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
+    if low > 0.0 and high >= 10.0 * low:
+        axes.set(**{f"{name}scale": "log"})
+        between = (1.0, 2.0, 5.0) if high < 10.0**decades * low else (1.0,)
+        axis.set_major_locator(LogLocator(subs=between, numticks=12))
+        axis.set_minor_formatter(NullFormatter())
+    else:
+        axes.set(**{f"{name}lim": (0.0, 1.1 * high if high > _NOTHING else 1.0)})
+        axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10], integer=form == "{:,.0f}", min_n_ticks=1))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))

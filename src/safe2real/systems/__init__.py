@@ -1,0 +1,35 @@
+"""Environments: yours as a finite system, and the paper's windy grid, `safe2real/WindyGrid-v0`, registered on import."""
+
+import gymnasium
+
+from safe2real.systems.datasets import read_episodes
+from safe2real.systems.discretise import Discretised
+from safe2real.systems.episodes import EpisodeLog, LoggedEpisode
+from safe2real.systems.finite import FiniteSystem, from_gymnasium
+from safe2real.systems.finite_env import FiniteEnv
+from safe2real.systems.windy_grid import Cell, WindyGrid, equispaced_wind, windy_order
+from safe2real.systems.windy_grid_env import WindyGridEnv, draw_grid
+
+WINDY_GRID_ID = "safe2real/WindyGrid-v0"
+
+# The environment truncates its own episodes (the horizon belongs to the grid), so no TimeLimit is asked for. Gymnasium
+# also imports this module for "safe2real.systems:safe2real/WindyGrid-v0", and registering twice would warn.
+if WINDY_GRID_ID not in gymnasium.registry:
+    gymnasium.register(id=WINDY_GRID_ID, entry_point="safe2real.systems.windy_grid_env:WindyGridEnv")
+
+__all__ = [
+    "WINDY_GRID_ID",
+    "Cell",
+    "Discretised",
+    "EpisodeLog",
+    "FiniteEnv",
+    "FiniteSystem",
+    "LoggedEpisode",
+    "WindyGrid",
+    "WindyGridEnv",
+    "draw_grid",
+    "equispaced_wind",
+    "from_gymnasium",
+    "read_episodes",
+    "windy_order",
+]

@@ -1,0 +1,309 @@
+"""Logged episodes, from the layouts that are in use, in one simple form: numbered states and actions.
+
+Read are Minari datasets (an object, or an id), the flat layout of OSRL and DSRL (a mapping of arrays, or an .hdf5, .h5 or
+.npz file with observations, next_observations, actions, rewards, costs, terminals, timeouts), and plain lists: (states,
+actions, terminated), or `LoggedEpisode` where there are rewards or costs. Observations that are not state numbers need a
+discretiser.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import check_function, finite_floats, positive_integer, shown
+from safe2real.systems.discretise import Discretised
+from safe2real.systems.episodes import (
+    EpisodeLog,
+    LoggedEpisode,
+    Numbering,
+    array_of,
+    checked_episode,
+    numbered,
+    numbers,
+)
+
+_REQUIRED = ("observations", "next_observations", "actions", "terminals", "timeouts")
+_FLAT = (*_REQUIRED, "rewards", "costs")
+_COSTS = ("cost", "costs")  # what Minari's infos call it
+_FILES = (".hdf5", ".h5", ".npz")
+_MINARI_ID = re.compile(r"([\w:.-]+/)*[\w:.-]+-v\d+")
+_READABLE = (
+    "a Minari dataset or its id (like D4RL/door/human-v2), a mapping or a file (.hdf5, .h5, .npz) of OSRL's arrays, or a "
+    "list of (states, actions, terminated)"
+)
+_NO_PACKAGE = (
+    "reading {what} needs the package {package}, which is not installed; get it with: pip install 'safe2real[minari]'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """How observations and actions become numbers; without a function they are numbers that count from the first."""
+
+    state_of: Numbering | None
+    action_of: Numbering | None
+    first_state: int = 0
+    first_action: int = 0
+
+    def states(self, name: str, observations: Any) -> NDArray[np.int64]:
+        if self.state_of is not None:
+            return numbered(name, observations, self.state_of)
+        cure = "Discretised(env, bins=...) or a function observation -> state: discretiser="
+        return numbers(name, observations, self.first_state, cure)
+
+    def actions(self, name: str, actions: Any) -> NDArray[np.int64]:
+        if self.action_of is not None:
+            return numbered(name, actions, self.action_of)
+        cure = "Discretised(env, bins=..., action_bins=...), or a function action -> number: action_of="
+        return numbers(name, actions, self.first_action, cure)
+
+
+def read_episodes(
+    source: Any,
+    *,
+    discretiser: Discretised | Numbering | None = None,
+    action_of: Numbering | None = None,
+    num_states: int | None = None,
+    num_actions: int | None = None,
+) -> EpisodeLog:
+    """Logged episodes in the environment's numbers, which count from 0.
+
+    `source` is a Minari dataset or its id; a mapping or a file with the arrays of OSRL and DSRL; a log, which is returned;
+    or a sequence of episodes, each one (states [n + 1], actions [n], terminated), `LoggedEpisode`, (states, actions) or
+    `Trajectory`. The last two count as NOT terminated: say which episodes the environment ended, or the model will not know
+    that it can. `discretiser` turns an observation into a state: a `Discretised` environment (which also finds the nearest
+    representative action) or any function; `action_of` does it for actions. Discrete spaces of a Minari dataset that start
+    elsewhere are counted from 0. Sizes that neither the dataset nor the discretiser tells are one more than the largest
+    number seen, so give `num_states` and `num_actions` where the log may have missed the last ones.
+    """
+    for name, function, argument in (("discretiser", discretiser, "observation"), ("action_of", action_of, "action")):
+        if function is not None and not isinstance(function, Discretised):
+            check_function(name, function, argument)
+    if isinstance(source, EpisodeLog):
+        if num_states in (None, source.num_states) and num_actions in (None, source.num_actions):
+            _refuse_functions("the log", discretiser, action_of)
+            return source
+        source = source.episodes
+    state_of: Numbering | None = discretiser.state_of if isinstance(discretiser, Discretised) else discretiser
+    sizes: list[int | None] = [None, None]
+    if isinstance(discretiser, Discretised):
+        sizes[0] = discretiser.num_states
+        if action_of is None:
+            action_of, sizes[1] = discretiser.nearest_action, discretiser.num_actions
+    reader = _Reader(state_of, action_of)
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        source = _arrays_of(path) if path.suffix.lower() in _FILES else _load_minari(os.fspath(source))
+    if hasattr(source, "iterate_episodes"):
+        # What the spaces say, where they are discrete and nothing else numbers them.
+        spaces: list[Any] = [getattr(source, name, None) for name in ("observation_space", "action_space")]
+        firsts = [0, 0]
+        for i, (space, number) in enumerate(zip(spaces, (state_of, action_of), strict=True)):
+            if isinstance(space, Discrete) and number is None:
+                sizes[i], firsts[i] = int(space.n), int(space.start)
+        episodes = _minari(source, _Reader(state_of, action_of, *firsts))
+    elif isinstance(source, Mapping):
+        episodes = _flat(source, reader)
+    elif isinstance(source, Iterable):
+        episodes = _listed(source, reader)
+    else:
+        raise InvalidInput(f"the dataset is a {type(source).__name__}; give {_READABLE}")
+    found = tuple(episodes)
+    if not found:
+        raise InvalidInput("the dataset has no episode; nothing can be learnt from it")
+    return EpisodeLog(
+        found,
+        _size("states", num_states, sizes[0], (episode.states for episode in found)),
+        _size("actions", num_actions, sizes[1], (episode.actions for episode in found)),
+    )
+
+
+def _refuse_functions(what: str, *functions: Any) -> None:
+    if any(function is not None for function in functions):
+        raise InvalidInput(f"{what} is in the environment's numbers already; leave discretiser and action_of out")
+
+
+# --------------------------------------------------------------------------------------------------- the layouts
+
+
+def _minari(dataset: Any, reader: _Reader) -> Iterator[LoggedEpisode]:
+    for i, episode in enumerate(dataset.iterate_episodes()):
+        infos = episode.infos if isinstance(episode.infos, Mapping) else {}
+        costs = next((infos[key] for key in _COSTS if key in infos), None)
+        n = len(episode.rewards)
+        if costs is not None and len(costs) == n + 1:
+            costs = costs[1:]  # Minari keeps what reset said too
+        yield checked_episode(
+            f"episode {i}",
+            reader.states(f"episode {i}, observations", _unstacked(episode.observations, n + 1)),
+            reader.actions(f"episode {i}, actions", _unstacked(episode.actions, n)),
+            episode.rewards,
+            costs,
+            bool(np.any(episode.terminations)),
+        )
+
+
+def _unstacked(values: Any, count: int) -> Any:
+    """Dict and Tuple spaces are stacked part by part in Minari; here one entry per step."""
+
+    def at(part: Any, i: int) -> Any:
+        if isinstance(part, Mapping):
+            return {key: at(inner, i) for key, inner in part.items()}
+        return tuple(at(inner, i) for inner in part) if isinstance(part, tuple) else part[i]
+
+    return [at(values, i) for i in range(count)] if isinstance(values, (Mapping, tuple)) else values
+
+
+def _flat(arrays: Mapping[str, Any], reader: _Reader) -> Iterator[LoggedEpisode]:
+    missing = [key for key in _REQUIRED if key not in arrays]
+    if missing:
+        have = ", ".join(sorted(map(str, arrays))[:10])
+        raise InvalidInput(
+            f"the dataset has no {' and no '.join(missing)} (it has {have}); the layout of OSRL and DSRL has flat arrays "
+            f"{', '.join(_FLAT)}. A Minari dataset is given by its id"
+        )
+    columns = {key: array_of(key, arrays[key]) for key in _FLAT if key in arrays}
+    lengths = {key: len(column) for key, column in columns.items()}
+    if len(set(lengths.values())) != 1:
+        raise InvalidInput(f"the arrays have different lengths {lengths}; every one has an entry for every step")
+    shapes = [columns[key].shape for key in ("observations", "next_observations")]
+    if shapes[0] != shapes[1]:
+        raise InvalidInput(f"observations have shape {shapes[0]} and next_observations {shapes[1]}; give both alike")
+    terminals, timeouts = (_flags(key, columns[key]) for key in ("terminals", "timeouts"))
+    ends = np.flatnonzero(terminals | timeouts) + 1
+    total = lengths["observations"]
+    if total and (not ends.size or ends[-1] < total):
+        ends = np.append(ends, total)  # an episode that was being recorded when the log was closed
+    first = 0
+    for i, end in enumerate(ends.tolist()):
+        span = slice(first, end)
+        states = reader.states(f"episode {i}, observations", columns["observations"][span])
+        last = reader.states(f"episode {i}, next_observations", columns["next_observations"][end - 1 : end])
+        _check_order(columns, first, end, states, reader)
+        yield checked_episode(
+            f"episode {i}",
+            np.concatenate([states, last]),
+            reader.actions(f"episode {i}, actions", columns["actions"][span]),
+            columns["rewards"][span] if "rewards" in columns else None,
+            columns["costs"][span] if "costs" in columns else None,
+            bool(terminals[end - 1]),
+        )
+        first = end
+
+
+def _flags(name: str, column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether an episode ends with each step [n]."""
+    if column.shape not in ((len(column),), (len(column), 1)):
+        raise InvalidInput(f"{name} have shape {column.shape}; give one entry per step, shape ({len(column)},)")
+    values = finite_floats(name, column.reshape(-1))
+    wrong = np.flatnonzero((values != 0.0) & (values != 1.0))
+    if wrong.size:
+        raise InvalidInput(f"{name}[{wrong[0]}] is {values[wrong[0]]:g}; give 1 where an episode ends with the step, else 0")
+    return np.asarray(values == 1.0)
+
+
+def _check_order(
+    columns: Mapping[str, NDArray[Any]], first: int, end: int, states: NDArray[np.int64], reader: _Reader
+) -> None:
+    """Every step of an episode must begin where the one before it ended, or the transitions are not in the order of time."""
+    after, before = columns["next_observations"][first : end - 1], columns["observations"][first + 1 : end]
+    differ = np.flatnonzero((after != before).reshape(len(after), math.prod(after.shape[1:])).any(axis=1))
+    if not differ.size:
+        return
+    reached = reader.states("next_observations", after[differ])
+    wrong = np.flatnonzero(reached != states[differ + 1])
+    if wrong.size:
+        i = int(differ[wrong[0]])
+        raise InvalidInput(
+            f"next_observations[{first + i}] is state {reached[wrong[0]]} but observations[{first + i + 1}], the next step "
+            f"of the same episode, is state {states[i + 1]}; keep the steps in the order of time and set timeouts where an "
+            "episode was cut off"
+        )
+
+
+def _listed(source: Iterable[Any], reader: _Reader) -> Iterator[LoggedEpisode]:
+    for i, entry in enumerate(source):
+        place, rewards, costs, terminated = f"episode {i}", None, None, False
+        if isinstance(entry, LoggedEpisode):
+            _refuse_functions(place, reader.state_of, reader.action_of)
+            states, actions = entry.states, entry.actions
+            rewards, costs, terminated = entry.rewards, entry.costs, entry.terminated
+        elif hasattr(entry, "states") and hasattr(entry, "actions"):
+            states, actions = entry.states, entry.actions
+        elif isinstance(entry, Sequence) and not isinstance(entry, str) and len(entry) in (2, 3):
+            states, actions, terminated = entry if len(entry) == 3 else (*entry, False)
+        else:
+            raise InvalidInput(f"{place} is {shown(entry)}; give (states, actions, terminated), or (states, actions)")
+        yield checked_episode(
+            place,
+            reader.states(f"{place}, states", states),
+            reader.actions(f"{place}, actions", actions),
+            rewards,
+            costs,
+            terminated,
+        )
+
+
+# ------------------------------------------------------------------------------------------------------ files and sizes
+
+
+def _arrays_of(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InvalidInput(f"there is no file {path}; give the path of a dataset")
+    try:
+        if path.suffix.lower() == ".npz":
+            with path.open("rb") as file:  # opened here: numpy leaves a file open that it cannot read
+                stored = np.load(file, allow_pickle=False)
+                if isinstance(stored, np.ndarray):
+                    raise InvalidInput(f"{path} holds a single array; save all of them: numpy.savez(path, observations=...)")
+                return {key: stored[key] for key in stored.files}
+        try:
+            import h5py
+        except ImportError as error:
+            raise InvalidInput(_NO_PACKAGE.format(what=path.name, package="h5py")) from error
+        with h5py.File(path, "r") as stored:
+            return {key: stored[key][()] for key in stored if isinstance(stored[key], h5py.Dataset)}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"{path} cannot be read as a dataset ({error}); give an .hdf5 or .npz file of arrays") from error
+
+
+def _load_minari(dataset_id: str) -> Any:
+    if not _MINARI_ID.fullmatch(dataset_id):
+        raise InvalidInput(f"{dataset_id!r} is neither a file that can be read nor the id of a dataset; give {_READABLE}")
+    try:
+        import h5py  # noqa: F401 (how Minari keeps a dataset; it does not say when it is missing)
+        import minari
+    except ImportError as error:
+        raise InvalidInput(_NO_PACKAGE.format(what=f"the Minari dataset {dataset_id}", package="minari")) from error
+    try:
+        return minari.load_dataset(dataset_id)
+    except (FileNotFoundError, ValueError) as error:
+        raise InvalidInput(
+            f"there is no Minari dataset {dataset_id!r} here ({error}); get it with: minari download {dataset_id}, or set "
+            "MINARI_DATASETS_PATH to where it is"
+        ) from error
+
+
+def _size(what: str, given: int | None, told: int | None, seen: Iterable[NDArray[np.int64]]) -> int:
+    largest = max(int(numbers.max()) for numbers in seen)
+    size = told if given is None else positive_integer(f"num_{what}", given)
+    if size is not None and largest >= size:
+        raise InvalidInput(
+            f"the dataset has {what[:-1]} {largest}, but there are {size} {what}; they run from 0 to {size - 1}"
+        )
+    return largest + 1 if size is None else size

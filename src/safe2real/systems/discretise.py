@@ -1,0 +1,207 @@
+"""A low-dimensional continuous environment as one with finitely many states and actions.
+
+The box of observations is cut along each dimension; a state is the number of a cell, the last dimension counted fastest. A
+value on an edge belongs to the upper cell, a value outside the bounds to the outer cell. An action is the number of a
+representative action.
+
+What this means: the cells of a continuous system are not a Markov chain, because what happens next depends on where in the
+cell the system is. A model of the cells fixes one answer, for instance a uniformly random point (`sample`). Every guarantee
+that is given about such a model is about the model. How far the continuous system is from it must be measured on that
+system; finer cells bring the two together and need more data.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.typing import ArrayLike
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, check_function, finite_floats, shown, whole_numbers
+from safe2real.systems.cells import MOST_CELLS, inner_edges, read_bounds, representatives
+from safe2real.systems.episodes import finite_value
+
+_SAME_STATE = 1e-4  # observations are float32
+
+
+class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """`env` with Discrete observations and actions.
+
+    `bins` has one entry per dimension: a number of cells of equal width between `low` and `high`, or the inner edges
+    themselves. `low` and `high` [d] are the bounds of the observation space unless given. Box actions need `action_bins`,
+    one entry per dimension: how many representative values from the lowest to the highest, or the values themselves.
+    Discrete actions pass through.
+
+    Cells can be those of other coordinates: `features(observation)` gives the vector that is cut up (`low` and `high` are
+    then needed). For Pendulum, whose observation is (cos, sin, speed):
+
+        Discretised(env, bins=(21, 15), low=(-pi, -8), high=(pi, 8), action_bins=(5,),
+                    features=lambda seen: (atan2(seen[1], seen[0]), seen[2]))
+
+    `sample` needs the way back: `restore(vector)` is the simulator's own `state` at a point of a cell. Without it the vector
+    itself is.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        *,
+        bins: Sequence[int | ArrayLike],
+        low: ArrayLike | None = None,
+        high: ArrayLike | None = None,
+        action_bins: Sequence[int | ArrayLike] | None = None,
+        features: Callable[[Any], ArrayLike] | None = None,
+        restore: Callable[[Floats], Any] | None = None,
+    ) -> None:
+        if not isinstance(env, gymnasium.Env):
+            raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+        for name, function, argument in (("features", features, "observation"), ("restore", restore, "vector")):
+            if function is not None:
+                check_function(name, function, argument)
+        super().__init__(env)
+        self._features, self._restore = features, restore
+        self.low, self.high = read_bounds(env.observation_space, low, high, features is not None)
+        self.edges = inner_edges(bins, self.low, self.high)
+        self._inner = [edges.tolist() for edges in self.edges]  # lists are searched faster than short arrays
+        self.shape = tuple(edges.size + 1 for edges in self.edges)  # cells along each dimension
+        self.num_states = math.prod(self.shape)
+        if self.num_states > MOST_CELLS:
+            raise InvalidInput(
+                f"bins make {' x '.join(map(str, self.shape))} = {self.num_states} cells; at most {MOST_CELLS} are "
+                "allowed, and some hundreds are what data can fill: use fewer bins, or `features` that keep fewer dimensions"
+            )
+        self.actions = representatives(env.action_space, action_bins)  # [A, k], None where actions pass through
+        self.num_actions = int(env.action_space.n) if self.actions is None else len(self.actions)  # type: ignore[attr-defined]
+        self.observation_space = Discrete(self.num_states)
+        self.action_space = Discrete(self.num_actions)
+        self._restart = True  # before the next sample
+        self._cell: tuple[int, Floats, Floats] | None = None  # that was sampled last, and its corners
+        self._checked = False  # whether `restore` gives states that look like the environment's
+
+    # ------------------------------------------------------------------------------------------------ the environment
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._restart = False
+        return self.state_of(observation), info
+
+    def step(self, action: int) -> tuple[int, Any, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(self.action_of(action))
+        self._restart = bool(terminated or truncated)
+        return self.state_of(observation), reward, bool(terminated), bool(truncated), info
+
+    # ------------------------------------------------------------------------------------------- cells and their points
+
+    def state_of(self, observation: Any) -> int:
+        """The number of the cell that an observation lies in."""
+        values = self._point(observation).tolist()
+        state = 0
+        for i, (edges, value) in enumerate(zip(self._inner, values, strict=True)):
+            if math.isnan(value):  # it would seem to be in the last cell
+                raise InvalidInput(
+                    f"dimension {i} of an observation is not a number (NaN): {shown(observation)}; a state must be known: "
+                    "mend the sensor or the simulator, or leave the dimension out with `features`"
+                )
+            state = state * (len(edges) + 1) + bisect_right(edges, value)
+        return state
+
+    def bounds(self, state: int) -> tuple[Floats, Floats]:
+        """The lower and upper corner [d] of a cell; outer cells end at `low` and `high`."""
+        cell = np.unravel_index(_number("state", state, self.num_states, "states"), self.shape)
+        ends = [np.array([a, *edges, b]) for a, edges, b in zip(self.low, self.edges, self.high, strict=True)]
+        lower = np.array([along[i] for along, i in zip(ends, cell, strict=True)])
+        upper = np.array([along[i + 1] for along, i in zip(ends, cell, strict=True)])
+        return lower, upper
+
+    def centre(self, state: int) -> Floats:
+        """The middle [d] of a cell."""
+        lower, upper = self.bounds(state)
+        return np.asarray(0.5 * (lower + upper))
+
+    def action_of(self, action: int) -> Any:
+        """What the environment is given for action number `action`."""
+        number = _number("action", action, self.num_actions, "actions")
+        if self.actions is None:
+            return number + int(getattr(self.env.action_space, "start", 0))
+        space = self.env.action_space
+        return self.actions[number].reshape(space.shape).astype(space.dtype)
+
+    def nearest_action(self, action: Any) -> int:
+        """The number of the representative action nearest to one of the environment's, for logged data."""
+        if self.actions is None:
+            first = int(getattr(self.env.action_space, "start", 0))
+            shifted = np.asarray(action).reshape(-1) - first
+            return int(whole_numbers("action", shifted, below=self.num_actions, what="actions")[0])
+        given = finite_floats("action", action).reshape(-1)
+        if given.shape != self.actions.shape[1:]:
+            raise InvalidInput(f"an action has {given.size} numbers; this environment's have {self.actions.shape[1]}")
+        return int(np.argmin(((self.actions - given) ** 2).sum(axis=1)))  # of a grid: the nearest along each dimension
+
+    # ------------------------------------------------------------------------------------------------ one step from a cell
+
+    def sample(self, state: int, action: int, rng: np.random.Generator) -> tuple[int, float, bool]:
+        """(next state, reward, terminated) of one step from a uniformly random point of the cell `state`.
+
+        For simulators with a settable `unwrapped.state`, such as those of classic control. All randomness comes from `rng`.
+        Afterwards the environment is wherever the step has led; `reset` it before an episode.
+        """
+        if self._cell is None or self._cell[0] != state:  # samples of one cell are mostly asked for together
+            self._cell = (state, *self.bounds(state))
+        _, lower, upper = self._cell
+        chosen = self.action_of(action)
+        core: Any = self.env.unwrapped
+        if not self._checked:
+            self._check_restore()
+        if self._restart:
+            self.env.reset(seed=0)  # wrappers count steps, and some simulators remember that they have ended
+        core.np_random = rng
+        core.state = self._state_at(lower + (upper - lower) * rng.random(lower.size))
+        observation, reward, terminated, truncated, _ = self.env.step(chosen)
+        self._restart = bool(terminated or truncated)
+        return self.state_of(observation), finite_value(f"the reward of step({action})", reward), bool(terminated)
+
+    def _state_at(self, point: Floats) -> Any:
+        return point if self._restore is None else self._restore(point)
+
+    def _check_restore(self) -> None:
+        """Refuse to sample where setting the state would not put the simulator where the cell says."""
+        core: Any = self.env.unwrapped
+        observation, _ = self.env.reset(seed=0)
+        self._restart = False
+        if getattr(core, "state", None) is None:
+            raise InvalidInput(
+                f"{type(core).__name__} has no `state` that can be set, so no step can be sampled from a cell; estimate the "
+                "model from episodes instead: estimate_model(env, horizon, episodes=...)"
+            )
+        actual = np.asarray(core.state, dtype=np.float64).reshape(-1)
+        restored = np.asarray(self._state_at(self._point(observation)), dtype=np.float64).reshape(-1)
+        if restored.shape != actual.shape or not np.allclose(restored, actual, rtol=_SAME_STATE, atol=_SAME_STATE):
+            raise InvalidInput(
+                f"after a reset the state of {type(core).__name__} is {actual.round(4).tolist()}, but its observation gives "
+                f"{restored.round(4).tolist()}; give `restore`, a function from the vector that is binned to the state, or "
+                "`features` that compute the state from an observation"
+            )
+        self._checked = True
+
+    def _point(self, observation: Any) -> Floats:
+        vector = observation if self._features is None else self._features(observation)
+        try:
+            point = np.asarray(vector, dtype=np.float64).reshape(-1)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"an observation is {shown(vector)}; give a vector of numbers, or `features`") from error
+        if point.size != self.low.size:
+            what = "an observation has" if self._features is None else "features(observation) has"
+            raise InvalidInput(f"{what} {point.size} numbers; the cells have {self.low.size} dimensions")
+        return point
+
+
+def _number(name: str, value: Any, below: int, what: str) -> int:
+    if type(value) is int and 0 <= value < below:  # what simulators are given a million times
+        return value
+    return int(whole_numbers(name, [value], below=below, what=what)[0])

@@ -1,0 +1,240 @@
+"""A finite system by counting: for simulators that can be sampled but have no table, and for logged data.
+
+Every row is the empirical distribution of what followed a state and an action. With it comes how far each row can be off:
+the certified radii of `confidence`, for all rows at once. What that means for a run: a simulator that was estimated differs
+from itself by its sampling error. So `calibrated_gap` must cover the accuracy of every row that is to be reused, on top of
+the simulator's own error, or the rows must be learnt from real data (Algorithm.REWARD_FREE trusts none of them).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real._compiled import evidence as _kernels
+from safe2real.errors import InvalidInput
+from safe2real.evidence.confidence import RADII, AdaptiveRadius, Radius, System, rule_of
+from safe2real.model import MarkovPolicy
+from safe2real.model.checks import (
+    Floats,
+    check_function,
+    frozen,
+    positive_integer,
+    probability_of_failure,
+    seed_number,
+    shown,
+)
+from safe2real.systems.arrivals import ArrivalCost
+from safe2real.systems.datasets import read_episodes
+from safe2real.systems.discretise import Discretised
+from safe2real.systems.episodes import EpisodeLog, Numbering
+from safe2real.systems.estimated import EstimatedModel, refuse_short
+from safe2real.systems.finite import FiniteSystem, build_system
+from safe2real.systems.finite_env import check_spaces, name_of
+from safe2real.systems.sampling import (
+    Behaviour,
+    Costing,
+    Seen,
+    Unvisited,
+    count_log,
+    count_starts,
+    run_episodes,
+    sample_rows,
+)
+
+_EPISODES, _PER_ROW = 1000, 100
+_RESETS = 1000  # to see where episodes start
+_LOGGED = "logged"
+_SAMPLED, _RUN, _READ = "a simulator with sample()", "an environment that is run in episodes", "a dataset"
+_APPLIES = {  # arguments that mean something for some sources only
+    "samples_per_row": (_SAMPLED,),
+    "episodes": (_RUN,),
+    "policy": (_RUN,),
+    "partial": (_RUN, _READ),
+    "discretiser": (_READ,),
+    "num_states": (_READ,),
+    "num_actions": (_READ,),
+}
+
+
+def estimate_model(
+    source: Any,
+    horizon: int,
+    *,
+    cost: ArrayLike | ArrivalCost | str | None = None,
+    limit: float | None = None,
+    ended: ArrayLike | None = None,
+    start: int | ArrayLike | None = None,
+    episodes: int | None = None,
+    samples_per_row: int | None = None,
+    policy: MarkovPolicy | Behaviour | None = None,
+    discretiser: Discretised | Numbering | None = None,
+    num_states: int | None = None,
+    num_actions: int | None = None,
+    unvisited: Unvisited = "uniform",
+    partial: bool = False,
+    drop_unreachable: bool = False,
+    radius: Radius | None = None,
+    delta: float = 0.05,
+    seed: int = 0,
+    name: str = "cost",
+) -> EstimatedModel:
+    """A finite system from samples, with the accuracy of every row.
+
+    `source` is one of: a simulator with `sample(state, action, rng)` (`Discretised`, or anything `Generative`), which gets
+    `samples_per_row` samples (100) in EVERY row; a Gymnasium environment with Discrete spaces, of which `episodes` episodes
+    (1000) are run with uniformly random actions or with `policy`; a dataset, see `read_episodes` for what can be read and
+    for `discretiser`, `num_states` and `num_actions`. The last two leave rows unvisited where nobody went: they become
+    uniform over all states, or stay where they are. An environment that is both is run in episodes if you give their number.
+    Arguments that do not apply to the source are refused.
+
+    `cost`, `limit`, `ended`, `drop_unreachable` and `name` are as for `from_gymnasium`, but `ended` is refused where no end
+    was seen, because it would mean nothing. cost="logged" takes the costs of the dataset, or info["cost"] of the
+    environment, as paid on arrival. `start` is a state or a distribution [S]; otherwise it is counted. A dataset whose
+    episodes stop before the horizon without having been terminated is refused unless `partial`.
+
+    Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
+    source is a finite Markov system, and that no step is missing from a log (or, with `partial`, from an episode) because
+    of what it would have shown: a logger that dies before it writes the bad step makes it seem impossible. The cells of a
+    `Discretised` environment are a Markov system when they are sampled by `sample`, which draws the point of the cell anew;
+    in episodes of it they are not.
+
+    The samples of row (s, a) come from a generator of their own, made of (seed, s, a): two simulators that behave alike
+    there give the same row.
+    """
+    horizon = positive_integer("horizon", horizon)
+    delta = probability_of_failure("delta", delta)
+    seed = seed_number("seed", seed)
+    if unvisited not in ("uniform", "stay"):
+        raise InvalidInput(f"unvisited is {unvisited!r}; give 'uniform' or 'stay'")
+    if isinstance(cost, str) and cost != _LOGGED:
+        raise InvalidInput(f"cost is {cost!r}; give an array, a function, or {_LOGGED!r} for the costs in the data")
+    if radius is not None and not isinstance(radius, RADII):
+        names = ", ".join(f"{one.__name__}()" for one in RADII if one.certified)
+        raise InvalidInput(f"radius is {shown(radius)}; give one of safe2real.evidence.confidence: {names}")
+    if callable(cost):
+        check_function("cost", cost, "state, action, next_state, reward, terminated")
+    costing = Costing(cost if callable(cost) else None, isinstance(cost, str))
+    system_of = functools.partial(
+        build_system,
+        horizon=horizon,
+        cost=None if callable(cost) or isinstance(cost, str) else cost,
+        limit=limit,
+        ended=ended,
+        name=name,
+        arrival_cost=_only_logged if costing.logged else costing.function,
+    )
+    kind = _kind_of(source, episodes)
+    _refuse_what_does_not_apply(
+        kind,
+        {
+            "samples_per_row": samples_per_row,
+            "episodes": episodes,
+            "policy": policy,
+            "partial": partial or None,
+            "discretiser": discretiser,
+            "num_states": num_states,
+            "num_actions": num_actions,
+        },
+    )
+    log: EpisodeLog | None = None
+    if kind == _SAMPLED:
+        count = positive_integer("samples_per_row", _PER_ROW if samples_per_row is None else samples_per_row)
+        _check_sizes(system_of, start, source.num_states, source.num_actions)
+        if start is None and not isinstance(source, gymnasium.Env):
+            raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
+        seen = sample_rows(source, count, seed, costing)
+        said = f"{name_of(source)} started anywhere, {count} in every row"
+        if start is None:
+            count_starts(source, seen, _RESETS, seed)
+    elif kind == _RUN:
+        count = positive_integer("episodes", _EPISODES if episodes is None else episodes)
+        check_spaces(source)
+        _check_sizes(system_of, start, int(source.observation_space.n), int(source.action_space.n))
+        ran = run_episodes(source, horizon, count, policy=policy, seed=seed, wants_costs=costing.logged, partial=partial)
+        seen, said = count_log(ran, costing), f"{count:,} episodes of {name_of(source)}"
+    else:
+        log = read_episodes(source, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
+        _check_sizes(system_of, start, log.num_states, log.num_actions)
+        if not partial:
+            refuse_short(log, horizon)
+        seen, said = count_log(log, costing), f"{len(log.episodes):,} logged episodes"
+    if ended is not None and not seen.saw_an_end:
+        raise InvalidInput(
+            f"ended is given, but no episode ended in the samples of {said}, so it would mean nothing; say which logged "
+            "episodes terminated, as (states, actions, terminated), take more samples, or leave ended out"
+        )
+    visits, different = seen.per_row()
+    outcomes = seen.frequencies(visits, unvisited)
+    system = system_of(outcomes, start=seen.start() if start is None else start, drop_unreachable=drop_unreachable)
+    used = AdaptiveRadius() if radius is None else radius
+    accuracy = _accuracy(used, seen, visits, different, horizon, delta)
+    home = np.maximum(system.origin, 0)
+    return EstimatedModel(
+        system=system,
+        visits=frozen(np.where(system.known, 0, visits[home])),
+        accuracy=frozen(np.where(system.known, 0.0, accuracy[home])),
+        delta=delta,
+        certified=used.certified,
+        samples=int(visits.sum()),
+        unvisited_rows=unvisited,
+        source=said,
+        start_samples=seen.starts.total() if start is None else 0,
+        costing=costing,
+        outcomes=outcomes,
+        log=log,
+        partial=partial,
+    )
+
+
+def _check_sizes(
+    system_of: Callable[..., FiniteSystem], start: int | ArrayLike | None, num_states: Any, num_actions: Any
+) -> None:
+    """Make a system in which nothing moves: what does not fit its sizes is refused before samples are taken, not after."""
+    sizes = positive_integer("source.num_states", num_states), positive_integer("source.num_actions", num_actions)
+    still = Seen(*sizes, cost_levels=1)
+    system_of(still.frequencies(still.per_row()[0], "stay"), start=0 if start is None else start)
+
+
+def _kind_of(source: Any, episodes: int | None) -> str:
+    runs = isinstance(source, gymnasium.Env)
+    if not callable(getattr(source, "sample", None)) or (runs and episodes is not None):
+        return _RUN if runs else _READ
+    missing = [name for name in ("num_states", "num_actions") if not hasattr(source, name)]
+    if missing:
+        instead = ", or give episodes= to run it in episodes" if runs else ""
+        raise InvalidInput(f"{name_of(source)} has sample() but no {' and no '.join(missing)}; add what is missing{instead}")
+    return _SAMPLED
+
+
+def _refuse_what_does_not_apply(kind: str, given: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None and kind not in _APPLIES[name]:
+            other = ", or wrap the environment: Discretised(env, bins=...)" if name == "discretiser" else ""
+            if kind == _SAMPLED and name == "policy":
+                other = ", or give episodes= too where it is an environment"
+            raise InvalidInput(f"{name} is for {' or '.join(_APPLIES[name])}; the source is {kind}: leave {name} out{other}")
+
+
+def _only_logged(state: int, action: int, next_state: int, reward: float, terminated: bool) -> float:
+    """In place of a cost function: without one, a live environment would seem to cost nothing."""
+    raise InvalidInput(
+        "the costs of this system were read from data, so they cannot be computed for another environment; give cost= as an "
+        "array or a function cost(state, action, next_state, reward, terminated), or log episodes with their costs"
+    )
+
+
+def _accuracy(
+    radius: Radius, seen: Seen, visits: NDArray[np.int64], different: NDArray[np.int64], horizon: int, delta: float
+) -> Floats:
+    """[S, A] of the environment, for all rows at once."""
+    sizes = np.full(visits.size, seen.possible, dtype=np.int64)
+    rule = rule_of(radius, System(seen.possible, seen.num_actions, horizon), sizes, delta)
+    result = np.empty(visits.size)
+    _kernels.radii(rule, visits.reshape(-1), different.reshape(-1), result)
+    return result.reshape(visits.shape)

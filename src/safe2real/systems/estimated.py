@@ -1,0 +1,157 @@
+"""What `estimate_model` gives: a finite system by counting, and how far each of its rows can be off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.model import Trajectory
+from safe2real.model.checks import Floats
+from safe2real.systems.arrivals import Outcomes
+from safe2real.systems.episodes import EpisodeLog, LoggedEpisode
+from safe2real.systems.finite import FiniteSystem
+from safe2real.systems.sampling import Costing, Unvisited
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RowAccuracy:
+    """How far the rows of an estimated simulator can be from those they stand for: what a `Problem` must know."""
+
+    accuracy: Floats  # [S, A] TV distance, all rows at once with probability 1 - delta; 1 unvisited, 0 known
+    visits: NDArray[np.int64]  # [S, A] samples behind each row
+    delta: float
+    certified: bool  # whether the accuracy carries that guarantee
+
+    @property
+    def worst(self) -> float:
+        """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
+        return float(self.accuracy[self.visits > 0].max(initial=0.0))
+
+    @property
+    def unvisited(self) -> NDArray[np.bool_]:
+        """[S, A] rows that nothing was seen of."""
+        return np.asarray((self.visits == 0) & (self.accuracy > 0.0), dtype=np.bool_)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EstimatedModel:
+    """A system by counting, and how far its rows can be off; S and A are those of `system.model`."""
+
+    system: FiniteSystem
+    visits: NDArray[np.int64]  # [S, A] samples behind each row; 0 where `system.known`
+    accuracy: Floats  # [S, A] TV distance to the true row, at once with probability 1 - delta; 1 unvisited, 0 known
+    delta: float
+    certified: bool  # whether the radius behind `accuracy` carries that guarantee
+    samples: int
+    unvisited_rows: Unvisited
+    source: str
+    start_samples: int  # first states that the start distribution is counted from; 0 where it was given
+    costing: Costing
+    outcomes: Outcomes  # the empirical rows in the environment's numbers
+    log: EpisodeLog | None
+    partial: bool  # whether episodes that were cut short are among the samples
+
+    @property
+    def unvisited(self) -> NDArray[np.bool_]:
+        """[S, A] rows that nothing was seen of."""
+        return np.asarray((self.visits == 0) & ~self.system.known, dtype=np.bool_)
+
+    @property
+    def row_accuracy(self) -> RowAccuracy:
+        """For `Problem(..., estimated=...)`, so that pre-flight and certificates know that this was estimated."""
+        return RowAccuracy(self.accuracy, self.visits, self.delta, self.certified)
+
+    @property
+    def worst_accuracy(self) -> float:
+        """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
+        return self.row_accuracy.worst
+
+    @property
+    def table(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
+        """P[s][a] = [(probability, next state, reward, terminated), ...] in the environment's states, as in Gymnasium."""
+        found = self.outcomes
+        table: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {
+            s: {a: [] for a in range(found.num_actions)} for s in range(found.num_states)
+        }
+        columns = (found.states, found.actions, found.probabilities, found.successors, found.rewards, found.terminated)
+        for s, a, *entry in zip(*(column.tolist() for column in columns), strict=True):
+            table[s][a].append(tuple(entry))
+        return table
+
+    def trajectories(self, log: EpisodeLog | None = None, *, partial: bool = False) -> list[Trajectory]:
+        """Logged episodes in the numbers of the model, H steps each: for `clone_baseline` and `estimate_margin`.
+
+        By default those that the model was estimated from. Longer episodes are cut at the horizon, terminated ones go on in
+        the absorbing state. With `partial` episodes that were cut short are kept as they are; a margin cannot be estimated
+        from them, because what they left out may be what went wrong.
+        """
+        chosen = self.log if log is None else log
+        if chosen is None:
+            raise InvalidInput(f"this model was estimated from {self.source}, not from logs; give log=read_episodes(...)")
+        if not partial:
+            refuse_short(chosen, self.system.model.horizon)
+        return [self._trajectory(f"episode {i}", episode, partial) for i, episode in enumerate(chosen.episodes)]
+
+    def _trajectory(self, place: str, episode: LoggedEpisode, partial: bool) -> Trajectory:
+        system, horizon = self.system, self.system.model.horizon
+        steps = min(episode.length, horizon)
+        costs = self.costing.of(episode, place)
+        numbers = [int(s) for s in episode.states]
+        states = [system.state_of(numbers[0])]
+        states += [system.state_of(numbers[k + 1], float(costs[k]), episode.ends_at(k)) for k in range(steps)]
+        actions = episode.actions[:steps].tolist()
+        if episode.terminated and steps < horizon:
+            states += [system.after_end_of(states[-1])] * (horizon - steps)
+            actions += [0] * (horizon - steps)
+        return Trajectory.of(system.model, states, actions, partial=partial)
+
+    def describe(self) -> str:
+        """What was estimated from what, how accurate it is, and what that means for a run."""
+        model, known = self.system.model, int(self.system.known.sum())
+        unseen = self.unvisited
+        lines = [
+            f"{model.num_states} states, {model.num_actions} actions, horizon {model.horizon}, estimated from "
+            f"{self.samples:,} samples of {self.source}; {model.kernel.num_rows - known} rows are estimated, {known} known "
+            "by construction."
+        ]
+        if unseen.any():
+            named = ", ".join(f"({s}, {a})" for s, a in np.argwhere(unseen)[:5].tolist())
+            more = ", ..." if unseen.sum() > 5 else ""
+            meant = "uniform over all states" if self.unvisited_rows == "uniform" else "staying in the state"
+            lines.append(
+                f"{int(unseen.sum())} rows were never visited: (state, action) {named}{more}. They are taken as {meant}, "
+                "which nothing supports."
+            )
+        if (self.visits > 0).any():
+            typical = float(np.median(self.accuracy[self.visits > 0]))
+            label = f"with probability {1.0 - self.delta:g}" if self.certified else "HEURISTIC, not a guarantee"
+            lines.append(
+                f"Accuracy of the visited rows in TV distance ({label}): median {typical:.4f}, worst "
+                f"{self.worst_accuracy:.4f}. Where all of them are to be reused, calibrated_gap must be at least "
+                f"{self.worst_accuracy:.4f} plus the simulator's own error; otherwise let them be learnt."
+            )
+        if self.log is not None or self.partial:
+            lines.append(
+                "This assumes that no step is missing because of what it would have shown: where a log or an episode "
+                "breaks off before the bad step is written, what went wrong seems impossible, however accurate the row."
+            )
+        if self.start_samples:
+            lines.append(
+                f"The distribution of the first state is counted from {self.start_samples:,} first states; its error is not "
+                "part of any guarantee: give start= where you know it."
+            )
+        return "\n".join(lines)
+
+
+def refuse_short(log: EpisodeLog, horizon: int) -> None:
+    short = log.too_short(horizon)
+    if short:
+        lengths = [log.episodes[i].length for i in short]
+        raise InvalidInput(
+            f"{len(short)} of {len(log.episodes)} episodes stop before the horizon of {horizon} although they did not "
+            f"terminate, the first of them episode {short[0]} after {lengths[0]} steps; choose a horizon of at most "
+            f"{min(lengths)}, or partial=True to use what there is of them"
+        )

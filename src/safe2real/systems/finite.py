@@ -1,0 +1,346 @@
+"""An environment as a finite system: what it costs, where it ends, and how its states are numbered here.
+
+A constraint is a sum of c(s, a) over exactly H steps. Two things of an environment do not fit that as they are.
+
+The end. A terminated transition into t leads to a state of its own, "t, ended here", whose cost is paid once; from there
+every action leads to an absorbing state, which costs what the user says it does, step by step (one such state for each
+such cost). These rows are ours, not the environment's: they are true by construction, and `known`.
+
+Costs of transitions (falling, colliding). The expected cost of (s, a) depends on probabilities that the simulator may have
+wrong. So the cost is paid on arrival: t has a copy for every cost with which it can be entered, and the cost is a function
+of the state again, true on the real system whatever its probabilities. A copy behaves as t does.
+
+What the last of the H steps leads to is no longer paid for; where that matters, let the horizon be one step longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real.errors import InvalidInput, OutsideModel
+from safe2real.model import CMDP, AtMost, Kernel
+from safe2real.model.checks import (
+    Floats,
+    check_function,
+    distributions,
+    finite_floats,
+    frozen,
+    positive_integer,
+    shown,
+    whole_numbers,
+)
+from safe2real.model.table import TransitionTable, read_table
+from safe2real.systems.arrivals import (
+    ENDED,
+    Arrival,
+    ArrivalCost,
+    Outcomes,
+    after_end,
+    cost_on_arrival,
+    find_arrivals,
+    reached_within,
+    without_unreachable,
+)
+from safe2real.systems.finite_env import FiniteEnv, check_spaces, name_of
+
+_SAME_START = 1e-9  # probabilities that count as equal
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FiniteSystem:
+    """An environment with a fixed horizon and S states of our numbering; made by `from_gymnasium` and `estimate_model`."""
+
+    model: CMDP
+    known: NDArray[np.bool_]  # [S, A] rows that are true by construction; for Learner(..., known=...)
+    reward: Floats  # [S, A] expected reward, in the environment's units; where the rows are wrong, so is it
+    origin: NDArray[np.int64]  # [S] the environment's state behind each state; -1 after the end
+    arrivals: Mapping[Arrival, int]  # (environment's state, cost on arrival, terminated) -> state
+    arrival_cost: ArrivalCost | None
+    ended: Floats  # [states of the environment] what every step costs after an episode that ended there
+
+    def where(self, states: ArrayLike) -> Floats:
+        """[S, A], 1 in every state that stands for one of the environment's `states`, else 0: a reward to plan for.
+
+        `states` are numbers, or a boolean for each state of the environment.
+        """
+        given, size = np.asarray(list(states) if isinstance(states, (set, frozenset)) else states), self.ended.size
+        if given.dtype == np.bool_ and given.shape == (size,):
+            given = np.flatnonzero(given)
+        states = whole_numbers("states", given, below=size, what="the environment's states")
+        return frozen(np.repeat(np.isin(self.origin, states)[:, None], self.model.num_actions, axis=1).astype(np.float64))
+
+    @property
+    def unit_reward(self) -> Floats:
+        """`reward` [S, A] shifted and scaled to [0, 1], as planning wants it; the best policies stay the best."""
+        low, high = float(self.reward.min()), float(self.reward.max())
+        return frozen((self.reward - low) / (high - low) if high > low else np.zeros(self.reward.shape))
+
+    def state_of(self, state: int, cost: float = 0.0, terminated: bool = False) -> int:
+        """The state of the model for a state of the environment that was entered at this cost."""
+        arrival = (int(state), float(cost), bool(terminated))
+        if state < 0 or arrival not in self.arrivals:
+            raise _not_here(f"the environment entered state {state}", arrival)
+        return self.arrivals[arrival]
+
+    def after_end_of(self, state: int) -> int:
+        """The state that follows one in which, or after which, the episode has ended."""
+        return int(self.model.kernel.row(state * self.model.num_actions)[0][0])
+
+    def per_state(self, values: ArrayLike) -> Any:
+        """An array over the environment's states (first axis) as one over the model's; after the end its first entry.
+
+        For a policy given as actions [S] or probabilities [S, A]: what is done after the end does not matter.
+        """
+        given = np.asarray(values)
+        if given.ndim == 0 or len(given) != self.ended.size:
+            raise InvalidInput(
+                f"values have shape {given.shape}; give one entry for each of the environment's {self.ended.size} states"
+            )
+        return given[np.maximum(self.origin, 0)]
+
+    def kernel_of(self, env: gymnasium.Env[Any, Any] | TransitionTable) -> Kernel:
+        """The rows of another environment with a table, or of a table: the real one's, in a study, in this numbering.
+
+        The environment must start its episodes as the system does; of a table alone that is taken for granted. The table is
+        that of `env.unwrapped`: wrappers that change what actions do are not seen.
+        """
+        if not isinstance(env, Mapping):
+            self._check_start(env)
+        outcomes = replace(_outcomes_of(env, self.arrival_cost), ended=self.ended)
+        sizes = (outcomes.num_states, outcomes.num_actions)
+        if sizes != (self.ended.size, self.model.num_actions):
+            raise InvalidInput(
+                f"the environment has {sizes[0]} states and {sizes[1]} actions; the system was made of one with "
+                f"{self.ended.size} states and {self.model.num_actions} actions"
+            )
+        return _kernel(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.horizon)
+
+    def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
+        """The (real) environment `env`, seen as this system: its episodes can be given to a learner or a campaign.
+
+        A cost that is a function of transitions is computed from what THIS environment shows, its rewards too.
+        """
+        return FiniteEnv(env, self)
+
+    def _check_start(self, env: gymnasium.Env[Any, Any]) -> None:
+        given = getattr(env.unwrapped, "initial_state_distrib", None)
+        if given is None or np.shape(given) != self.ended.shape:
+            return
+        here = np.bincount(np.maximum(self.origin, 0), self.model.start, minlength=self.ended.size)
+        apart = np.abs(np.asarray(given, dtype=np.float64) - here)
+        if apart.max() > _SAME_START:
+            state = int(apart.argmax())
+            raise InvalidInput(
+                f"the environment starts in state {state} with probability {float(np.asarray(given)[state]):g}, this system "
+                f"with {here[state]:g}; make both start alike, or give its table alone (env.unwrapped.P) if that is meant"
+            )
+
+
+def from_gymnasium(
+    env: gymnasium.Env[Any, Any],
+    horizon: int,
+    *,
+    cost: ArrayLike | ArrivalCost | None = None,
+    limit: float | None = None,
+    ended: ArrayLike | None = None,
+    start: int | ArrayLike | None = None,
+    drop_unreachable: bool = False,
+    name: str = "cost",
+) -> FiniteSystem:
+    """An environment with a table `env.unwrapped.P` as a finite system whose expected cost is at most `limit`.
+
+    `cost` is an array [S] or [S, A] over the environment's states, in [0, 1], paid for being there; or a function of a
+    transition, paid once on arrival (see the module). `ended` is what every step after the end of an episode costs, one
+    number or one for each state [S] it can end in: it IS part of the safety specification, so there is no default.
+    `start` is a state or a distribution [S]; by default the environment's own. `drop_unreachable` leaves out states that
+    the TABLE cannot reach within the horizon: a real system that gets there all the same is refused by `as_env`, so drop
+    only what no system can reach. Without `cost` the system has no constraint.
+    """
+    check_spaces(env)
+    arrival_cost = cost if callable(cost) else None
+    if arrival_cost is not None:
+        check_function("cost", arrival_cost, "state, action, next_state, reward, terminated")
+    outcomes = _outcomes_of(env, arrival_cost)
+    for what, space, size in (
+        ("states", env.observation_space, outcomes.num_states),
+        ("actions", env.action_space, outcomes.num_actions),
+    ):
+        if int(space.n) != size:  # type: ignore[attr-defined]
+            raise InvalidInput(f"the table of {name_of(env)} has {size} {what} but its space is {space}; make them agree")
+    if start is None:
+        start = getattr(env.unwrapped, "initial_state_distrib", None)
+        if start is None:
+            raise InvalidInput(
+                f"{name_of(env)} does not say where its episodes start (no initial_state_distrib); "
+                "give start=, a state or a distribution over states"
+            )
+    return build_system(
+        outcomes,
+        horizon,
+        start=start,
+        cost=None if cost is None or callable(cost) else cost,
+        limit=limit,
+        ended=ended,
+        drop_unreachable=drop_unreachable,
+        name=name,
+        arrival_cost=arrival_cost,
+    )
+
+
+def build_system(
+    outcomes: Outcomes,
+    horizon: int,
+    *,
+    start: int | ArrayLike,
+    cost: ArrayLike | None,
+    limit: float | None,
+    ended: ArrayLike | None,
+    drop_unreachable: bool = False,
+    name: str = "cost",
+    arrival_cost: ArrivalCost | None = None,
+) -> FiniteSystem:
+    """The system of these outcomes; `cost` [S] or [S, A] is for being in the environment's states."""
+    horizon = positive_integer("horizon", horizon)
+    if (limit is None) != (cost is None and not outcomes.has_costs and arrival_cost is None):
+        given = "limit is given without a cost" if limit is not None else "a cost is given without its limit"
+        raise InvalidInput(f"{given}; give cost= and limit= together: the expected cost of an episode is at most the limit")
+    first = _start(start, outcomes.num_states)
+    outcomes = replace(outcomes, ended=_ended(ended, outcomes, required=limit is not None))
+    arrivals = find_arrivals(outcomes, first > 0.0)
+    if drop_unreachable:
+        arrivals = without_unreachable(arrivals, outcomes, first > 0.0, horizon)
+    constraints = []
+    if limit is not None:
+        constraints.append(AtMost(_paid(arrivals, cost, outcomes), limit, name))
+    kernel = _kernel(outcomes, arrivals, np.flatnonzero(first), horizon)
+    begin = np.zeros(len(arrivals))
+    for state in np.flatnonzero(first):
+        begin[arrivals[(int(state), 0.0, False)]] = first[state]
+    over = np.array([terminated for _, _, terminated in arrivals], dtype=np.bool_)
+    origin = np.array([state for state, _, _ in arrivals], dtype=np.int64)
+    return FiniteSystem(
+        model=CMDP.of(kernel, horizon, begin, constraints),
+        known=frozen(np.repeat(over[:, None], kernel.num_actions, axis=1)),
+        reward=frozen(np.where(over[:, None], 0.0, outcomes.mean_rewards()[np.maximum(origin, 0)])),
+        origin=frozen(origin),
+        arrivals=arrivals,
+        arrival_cost=arrival_cost,
+        ended=frozen(outcomes.ended),
+    )
+
+
+def _outcomes_of(env: gymnasium.Env[Any, Any] | TransitionTable, arrival_cost: ArrivalCost | None) -> Outcomes:
+    table = env if isinstance(env, Mapping) else getattr(getattr(env, "unwrapped", env), "P", None)
+    if table is None:
+        raise InvalidInput(
+            f"{name_of(env)} has no transition table (env.unwrapped.P); sample it with estimate_model(env, ...) instead"
+        )
+    listed = read_table(table)
+    costs = np.zeros(listed.states.size)
+    if arrival_cost is not None:
+        columns = (listed.states, listed.actions, listed.successors, listed.rewards, listed.terminated)
+        costs = np.array(
+            [cost_on_arrival(arrival_cost, *(column[i].item() for column in columns)) for i in range(costs.size)]
+        )
+    return Outcomes(
+        num_states=listed.num_states,
+        num_actions=listed.num_actions,
+        states=listed.states,
+        actions=listed.actions,
+        successors=listed.successors,
+        costs=costs,
+        terminated=listed.terminated,
+        probabilities=listed.probabilities,
+        rewards=listed.rewards,
+    )
+
+
+def _kernel(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArray[Any], horizon: int) -> Kernel:
+    """Rows for every state of the numbering: the environment's own, or those after the end.
+
+    A state that only the last step enters takes no action; where its rows lead out of the numbering, it stays instead.
+    """
+    columns: list[tuple[NDArray[Any], ...]] = []
+    acting: set[Arrival] | None = None
+    every = np.arange(outcomes.num_actions)
+    for arrival, index in arrivals.items():
+        state, _, terminated = arrival
+        row, actions, probabilities = outcomes.of(state), every, np.ones(every.size)
+        if terminated:
+            after = [index if state == ENDED else arrivals[after_end(outcomes, state)]] * every.size
+        else:
+            actions, probabilities = outcomes.actions[row], outcomes.probabilities[row]
+            after = [arrivals.get(key, -1) for key in outcomes.arrivals_of(row)]
+        if -1 in after:
+            if acting is None:
+                acting = reached_within(outcomes, start, horizon - 1)
+            if arrival in acting:
+                first = after.index(-1)
+                missing = outcomes.arrivals_of(row)[first]
+                raise _not_here(f"action {actions[first]} in state {state} leads to state {missing[0]}", missing)
+            actions, after, probabilities = every, [index] * every.size, np.ones(every.size)
+        columns.append((np.full(len(after), index), actions, np.array(after), probabilities))
+    states, actions, successors, probabilities = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    return Kernel.from_triples(
+        states, actions, successors, probabilities, num_states=len(arrivals), num_actions=outcomes.num_actions
+    )
+
+
+def _not_here(event: str, arrival: Arrival) -> OutsideModel:
+    _, cost, terminated = arrival
+    return OutsideModel(
+        f"{event} (cost {cost:g}, {'' if terminated else 'not '}terminated), which this system does not have; build it "
+        "from an environment that can get there (without drop_unreachable), or from samples that have shown it"
+    )
+
+
+def _paid(arrivals: Mapping[Arrival, int], cost: ArrayLike | None, outcomes: Outcomes) -> Floats:
+    """The cost [S, A] of every state of the numbering."""
+    shape = (outcomes.num_states, outcomes.num_actions)
+    own = np.zeros(shape)
+    if cost is not None:
+        given = finite_floats("cost", cost)
+        if given.shape not in (shape, shape[:1]):
+            raise InvalidInput(
+                f"cost has shape {given.shape}; give one entry for each of the environment's states, {shape[:1]}, or for "
+                f"each state and action, {shape}; or a function cost(state, action, next_state, reward, terminated)"
+            )
+        own = np.broadcast_to(given[:, None], shape) if given.ndim == 1 else given
+    paid = np.empty((len(arrivals), outcomes.num_actions))
+    for (state, on_arrival, _), index in arrivals.items():
+        paid[index] = on_arrival if state == ENDED else own[state] + on_arrival
+    return paid
+
+
+def _ended(ended: ArrayLike | None, outcomes: Outcomes, *, required: bool) -> Floats:
+    """What a step costs after an episode that ended in each of the environment's states [S]."""
+    if ended is None:
+        if required and outcomes.terminated.any():
+            raise InvalidInput(
+                "episodes of this environment can end before the horizon; give ended=, what every step after the end "
+                "costs in [0, 1]: 0 where an ended episode is as good as a safe one; one number, or one for each state"
+            )
+        ended = 0.0
+    given = finite_floats("ended", ended)
+    if given.shape not in ((), (outcomes.num_states,)):
+        raise InvalidInput(
+            f"ended has shape {given.shape}; give one number, or one for each of the {outcomes.num_states} states"
+        )
+    if ((given < 0.0) | (given > 1.0)).any():
+        raise InvalidInput(f"ended is {shown(ended)}; what a step after the end costs lies in [0, 1]")
+    return np.array(np.broadcast_to(given, (outcomes.num_states,)))
+
+
+def _start(start: int | ArrayLike, num_states: int) -> Floats:
+    given = np.asarray(start)
+    if given.ndim == 0 and given.dtype.kind in "iu" and 0 <= given < num_states:
+        return np.asarray(np.arange(num_states) == given, dtype=np.float64)
+    if given.shape != (num_states,):
+        raise InvalidInput(f"start is {shown(start)}; give one of the environment's {num_states} states, or a distribution")
+    return distributions("start", given)

@@ -1,0 +1,162 @@
+"""Where the assumptions come from: the mismatch gap (Algorithm 4), the baseline's margin, and a cloned baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real._compiled import evidence as _kernels
+from safe2real.errors import InvalidInput
+from safe2real.evidence.betting import mean_bounds
+from safe2real.evidence.confidence import LiteralRadius, Radius, System, rule_of
+from safe2real.evidence.counts import Counts
+from safe2real.model.checks import Floats, finite_number, positive_integer, probability_of_failure, unit_number
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy
+from safe2real.model.trajectory import Trajectory, check_trajectory
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SeparationEstimate:
+    """sigma-hat_s of Algorithm 4, with what it does and does not cover.
+
+    `gap` is at most the true sigma_s if every mismatch row was detected (Proposition calibration, iii); if some mismatch
+    row was not, it can be ABOVE sigma_s, which is the unsafe direction. The data cannot tell the two apart: `undecided`
+    rows may still hide a mismatch of up to `largest_hidden`.
+    """
+
+    gap: float  # sigma-hat_s; 0 when nothing was detected
+    detected: NDArray[np.bool_]  # C: [S, A] or [H, S, A], rows whose mismatch is proved
+    undecided: NDArray[np.bool_]  # rows visited too rarely, or neither proved wrong nor shown to be close
+    lower_bounds: Floats  # L: on the TV distance of every row
+    upper_bounds: Floats  # on the TV distance of every row
+    visited_share: float  # rows with at least `min_visits` visits
+    certified: bool
+
+    @property
+    def largest_hidden(self) -> float:
+        """The largest mismatch that an undecided row could still have."""
+        return float(self.upper_bounds[self.undecided].max(initial=0.0))
+
+    def describe(self) -> str:
+        label = "" if self.certified else "HEURISTIC radius. "
+        return (
+            f"{label}Estimated mismatch gap {self.gap:.4g} from {int(self.detected.sum())} rows proved wrong; "
+            f"{self.visited_share:.1%} of the rows were visited often enough. {int(self.undecided.sum())} are undecided "
+            f"and may hide a mismatch of up to {self.largest_hidden:.4g}: the estimate is conservative only if none does."
+        )
+
+
+def estimate_mismatch_gap(
+    counts: Counts, *, delta: float, min_visits: int = 1, radius: Radius | None = None, resolution: float = 0.0
+) -> SeparationEstimate:
+    """Algorithm 4 on the counts of a safe policy's episodes (paper, appendix on estimating sigma_s).
+
+    A row with upper bound at most `resolution` counts as shown to be close; with 0 (the paper's eps_s = 0) no finite
+    sample can show that, and every undetected row is undecided.
+    """
+    probability_of_failure("delta", delta)
+    resolution = unit_number("resolution", resolution)
+    rule = radius or LiteralRadius()
+    simulator = counts.simulator
+    system = System(simulator.num_states, simulator.num_actions, counts.horizon)
+    visits = counts.visits
+    everywhere = np.full(simulator.num_rows, simulator.num_states, dtype=np.int64)
+    radii = np.empty(visits.shape)
+    seen = counts.tally.length.astype(np.int64)
+    _kernels.radii(rule_of(rule, system, everywhere, delta), counts.tally.visits, seen, radii.reshape(-1))
+    distances = counts.distances().reshape(visits.shape)
+    lower = np.maximum(distances - radii, 0.0)
+    upper = np.minimum(distances + radii, 1.0)
+    often = visits >= positive_integer("min_visits", min_visits)
+    detected = often & (lower > 0.0)
+    return SeparationEstimate(
+        gap=min(1.0, float(lower[detected].min())) if detected.any() else 0.0,
+        detected=detected,
+        undecided=~detected & (upper > resolution),
+        lower_bounds=lower,
+        upper_bounds=upper,
+        visited_share=float(often.mean()),
+        certified=rule.certified,
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class MarginEstimate:
+    """How safe a policy is, from rollouts; `margins` may be negative, and is then no margin."""
+
+    margins: Floats  # [K] lower_bounds - thresholds: usable as xi
+    lower_bounds: Floats  # [K] on V_c, together with probability at least 1 - delta, at every number of episodes
+    upper_bounds: Floats  # [K] on V_c, in the same way: together with the lower ones 1 - 2 delta
+    means: Floats  # [K]
+    spreads: Floats  # [K] standard deviations of the sums over an episode
+    episodes: int
+
+
+def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float) -> MarginEstimate:
+    """The Slater margin of a policy from independent episodes of it on the real system (paper, assumption verification).
+
+    The bounds on V_c are those of `betting`, at delta / K for each constraint, so that all lower ones hold together with
+    probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out more until the
+    margin is confirmed, and stop when it is. What must not be chosen is which episodes are given: all of them, whatever
+    happened in them.
+    """
+    probability_of_failure("delta", delta)
+    if len(episodes) == 0:
+        raise InvalidInput("no episode was given; a confidence bound on the margin needs at least 1")
+    if model.num_constraints == 0:
+        raise InvalidInput("this system has no constraint, so there is no margin to estimate; add AtLeast or AtMost")
+    steps = np.arange(model.horizon)
+    returns = np.empty((len(episodes), model.num_constraints))
+    for i, episode in enumerate(episodes):
+        checked = check_trajectory(model, episode)
+        for k, utility in enumerate(model.utilities):
+            when = steps if len(utility) > 1 else 0
+            returns[i, k] = utility[when, checked.states[:-1], checked.actions].sum()
+    alpha = delta / model.num_constraints
+    bounds = np.array([mean_bounds(returns[:, k], alpha, low=low, high=high) for k, (low, high) in enumerate(spans(model))])
+    lower, upper = bounds.T
+    return MarginEstimate(
+        margins=lower - model.thresholds,
+        lower_bounds=lower,
+        upper_bounds=upper,
+        means=returns.mean(axis=0),
+        spreads=returns.std(axis=0),
+        episodes=len(episodes),
+    )
+
+
+def spans(model: CMDP) -> list[tuple[float, float]]:
+    """For each constraint the smallest and the largest sum that any H steps can have, on whatever system."""
+    ends = []
+    for utility in model.utilities:
+        times = 1 if len(utility) > 1 else model.horizon
+        ends.append((times * float(utility.min(axis=(1, 2)).sum()), times * float(utility.max(axis=(1, 2)).sum())))
+    return ends
+
+
+def clone_baseline(
+    model: CMDP, demonstrations: Sequence[Trajectory], *, smoothing: float = 1.0, per_step: bool = False
+) -> MarkovPolicy:
+    """A policy from demonstrations by counting: pi(a | s) = (n(s, a) + smoothing) / (n(s) + A smoothing).
+
+    Pooled over steps unless `per_step`. States nobody visited get the uniform policy. Nothing here says that the clone is
+    safe: measure it with `estimate_margin` before trusting it.
+    """
+    if finite_number("smoothing", smoothing) < 0.0:
+        raise InvalidInput(f"smoothing is {smoothing:g}; it must not be negative (0 copies the demonstrated frequencies)")
+    if len(demonstrations) == 0:
+        raise InvalidInput("no demonstration was given; a policy cannot be cloned from nothing")
+    counts = np.zeros((model.horizon, model.num_states, model.num_actions))
+    for episode in demonstrations:
+        checked = check_trajectory(model, episode)
+        np.add.at(counts, (np.arange(model.horizon), checked.states[:-1], checked.actions), 1.0)
+    if not per_step:
+        counts = np.broadcast_to(counts.sum(axis=0), counts.shape)
+    weights = counts + smoothing
+    totals = weights.sum(axis=2, keepdims=True)
+    uniform = 1.0 / model.num_actions
+    return MarkovPolicy.stochastic(np.where(totals > 0.0, weights / np.where(totals > 0.0, totals, 1.0), uniform))

@@ -1,0 +1,51 @@
+"""The part of a specification that says how far the rows of an estimated simulator can be off."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import finite_floats, frozen, probability_of_failure, shown, whole_numbers
+from safe2real.model.encoding import array_to_json, check_keys, numbers_from_json
+from safe2real.model.kernel import Kernel
+from safe2real.systems.estimated import RowAccuracy
+
+
+def check_estimated(rows: RowAccuracy, kernel: Kernel) -> None:
+    """Refuse what is no accuracy of these rows."""
+    if not isinstance(rows, RowAccuracy):
+        raise InvalidInput(f"estimated is a {type(rows).__name__}; give the row_accuracy of what estimate_model returned")
+    shape = (kernel.num_states, kernel.num_actions)
+    for name, array in (("accuracy", rows.accuracy), ("visits", rows.visits)):
+        if array.shape != shape:
+            raise InvalidInput(f"estimated.{name} has shape {array.shape}; give one number for each row, {shape}")
+    if not ((rows.accuracy >= 0.0) & (rows.accuracy <= 1.0)).all() or (rows.visits < 0).any():
+        raise InvalidInput(
+            "estimated holds an accuracy outside [0, 1] or a negative number of visits; give what was computed"
+        )
+
+
+def estimated_to_json(rows: RowAccuracy) -> dict[str, Any]:
+    return {
+        "accuracy": array_to_json(rows.accuracy),
+        "visits": array_to_json(rows.visits),
+        "delta": rows.delta,
+        "certified": rows.certified,
+    }
+
+
+def estimated_from_json(value: Any, kernel: Kernel) -> RowAccuracy:
+    given = check_keys(value, "estimated", required=("accuracy", "visits", "delta", "certified"))
+    if not isinstance(given["certified"], bool):
+        raise InvalidInput(f"estimated.certified is {shown(given['certified'])}; give true or false")
+    visits = numbers_from_json(given["visits"], "estimated.visits")
+    rows = RowAccuracy(
+        accuracy=frozen(finite_floats("estimated.accuracy", numbers_from_json(given["accuracy"], "estimated.accuracy"))),
+        visits=frozen(whole_numbers("estimated.visits", visits, below=2**63 - 1, what="visits").astype(np.int64)),
+        delta=probability_of_failure("estimated.delta", given["delta"]),
+        certified=given["certified"],
+    )
+    check_estimated(rows, kernel)
+    return rows

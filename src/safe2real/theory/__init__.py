@@ -1,0 +1,1 @@
+"""What the paper proves: conditions and bounds, without data."""

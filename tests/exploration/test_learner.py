@@ -1,0 +1,328 @@
+"""Algorithm 1 by hand on a tiny system, the deletion rule at its predicted count, and the bookkeeping of rounds."""
+
+import math
+
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real.evidence.confidence import LiteralRadius, ScaledRadius, System, radius_after
+from safe2real.evidence.hybrid import HybridModel, Separation
+from safe2real.exploration import Algorithm, Learner, Reason, Settings, roll_out, simulate
+
+# Two states, two actions, two steps. State 0 is safe, state 1 is not. Action 0 stays in 0, action 1 leads to 1; 1 absorbs.
+ROWS = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
+SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
+
+
+def tiny(threshold=0.5, horizon=2):
+    return s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), horizon, 0, s2r.AtLeast(SAFE, threshold))
+
+
+def stay(horizon=2):
+    return s2r.MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=horizon)
+
+
+PLAIN = {"margin": 1.0, "calibrated_gap": 0.0, "mismatch_gap": 0.8, "tolerance": 0.25, "delta": 0.1}
+
+
+def settings(**changes):
+    return Settings.paper(**(PLAIN | changes))
+
+
+def test_first_round_worked_on_paper():
+    """No data: every row is uniform and has radius 1, so b = H * 1 = 2 everywhere and V_b = 4 for every policy.
+
+    On the uniform model V_c of every policy is 1 (in state 0 at step 1) + 0.5 (half the mass at step 2) = 1.5. With
+    threshold 0.5 and margin 1, Line 5 asks for 1.5 >= 0.5 + 0.5: it passes. Delta = min(H, 4) = 2, the candidate's V_c is
+    1.5, and alpha = 1 / (1 + (0.5 + 2 - 1.5)) = 0.5. The certificate is 0.5 (1.5 - 2) + 0.5 (0.5 + 1) = 0.5, the
+    threshold itself.
+    """
+    proposal = Learner(tiny(), stay(), settings()).propose()
+    assert proposal.reason is Reason.MIXTURE
+    assert proposal.uncertainty == 2.0
+    assert proposal.exploration_weight == pytest.approx(0.5)
+    assert proposal.certificate.lower_bounds == pytest.approx([0.5])
+    assert proposal.certificate.certified
+    assert proposal.certificate.holds
+
+
+def test_line_5_deploys_the_baseline_when_it_does_not_look_safe():
+    """With threshold 1.25 Line 5 asks for 1.25 + 0.75 / 2 = 1.625 on a model that gives 1.5: deploy pi^0 alone."""
+    learner = Learner(tiny(1.25), stay(), settings(margin=0.75, tolerance=0.18))
+    proposal = learner.propose()
+    assert proposal.reason is Reason.BASELINE
+    assert proposal.mixture.policies == (learner.baseline,)
+    assert proposal.certificate.lower_bounds == pytest.approx([2.0])
+    assert proposal.uncertainty == math.inf
+
+
+def test_line_5_compares_with_half_the_margin():
+    """1.5 on the model against threshold 1.0 + margin 1.0 / 2: exactly enough."""
+    assert Learner(tiny(1.0), stay(), settings(margin=1.0)).propose().reason is Reason.MIXTURE
+    assert Learner(tiny(1.01), stay(), settings(margin=0.99, tolerance=0.2)).propose().reason is Reason.BASELINE
+
+
+def test_second_round_worked_on_paper():
+    """After one episode that stays in state 0, row (0, 0) has n = 2 pooled visits, all to 0; the others are uniform."""
+    system = System(2, 2, 2)
+    learner = Learner(tiny(), stay(), settings(radius=ScaledRadius(0.1), mismatch_gap=0.3))
+    learner.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))
+    rho = 0.1 * math.sqrt((math.log(2 * 2 * 2 * 2 / 0.1) + 2 * math.log(8 * math.e * 3)) / 4)
+    assert radius_after(ScaledRadius(0.1), 2, system, 0.1) == pytest.approx(rho)
+    assert learner.hybrid.bonus[0, 0] == pytest.approx(2 * rho)
+    # An unseen row has radius 0.1 sqrt(beta(0)), as 2 n v 1 = 1.
+    unseen = 0.1 * math.sqrt(math.log(160) + 2 * math.log(8 * math.e))
+    assert learner.hybrid.bonus[0, 1] == pytest.approx(2 * unseen)
+    # Leaving at once: b = 2 unseen now, then half the mass in each state, both with bonus 2 unseen for action 1: Delta is
+    # 4 unseen = 1.34, and its V_c is 1 + 0.5, so alpha = 1 / (1 + (0.5 + 1.34 - 1.5)).
+    proposal = learner.propose()
+    assert proposal.uncertainty == pytest.approx(4 * unseen)
+    assert proposal.exploration_weight == pytest.approx(1 / (1 + max(0.0, 0.5 + 4 * unseen - 1.5)))
+
+
+def test_the_mixture_is_linear_on_the_real_system():
+    learner = Learner(tiny(), stay(), settings())
+    proposal = learner.propose()
+    real = tiny().with_kernel(s2r.Kernel.from_dense([[[0.7, 0.3], [0.2, 0.8]], [[0.0, 1.0], [0.4, 0.6]]]))
+    parts = [s2r.constraint_values(real, policy)[0] for policy in proposal.mixture.policies]
+    assert s2r.constraint_values(real, proposal.mixture)[0] == pytest.approx(np.dot(proposal.mixture.weights, parts))
+
+
+def test_a_row_is_cleared_at_exactly_the_predicted_count():
+    """A row that always does what the simulator says has distance 0: it is cleared when radius(n) <= (eps + sigma) / 2."""
+    system, delta = System(2, 2, 1), 0.1
+    threshold = 0.5 * (0.02 + 0.9)
+    needed = next(n for n in range(1, 10_000) if radius_after(LiteralRadius(), n, system, delta) <= threshold)
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.02, 0.9), radius=LiteralRadius(), delta=delta, known=None)
+    for n in range(1, needed + 1):
+        assert hybrid.suspects[0, 0], n
+        hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
+    assert not hybrid.suspects[0, 0]
+    assert hybrid.suspects.sum() == 3
+    # Outside the suspects the bonus is H eps_s and the row is the simulator's.
+    assert hybrid.bonus[0, 0] == pytest.approx(1 * 0.02)
+    np.testing.assert_array_equal(hybrid.to_kernel().to_dense()[0, 0], [1.0, 0.0])
+
+
+def test_deletion_is_permanent_and_counts_go_on():
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 1.0), radius=ScaledRadius(0.1), delta=0.1, known=None)
+    for _ in range(30):
+        hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
+    assert not hybrid.suspects[0, 0]
+    for _ in range(300):
+        hybrid.observe(s2r.Trajectory.of(model, [0, 1], [0]))
+    assert not hybrid.suspects[0, 0]
+    assert hybrid.counts.visits[0, 0] == 330
+    assert hybrid.distances[0, 0] == pytest.approx(300 / 330)
+    np.testing.assert_allclose(hybrid.counts.empirical_row(0), [30 / 330, 300 / 330])
+
+
+def test_a_wrong_row_stays_suspect():
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.4), radius=LiteralRadius(), delta=0.1, known=None)
+    rng = np.random.default_rng(0)
+    for _ in range(20_000):
+        hybrid.observe(s2r.Trajectory.of(model, [0, int(rng.random() < 0.4)], [0]))
+    assert hybrid.suspects[0, 0]
+    assert hybrid.bonus[0, 0] == pytest.approx(hybrid.radii[0, 0])
+
+
+def test_known_rows_are_never_suspect_and_cost_nothing():
+    known = np.array([[False, False], [True, True]])
+    learner = Learner(tiny(), stay(), settings(calibrated_gap=0.01), known=known)
+    assert not learner.hybrid.suspects[1].any()
+    np.testing.assert_array_equal(learner.hybrid.bonus[1], 0.0)
+    assert "declared known are exact" in learner.propose().certificate.describe()
+    kernel = learner.hybrid.to_kernel().to_dense()
+    np.testing.assert_array_equal(kernel[1], ROWS[1])
+    np.testing.assert_array_equal(kernel[0], 0.5)
+
+
+def test_counts_pool_or_separate_steps_as_the_paper_says():
+    pooled = Learner(tiny(), stay(), settings())
+    pooled.observe(s2r.Trajectory.of(tiny(), [0, 0, 1], [0, 1]))
+    assert pooled.hybrid.counts.visits.tolist() == [[1, 1], [0, 0]]
+    assert pooled.samples == 2
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS).repeated(2), 2, 0, s2r.AtLeast(SAFE, 0.5))
+    separate = Learner(model, stay(), settings())
+    separate.observe(s2r.Trajectory.of(model, [0, 0, 1], [0, 1]))
+    assert separate.hybrid.counts.visits.tolist() == [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]
+
+
+def test_algorithm_2_never_clears_and_algorithm_3_never_mixes():
+    changes = {"radius": ScaledRadius(0.2), "bonus_scale": 0.1, "tolerance": 0.15}
+    runs = {}
+    for algorithm in Algorithm:
+        learner = Learner(tiny(), stay(), settings(algorithm=algorithm, **changes))
+        runs[algorithm] = (learner, simulate(learner, s2r.Kernel.from_dense(ROWS), max_rounds=20_000))
+    assert runs[Algorithm.REWARD_FREE][1].suspects.min() == 4
+    assert runs[Algorithm.SIM_TO_REAL][1].suspects[-1] < 4
+    assert (runs[Algorithm.UNCONSTRAINED][1].exploration_weight[:-1] == 1.0).all()
+    for learner, run in runs.values():
+        assert run.stopped
+        assert learner.propose().certificate is None
+    unconstrained = Learner(tiny(), stay(), settings(algorithm=Algorithm.UNCONSTRAINED)).propose().certificate
+    assert not unconstrained.certified
+    assert "nothing is promised" in unconstrained.describe()
+
+
+def test_plan_before_any_data_worked_on_paper():
+    """Every kernel is possible. The first step is in state 0, so V_c >= 1 whatever is done; state 1 may never be reached.
+
+    With threshold 0.5 any policy will do, and none is sure to earn anything in state 1; in the second step 1 can be earned
+    at most. With threshold 1.25 and margin 0.75 a policy that is sure of 1 only is mixed with the baseline, which has 2 in
+    reality: 0.75 of it and 0.25 of the baseline have 1.25. What is not earned in state 0 can be earned in state 1, so
+    2 - 1.25 is the most.
+    """
+    for chosen in (settings, lambda **changes: Settings(**(PLAIN | changes))):
+        for threshold, changes, least, most in (
+            (0.5, {}, [1.0], 1.0),
+            (1.25, {"margin": 0.75, "tolerance": 0.18}, [1.25], 0.75),
+        ):
+            learner = Learner(tiny(threshold), stay(), chosen(**changes))
+            plan = learner.plan(1.0 - SAFE)
+            assert learner.round == 1
+            assert plan.certificate.certified
+            assert plan.certificate.holds
+            assert plan.certificate.lower_bounds == pytest.approx(least)
+            assert plan.value == 0.0
+            assert plan.bound == pytest.approx(most, abs=1e-4)
+            assert plan.suboptimality == plan.bound
+            truth = s2r.constraint_values(learner.simulator, plan.policy)
+            assert (truth >= learner.simulator.thresholds).all()
+    # The baseline alone is the plan where any other may lose: its first reward is sure, nothing else is.
+    alone = Learner(tiny(1.99), stay(), settings(margin=0.01, tolerance=0.0025)).plan(SAFE)
+    assert alone.value == pytest.approx(1.0)
+    assert alone.certificate.lower_bounds == pytest.approx([1.99], abs=0.011)
+    assert alone.certificate.holds
+
+
+def test_plan_after_the_stop_is_the_papers():
+    # Everything declared known: there is nothing to learn, and the first round stops.
+    quick = Learner(tiny(), stay(), settings(radius=ScaledRadius(0.5)), known=np.ones((2, 2), dtype=bool))
+    plan = quick.plan(np.array([[0.0, 0.0], [1.0, 1.0]]))
+    # Go to state 1 as often as V_c >= 0.5 + 0.25 allows: V_c is at least 1 (the first step), so always, and stay there.
+    assert plan.solution.value == pytest.approx(1.0, abs=1e-6)
+    assert plan.suboptimality == pytest.approx(2 * 2 * 0.25 / 1.0 + 2 * 0.25)
+    assert "HEURISTIC" in plan.certificate.describe()
+    assert quick.propose().mixture is None
+    with pytest.raises(s2r.OutOfOrder, match="nothing left to deploy"):
+        quick.propose().draw()
+    with pytest.raises(s2r.OutOfOrder, match="has stopped"):
+        quick.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))
+    with pytest.raises(s2r.InvalidInput, match=r"reward\[0, 1\] is 2"):
+        quick.plan(np.full((2, 2), 2.0) * [[0, 1], [1, 1]])
+
+
+def test_alpha_is_the_smallest_over_constraints():
+    other = np.array([[1.0, 0.5], [1.0, 1.0]])
+    both = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(other, 1.0)])
+    learner = Learner(both, stay(), settings(margin=(1.0, 0.4), tolerance=0.1))
+    proposal = learner.propose()
+    # Without data every policy has V_b = 4, so Delta = 2; V_c is 1.5 and, on the uniform model, between 1 and 2.
+    assert proposal.uncertainty == 2.0
+    lower = proposal.certificate.lower_bounds
+    assert (lower >= both.thresholds - 1e-12).all()
+    assert np.isclose(lower, both.thresholds).any()
+
+
+def test_asking_again_changes_nothing_and_the_coin_is_fixed():
+    learner = Learner(tiny(), stay(), settings(seed=5))
+    assert learner.propose() is learner.propose()
+    assert learner.propose().draw() is learner.propose().draw()
+    again = Learner(tiny(), stay(), settings(seed=5))
+    assert again.propose().coin == learner.propose().coin
+    assert Learner(tiny(), stay(), settings(seed=6)).propose().coin != learner.propose().coin
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tolerance": 0.3}, r"tolerance is 0.3; .*margin / 4 = 0.25"),
+        ({"calibrated_gap": 0.9, "mismatch_gap": 0.8}, "calibrated_gap is 0.9 and mismatch_gap 0.8"),
+        ({"margin": 0.0}, "margin of constraint 0 is 0"),
+        ({"margin": -0.5}, "margin of constraint 0 is -0.5"),
+        ({"margin": 1.6}, "at most 1.5"),
+        ({"margin": (1.0, 1.0)}, "one per constraint"),
+        ({"delta": 0.0}, "delta is 0"),
+        ({"delta": 1.0}, "delta is 1"),
+        ({"delta": float("nan")}, "delta is nan"),
+        ({"tolerance": 0.0}, "tolerance is 0"),
+        ({"bonus_scale": 0.0}, "bonus_scale is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"radius": 0.4}, "radius is 0.4"),
+        ({"algorithm": "fast"}, "algorithm is 'fast'"),
+        ({"mismatch_gap": 1.2}, "mismatch_gap 1.2"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(changes, message):
+    with pytest.raises(s2r.InvalidInput, match=message):
+        Learner(tiny(), stay(), settings(**changes))
+
+
+def test_a_heuristic_run_may_use_a_larger_tolerance_and_says_so():
+    learner = Learner(tiny(), stay(), settings(tolerance=0.3, radius=ScaledRadius(0.5)))
+    text = learner.propose().certificate.describe()
+    assert text.startswith("HEURISTIC, not a guarantee (the radius is 0.5 x the paper's radius")
+    assert not Learner(tiny(), stay(), settings(tolerance=0.3, bonus_scale=0.5)).propose().certificate.certified
+    with pytest.raises(s2r.InvalidInput, match="scale is 0"):
+        ScaledRadius(0.0)
+
+
+def test_other_bad_input_is_refused_and_changes_nothing():
+    with pytest.raises(s2r.InvalidInput, match=r"baseline has shape .*\(3, 2, 2\)"):
+        Learner(tiny(), stay(3), settings())
+    with pytest.raises(s2r.InvalidInput, match="baseline is a Mixture"):
+        Learner(tiny(), s2r.Mixture.of([1.0], [stay()]), settings())
+    with pytest.raises(s2r.InvalidInput, match="known has shape"):
+        Learner(tiny(), stay(), settings(), known=np.zeros((2, 3), dtype=bool))
+    learner = Learner(tiny(), stay(), settings())
+    before = learner.propose()
+    longer = tiny(horizon=3)
+    bad = [
+        s2r.Trajectory.of(longer, [0, 0, 0, 0], [0, 0, 0]),
+        s2r.Trajectory(np.array([0, 7, 0], dtype=np.uint32), np.array([0, 0], dtype=np.uint32)),
+        s2r.Trajectory(np.array([1, 1, 1], dtype=np.uint32), np.array([0, 0], dtype=np.uint32)),
+        s2r.Trajectory(np.array([0, 0, 0], dtype=np.uint32), np.array([0, 9], dtype=np.uint32)),
+    ]
+    for episode in [*bad, [[0, 0, 0], [0, 0]], None]:
+        with pytest.raises(s2r.InvalidInput):
+            learner.observe(episode)
+    assert learner.propose() is before
+    assert learner.samples == 0
+    assert learner.round == 1
+
+
+def test_segments_grow_without_losing_a_count():
+    """A row with more successors than its first segment holds."""
+    size = 60
+    kernel = s2r.Kernel.from_dense(np.eye(size)[:, None])
+    model = s2r.CMDP.of(kernel, 2, 0)
+    hybrid = HybridModel(kernel, 2, separation=None, radius=LiteralRadius(), delta=0.1)
+    rng = np.random.default_rng(0)
+    expected = np.zeros((size, size))
+    for _ in range(500):
+        states = [0, *rng.integers(size, size=2)]
+        hybrid.observe(s2r.Trajectory.of(model, states, [0, 0]))
+        expected[states[0], states[1]] += 1
+        expected[states[1], states[2]] += 1
+    for row in range(size):
+        total = expected[row].sum()
+        frequencies = expected[row] / total if total else np.full(size, 1 / size)
+        np.testing.assert_allclose(hybrid.counts.empirical_row(row), frequencies)
+        np.testing.assert_allclose(hybrid.to_kernel().to_dense()[row, 0], frequencies)
+    distances = 0.5 * np.abs(hybrid.to_kernel().to_dense()[:, 0] - np.eye(size)).sum(axis=1)
+    np.testing.assert_allclose(hybrid.distances[:, 0], distances, atol=1e-12)
+
+
+def test_roll_out_follows_the_kernel():
+    real = tiny().with_kernel(s2r.Kernel.from_dense([[[0.7, 0.3], [0.2, 0.8]], [[0.0, 1.0], [0.4, 0.6]]]))
+    policy = s2r.MarkovPolicy.stochastic([[0.25, 0.75], [0.5, 0.5]], horizon=2)
+    visits = np.zeros((2, 2, 2))
+    for t in range(6000):
+        episode = roll_out(real, policy, seed=3, round_number=t)
+        visits[np.arange(2), episode.states[:-1], episode.actions] += 1 / 6000
+    np.testing.assert_allclose(visits, s2r.occupancy(real, policy), atol=0.02)

@@ -1,0 +1,28 @@
+"""The page of reproduced artefacts: what runs are worth is data, whatever the words beside it say."""
+
+import pytest
+
+from safe2real.paper.artefact import Artefact, Outcome
+from safe2real.paper.page import write_report
+from safe2real.paper.reproduce import ARTEFACTS
+from safe2real.standing import Standing
+
+
+@pytest.mark.parametrize(
+    ("words", "standing", "colour"),
+    [
+        ("not heuristic at all", Standing.CERTIFIED, "label certified"),
+        ("certified, said someone", Standing.HEURISTIC, "label"),
+        ("certified", Standing.REFUTED, "label refuted"),
+    ],
+)
+def test_colours_follow_the_standing(tmp_path, words, standing, colour):
+    artefact = Artefact("one", "One", words, standing, lambda seeds: [], lambda rows, folder: Outcome())
+    write_report([(artefact, Outcome(), 0.0)], tmp_path / "page.html", wall=1.0, cost="", seeds=None)
+    assert f"<span class='{colour}'>{words}</span>" in (tmp_path / "page.html").read_text()
+
+
+def test_what_the_artefacts_are_worth():
+    heuristic = {one.name for one in ARTEFACTS if one.standing is Standing.HEURISTIC}
+    assert heuristic == {"table1", "safety", "heatmaps", "misspecification", "separation", "mismatch-size"}
+    assert {one.standing for one in ARTEFACTS if one.name not in heuristic} == {Standing.CERTIFIED}

@@ -1,0 +1,438 @@
+"""What leaves a campaign is what was told: CSV, JSON, Minari, and what is left of a damaged file."""
+
+import csv
+import hashlib
+import json
+import sys
+
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real.campaign import Campaign, Problem
+from safe2real.campaign import export as export_module
+from safe2real.campaign.events import Event
+from safe2real.campaign.ledger import check_record
+from safe2real.errors import Conflict, InvalidInput, StorageFailure
+from safe2real.evidence.mismatch_map import Verdict
+from safe2real.exploration import Settings, roll_out
+from safe2real.model.encoding import digest_of, policy_to_bytes, to_text
+from safe2real.report.export import export_csv, export_json, export_minari, salvage_json
+
+H, S, A = 4, 3, 2
+ROWS = np.array([[[0.8, 0.2, 0.0], [0.1, 0.8, 0.1]], [[0.2, 0.7, 0.1], [0.0, 0.3, 0.7]], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
+# Different at every step and pair, so that a reward taken from a wrong place shows.
+WARM = (1.0 + np.arange(H * S * A)).reshape(H, S, A) / (2.0 * H * S * A)
+DRY = 1.0 - 0.5 * WARM
+
+
+def specification(per_step=False, constraints=2):
+    kernel = s2r.Kernel.from_dense(np.broadcast_to(ROWS, (H, S, A, S)) if per_step else ROWS)
+    wanted = [s2r.AtLeast(WARM, 0.1, "warm"), s2r.AtLeast(DRY, 0.2, "dry")][:constraints]
+    model = s2r.CMDP.of(kernel, H, 0, wanted)
+    baseline = s2r.MarkovPolicy.uniform(horizon=H, num_states=S, num_actions=A)
+    return Problem(model, baseline, Settings.paper(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1))
+
+
+def episode_of(spec, policy, number):
+    return roll_out(spec.simulator, policy, seed=5, round_number=number)
+
+
+def cut(trajectory, length):
+    return s2r.Trajectory(trajectory.states[: length + 1], trajectory.actions[:length])
+
+
+class Record:
+    """A campaign with everything in it, and what was put there."""
+
+    def __init__(self, folder, **kind):
+        spec = specification(**kind)
+        self.path = folder / "campaign.db"
+        self.campaign = Campaign.create(self.path, spec)
+        self.episodes = []  # (deployment, source, trajectory) in the order of the record
+        log = [episode_of(spec, spec.baseline, 100 + i) for i in range(3)]
+        self.campaign.import_log("last year", spec.baseline, log)
+        self.episodes += [(None, "last year", one) for one in log]
+        self.deployments = [*self.campaign.ask(worker="ann", n=4), *self.campaign.ask(worker="bob, the 2nd", n=2)]
+        whole, short, lost, late, _, other = self.deployments
+        self.outcomes = dict(
+            zip((one.id for one in self.deployments), ("told", "cut short", "abandoned", "told", "out", "told"), strict=True)
+        )
+        self.tell(other)
+        self.tell(whole)
+        self.tell(short, 2)
+        self.campaign.abandon(lost.id, "flat battery")
+        self.campaign.abandon(late.id, "no answer")
+        self.tell(late)
+
+    def tell(self, deployment, length=H):
+        trajectory = cut(episode_of(self.campaign.specification, deployment.policy, deployment.number), length)
+        self.campaign.tell(deployment.id, trajectory, partial=length < H)
+        self.episodes.append((deployment, None, trajectory))
+
+
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    made = Record(tmp_path_factory.mktemp("record"))
+    yield made
+    made.campaign.close()
+
+
+def read(path):
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# CSV
+
+
+def test_transitions_are_those_that_were_told(record, tmp_path):
+    paths = export_csv(record.campaign, tmp_path / "new" / "folder")
+    assert [path.name for path in paths] == ["transitions.csv", "deployments.csv", "mismatch.csv"]
+    events = {(event.kind, event.deployment): event for event in record.campaign.events()}
+    expected = []
+    for number, (deployment, source, trajectory) in enumerate(record.episodes, start=1):
+        event = events["import", None] if deployment is None else events["tell", deployment.number]
+        policy = record.campaign.specification.baseline if deployment is None else deployment.policy
+        for step in range(trajectory.length):
+            expected.append(
+                {
+                    "sequence": event.sequence,
+                    "deployment": "" if deployment is None else deployment.id,
+                    "worker": "" if deployment is None else deployment.worker,
+                    "source": source or "",
+                    "episode": number,
+                    "step": step,
+                    "state": trajectory.states[step],
+                    "action": trajectory.actions[step],
+                    "next_state": trajectory.states[step + 1],
+                    "policy": digest_of(policy_to_bytes(policy)),
+                    "told_at": event.at,
+                    "partial": trajectory.length < H,
+                    "left_model": False,
+                }
+            )
+    assert read(paths[0]) == [{key: str(value) for key, value in row.items()} for row in expected]
+
+
+def test_deployments_carry_certificate_and_outcome(record, tmp_path):
+    rows = read(export_csv(record.campaign, tmp_path)[1])
+    events = {(event.kind, event.deployment): event for event in record.campaign.events()}
+    assert [row["id"] for row in rows] == [one.id for one in record.deployments]
+    for row, one in zip(rows, record.deployments, strict=True):
+        assert (row["number"], row["worker"], row["reason"]) == (str(one.number), one.worker, one.reason.name)
+        assert (row["asked_at"], row["certified"]) == (one.at, "True")
+        assert float(row["exploration_weight"]) == one.exploration_weight
+        assert float(row["uncertainty"]) == one.uncertainty
+        for k, name in enumerate(("warm", "dry")):
+            assert float(row[f"lower_bound[{name}]"]) == one.certificate.lower_bounds[k]
+            assert float(row[f"threshold[{name}]"]) == one.certificate.thresholds[k]
+        assert row["policy"] == digest_of(policy_to_bytes(one.policy))
+        assert row["outcome"] == record.outcomes[one.id]
+        closing = events.get(("tell", one.number)) or events.get(("abandon", one.number))
+        assert row["closed_at"] == ("" if closing is None else closing.at)
+        steps = {"told": H, "cut short": 2, "abandoned": 0, "out": 0}
+        assert int(row["samples"]) == steps[row["outcome"]]
+
+
+@pytest.mark.parametrize("per_step", [False, True])
+def test_the_mismatch_table_is_the_map(per_step, tmp_path):
+    record = Record(tmp_path, per_step=per_step)
+    found = record.campaign.mismatch_map()
+    rows = read(export_csv(record.campaign, tmp_path)[2])
+    indices = list(np.ndindex(found.visits.shape))
+    assert len(indices[0]) == (3 if per_step else 2)
+    assert len(rows) == len(indices)
+    assert any(row["distance"] == "" for row in rows) == bool((found.visits == 0).any())
+    for row, index in zip(rows, indices, strict=True):
+        assert tuple(int(row[name]) for name in ("step", "state", "action")[-len(index) :]) == index
+        assert int(row["visits"]) == found.visits[index]
+        assert row["verdict"] == Verdict(int(found.verdict[index])).name
+        np.testing.assert_equal(float(row["distance"] or "nan"), found.distance[index])
+        for name in ("lower", "upper", "visits_needed"):
+            assert float(row[name]) == getattr(found, name)[index]
+
+
+def test_constraints_of_one_name_have_columns_of_their_own(tmp_path):
+    spec = specification()
+    model = s2r.CMDP.of(spec.simulator.kernel, H, 0, [s2r.AtLeast(WARM, 0.1), s2r.AtLeast(DRY, 0.2)])
+    with Campaign.create(tmp_path / "c.db", Problem(model, spec.baseline, spec.settings)) as campaign:
+        campaign.ask(worker="w")
+        (row,) = read(export_csv(campaign, tmp_path)[1])
+    assert (row["threshold[constraint 0]"], row["threshold[constraint 1]"]) == ("0.1", "0.2")
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(record, tmp_path, monkeypatch):
+    (tmp_path / "mismatch.csv").write_text("as it was")
+
+    def breaks(_):
+        yield ("state",)
+        yield from [(i,) for i in range(10_000)]  # more than a buffer
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(export_module, "_mismatch", breaks)
+    with pytest.raises(KeyboardInterrupt):
+        export_csv(record.campaign, tmp_path)
+    assert (tmp_path / "mismatch.csv").read_text() == "as it was"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deployments.csv", "mismatch.csv", "transitions.csv"]
+
+
+def test_who_reads_the_old_file_reads_it_to_its_end(record, tmp_path):
+    path = tmp_path / "transitions.csv"
+    path.write_text("as it was")
+    with path.open() as file:
+        export_csv(record.campaign, tmp_path)
+        assert file.read() == "as it was"
+    assert path.read_text().startswith("sequence,")
+
+
+def test_places_that_cannot_be_written_say_so(record, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInput, match="cannot be a folder"):
+        export_csv(record.campaign, tmp_path / "file")
+    with pytest.raises(StorageFailure, match="could not be written"):
+        export_json(record.campaign, tmp_path / "nowhere" / "record.json")
+
+
+# JSON
+
+
+def events_in(document, key="events"):
+    return [Event(**event) for event in document[key]]
+
+
+def test_json_holds_all_that_a_check_needs(record, tmp_path):
+    path = export_json(record.campaign, tmp_path / "record.json")
+    document = json.loads(path.read_text())
+    assert (document["campaign"], document["format"]) == (record.campaign.name, 2)
+    events = events_in(document)
+    assert events == record.campaign.events()
+    text = to_text(document["specification"])
+    assert digest_of(text.encode()) == json.loads(events[0].body)["specification"]
+    for digest, content in document["policies"].items():
+        assert hashlib.sha256(content.encode()).hexdigest() == digest
+    named = {digest for event in events if event.kind == "ask" for digest in json.loads(event.body)["policies"]}
+    assert named <= document["policies"].keys()
+
+    def verified(found):
+        contents = {digest: content.encode() for digest, content in document["policies"].items()}
+        given = Problem.from_text(text)
+        return check_record(document["campaign"], given, digest_of(text.encode()), found, contents.get)
+
+    ledger = verified(events)
+    assert ledger.holds, ledger.problems
+    assert (ledger.deployments, ledger.episodes) == (6, len(record.episodes))
+    changed = [*events]
+    changed[-1] = Event(**{**document["events"][-1], "at": "2001-01-01T00:00:00.000+00:00"})
+    assert not verified(changed).holds
+
+
+# Minari
+
+
+@pytest.fixture
+def datasets(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    return tmp_path / "minari"
+
+
+def test_a_minari_dataset_reads_back(record, datasets):
+    minari = pytest.importorskip("minari")
+    export_minari(record.campaign, "plant/arm-v0")
+    dataset = minari.load_dataset("plant/arm-v0")
+    assert (dataset.observation_space.n, dataset.action_space.n) == (S, A)
+    assert dataset.total_episodes == len(record.episodes)
+    assert dataset.total_steps == sum(one.length for _, _, one in record.episodes)
+    metadata = list(dataset.storage.get_episode_metadata(range(dataset.total_episodes)))
+    for read_back, origin, (deployment, source, trajectory) in zip(dataset, metadata, record.episodes, strict=True):
+        n = trajectory.length
+        np.testing.assert_array_equal(read_back.observations, trajectory.states)
+        np.testing.assert_array_equal(read_back.actions, trajectory.actions)
+        np.testing.assert_array_equal(read_back.rewards, WARM[np.arange(n), trajectory.states[:-1], trajectory.actions])
+        assert not read_back.terminations.any()
+        assert read_back.truncations.tolist() == [False] * (n - 1) + [True]
+        assert origin["deployment"] == ("" if deployment is None else deployment.id)
+        assert origin["worker"] == ("" if deployment is None else deployment.worker)
+        assert origin["source"] == (source or "")
+        assert bool(origin["partial"]) == (n < H)
+
+
+def test_rewards_are_zero_without_a_constraint(tmp_path, datasets):
+    pytest.importorskip("minari")
+    spec = specification(constraints=0)
+    with Campaign.create(tmp_path / "c.db", spec) as campaign:
+        with pytest.raises(InvalidInput, match="no episode yet"):
+            export_minari(campaign, "plain-v0")
+        (one,) = campaign.ask(worker="w")
+        campaign.tell(one.id, episode_of(spec, one.policy, 1))
+        dataset = export_minari(campaign, "plain-v0")
+    assert dataset[0].rewards.tolist() == [0.0] * H
+
+
+def test_minari_missing_present_already_or_misnamed(record, datasets, monkeypatch):
+    pytest.importorskip("minari")
+    export_minari(record.campaign, "arm-v0")
+    before = {path: path.stat().st_mtime_ns for path in datasets.rglob("*")}
+    with pytest.raises(Conflict, match="arm-v0"):
+        export_minari(record.campaign, "arm-v0")
+    for name in ("no version", "arm", "../arm-v1", ""):
+        with pytest.raises(InvalidInput, match="dataset_id"):
+            export_minari(record.campaign, name)
+    assert {path: path.stat().st_mtime_ns for path in datasets.rglob("*")} == before
+    monkeypatch.setitem(sys.modules, "minari", None)
+    with pytest.raises(InvalidInput, match=r"pip install 'safe2real\[minari\]'"):
+        export_minari(record.campaign, "arm-v1")
+
+
+def test_half_a_dataset_is_taken_away(record, datasets, monkeypatch):
+    pytest.importorskip("minari")
+
+    def breaks(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export_module, "_metadata", breaks)
+        with pytest.raises(KeyboardInterrupt):
+            export_minari(record.campaign, "arm-v0")
+    assert not (datasets / "arm-v0").exists()
+    assert export_minari(record.campaign, "arm-v0").total_episodes == len(record.episodes)
+
+
+# What is left of a damaged file
+
+ASKED, TOLD = 3000, 20
+
+
+@pytest.fixture(scope="module")
+def long_file(tmp_path_factory):
+    """A record so long that SQLite reaches its first events through pages near the end of the file."""
+    path = tmp_path_factory.mktemp("long") / "campaign.db"
+    spec = specification()
+    with Campaign.create(path, spec) as campaign:
+        for one in campaign.ask(worker="w", n=ASKED)[:TOLD]:
+            campaign.tell(one.id, episode_of(spec, one.policy, one.number))
+        events = list(campaign.events())
+    assert not path.with_name(path.name + "-wal").exists()
+    return path, events
+
+
+@pytest.mark.parametrize("share", [0.9, 0.6, 0.3])
+def test_a_file_cut_short_gives_its_events_up_to_the_cut(long_file, tmp_path, share):
+    original, events = long_file
+    path = tmp_path / "cut.db"
+    path.write_bytes(original.read_bytes()[: int(share * original.stat().st_size)])
+    with pytest.raises(StorageFailure, match="salvage"):
+        Campaign.open(path)
+    result = salvage_json(path, tmp_path / "rest.json")
+    document = json.loads((tmp_path / "rest.json").read_text())
+    saved = events_in(document)
+    assert result["events"] == len(saved) > 0.9 * share * len(events)
+    assert saved == events[: len(saved)]
+    assert "damaged or cut short" in result["damage"]
+    assert document["damage"] == result["damage"]
+    spec = Problem.from_text(to_text(document["specification"]))
+    assert spec.to_text() == specification().to_text()
+    for digest, content in document["policies"].items():
+        assert digest_of(content.encode()) == digest
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["cut.db", "rest.json"]
+
+
+def test_a_whole_file_is_saved_whole(long_file, tmp_path):
+    path, events = long_file
+    before = path.read_bytes()
+    result = salvage_json(path, tmp_path / "rest.json")
+    assert result == {"events": len(events), "episodes": TOLD, "damage": ""}
+    document = json.loads((tmp_path / "rest.json").read_text())
+    assert events_in(document) == events
+    assert document["unconnected_events"] == []
+    assert path.read_bytes() == before
+    with Campaign.open(path) as campaign:
+        assert document["policies"].keys() == campaign.stored_policies().keys()
+
+
+def test_overwritten_bytes_cost_what_they_hit_and_the_proof_of_what_follows(long_file, tmp_path):
+    original, events = long_file
+    path = tmp_path / "hit.db"
+    content = bytearray(original.read_bytes())
+    hit = events[len(events) // 2]
+    place = content.find(hit.digest.encode())
+    content[place - 20 : place - 15] = b"?????"  # inside its body; SQLite does not notice
+    path.write_bytes(content)
+    result = salvage_json(path, tmp_path / "rest.json")
+    document = json.loads((tmp_path / "rest.json").read_text())
+    assert events_in(document) == events[: hit.sequence - 1]
+    assert result["events"] == hit.sequence - 1
+    assert f"event {hit.sequence} is missing or was changed" in result["damage"]
+    assert events_in(document, "unconnected_events")[1:] == events[hit.sequence :]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_garbage_over_whole_pages_costs_only_these(long_file, tmp_path, seed):
+    original, events = long_file
+    path = tmp_path / "hit.db"
+    content = bytearray(original.read_bytes())
+    rng = np.random.default_rng(seed)
+    middle = events[len(events) // 2]
+    place = content.find(middle.digest.encode())
+    content[place - 3000 : place + 3000] = rng.bytes(6000)
+    path.write_bytes(content)
+    result = salvage_json(path, tmp_path / "rest.json")
+    document = json.loads((tmp_path / "rest.json").read_text())
+    saved, later = events_in(document), events_in(document, "unconnected_events")
+    assert saved == events[: len(saved)]
+    assert middle.sequence - 40 < len(saved) < middle.sequence
+    assert [event for event in later if event.sequence > middle.sequence + 40] == events[middle.sequence + 40 :]
+    assert result["damage"]
+
+
+@pytest.mark.parametrize("checksum_holds", [True, False])
+@pytest.mark.parametrize("complete", [True, False])
+def test_what_is_still_in_the_write_ahead_log_is_saved_too(tmp_path, checksum_holds, complete):
+    """As after a crash: nothing was moved to the file yet. Where a checksum fails, SQLite drops all that follows."""
+    path, copy = tmp_path / "campaign.db", tmp_path / "copy.db"
+    with Campaign.create(path, specification()) as campaign:
+        campaign.ask(worker="w", n=30)
+        events = campaign.events()
+        log = bytearray((tmp_path / "campaign.db-wal").read_bytes())
+    if not checksum_holds:
+        log[32 + 16] ^= 1
+    if not complete:
+        del log[-4096 - 24 :]  # the frame that would have ended the transaction: it never happened
+    (tmp_path / "copy.db-wal").write_bytes(log)
+    copy.write_bytes(b"\xff" * 8192)
+    result = salvage_json(copy, tmp_path / "rest.json")
+    assert result["events"] == (len(events) if complete else 1)
+    assert events_in(json.loads((tmp_path / "rest.json").read_text())) == events[: result["events"]]
+
+
+def test_a_file_without_its_first_page_gives_all_its_events(tmp_path):
+    """Long ones too, which go on over many pages."""
+    path, spec = tmp_path / "campaign.db", specification()
+    with Campaign.create(path, spec) as campaign:
+        log = [episode_of(spec, spec.baseline, i) for i in range(1000)]
+        campaign.import_log("a", spec.baseline, log)
+        campaign.ask(worker="w", n=3)
+        events = campaign.events()
+    assert len(events[1].body) > 3 * 4096
+    path.write_bytes(bytes(4096) + path.read_bytes()[4096:])
+    result = salvage_json(path, tmp_path / "rest.json")
+    assert (result["events"], result["episodes"]) == (5, 1000)
+    document = json.loads((tmp_path / "rest.json").read_text())
+    assert events_in(document) == events
+    assert to_text(document["specification"]) == spec.to_text()
+
+
+def test_a_changed_specification_is_named(record, tmp_path):
+    with Campaign.create(tmp_path / "c.db", specification()):
+        pass
+    content = (tmp_path / "c.db").read_bytes()
+    assert content.count(b'"threshold":0.1') == 1
+    (tmp_path / "c.db").write_bytes(content.replace(b'"threshold":0.1', b'"threshold":0.0'))
+    assert "not proved" in salvage_json(tmp_path / "c.db", tmp_path / "rest.json")["damage"]
+
+
+def test_a_file_without_a_campaign_is_refused(tmp_path):
+    (tmp_path / "junk.db").write_bytes(b"hello" * 1000)
+    with pytest.raises(StorageFailure, match="nothing of a campaign"):
+        salvage_json(tmp_path / "junk.db", tmp_path / "rest.json")
+    assert not (tmp_path / "rest.json").exists()

@@ -1,0 +1,629 @@
+"""Systems by counting: rows by hand, what the accuracy promises, and data that a model cannot be made of."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Discrete
+
+from safe2real._compiled import evidence as _kernels
+from safe2real.campaign import Campaign
+from safe2real.errors import InvalidInput
+from safe2real.evidence.confidence import AdaptiveRadius, KLRadius, LiteralRadius, ScaledRadius, System, rule_of
+from safe2real.model import MarkovPolicy
+from safe2real.report.export import export_minari
+from safe2real.systems import sampling
+from safe2real.systems.datasets import read_episodes
+from safe2real.systems.discretise import Discretised
+from safe2real.systems.episodes import LoggedEpisode
+from safe2real.systems.estimate import estimate_model
+from safe2real.systems.measure import clone_baseline, estimate_margin
+from tests.campaign.systems import three_states
+
+P = np.array(  # [S, A, S]
+    [
+        [[0.9, 0.1, 0.0], [0.2, 0.3, 0.5]],
+        [[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]],
+        [[0.0, 0.0, 1.0], [0.1, 0.1, 0.8]],
+    ]
+)
+
+
+class Chain:
+    """A generative simulator with rows P; entering state 2 by action 1 from state 1 ends the episode."""
+
+    num_states, num_actions = 3, 2
+
+    def __init__(self, rows=P):
+        self.rows = rows
+
+    def sample(self, state, action, rng):
+        after = int(rng.choice(3, p=self.rows[state, action]))
+        return after, float(10 * state + after), (state, action, after) == (1, 1, 2)
+
+
+class ChainEnv(gymnasium.Env):
+    """The same rows as an environment without a table, from state 0; observations and actions count from 5 and 7."""
+
+    def __init__(self, ends=True, cost=True, first=(5, 7)):
+        self.observation_space, self.action_space = Discrete(3, start=first[0]), Discrete(2, start=first[1])
+        self.ends, self.cost, self.first = ends, cost, first
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = 0
+        return self.first[0], {}
+
+    def step(self, action):
+        before, self.at = self.at, int(self.np_random.choice(3, p=P[self.at, action - self.first[1]]))
+        ended = self.ends and (before, action - self.first[1], self.at) == (1, 1, 2)
+        return self.at + self.first[0], 1.0, ended, False, {"cost": 0.5 * (self.at == 2)} if self.cost else {}
+
+
+def episode(states, actions, *, rewards=None, costs=None, terminated=False):
+    floats = [None if column is None else np.array(column, dtype=float) for column in (rewards, costs)]
+    return LoggedEpisode(np.array(states), np.array(actions), *floats, terminated)
+
+
+# ------------------------------------------------------------------------------------------------------ by hand
+
+
+def test_rows_are_frequencies():
+    log = read_episodes([([0, 1, 0, 1, 1], [0, 1, 0, 0]), ([0, 0, 0, 0, 0], [0, 0, 1, 1])], num_states=3)
+    found = estimate_model(log, 4, unvisited="stay")
+    rows = found.system.model.kernel.to_dense()
+    assert rows[0, 0] == pytest.approx([0.5, 0.5, 0.0])  # 0 by 0: to 1, 1, 0, 0
+    assert rows[0, 1] == pytest.approx([1.0, 0.0, 0.0])
+    assert rows[1, 0] == pytest.approx([0.0, 1.0, 0.0])
+    assert rows[1, 1] == pytest.approx([1.0, 0.0, 0.0])
+    assert rows[2] == pytest.approx(np.array([[0.0, 0.0, 1.0]] * 2))  # never visited
+    assert found.visits.tolist() == [[4, 2], [1, 1], [0, 0]]
+    assert found.unvisited.tolist() == [[False, False], [False, False], [True, True]]
+    assert found.accuracy[2].tolist() == [1.0, 1.0]
+    assert found.system.model.start.tolist() == [1.0, 0.0, 0.0]
+    assert (found.samples, found.start_samples) == (8, 2)
+
+
+def test_a_log_that_missed_the_last_states_and_actions():
+    for source in ([([0, 1, 0], [0, 0])], read_episodes([([0, 1, 0], [0, 0])])):
+        found = estimate_model(source, 2, num_states=4, num_actions=3, cost=[0, 0, 0, 1], limit=1.0)
+        assert found.visits.shape == (4, 3)
+        assert found.visits.sum() == 2
+
+
+def test_unvisited_rows_are_uniform_by_default():
+    found = estimate_model([([0, 1], [0])], 1)
+    assert found.system.model.kernel.to_dense()[1, 0].tolist() == [0.5, 0.5]
+    assert "2 states, 1 actions" in found.describe()
+    assert "1 rows were never visited: (state, action) (1, 0). They are taken as uniform" in found.describe()
+
+
+def test_mean_rewards_are_of_the_environment():
+    log = read_episodes([episode([0, 1, 0, 0], [0, 0, 0], rewards=[1.0, 5.0, 2.0])])
+    found = estimate_model(log, 3)
+    assert found.system.reward[:, 0].tolist() == [1.5, 5.0]
+
+
+def test_the_end_becomes_known_states():
+    log = read_episodes([episode([0, 1, 2], [0, 0], terminated=True), episode([0, 1, 0, 1], [0, 0, 0])])
+    found = estimate_model(log, 3, cost=[0.0, 0.0, 1.0], limit=1.0, ended=0.25)
+    system, model = found.system, found.system.model
+    fallen = system.state_of(2, terminated=True)
+    over = system.after_end_of(fallen)
+    assert model.kernel.to_dense()[1, 0, [0, fallen]].tolist() == [0.5, 0.5]
+    assert (1.0 - model.utilities[0, 0])[[fallen, over], 0].tolist() == [1.0, 0.25]
+    assert system.known[[fallen, over]].all()
+    assert found.visits[[fallen, over]].sum() == 0
+    assert found.accuracy[[fallen, over]].sum() == 0.0
+    assert not found.unvisited[[fallen, over]].any()
+
+
+def test_logged_costs_are_paid_on_arrival():
+    log = read_episodes([episode([0, 1, 0], [0, 0], costs=[0.5, 0.0]), episode([0, 1, 0], [0, 0], costs=[0.0, 0.0])])
+    found = estimate_model(log, 2, cost="logged", limit=1.0)
+    system = found.system
+    dear, cheap = system.state_of(1, 0.5), system.state_of(1)
+    assert system.model.kernel.to_dense()[0, 0, [dear, cheap]].tolist() == [0.5, 0.5]
+    assert (1.0 - system.model.utilities[0, 0, [dear, cheap], 0]).tolist() == [0.5, 0.0]
+    assert found.visits[[dear, cheap], 0].tolist() == [2, 2]  # a copy has the row of its state
+    first, second = found.trajectories()
+    assert first.states.tolist() == [0, dear, 0]
+    assert second.states.tolist() == [0, cheap, 0]
+
+
+def test_logged_costs_that_are_all_zero_are_costs():
+    log = read_episodes([episode([0, 1, 0], [0, 0], costs=[0.0, 0.0])])
+    assert estimate_model(log, 2, cost="logged", limit=1.0).system.model.thresholds.tolist() == [1.0]
+
+
+def test_a_cost_function_is_paid_on_arrival():
+    log = read_episodes([([0, 1, 0], [0, 0])])
+    found = estimate_model(log, 2, cost=lambda s, a, t, reward, terminated: t == 1, limit=1.0)
+    assert found.system.state_of(1, 1.0) == 1
+    assert found.trajectories()[0].states.tolist() == [0, 1, 0]
+
+
+# ---------------------------------------------------------------------------------------------------- the sources
+
+
+def test_every_row_of_a_generative_simulator():
+    found = estimate_model(Chain(), 5, start=0, samples_per_row=4000, cost=[0.0, 0.0, 1.0], limit=5.0, ended=0.0)
+    assert found.visits[:3].tolist() == [[4000, 4000]] * 3
+    assert not found.unvisited.any()
+    system = found.system
+    rows = system.model.kernel.to_dense()
+    assert rows[0, 1, :3] == pytest.approx(P[0, 1], abs=0.03)
+    assert rows[1, 1, [0, system.state_of(2, terminated=True)]] == pytest.approx([0.5, 0.5], abs=0.03)
+    assert found.system.reward[1, 0] == pytest.approx(11.0)
+    assert (found.samples, found.start_samples) == (24000, 0)
+    assert "24,000 samples of Chain started anywhere, 4000 in every row" in found.describe()
+    assert "first state" not in found.describe()
+
+
+class Thirsty(Chain):
+    """Another row for state 0 and action 0, and one that takes more random numbers."""
+
+    def sample(self, state, action, rng):
+        return (
+            (int(rng.integers(3) * (rng.random() < 0.5)), 0.0, False)
+            if (state, action) == (0, 0)
+            else super().sample(state, action, rng)
+        )
+
+
+def test_simulators_that_agree_on_a_row_give_the_same_row():
+    one, two = (estimate_model(source, 3, start=0, samples_per_row=50, ended=0.0) for source in (Chain(), Thirsty()))
+    same = [one.table[s][a] == two.table[s][a] for s in range(3) for a in range(2)]
+    assert same == [False, True, True, True, True, True]
+    other = estimate_model(Chain(), 3, start=0, samples_per_row=50, seed=1, ended=0.0)
+    assert other.table[0][1] != one.table[0][1]
+
+
+def test_rows_are_sampled_apart_from_each_other():
+    alike = np.tile([[0.2, 0.3, 0.5]], (3, 2, 1))
+    table = estimate_model(Chain(alike), 3, start=0, samples_per_row=50, ended=0.0).table
+    found = [tuple(entry[0] for entry in table[s][a]) for s in (0, 2) for a in range(2)]
+    assert len(set(found)) == 4
+
+
+def test_the_table_is_one_that_a_system_reads():
+    found = estimate_model(Chain(), 3, start=0, ended=0)
+    again = found.system.kernel_of(found.table)
+    assert again.to_dense() == pytest.approx(found.system.model.kernel.to_dense())
+    assert sum(entry[0] for entry in found.table[1][1]) == pytest.approx(1.0)
+    assert {entry[3] for entry in found.table[1][1]} == {False, True}
+
+
+def test_an_environment_is_run_in_episodes():
+    found = estimate_model(ChainEnv(), 6, episodes=800, ended=0.0, cost=[0, 0, 1], limit=3.0)
+    rows = found.system.model.kernel.to_dense()
+    assert rows[0, 1, :3] == pytest.approx(P[0, 1], abs=0.06)
+    assert found.system.model.start[0] == 1.0
+    assert found.start_samples == 800
+    assert "800 episodes of ChainEnv" in found.describe()
+    assert "first state is counted from 800" in found.describe()
+    repeated = estimate_model(ChainEnv(), 6, episodes=800, ended=0.0, cost=[0, 0, 1], limit=3.0)
+    assert repeated.table == found.table
+    assert estimate_model(ChainEnv(), 6, episodes=800, seed=1, ended=0.0, cost=[0, 0, 1], limit=3.0).table != found.table
+
+
+def test_a_behaviour_policy():
+    lazy = MarkovPolicy.deterministic([0, 0, 0], num_actions=2, horizon=6)
+    for policy in (lazy, lambda step, state, rng: 0):
+        found = estimate_model(ChainEnv(), 6, episodes=30, policy=policy)
+        assert found.visits.sum() == 180
+        assert found.visits[:, 1].tolist() == [0, 0, 0]
+    swapped = estimate_model(ChainEnv(ends=False), 6, episodes=30, policy=lambda step, state, rng: step % 2)
+    assert swapped.visits.sum(axis=0).tolist() == [90, 90]
+
+
+def test_costs_of_the_environments_info():
+    found = estimate_model(ChainEnv(ends=False), 6, episodes=50, cost="logged", limit=3.0)
+    assert (1.0 - found.system.model.utilities[0, 0, found.system.state_of(2, 0.5), 0]) == 0.5
+    env = found.system.as_env(ChainEnv(ends=False, first=(0, 0)))
+    env.reset(seed=0)
+    with pytest.raises(InvalidInput, match=r"the costs of this system were read from data.*give cost="):
+        env.step(0)
+
+
+def test_cells_are_sampled_or_run():
+    cells = Discretised(gymnasium.make("MountainCar-v0"), bins=([-0.55, 0.2], 3))
+    anywhere = estimate_model(cells, 3, samples_per_row=5)
+    assert not anywhere.unvisited.any()
+    assert anywhere.start_samples == 1000
+    assert anywhere.system.model.start.sum() == pytest.approx(1.0)
+    assert anywhere.system.model.start[cells.state_of((-0.5, 0.0))] == pytest.approx(0.75, abs=0.05)  # [-0.6, -0.4]
+    run = estimate_model(cells, 3, episodes=5)
+    assert (run.samples, run.unvisited.any()) == (15, True)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_campaign_exports_is_read_back(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    system, told = three_states(), []
+    with Campaign.create(tmp_path / "campaign.db", system.specification) as campaign:
+        for _ in range(12):
+            (deployment,) = campaign.ask(worker="w")
+            told.append(system.episode(deployment))
+            campaign.tell(deployment.id, told[-1])
+        export_minari(campaign, "tiny/arm-v0")
+    found = estimate_model("tiny/arm-v0", 4)
+    read = found.trajectories()
+    assert [one.states.tolist() for one in read] == [one.states.tolist() for one in told]
+    assert [one.actions.tolist() for one in read] == [one.actions.tolist() for one in told]
+    assert found.visits.sum() == 48
+
+
+# ------------------------------------------------------------------------------------------------------ accuracy
+
+
+def distances(found):
+    """TV distance [6] of the rows of the chain to the true ones; the ended arrival counts as state 2."""
+    rows, system = found.system.model.kernel.to_dense(), found.system
+    result = []
+    for s in range(3):
+        for a in range(2):
+            seen = np.zeros(3)
+            for after, probability in enumerate(rows[s, a]):
+                seen[system.origin[after]] += probability
+            result.append(0.5 * np.abs(seen - P[s, a]).sum())
+    return np.array(result)
+
+
+def test_the_accuracy_covers_the_true_rows():
+    """Each of 200 estimates may fail with probability 0.3, so more than 90 failures are a rare accident (below 1e-5)."""
+    failed, ratios = 0, []
+    for seed in range(200):
+        found = estimate_model(Chain(), 3, start=0, samples_per_row=60, delta=0.3, seed=seed)
+        off = distances(found)
+        allowed = found.accuracy[:3].reshape(-1)
+        failed += bool((off > allowed).any())
+        ratios.append(off.max() / allowed.max())
+    assert failed <= 90
+    assert 0.05 < np.mean(ratios) < 0.9  # not a bound that says nothing
+
+
+def test_the_accuracy_shrinks_with_samples_and_with_certainty():
+    few, many = (estimate_model(Chain(), 3, start=0, samples_per_row=n) for n in (100, 2500))
+    assert many.worst_accuracy < 0.3 * few.worst_accuracy
+    assert many.worst_accuracy == many.accuracy[:3].max()
+    sure = estimate_model(Chain(), 3, start=0, samples_per_row=100, delta=1e-6)
+    assert sure.worst_accuracy > few.worst_accuracy
+    assert f"worst {few.worst_accuracy:.4f}" in few.describe()
+    assert f"calibrated_gap must be at least {few.worst_accuracy:.4f}" in few.describe()
+    assert "with probability 0.95" in few.describe()
+
+
+def test_the_accuracy_is_the_radius_of_what_is_possible_before_the_data_are_seen():
+    """6 rows; any of 3 next states, terminated or not, at any of the 16 costs a system can have where costs are paid."""
+    for cost, possible in ((None, 6), (lambda *_: 0.0, 96)):
+        found = estimate_model(
+            Chain(), 3, start=0, samples_per_row=40, cost=cost, limit=None if cost is None else 1, ended=0
+        )
+        rule = rule_of(AdaptiveRadius(), System(possible, 2, 3), np.full(6, possible), 0.05)
+        seen = len(found.table[0][1])
+        assert found.accuracy[0, 1] == _kernels.radius_at(rule, 1, 40, seen)
+
+
+def test_the_radius_is_a_choice_and_heuristics_say_so():
+    literal = estimate_model(Chain(), 3, start=0, samples_per_row=1000, radius=LiteralRadius())
+    tight = estimate_model(Chain(), 3, start=0, samples_per_row=1000)
+    assert literal.worst_accuracy > tight.worst_accuracy
+    scaled = estimate_model(Chain(), 3, start=0, samples_per_row=1000, radius=ScaledRadius(0.4))
+    assert not scaled.certified
+    assert "HEURISTIC, not a guarantee" in scaled.describe()
+
+
+# --------------------------------------------------------------------------------------------------- trajectories
+
+
+def test_logs_as_trajectories_for_a_baseline_and_its_margin():
+    stops = episode([0, 1, 2], [0, 1], terminated=True)
+    goes_on = episode([0, 1, 0, 1, 0, 0], [0, 1, 0, 0, 1])  # longer than the horizon
+    found = estimate_model([stops, goes_on], 4, cost=[0.0, 0.0, 1.0], limit=3.0, ended=0.5)
+    system = found.system
+    fallen = system.state_of(2, terminated=True)
+    over = system.after_end_of(fallen)
+    first, second = found.trajectories()
+    assert first.states.tolist() == [0, 1, fallen, over, over]
+    assert first.actions.tolist() == [0, 1, 0, 0]
+    assert second.states.tolist() == [0, 1, 0, 1, 0]
+    assert second.actions.tolist() == [0, 1, 0, 0]
+    baseline = clone_baseline(system.model, found.trajectories(), smoothing=0.0)
+    assert baseline.probabilities[0, 1].tolist() == pytest.approx([1 / 3, 2 / 3])
+    margin = estimate_margin(system.model, found.trajectories(), delta=0.1)
+    assert margin.means == pytest.approx([4 - (1.0 + 0.5 + 0.0) / 2])  # fallen for one step, over for one
+
+
+def test_an_episode_that_ends_with_the_last_step():
+    found = estimate_model([episode([0, 1, 2], [0, 0], terminated=True)], 2)
+    assert found.trajectories()[0].states.tolist() == [0, 1, found.system.state_of(2, terminated=True)]
+
+
+def test_other_logs_in_the_same_numbers():
+    found = estimate_model(Chain(), 3, start=0, ended=0)
+    with pytest.raises(InvalidInput, match=r"estimated from Chain started anywhere.*not from logs; give log=read_episodes"):
+        found.trajectories()
+    log = read_episodes([([0, 0, 1, 0], [0, 0, 1])])
+    assert found.trajectories(log)[0].states.tolist() == [0, 0, 1, 0]
+    short = read_episodes([([0, 0], [0])])
+    with pytest.raises(InvalidInput, match="stop before the horizon of 3"):
+        found.trajectories(short)
+    assert found.trajectories(short, partial=True)[0].length == 1
+
+
+# ------------------------------------------------------------------------------------------------------ bad input
+
+
+def test_episodes_shorter_than_the_horizon():
+    log = read_episodes([([0, 1, 0], [0, 0]), ([0, 1, 1, 0], [0, 0, 0]), ([0] * 6, [0] * 5)])
+    with pytest.raises(
+        InvalidInput,
+        match=r"2 of 3 episodes stop before the horizon of 5 .*episode 0 after 2 steps; .*at most 2, or partial=True",
+    ):
+        estimate_model(log, 5)
+    assert estimate_model(log, 5, partial=True).samples == 10
+    assert estimate_model(log, 2).samples == 10
+    ended = [episode([0, 1], [0], terminated=True)]
+    assert estimate_model(ended, 5).samples == 1
+
+
+def test_an_environment_that_is_cut_off_before_the_horizon():
+    env = gymnasium.wrappers.TimeLimit(ChainEnv(ends=False), 3)
+    with pytest.raises(InvalidInput, match=r"ChainEnv cut episode 0 off after 3 steps.*max_episode_steps=5 or more"):
+        estimate_model(env, 5, episodes=2)
+    assert estimate_model(env, 5, episodes=2, partial=True).samples == 6
+    assert estimate_model(env, 3, episodes=2).samples == 6
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "message"),
+    [
+        (
+            gymnasium.make("MountainCar-v0"),
+            {},
+            r"observation space of MountainCarEnv is Box.*not Discrete.*Discretised\(env",
+        ),
+        (gymnasium.make("Pendulum-v1"), {"episodes": 3}, r"observation space of PendulumEnv is Box"),
+        (Chain(), {}, r"sample\(\) does not say where episodes start; give start="),
+        (Chain(), {"start": 0, "cost": "logged", "limit": 1.0}, r"sample\(\) gives no cost"),
+        (Chain(), {"start": 0, "samples_per_row": 0}, r"samples_per_row is 0"),
+        (Chain(), {"start": 0, "delta": 1.0}, r"delta is 1; the probability of failure"),
+        (Chain(), {"start": 0, "seed": -1}, r"seed is -1"),
+        (Chain(), {"start": 0, "unvisited": "zero"}, r"unvisited is 'zero'; give 'uniform' or 'stay'"),
+        (Chain(), {"start": 0, "cost": "costs"}, r"cost is 'costs'; give an array, a function, or 'logged'"),
+        (Chain(), {"start": 0, "cost": [0, 0, 1]}, r"a cost is given without its limit"),
+        (
+            Chain(),
+            {"start": 0, "radius": "kl"},
+            r"radius is 'kl'; give one of .*: LiteralRadius\(\), KLRadius\(\)",
+        ),
+        (Chain(), {"start": 0, "radius": KLRadius}, r"radius is <class .*; give one of"),
+        (ChainEnv(), {"episodes": 0}, r"episodes is 0"),
+        (ChainEnv(), {"policy": 3}, r"policy is 3; give a MarkovPolicy or a function"),
+        (ChainEnv(), {"policy": lambda *_: 2}, r"policy\(0, 0\) is 2; it must be a whole number from 0 to 1"),
+        (ChainEnv(), {"policy": MarkovPolicy.uniform(horizon=2, num_states=3, num_actions=2)}, r"\(H, S, A\) = \(2, 3, 2\)"),
+        (ChainEnv(cost=False), {"cost": "logged", "limit": 1}, r"the environment's info has no 'cost'"),
+        ([episode([0] * 5, [0] * 4)], {"cost": "logged", "limit": 1}, r"episode 0 has no costs; cost='logged' needs them"),
+        ([episode([0] * 5, [0] * 4, costs=[0, 0, 3, 0])], {"cost": "logged", "limit": 1}, r"costs\[2\] is 3; costs lie in"),
+        (3.5, {}, r"the dataset is a float; give a Minari dataset"),
+    ],
+)
+def test_bad_input(source, more, message):
+    with pytest.raises(InvalidInput, match=message):
+        estimate_model(source, 4, **more)
+
+
+def test_a_sample_outside_the_states():
+    broken = Chain()
+    broken.sample = lambda state, action, rng: (3, 0.0, False)
+    with pytest.raises(InvalidInput, match=r"sample\(0, 0\): the next state is 3; it must be a whole number from 0 to 2"):
+        estimate_model(broken, 4, start=0)
+
+
+class Untouched(Chain):
+    """A simulator that must not be sampled."""
+
+    def sample(self, state, action, rng):
+        raise AssertionError("sampled before the arguments were checked")
+
+
+class UntouchedEnv(ChainEnv):
+    """An environment that must not be run."""
+
+    def reset(self, *, seed=None, options=None):
+        raise AssertionError("run before the arguments were checked")
+
+
+@pytest.mark.parametrize("source", [Untouched(), UntouchedEnv()])
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"cost": [0, 1], "limit": 1.0},
+            r"cost has shape \(2,\); give one entry for each of .*states, \(3,\)",
+        ),
+        ({"cost": [0, 0, 7], "limit": 1.0}, r"cost.* 7"),
+        ({"cost": [0, 0, 1]}, r"a cost is given without its limit"),
+        ({"cost": lambda *_: 0.0}, r"a cost is given without its limit"),
+        ({"cost": "logged"}, r"a cost is given without its limit"),
+        ({"limit": 1.0}, r"limit is given without a cost"),
+        ({"cost": [0, 0, 1], "limit": -1.0}, r"-1"),
+        ({"start": 3}, r"start is 3; give one of the environment's 3 states"),
+        ({"start": [0.5, 0.5]}, r"start is \[0.5, 0.5\]; give one of the environment's 3 states"),
+        ({"cost": [0, 0, 1], "limit": 1.0, "ended": [0, 1]}, r"ended has shape \(2,\)"),
+        ({"cost": [0, 0, 1], "limit": 1.0, "ended": 2}, r"ended is 2"),
+        (
+            {"cost": lambda state, action: 0.0, "limit": 1.0},
+            r"cost is called with \(state, action, next_state, reward, terminated\), which does not fit it",
+        ),
+    ],
+)
+def test_arguments_are_checked_before_samples_are_taken(source, more, message):
+    with pytest.raises(InvalidInput, match=message):
+        estimate_model(source, 4, **{"start": 0, **more})
+
+
+def test_where_episodes_start_is_asked_before_samples_are_taken():
+    with pytest.raises(InvalidInput, match=r"sample\(\) does not say where episodes start"):
+        estimate_model(Untouched(), 4)
+
+
+@pytest.mark.parametrize(
+    ("source", "more", "message"),
+    [
+        (ChainEnv(), {"samples_per_row": 5}, r"samples_per_row is for a simulator with sample\(\); the source is an env"),
+        (
+            ChainEnv(),
+            {"discretiser": int},
+            r"discretiser is for a dataset; .*out, or wrap the environment",
+        ),
+        (ChainEnv(), {"num_states": 3}, r"num_states is for a dataset; the source is an environment"),
+        (Chain(), {"num_actions": 2}, r"num_actions is for a dataset; the source is a simulator with sample\(\)"),
+        (Chain(), {"episodes": 5}, r"episodes is for an environment that is run in episodes; the source is a simulator"),
+        (Chain(), {"policy": lambda *_: 0}, r"policy is for an environment.*, or give episodes= too where it is an env"),
+        (
+            Chain(),
+            {"partial": True},
+            r"partial is for an environment .* or a dataset; the source is a sim",
+        ),
+        ([([0, 1], [0])], {"episodes": 5}, r"episodes is for an environment.*; the source is a dataset: leave episodes out"),
+        ([([0, 1], [0])], {"policy": lambda *_: 0}, r"policy is for an environment.*the source is a dataset"),
+        ([([0, 1], [0])], {"samples_per_row": 5}, r"samples_per_row is for a simulator.*the source is a dataset"),
+    ],
+)
+def test_arguments_that_do_not_apply(source, more, message):
+    with pytest.raises(InvalidInput, match=message):
+        estimate_model(source, 1, start=0, **more)
+
+
+class Half:
+    """It can be sampled, but of its sizes it tells one."""
+
+    num_states = 3
+    sample = Chain.sample
+    rows = P
+
+
+class HalfEnv(ChainEnv):
+    sample = Chain.sample
+    rows = P
+
+
+def test_a_simulator_that_does_not_tell_its_sizes():
+    for more in ({}, {"samples_per_row": 5}, {"episodes": 5}):
+        with pytest.raises(InvalidInput, match=r"Half has sample\(\) but no num_actions; add what is missing$"):
+            estimate_model(Half(), 4, start=0, **more)
+    for more in ({}, {"samples_per_row": 5}):
+        with pytest.raises(InvalidInput, match=r"no num_states and no num_actions; add what is missing, or give episodes="):
+            estimate_model(HalfEnv(), 4, **more)
+    assert estimate_model(HalfEnv(ends=False), 4, episodes=5).samples == 20
+    broken = Chain()
+    broken.num_states = "three"
+    with pytest.raises(InvalidInput, match=r"source.num_states is 'three'"):
+        estimate_model(broken, 4, start=0)
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ((0, np.nan, False), r"the reward is nan; it must be a finite number"),
+        ((0, -np.inf, False), r"the reward is -inf"),
+        ((0, None, False), r"the reward is None"),
+        ((0, "1", False), r"the reward is '1'"),
+        ((0, 0.0, {}), r"terminated is {}; give True where the environment ended the episode, else False"),
+        ((0, 0.0, False, False, {}), r"is \(0, 0.0, False, False, {}\); it must be \(next state, reward, terminated\)"),
+        (0, r"is 0; it must be \(next state, reward, terminated\)"),
+        (None, r"is None; it must be \(next state, reward, terminated\)"),
+    ],
+)
+def test_what_sample_must_not_return(result, message):
+    broken = Chain()
+    broken.sample = lambda state, action, rng: result if (state, action) == (1, 0) else (0, 0.0, False)
+    with pytest.raises(InvalidInput, match=rf"sample\(1, 0\):? {message}"):
+        estimate_model(broken, 4, start=0, samples_per_row=2)
+
+
+def test_sample_and_policy_with_other_arguments():
+    broken = Chain()
+    broken.sample = lambda state, action: (0, 0.0, False)
+    with pytest.raises(InvalidInput, match=r"source.sample is called with \(state, action, rng\), which does not fit it"):
+        estimate_model(broken, 4, start=0)
+    with pytest.raises(InvalidInput, match=r"policy is called with \(step, state, rng\), which does not fit it"):
+        estimate_model(ChainEnv(), 4, policy=lambda state: 0)
+
+
+class OddEnv(ChainEnv):
+    """An environment whose second step shows something else."""
+
+    def __init__(self, **odd):
+        super().__init__(ends=False)
+        self.odd = odd
+
+    def step(self, action):
+        observed, reward, ended, cut, info = super().step(action)
+        if self.steps == 1:
+            observed, reward = self.odd.get("observed", observed), self.odd.get("reward", reward)
+            info = {"cost": self.odd.get("cost", 0.0)}
+        self.steps += 1
+        return observed, reward, ended, cut, info
+
+    def reset(self, *, seed=None, options=None):
+        self.steps = 0
+        observed, info = super().reset(seed=seed)
+        return self.odd.get("first", observed), info
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ({"reward": np.nan}, r"episode 0, step 1: the reward is nan; it must be a finite number"),
+        ({"reward": None}, r"episode 0, step 1: the reward is None"),
+        ({"cost": np.inf}, r"episode 0, step 1: info\['cost'\] is inf"),
+        ({"observed": 4}, r"episode 0, step 1: the observation, counted from 0, is -1; it must be .* from 0 to 2"),
+        ({"observed": 8}, r"episode 0, step 1: the observation, counted from 0, is 3"),
+        ({"observed": 5.5}, r"episode 0, step 1: the observation, counted from 0, is 5.5"),
+        ({"first": None}, r"episode 0, reset: the observation, counted from 0, is None"),
+    ],
+)
+def test_what_an_environment_must_not_show(odd, message):
+    with pytest.raises(InvalidInput, match=message):
+        estimate_model(OddEnv(**odd), 4, episodes=2, cost="logged", limit=1.0)
+    assert estimate_model(OddEnv(observed=np.array(6)), 4, episodes=2).samples == 8
+
+
+def test_an_end_that_nobody_saw_costs_nothing_so_saying_its_cost_is_refused():
+    message = r"ended is given, but no episode ended in the samples of .*; say which .*, take more samples, or leave"
+    pairs = [([0, 1, 2], [0, 0])]
+    for source, more in ((pairs, {}), (ChainEnv(ends=False), {"episodes": 3}), (Chain(P[:, [0, 0]]), {"start": 0})):
+        with pytest.raises(InvalidInput, match=message):
+            estimate_model(source, 2, cost=[0, 0, 1], limit=1.0, ended=1.0, **more)
+    found = estimate_model([(*pairs[0], True)], 2, cost=[0, 0, 1], limit=1.0, ended=1.0)
+    fallen = found.system.state_of(2, terminated=True)
+    assert (1.0 - found.system.model.utilities[0, 0, found.system.after_end_of(fallen), 0]) == 1.0
+    assert found.system.known[fallen].all()  # not a state that nobody has left
+
+
+def test_what_is_missing_from_logs_is_an_assumption_that_is_said():
+    said = "This assumes that no step is missing because of what it would have shown"
+    assert said in estimate_model([([0, 1, 0], [0, 0])], 2).describe()
+    cut = gymnasium.wrappers.TimeLimit(ChainEnv(ends=False), 3)
+    assert said in estimate_model(cut, 5, episodes=2, partial=True).describe()
+    assert said not in estimate_model(cut, 3, episodes=2).describe()
+    assert said not in estimate_model(Chain(), 3, start=0).describe()
+
+
+def test_episodes_of_one_step():
+    arrays = {"observations": [0, 0, 0], "next_observations": [1, 1, 0], "actions": [0, 0, 0], "rewards": [1.0, 1.0, 0.0]}
+    found = estimate_model({**arrays, "terminals": [0, 1, 0], "timeouts": [1, 0, 1]}, 1, ended=0.0)
+    system = found.system
+    row = system.model.kernel.to_dense()[0, 0]
+    assert row[[1, system.state_of(1, terminated=True), 0]] == pytest.approx([1 / 3] * 3)
+    assert [one.length for one in found.trajectories()] == [1, 1, 1]
+
+
+def test_unvisited_rows_that_do_not_fit(monkeypatch):
+    monkeypatch.setattr(sampling, "_MOST_WRITTEN_OUT", 89)
+    log = read_episodes([([0, 1], [0])], num_states=10)
+    with pytest.raises(InvalidInput, match=r"9 rows were never visited; written out as uniform over 10 .*unvisited='stay'"):
+        estimate_model(log, 1)
+    assert estimate_model(log, 1, unvisited="stay").system.model.num_states == 10
