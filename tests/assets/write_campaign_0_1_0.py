@@ -10,8 +10,8 @@ import sys
 import numpy as np
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Deployment, Problem
-from safe2real.exploration import roll_out
+from safe2real.campaign import Campaign, Deployment, Specification
+from safe2real.explore import roll_out
 
 SIMULATOR = np.array(
     [
@@ -40,7 +40,7 @@ def tell(campaign: Campaign, deployment: Deployment, steps: int = 4) -> None:
 
 
 def write(place: str) -> None:
-    with Campaign.create(place, Problem(MODEL, BASELINE, SETTINGS)) as campaign:
+    with Campaign.create(place, Specification(MODEL, BASELINE, SETTINGS)) as campaign:
         campaign.import_log("last year", BASELINE, [episode(BASELINE, 10_000 + i) for i in range(40)])
         for _ in range(12):
             tell(campaign, campaign.ask(worker="arm")[0])

@@ -15,7 +15,8 @@ import pytest
 import sqlalchemy
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, storage
+from safe2real.campaign import Campaign
+from safe2real.campaign.journal import sql as storage
 from safe2real.campaign.journal.sql import Storage
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import (

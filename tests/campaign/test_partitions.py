@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from safe2real.campaign import Campaign, postgresql, storage
+from safe2real.campaign import Campaign
+from safe2real.campaign.journal import postgresql
+from safe2real.campaign.journal import sql as storage
 from safe2real.errors import StorageFailure
 from tests.campaign.systems import ROOT, run_rounds, three_states
 from torture.servers import Network, NoServer, running_server
@@ -38,7 +40,7 @@ def network(server):
 
 HOLD_THE_LOCK = """
 import sys, time
-from safe2real.campaign import postgresql
+from safe2real.campaign.journal import postgresql
 from safe2real.campaign.journal.sql import Storage
 postgresql.HOLDER_IDLE = float(sys.argv[2])
 with Storage(sys.argv[1]).writing():

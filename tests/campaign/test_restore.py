@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from safe2real.campaign import Campaign, sqlite
+from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
+from safe2real.campaign.journal import sqlite
 from safe2real.campaign.journal.sqlite import check_log
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import places
+from safe2real.campaign.journal import places
 from safe2real.campaign.journal.places import (
     harmless_cause,
     looks_like_a_connection,

@@ -540,7 +540,7 @@ def test_a_file_that_moves_with_the_process_stays_the_same(tmp_path, monkeypatch
 def test_without_the_driver_of_postgresql_the_cure_is_named():
     script = (
         "import sys; sys.modules['psycopg'] = None\n"
-        "from safe2real.campaign import storage\n"
+        "from safe2real.campaign.journal import sql as storage\n"
         "from safe2real.errors import InvalidInput\n"
         "try: storage.Storage('postgresql://host/fleet')\n"
         "except InvalidInput as error: print(error)\n"

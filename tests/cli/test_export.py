@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from safe2real.campaign import export
+from safe2real.report import export
 from tests.cli.driving import campaign, done, run_rounds, specification
 
 

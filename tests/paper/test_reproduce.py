@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import safe2real as s2r
 from safe2real.cli import app
 from safe2real.exploration import Algorithm
-from safe2real.paper import misspecification, paper, reproduce, table1
+from safe2real.paper import misspecification, printed, reproduce, table1
 from safe2real.paper.engine import run_all
 from safe2real.paper.inferred import INFERRED, learner_on, misspecification_grid
 from safe2real.paper.runs import explore_task, run_task
@@ -103,7 +103,7 @@ def test_the_inferred_constants_stay_near_table_1():
     """Two seeds of each algorithm: within 12 % of the reported samples, and safe where the paper is."""
     for algorithm in Algorithm:
         results = [run_task(explore_task(seed=seed, constants=INFERRED, algorithm=algorithm)) for seed in (0, 1)]
-        reported = paper.TABLE1[algorithm.value]
+        reported = printed.TABLE1[algorithm.value]
         assert np.mean([r["samples"] for r in results]) == pytest.approx(reported[0], rel=0.12)
         assert all((r["unsafe_share"] > 0.0) == (reported[2] > 0.0) for r in results)
 
@@ -112,16 +112,16 @@ def test_comparisons_notice_a_wrong_result(tmp_path):
     rows = [{"settings": task.settings, "result": run_task(quick(0)) | {"samples": 1000}} for task in table1.tasks(1)]
     outcome = table1.draw(rows, tmp_path)
     assert [c.within for c in outcome.comparisons if c.name.endswith("samples")] == [False, False, False]
-    cells = {key: {"samples": 1.0, "unsafe": 0.0, "lost": 0.0, "feasible": 1.0} for key in paper.MISSPECIFICATION}
+    cells = {key: {"samples": 1.0, "unsafe": 0.0, "lost": 0.0, "feasible": 1.0} for key in printed.MISSPECIFICATION}
     cells["I", 0.0]["lost"] = 1.0
     assert misspecification._first_false(cells, "I") == 0.0
     assert misspecification._first_false(cells, "II") is None
 
 
 def test_the_paper_tables_are_complete():
-    assert len(paper.MISSPECIFICATION) == 60
-    assert paper.MISSPECIFICATION["II", 0.75]["lost"] == 0.9
-    assert paper.MISSPECIFICATION["III", 1.0] == {
+    assert len(printed.MISSPECIFICATION) == 60
+    assert printed.MISSPECIFICATION["II", 0.75]["lost"] == 0.9
+    assert printed.MISSPECIFICATION["III", 1.0] == {
         "samples": 43_410, "lost": 17.5, "false_deletion": 1.0, "gap": 0.0372, "feasible": 0.955,
     }  # fmt: skip
     assert misspecification_grid("I").mismatch().sum() == 64

@@ -11,11 +11,12 @@ import pytest
 from matplotlib.image import imread
 
 import safe2real as s2r
-from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Problem, report
+from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Problem
 from safe2real.evidence.confidence import ScaledRadius
 from safe2real.evidence.hybrid import Separation
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration import Algorithm, Settings, roll_out
+from safe2real.report import campaign as report
 from safe2real.report.campaign import write_campaign_report
 from safe2real.report.campaign_figures import (
     Course,

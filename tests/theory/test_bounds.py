@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence import bounds
+from safe2real.theory import bounds
 from tests.evidence.checking import DOWN, UP, Setting, assert_frozen, assert_monotone, assert_refused, wrong_uses
 
 # one row, one step: 2 S A H / delta = 4, and the gap is 1

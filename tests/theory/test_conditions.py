@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence import theory
+from safe2real.theory import conditions as theory
 from safe2real.theory.conditions import Guarantee
 from tests.evidence.checking import Setting, assert_frozen
 

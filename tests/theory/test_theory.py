@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence import theory
+from safe2real.theory import conditions as theory
 from tests.evidence.checking import DOWN, UP, Setting, assert_monotone, assert_refused, wrong_uses
 
 TOLERANCE: Setting = {"epsilon": 0.1, "horizon": 3, "margin": 1.0, "calibrated_gap": 0.01}
