@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 
 from benchmarks.report import Target, print_table, seconds
-from safe2real import CMDP, Campaign, LiteralRadius, MarkovPolicy, Problem, Settings
+from safe2real import CMDP, Campaign, MarkovPolicy, Problem, Settings, radii
 from safe2real.campaign.events import TELL, Draft
 from safe2real.exploration import roll_out
 from safe2real.systems import WindyGrid
@@ -50,7 +50,7 @@ def specification_of(grid: WindyGrid) -> Problem:
     model = grid.cmdp(grid.simulator(), threshold=10.71)
     baseline = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
     settings = Settings.paper(
-        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4, seed=1, radius=LiteralRadius()
+        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4, seed=1, radius=radii.Literal()
     )
     return Problem(model, baseline, settings)
 

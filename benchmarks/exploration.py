@@ -43,8 +43,8 @@ def main() -> None:
         again = learner_of(grid, seed)
         for _ in range(SAMPLED_ROUNDS):
             simulate(again, grid.real(), max_rounds=run.rounds // (SAMPLED_ROUNDS + 1))
-            model = again.simulator.with_kernel(again.hybrid.to_kernel())
-            problem = occupancy_program(model, again.hybrid.bonus)
+            model = again.simulator.with_kernel(again.evidence.to_kernel())
+            problem = occupancy_program(model, again.evidence.bonus)
             began = time.perf_counter()
             linprog(**problem, method="highs")
             peers.append(time.perf_counter() - began)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from safe2real import CMDP, AtLeast, Kernel, Solution, constraint_values, solve
+from safe2real import CMDP, AtLeast, Kernel, solve
 from safe2real.model.checks import Floats, frozen
+from safe2real.planning import Solution, constraint_values
 from safe2real.systems import WindyGrid
 
 

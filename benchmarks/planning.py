@@ -23,7 +23,8 @@ from scipy.optimize import linprog
 
 from benchmarks.instances import Instance, Size, perturbed, random_instance
 from benchmarks.report import Target, interleaved, milliseconds, print_table, seconds
-from safe2real import Solution, Status, solve
+from safe2real import solve
+from safe2real.planning import Solution, Status
 from safe2real.planning.linear_program import occupancy_program
 
 SMALL = Size(25, 4, 12, ragged=True)

@@ -1,89 +1,122 @@
-"""safe2real: provably safe sim-to-real transfer for finite systems."""
+"""safe2real: provably safe sim-to-real transfer for finite systems.
 
-from safe2real.campaign import Campaign, Deployment, Problem
-from safe2real.errors import (
-    Conflict,
-    Halted,
-    InvalidInput,
-    OutOfOrder,
-    OutsideModel,
-    Safe2RealError,
-    Stopped,
-    StorageFailure,
-)
-from safe2real.evidence.confidence import LiteralRadius, Radius, ScaledRadius
-from safe2real.exploration import (
-    Algorithm,
-    Certificate,
-    Learner,
-    Plan,
-    Proposal,
-    Reason,
-    Run,
-    Settings,
-    simulate,
-)
-from safe2real.model import CMDP, AtLeast, AtMost, Constraint, Kernel, MarkovPolicy, Mixture, Policy, Trajectory
-from safe2real.planning import Solution, Status, constraint_values, evaluate, occupancy, solve, value_functions
-from safe2real.preflight import Guess, Preflight, preflight
-from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing
-from safe2real.systems import Discretised, FiniteSystem, from_gymnasium
-from safe2real.systems.estimate import estimate_model
-from safe2real.systems.estimated import EstimatedModel
+The names here are what most programs need; everything else is under its sub-package, each with its own `__all__`. Nothing is
+imported before it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from safe2real.version import __version__
+
+if TYPE_CHECKING:
+    from safe2real import methods, radii
+    from safe2real.campaign.campaign import Campaign
+    from safe2real.campaign.deployment import Deployment
+    from safe2real.errors import Safe2RealError
+    from safe2real.exploration.certificate import Certificate
+    from safe2real.exploration.learner import Learner
+    from safe2real.exploration.plan import Plan
+    from safe2real.exploration.rollout import explore
+    from safe2real.exploration.simulate import simulate
+    from safe2real.model.cmdp import CMDP, AtLeast, AtMost
+    from safe2real.model.kernel import Kernel
+    from safe2real.model.policy import MarkovPolicy, Mixture
+    from safe2real.model.trajectory import Trajectory
+    from safe2real.planning.evaluate import evaluate
+    from safe2real.planning.solve import solve
+    from safe2real.preflight.check import check_problem
+    from safe2real.problem.problem import Problem
+    from safe2real.problem.settings import Settings
+    from safe2real.standing import Standing
+    from safe2real.systems.discretise import Discretised
+    from safe2real.systems.estimate import estimate_model
+    from safe2real.systems.finite import from_gymnasium
+
+_HOMES = {
+    "campaign.campaign": ("Campaign",),
+    "campaign.deployment": ("Deployment",),
+    "errors": ("Safe2RealError",),
+    "exploration.certificate": ("Certificate",),
+    "exploration.learner": ("Learner",),
+    "exploration.plan": ("Plan",),
+    "exploration.rollout": ("explore",),
+    "exploration.simulate": ("simulate",),
+    "model.cmdp": ("CMDP", "AtLeast", "AtMost"),
+    "model.kernel": ("Kernel",),
+    "model.policy": ("MarkovPolicy", "Mixture"),
+    "model.trajectory": ("Trajectory",),
+    "planning.evaluate": ("evaluate",),
+    "planning.solve": ("solve",),
+    "preflight.check": ("check_problem",),
+    "problem.problem": ("Problem",),
+    "problem.settings": ("Settings",),
+    "standing": ("Standing",),
+    "systems.discretise": ("Discretised",),
+    "systems.estimate": ("estimate_model",),
+    "systems.finite": ("from_gymnasium",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_PACKAGES = (
+    "campaign",
+    "errors",
+    "evidence",
+    "exploration",
+    "methods",
+    "model",
+    "planning",
+    "preflight",
+    "problem",
+    "radii",
+    "report",
+    "standing",
+    "systems",
+    "testing",
+    "theory",
+)
 
 __all__ = [
     "CMDP",
-    "Algorithm",
-    "Assumption",
-    "AssumptionCode",
     "AtLeast",
     "AtMost",
     "Campaign",
     "Certificate",
-    "Conflict",
-    "Constraint",
     "Deployment",
     "Discretised",
-    "Doubt",
-    "DoubtCode",
-    "EstimatedModel",
-    "FiniteSystem",
-    "Guess",
-    "Halted",
-    "InvalidInput",
     "Kernel",
     "Learner",
-    "LiteralRadius",
     "MarkovPolicy",
     "Mixture",
-    "OutOfOrder",
-    "OutsideModel",
     "Plan",
-    "Policy",
-    "Preflight",
     "Problem",
-    "Proposal",
-    "Radius",
-    "Reason",
-    "Run",
     "Safe2RealError",
-    "ScaledRadius",
     "Settings",
-    "Solution",
     "Standing",
-    "Status",
-    "Stopped",
-    "StorageFailure",
     "Trajectory",
     "__version__",
-    "constraint_values",
+    "check_problem",
     "estimate_model",
     "evaluate",
+    "explore",
     "from_gymnasium",
-    "occupancy",
-    "preflight",
+    "methods",
+    "radii",
     "simulate",
     "solve",
-    "value_functions",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"safe2real.{name}")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'safe2real' has no attribute {name!r}; see dir(safe2real), or a sub-package")
+    found = getattr(import_module(f"safe2real.{_HOME_OF[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

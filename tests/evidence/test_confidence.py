@@ -9,30 +9,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from safe2real import radii
 from safe2real._compiled import evidence as _kernels
-from safe2real.evidence.confidence import (
-    RADII,
-    AdaptiveRadius,
-    KLRadius,
-    LiteralRadius,
-    Radius,
-    ScaledRadius,
-    StitchedRadius,
-    System,
-    UnionRadius,
-    radius_after,
-    radius_constants,
-    rule_of,
-    subset_costs,
-)
 from safe2real.evidence.hybrid import HybridModel
+from safe2real.evidence.rule import rule_of
 from safe2real.model.kernel import Kernel
+from safe2real.radii.base import Radius, System
+from safe2real.radii.literal import literal_constants, radius_after
+from safe2real.radii.subsets import subset_costs
 from safe2real.theory.bounds import literal_beta
 
 VISITS = [*range(300), *(int(n) for n in np.geomspace(300, 1e15, 200))]
 SIZES = [1, 2, 3, 10, 11, 25, 716]
 LONG = sorted({*range(1, 200), *(int(n) for n in np.geomspace(200, 1e15, 120))})
-TIGHT = [KLRadius(), UnionRadius(), StitchedRadius(), AdaptiveRadius()]
+TIGHT = [radii.KL(), radii.Union(), radii.Stitched(), radii.Adaptive()]
 
 
 def rule_for(radius: Radius, sizes: list[int], delta: float, system: System | None = None) -> _kernels.Rule:
@@ -94,10 +84,10 @@ def adaptive_by_formula(m: int, n: int, seen: int, rows: int, delta: float) -> f
 
 
 FORMULAS: dict[type, Callable[[int, int, int, int, float], float]] = {
-    KLRadius: kl_by_formula,
-    UnionRadius: union_by_formula,
-    StitchedRadius: stitched_by_formula,
-    AdaptiveRadius: adaptive_by_formula,
+    radii.KL: kl_by_formula,
+    radii.Union: union_by_formula,
+    radii.Stitched: stitched_by_formula,
+    radii.Adaptive: adaptive_by_formula,
 }
 
 
@@ -157,12 +147,12 @@ def test_without_data_nothing_is_known(radius: Radius) -> None:
 
 
 def test_only_the_adaptive_radius_looks_at_the_successors_seen() -> None:
-    for radius in (*TIGHT, LiteralRadius()):
+    for radius in (*TIGHT, radii.Literal()):
         rule = rule_for(radius, [10, 11, 25], 0.05)
         for row, m in enumerate((10, 11, 25)):
             values = np.array([_kernels.radius_at(rule, row, 1000, seen) for seen in range(1, m + 1)])
             assert (np.diff(values) >= 0.0).all()
-            adapts = radius.kind == _kernels.ADAPTIVE and m > 10
+            adapts = radius.counts_successors and m > 10
             assert (values[0] < values[-1]) == adapts
 
 
@@ -205,7 +195,7 @@ def test_a_declared_support_shrinks_the_radius(radius: Radius) -> None:
         declared[row, 0] = np.where(np.arange(S) < m, 1.0 / m, 0.0)
     support = Kernel.from_dense(declared)
     delta, n = 0.1, 5000
-    for kind in (radius, LiteralRadius()):
+    for kind in (radius, radii.Literal()):
         plain, shrunk = (
             HybridModel(simulator, 1, separation=None, radius=kind, delta=delta, support=given) for given in (None, support)
         )
@@ -229,33 +219,33 @@ def test_the_levels_of_pooled_and_separate_rows() -> None:
     """delta is shared by the rows there are: S A pooled, H S A per step."""
     dense = np.full((3, 2, 3), 1 / 3)
     for kernel, rows in ((Kernel.from_dense(dense), 6), (Kernel.from_dense(dense).repeated(4), 24)):
-        model = HybridModel(kernel, 4, separation=None, radius=UnionRadius(), delta=0.1)
+        model = HybridModel(kernel, 4, separation=None, radius=radii.Union(), delta=0.1)
         model.counts.tally.visits[:] = 1000
         np.testing.assert_allclose(model.radii, union_by_formula(3, 1000, 3, rows, 0.1), rtol=1e-12)
 
 
 def test_every_radius_has_a_name_and_says_whether_it_is_certified() -> None:
-    names = {kind.name: kind.certified for kind in RADII}
+    names = {kind.name: kind.certified for kind in radii.ALL}
     assert names == {"literal": True, "scaled": False, "kl": True, "union": True, "stitched": True, "adaptive": True}
-    assert len({str(radius) for radius in (*TIGHT, LiteralRadius(), ScaledRadius(0.5))}) == len(RADII)
+    assert len({str(radius) for radius in (*TIGHT, radii.Literal(), radii.Scaled(0.5))}) == len(radii.ALL)
 
 
 # ----------------------------------------------------------------------------------------------- the paper's literal one
 
 
 @pytest.mark.parametrize("delta", [1e-9, 0.05, 0.99])
-@pytest.mark.parametrize("radius", [LiteralRadius(), *map(ScaledRadius, (1e-3, 0.05, 0.4, 1.0, 2.5))], ids=str)
+@pytest.mark.parametrize("radius", [radii.Literal(), *map(radii.Scaled, (1e-3, 0.05, 0.4, 1.0, 2.5))], ids=str)
 @pytest.mark.parametrize(
     "sizes", [(1, 1, 1), (2, 3, 5), (25, 4, 12), (300, 1, 1), (1, 50, 1), (1, 1, 1000), (10_000, 18, 500)]
 )
 def test_the_compiled_radius_is_the_python_radius_and_the_papers(
-    sizes: tuple[int, int, int], radius: LiteralRadius | ScaledRadius, delta: float
+    sizes: tuple[int, int, int], radius: radii.Literal | radii.Scaled, delta: float
 ) -> None:
     S, A, H = sizes
     system = System(S, A, H)
     # the literal radius depends on S, not on what the rows can do
     rule = rule_for(radius, [1, S], delta, system)
-    assert (rule.constant, rule.weight) == radius_constants(system, delta)
+    assert (rule.constant, rule.weight) == literal_constants(system, delta)
     compiled = np.array([_kernels.radius_at(rule, n % 2, n, 1) for n in VISITS])
     in_python = [radius_after(radius, n, system, delta) for n in VISITS]
     betas = [math.log(2 * S * A * H / delta) + S * math.log(8 * math.e * (n + 1)) for n in VISITS]
@@ -271,13 +261,13 @@ def test_the_compiled_radius_is_the_python_radius_and_the_papers(
 def test_without_data_the_literal_radius_is_one_and_a_scaled_one_may_be_less() -> None:
     # S = A = H = 1, delta = 0.5: beta(0) = log 4 + log 8e = 4.4657359028
     system = System(1, 1, 1)
-    assert radius_after(LiteralRadius(), 0, system, 0.5) == 1.0
-    assert radius_after(ScaledRadius(0.1), 0, system, 0.5) == pytest.approx(0.1 * math.sqrt(4.4657359028), rel=1e-10)
+    assert radius_after(radii.Literal(), 0, system, 0.5) == 1.0
+    assert radius_after(radii.Scaled(0.1), 0, system, 0.5) == pytest.approx(0.1 * math.sqrt(4.4657359028), rel=1e-10)
 
 
 def test_the_hybrid_model_uses_the_same_radius() -> None:
     simulator = Kernel.from_dense(np.full((3, 2, 3), 1 / 3))
-    model = HybridModel(simulator, 4, separation=None, radius=ScaledRadius(0.3), delta=0.1)
+    model = HybridModel(simulator, 4, separation=None, radius=radii.Scaled(0.3), delta=0.1)
     model.counts.tally.visits[:] = [0, 1, 2, 10, 500, 10**9]
-    expected = [radius_after(ScaledRadius(0.3), float(n), System(3, 2, 4), 0.1) for n in model.counts.visits.reshape(-1)]
+    expected = [radius_after(radii.Scaled(0.3), float(n), System(3, 2, 4), 0.1) for n in model.counts.visits.reshape(-1)]
     np.testing.assert_allclose(model.radii.reshape(-1), expected, rtol=1e-14)

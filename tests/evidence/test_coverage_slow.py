@@ -13,17 +13,10 @@ import numpy as np
 import pytest
 from numba import njit
 
+from safe2real import radii
 from safe2real._compiled import evidence as _kernels
-from safe2real.evidence.confidence import (
-    AdaptiveRadius,
-    KLRadius,
-    LiteralRadius,
-    Radius,
-    StitchedRadius,
-    System,
-    UnionRadius,
-    rule_of,
-)
+from safe2real.evidence.rule import rule_of
+from safe2real.radii.base import Radius, System
 
 pytestmark = pytest.mark.slow
 
@@ -33,13 +26,13 @@ ALL = 25  # states of a system most of whose successors are impossible in a row
 
 # name of a column: radius, and how many successors are declared possible (None: those that are)
 COLUMNS: dict[str, tuple[Radius, int | None]] = {
-    "literal": (LiteralRadius(), None),
-    "kl": (KLRadius(), None),
-    "union": (UnionRadius(), None),
-    "stitched": (StitchedRadius(), None),
-    "adaptive": (AdaptiveRadius(), None),
-    "adaptive, 25 declared": (AdaptiveRadius(), ALL),
-    "adaptive, 716 declared": (AdaptiveRadius(), 716),
+    "literal": (radii.Literal(), None),
+    "kl": (radii.KL(), None),
+    "union": (radii.Union(), None),
+    "stitched": (radii.Stitched(), None),
+    "adaptive": (radii.Adaptive(), None),
+    "adaptive, 25 declared": (radii.Adaptive(), ALL),
+    "adaptive, 716 declared": (radii.Adaptive(), 716),
 }
 
 
@@ -197,6 +190,6 @@ def test_every_certified_radius_covers_and_could_shrink() -> None:
 
 def test_the_literal_level_is_one_rows() -> None:
     """log(2 S A H / delta) + S log(8 e (n + 1)) with S A H = 1 in the first term and S = m in the second."""
-    rule = rule_at(LiteralRadius(), 7)
+    rule = rule_at(radii.Literal(), 7)
     expected = math.sqrt((math.log(2 / DELTA) + 7 * math.log(8 * math.e * 101)) / 200)
     assert widths(rule, 7, 100)[7, 100] / 100 == pytest.approx(expected, rel=1e-12)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.evidence.confidence import LiteralRadius, ScaledRadius
+from safe2real import radii
 from safe2real.evidence.hybrid import HybridModel, Separation
 from safe2real.evidence.mismatch_map import Verdict, map_mismatch
 
@@ -41,7 +41,7 @@ def rho(n, horizon=1, scale=SCALE):
     return min(1.0, scale * math.sqrt(beta / max(2 * n, 1)))
 
 
-def observed(separation=Separation(NEAR, FAR), radius=ScaledRadius(SCALE), known=KNOWN):  # noqa: B008 - both are frozen
+def observed(separation=Separation(NEAR, FAR), radius=radii.Scaled(SCALE), known=KNOWN):  # noqa: B008 - both are frozen
     """The model after all that was seen."""
     model, exact = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR), 1, 0), known.reshape(-1)
     hybrid = HybridModel(model.kernel, 1, separation=separation, radius=radius, delta=DELTA, known=exact)
@@ -116,7 +116,7 @@ def test_a_row_is_cleared_by_exactly_the_visits_that_the_map_asks_for(visits, se
     def after(threshold, n):
         """n visits, all as the simulator says."""
         gaps = Separation(0.0, 2 * threshold)
-        hybrid = HybridModel(model.kernel, 1, separation=gaps, radius=ScaledRadius(SCALE), delta=DELTA)
+        hybrid = HybridModel(model.kernel, 1, separation=gaps, radius=radii.Scaled(SCALE), delta=DELTA)
         for _ in range(n):
             hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
         return hybrid
@@ -139,7 +139,7 @@ def test_a_row_that_rounding_keeps_suspect_is_asked_for_one_more_visit():
 
     def after(threshold):
         gaps = Separation(0.0, 2 * threshold)
-        hybrid = HybridModel(model.kernel, 1, separation=gaps, radius=ScaledRadius(SCALE), delta=DELTA)
+        hybrid = HybridModel(model.kernel, 1, separation=gaps, radius=radii.Scaled(SCALE), delta=DELTA)
         for successor in [1] + [0] * 17:
             hybrid.observe(s2r.Trajectory.of(model, [0, successor], [0]))
         return hybrid
@@ -155,7 +155,7 @@ def test_a_row_that_rounding_keeps_suspect_is_asked_for_one_more_visit():
 def test_an_unvisited_row_is_judged_as_if_its_first_visits_agreed():
     """Suspect only because a row without data counts as uniform: one visit is asked for, though the radius is small."""
     model = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.8), radius=ScaledRadius(0.01), delta=DELTA)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.8), radius=radii.Scaled(0.01), delta=DELTA)
     assert rho(0, scale=0.01) < 0.4 < 0.5 + rho(0, scale=0.01)
     result = map_mismatch(hybrid)
     assert (result.verdict == Verdict.OPEN).all()
@@ -185,7 +185,7 @@ def test_without_separation_nothing_is_cleared_and_nothing_lies_between():
 
 
 def test_a_literal_radius_is_certified_and_five_times_as_wide():
-    result = map_mismatch(observed(radius=LiteralRadius()))
+    result = map_mismatch(observed(radius=radii.Literal()))
     assert result.certified
     assert result.lower[0, 2] == pytest.approx(1.0 - rho(40, scale=1.0))
     expected = [needed_by_force(0.0, 1, THRESHOLD, lambda n: rho(n, scale=1.0))]
@@ -199,7 +199,7 @@ def test_dynamics_that_change_with_the_step_have_a_map_for_every_step():
     known = np.zeros((2, 2, ACTIONS), dtype=bool)
     known[1, 0, 1] = known[0, 1, 0] = True
     hybrid = HybridModel(
-        model.kernel, 2, separation=Separation(NEAR, FAR), radius=ScaledRadius(SCALE), delta=DELTA, known=known.reshape(-1)
+        model.kernel, 2, separation=Separation(NEAR, FAR), radius=radii.Scaled(SCALE), delta=DELTA, known=known.reshape(-1)
     )
     for _ in range(40):
         hybrid.observe(s2r.Trajectory.of(model, [0, 0, 1], [0, 0]))

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.evidence.confidence import ScaledRadius
-from safe2real.exploration import Algorithm, Learner, Settings, roll_out, simulate
+from safe2real import methods, radii
+from safe2real.exploration import Learner, roll_out, simulate
 from safe2real.exploration.plan import best_certified
 from safe2real.planning.robust import TVBalls, reach_of
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
 
 ROUNDING = 1e-9
@@ -24,7 +26,7 @@ def corner_walker(grid: WindyGrid) -> s2r.MarkovPolicy:
 
 def check_plan(plan: s2r.Plan, truth: s2r.CMDP, reward: np.ndarray, optimum: float) -> None:
     """What a certified plan promises, on the real system."""
-    values = s2r.constraint_values(truth, plan.policy)
+    values = s2r.planning.constraint_values(truth, plan.policy)
     earned = s2r.evaluate(truth, plan.policy, reward)
     assert plan.certificate.certified
     assert plan.certificate.holds
@@ -38,8 +40,8 @@ def check_plan(plan: s2r.Plan, truth: s2r.CMDP, reward: np.ndarray, optimum: flo
 
 def is_inside(learner: Learner, real: s2r.Kernel) -> bool:
     """Whether every real row is within its ball around the hybrid model's: the one event that everything rests on."""
-    distance = 0.5 * np.abs(learner.hybrid.to_kernel().to_dense() - real.to_dense()).sum(axis=-1)
-    return bool((distance.reshape(-1) <= learner.hybrid.belief.gap + ROUNDING).all())
+    distance = 0.5 * np.abs(learner.evidence.to_kernel().to_dense() - real.to_dense()).sum(axis=-1)
+    return bool((distance.reshape(-1) <= learner.evidence.belief.gap + ROUNDING).all())
 
 
 def test_every_plan_on_the_paper_grid_keeps_its_promises_and_the_bounds_close_in():
@@ -47,9 +49,9 @@ def test_every_plan_on_the_paper_grid_keeps_its_promises_and_the_bounds_close_in
     model = grid.cmdp(grid.simulator(), threshold=10.8)
     truth = model.with_kernel(grid.real())
     baseline = corner_walker(grid)
-    margin = float(s2r.constraint_values(truth, baseline)[0]) - 10.8
+    margin = float(s2r.planning.constraint_values(truth, baseline)[0]) - 10.8
     chosen = Settings(margin=margin, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=margin / 4, replan_growth=0.02)
-    learner = Learner(model, baseline, chosen)
+    learner = Learner(Problem(model, baseline, chosen))
     rng = np.random.default_rng(0)
     rewards = [rng.random((25, 4)) for _ in range(9)] + [rng.random((12, 25, 4))]  # one of them changes with the step
     optima = [s2r.solve(truth, reward).value for reward in rewards]
@@ -69,12 +71,12 @@ def test_every_plan_on_the_paper_grid_keeps_its_promises_and_the_bounds_close_in
     assert mean_bounds[20_000] < 0.1
 
 
-@pytest.mark.parametrize("changes", [{"radius": ScaledRadius(0.4)}, {"bonus_scale": 0.5}])
+@pytest.mark.parametrize("changes", [{"radius": radii.Scaled(0.4)}, {"bonus_scale": 0.5}])
 def test_plans_with_heuristic_settings_are_labelled(changes):
     grid = WindyGrid.paper()
     model = grid.cmdp(grid.simulator(), threshold=10.8)
     chosen = Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.2, **changes)
-    learner = Learner(model, corner_walker(grid), chosen)
+    learner = Learner(Problem(model, corner_walker(grid), chosen))
     simulate(learner, grid.real(), max_rounds=20)
     certificate = learner.plan(np.ones((25, 4))).certificate
     assert not certificate.certified
@@ -98,7 +100,7 @@ def random_balls(seed: int):
     baseline = s2r.MarkovPolicy.stochastic(rng.dirichlet(np.ones(A), size=(H, S)))
     start = rng.dirichlet(np.ones(S))
     free = s2r.CMDP.of(s2r.Kernel.from_dense(real), H, start, [s2r.AtLeast(u, 0.0) for u in utilities])
-    values = s2r.constraint_values(free, baseline)
+    values = s2r.planning.constraint_values(free, baseline)
     margins = rng.uniform(0.05, 0.9, size=K) * values
     truth = free.with_thresholds(values - margins)
     model = truth.with_kernel(s2r.Kernel.from_dense(rows))
@@ -120,7 +122,7 @@ def test_best_certified_on_random_systems_with_no_constraint_one_and_two():
         tolerance = float(margins.min(initial=1.0)) / 4
         best, upper = best_certified(balls, reward, baseline=baseline, margins=margins, tolerance=tolerance)
         objective = reward if seed % 2 else reward[0]
-        values = s2r.constraint_values(truth, best.policy)
+        values = s2r.planning.constraint_values(truth, best.policy)
         assert (values >= best.lower_bounds - ROUNDING).all(), seed
         assert (best.lower_bounds >= truth.thresholds - ROUNDING).all(), seed
         assert best.value <= s2r.evaluate(truth, best.policy, objective) + ROUNDING, seed
@@ -151,7 +153,7 @@ def test_plans_of_learners_with_no_constraint_and_with_two(constraints, per_step
         utilities = rng.random((constraints, S, A))
         baseline = s2r.MarkovPolicy.uniform(horizon=H, num_states=S, num_actions=A)
         free = s2r.CMDP.of(s2r.Kernel.from_dense(real), H, 0, [s2r.AtLeast(u, 0.0) for u in utilities])
-        truth = free.with_thresholds(s2r.constraint_values(free, baseline) - 0.3)
+        truth = free.with_thresholds(s2r.planning.constraint_values(free, baseline) - 0.3)
         model = truth.with_kernel(s2r.Kernel.from_dense(simulator))
         far = 0.5 * np.abs(simulator - real).sum(axis=-1)
         chosen = Settings(
@@ -161,9 +163,8 @@ def test_plans_of_learners_with_no_constraint_and_with_two(constraints, per_step
             tolerance=0.075,
             seed=seed,
             replan_growth=0.1,
-            algorithm=Algorithm.SIM_TO_REAL if seed % 2 else Algorithm.REWARD_FREE,
         )
-        learner = Learner(model, baseline, chosen)
+        learner = Learner(Problem(model, baseline, chosen), methods.SimToReal() if seed % 2 else methods.RewardFree())
         rewards = rng.random((5, S, A))
         bounds = []
         for rounds in (0, 10, 200, 3000):
@@ -187,7 +188,7 @@ def test_a_plan_changes_neither_the_round_nor_what_is_proposed():
             tolerance=float(margins.min()) / 4,
             replan_growth=growth,
         )
-        learner = Learner(balls.model, baseline, chosen)
+        learner = Learner(Problem(balls.model, baseline, chosen))
         before = learner.propose()
         first, second = (learner.plan(np.ones((truth.num_states, truth.num_actions))) for _ in range(2))
         assert learner.propose() is before
@@ -203,19 +204,19 @@ def test_a_plan_uses_every_episode_counted_so_far():
         "calibrated_gap": 0.0,
         "mismatch_gap": 0.5,
         "tolerance": float(margins.min()) / 50,
-        "algorithm": Algorithm.REWARD_FREE,  # no row is cleared, so when that is looked at makes no difference
     }
-    lazy = Learner(balls.model, baseline, Settings(**chosen, replan_growth=1.0))
-    eager = Learner(balls.model, baseline, Settings(**chosen))
+    method = methods.RewardFree()  # no row is cleared, so when that is looked at makes no difference
+    lazy = Learner(Problem(balls.model, baseline, Settings(**chosen, replan_growth=1.0)), method)
+    eager = Learner(Problem(balls.model, baseline, Settings(**chosen)), method)
     reward = np.random.default_rng(0).random((truth.num_states, truth.num_actions))
     behind = 0
     for _ in range(100):
         episode = roll_out(truth, lazy.propose().draw(), seed=1, round_number=lazy.round)
         lazy.observe(episode)
         eager.observe(episode)
-        behind += (lazy.hybrid.belief.gap != eager.hybrid.belief.gap).any()
+        behind += (lazy.evidence.belief.gap != eager.evidence.belief.gap).any()
     assert behind > 50
-    assert (lazy.hybrid.belief.gap != eager.hybrid.belief.gap).any()
+    assert (lazy.evidence.belief.gap != eager.evidence.belief.gap).any()
     first, second = lazy.plan(reward), eager.plan(reward)
     assert (first.value, first.bound) == (second.value, second.bound)
     np.testing.assert_array_equal(first.certificate.lower_bounds, second.certificate.lower_bounds)

@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.evidence.confidence import LiteralRadius, ScaledRadius
-from safe2real.exploration import Learner, Reason, Settings
+from safe2real import radii
+from safe2real.exploration import Learner
+from safe2real.methods.base import Reason
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 from tests.random_models import random_rows
 
 
@@ -20,7 +23,7 @@ def make(num_states, num_actions, horizon, *, constraints=1, per_step=False, row
     baseline = s2r.MarkovPolicy.uniform(horizon=horizon, num_states=num_states, num_actions=num_actions)
     base = {"margin": 0.1 * horizon, "calibrated_gap": 0.01, "mismatch_gap": 0.5, "tolerance": 0.01}
     settings = Settings(**base | choices)
-    return model, lambda **keywords: Learner(model, baseline, settings, **keywords)
+    return model, lambda known=None, **others: Learner(Problem(model, baseline, settings, known=known), **others)
 
 
 def laid_end_to_end(episodes):
@@ -37,11 +40,11 @@ def assert_same_bits(one, other, name=""):
 
 def assert_same_model(one, other):
     """Visits, successors in their order, their counts, the suspects, the model and its bonus; where everything lies too."""
-    for name, array in one.hybrid.counts.tally._asdict().items():
-        assert_same_bits(array, other.hybrid.counts.tally._asdict()[name], name)
-    for name, array in one.hybrid.belief._asdict().items():
-        assert_same_bits(array, other.hybrid.belief._asdict()[name], name)
-    assert one.hybrid.counts.episodes == other.hybrid.counts.episodes
+    for name, array in one.evidence.counts.tally._asdict().items():
+        assert_same_bits(array, other.evidence.counts.tally._asdict()[name], name)
+    for name, array in one.evidence.belief._asdict().items():
+        assert_same_bits(array, other.evidence.belief._asdict()[name], name)
+    assert one.evidence.counts.episodes == other.evidence.counts.episodes
     assert one.samples == other.samples
 
 
@@ -68,7 +71,7 @@ def wandering(model, rng, length):
 
 def counted_by_hand(model, learner, episodes):
     """n(row, successor) as a plain table beside what the learner has kept: nothing was lost, nothing in another row."""
-    tally, size = learner.hybrid.counts.tally, model.num_states * model.num_actions
+    tally, size = learner.evidence.counts.tally, model.num_states * model.num_actions
     expected = np.zeros((model.kernel.num_rows, model.num_states), dtype=np.int64)
     for episode in episodes:
         steps = np.arange(episode.length) * (0 if model.kernel.is_stationary else size)
@@ -81,9 +84,9 @@ def counted_by_hand(model, learner, episodes):
         assert tally.length[row] <= tally.capacity[row]
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(tally.visits, expected.sum(axis=1))
-    seen = learner.hybrid.belief.suspect & (tally.visits > 0)
+    seen = learner.evidence.belief.suspect & (tally.visits > 0)
     assert seen.any()
-    modelled = learner.hybrid.view().to_dense().reshape(expected.shape)
+    modelled = learner.evidence.view().to_dense().reshape(expected.shape)
     np.testing.assert_allclose(modelled[seen], (expected / np.maximum(tally.visits, 1)[:, None])[seen], atol=1e-15)
 
 
@@ -99,16 +102,16 @@ def test_many_at_once_are_the_same_as_one_by_one(seed, per_step):
     lengths = np.where(rng.random(300) < 0.85, 1, rng.integers(1, 13, size=300))
     lengths[rng.random(300) < 0.08] = 12
     episodes = [wandering(model, rng, int(length)) for length in lengths]
-    first = make(120, 2, 12, per_step=per_step, seed=seed)[1]().hybrid.counts.tally.capacity.max()
+    first = make(120, 2, 12, per_step=per_step, seed=seed)[1]().evidence.counts.tally.capacity.max()
     at_once, in_parts, one_by_one, observed = (learner(warm_start=False) for _ in range(4))
     at_once.count(*laid_end_to_end(episodes))
     for begin in range(0, 300, 37):
         in_parts.count(*laid_end_to_end(episodes[begin : begin + 37]))
     for episode in episodes:
         one_by_one.count(*laid_end_to_end([episode]))
-        observed.hybrid.observe(episode)
+        observed.evidence.observe(episode)
     counted_by_hand(model, at_once, episodes)
-    assert at_once.hybrid.counts.tally.length[0] > 2 * first  # segments did overflow, more than once
+    assert at_once.evidence.counts.tally.length[0] > 2 * first  # segments did overflow, more than once
     for other in (in_parts, one_by_one, observed):
         assert_same_model(at_once, other)
         assert_same_proposal(at_once.propose(), other.propose())
@@ -116,7 +119,7 @@ def test_many_at_once_are_the_same_as_one_by_one(seed, per_step):
 
 
 @pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("radius", [LiteralRadius(), ScaledRadius(0.15)])
+@pytest.mark.parametrize("radius", [radii.Literal(), radii.Scaled(0.15)])
 def test_counting_is_observing(radius, per_step):
     """Whole episodes through `observe`, which plans every round; the rule that clears rows is applied after each of them."""
     model, learner = make(5, 2, 6, per_step=per_step, rows="mixed", seed=3, radius=radius)
@@ -127,17 +130,17 @@ def test_counting_is_observing(radius, per_step):
         proposal = observing.propose()
         assert proposal.reason is not Reason.STOP
         kernel = model if t < 40 else real  # rows that are cleared by then go wrong: deletion is for good
-        episodes.append(s2r.explore.roll_out(kernel, proposal.draw(), seed=1, round_number=t))
+        episodes.append(s2r.exploration.roll_out(kernel, proposal.draw(), seed=1, round_number=t))
         observing.observe(episodes[-1])
     counting.count(*laid_end_to_end(episodes))
     assert_same_model(observing, counting)
     assert_same_proposal(observing.propose(), counting.propose())
     assert counting.round == 1
     assert observing.round == 81
-    cleared = ~counting.hybrid.suspects
+    cleared = ~counting.evidence.suspects
     if not radius.certified and not per_step:
         # Judged by what was seen in all, some of these rows would still be suspect.
-        final = counting.hybrid.distances + counting.hybrid.radii > counting.hybrid.rule.threshold
+        final = counting.evidence.distances + counting.evidence.radii > counting.evidence.rule.threshold
         assert (cleared & final).any()
 
 
@@ -145,7 +148,7 @@ def test_counting_is_observing(radius, per_step):
 @pytest.mark.parametrize("seed", range(6))
 def test_without_a_warm_start_a_proposal_is_a_function_of_the_data_alone(constraints, seed):
     """Asked after every episode, after some, or only at the end: the same bits."""
-    model, learner = make(6, 3, 5, constraints=constraints, rows="mixed", seed=seed, radius=ScaledRadius(0.1))
+    model, learner = make(6, 3, 5, constraints=constraints, rows="mixed", seed=seed, radius=radii.Scaled(0.1))
     real = model.with_kernel(make(6, 3, 5, constraints=constraints, rows="dense", seed=seed + 100)[0].kernel)
     always, sometimes, once = (learner(warm_start=False) for _ in range(3))
     rng, mixtures = np.random.default_rng(seed), 0
@@ -155,7 +158,7 @@ def test_without_a_warm_start_a_proposal_is_a_function_of_the_data_alone(constra
         if rng.random() < 0.3:
             assert_same_proposal(sometimes.propose(), proposal)
         policy = always.baseline if proposal.mixture is None else proposal.draw()
-        episode = s2r.explore.roll_out(real, policy, seed=seed, round_number=t)
+        episode = s2r.exploration.roll_out(real, policy, seed=seed, round_number=t)
         cut = int(rng.integers(1, 6))
         part = laid_end_to_end([s2r.Trajectory(episode.states[: cut + 1], episode.actions[:cut])])
         for one in (always, sometimes, once):
@@ -170,7 +173,7 @@ def test_a_warm_start_remembers():
     """The test above would show nothing if no proposal depended on the ones before it."""
     different = 0
     for seed in range(6):
-        model, learner = make(6, 3, 5, constraints=2, rows="mixed", seed=seed, radius=ScaledRadius(0.1))
+        model, learner = make(6, 3, 5, constraints=2, rows="mixed", seed=seed, radius=radii.Scaled(0.1))
         often, once = learner(), learner()
         rng = np.random.default_rng(seed)
         for _ in range(40):
@@ -191,7 +194,7 @@ def test_counting_goes_on_after_the_stop_and_keeps_the_round():
     assert stopped.propose().reason is Reason.STOP
     whole = s2r.Trajectory.of(model, [0, 1, 0, 1], [0, 1, 0])
     stopped.count(*laid_end_to_end([whole, s2r.Trajectory(whole.states[:2], whole.actions[:1])]))
-    assert (stopped.samples, stopped.round, stopped.hybrid.counts.episodes) == (4, 1, 2)
+    assert (stopped.samples, stopped.round, stopped.evidence.counts.episodes) == (4, 1, 2)
     assert stopped.propose().reason is Reason.STOP
 
 
@@ -214,7 +217,7 @@ def test_what_does_not_divide_into_episodes_is_refused_and_changes_nothing():
         (states, actions + 2, ends),
     ]
     for arrays in wrong:
-        with pytest.raises(s2r.InvalidInput):
+        with pytest.raises(s2r.errors.InvalidInput):
             counting.count(*arrays)
     assert counting.samples == 6
     assert counting.propose() is before

@@ -1,18 +1,20 @@
 """Nothing that happened goes unlooked at: every row, the baseline's margin, and episodes that break off."""
 
 import math
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real import radii
 from safe2real._compiled import evidence as _kernels
 from safe2real._compiled import margin as _margin
-from safe2real.evidence.confidence import AdaptiveRadius, KLRadius, StitchedRadius, UnionRadius
 from safe2real.evidence.hybrid import HybridModel, Separation
 from safe2real.evidence.trust import RETURNS_SHARE, BaselineTrust
 from safe2real.exploration import explore, roll_out
+from safe2real.problem import RowAccuracy
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 
 UTILITY = np.array([[0.8, 0.8], [1.0, 1.0], [0.0, 0.0]])
@@ -26,14 +28,14 @@ def forked(real: bool) -> s2r.Kernel:
     return s2r.Kernel.from_dense(table)
 
 
-def forked_learner(growth: float, *, known_is_true: bool = False, **others: object) -> s2r.Learner:
+def forked_learner(growth: float, *, known_is_true: bool = False, method: object = None, **others: object) -> s2r.Learner:
     """The wrong row stands in front of the only suspects, which are never reached: nothing but that row ever grows."""
     model = s2r.CMDP.of(forked(known_is_true), 3, 0, s2r.AtLeast(UTILITY, 2.0))
     known = np.array([[True, True], [False, False], [True, True]])
     settings = s2r.Settings(
         **{"margin": 0.4, "calibrated_gap": 0.0, "mismatch_gap": 0.5, "tolerance": 0.1, "replan_growth": growth, **others}
     )
-    return s2r.Learner(model, stay(3, 3), settings, known=known)
+    return s2r.Learner(s2r.Problem(model, stay(3, 3), settings, known=known), method)
 
 
 def stay(horizon: int, states: int, actions: int = 2) -> s2r.MarkovPolicy:
@@ -44,14 +46,14 @@ def stay(horizon: int, states: int, actions: int = 2) -> s2r.MarkovPolicy:
 def test_a_wrong_known_row_is_found_however_rarely_plans_are_made(growth):
     learner = forked_learner(growth)
     run = s2r.simulate(learner, forked(True), max_rounds=2_000)
-    row = int(learner.hybrid.counts.visits[0, 1])
+    row = int(learner.evidence.counts.visits[0, 1])
     alone = HybridModel(
-        learner.simulator.kernel, 3, separation=Separation(0.0, 0.5), radius=AdaptiveRadius(), delta=0.05, known=None
+        learner.simulator.kernel, 3, separation=Separation(0.0, 0.5), radius=radii.Adaptive(), delta=0.05, known=None
     )
     needed = next(n for n in range(1, 100) if _kernels.radius_at(alone.rule, 1, n, 1) < 1.0)
     assert row == needed  # the first visit that proves it is the last
     assert learner.standing is Standing.REFUTED
-    assert learner.propose().reason is s2r.Reason.BASELINE
+    assert learner.propose().reason is s2r.methods.Reason.BASELINE
     unsafe = (run.real_values < 2.0 - 1e-9).any(axis=1)
     assert run.deployed[unsafe].sum() <= 2 * needed
     assert run.rounds == 2_000
@@ -68,10 +70,10 @@ def test_ask_and_tell_looks_at_the_same_rows_as_the_compiled_run(growth):
         reasons.append(proposal.reason.value)
         asked.observe(roll_out(truth, proposal.draw(), seed=0, round_number=number))
     assert reasons == np.repeat(run.reason, run.deployed).tolist()
-    np.testing.assert_array_equal(asked.hybrid.belief.low, compiled.hybrid.belief.low)
-    np.testing.assert_array_equal(asked.hybrid.belief.look_at, compiled.hybrid.belief.look_at)
-    np.testing.assert_array_equal(asked.trust.state.wealth, compiled.trust.state.wealth)
-    np.testing.assert_array_equal(asked.trust.state.counters, compiled.trust.state.counters)
+    np.testing.assert_array_equal(asked.evidence.belief.low, compiled.evidence.belief.low)
+    np.testing.assert_array_equal(asked.evidence.belief.look_at, compiled.evidence.belief.look_at)
+    np.testing.assert_array_equal(asked.evidence.trust.state.wealth, compiled.evidence.trust.state.wealth)
+    np.testing.assert_array_equal(asked.evidence.trust.state.counters, compiled.evidence.trust.state.counters)
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -84,10 +86,10 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
         margin=0.5, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=1e-4, span_bonus=False, replan_growth=1.0
     )
     marked = np.array([[known, False], [True, True]])  # nobody takes action 1, so that nothing ever stops
-    learner = s2r.Learner(model, stay(1, 2), settings, known=marked)
+    learner = s2r.Learner(s2r.Problem(model, stay(1, 2), settings, known=marked))
     gaps = Separation(0.0, 0.6)
     eager = HybridModel(
-        model.kernel, 1, separation=gaps, radius=AdaptiveRadius(), delta=0.05, bonus_scale=1.0, known=marked.reshape(-1)
+        model.kernel, 1, separation=gaps, radius=radii.Adaptive(), delta=0.05, bonus_scale=1.0, known=marked.reshape(-1)
     )
     rounds = []
     for number in range(1, 3_000):
@@ -105,7 +107,7 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
         assert sum(lazy != at_once for lazy, at_once in rounds) < 0.1 * len(rounds)
 
 
-@pytest.mark.parametrize("radius", [AdaptiveRadius(), KLRadius(), UnionRadius(), StitchedRadius(), s2r.LiteralRadius()])
+@pytest.mark.parametrize("radius", [radii.Adaptive(), radii.KL(), radii.Union(), radii.Stitched(), s2r.radii.Literal()])
 @pytest.mark.parametrize("kind", ["known", "cleared"])
 def test_no_contradiction_is_missed_between_two_looks(radius, kind):
     """Rows are looked at when they can contradict, not at every visit: it must be noticed at the very same visit."""
@@ -148,16 +150,15 @@ def test_a_row_that_drifts_is_refuted_without_any_separation(growth):
         calibrated_gap=0.0,
         mismatch_gap=0.0,
         tolerance=1e-3,
-        algorithm=s2r.Algorithm.REWARD_FREE,
         span_bonus=False,
         replan_growth=growth,
     )
-    learner = s2r.Learner(model, stay(1, 2, 1), settings)
+    learner = s2r.Learner(s2r.Problem(model, stay(1, 2, 1), settings), s2r.methods.RewardFree())
     for successor in [0] * 400 + [1] * 390:
         learner.observe(s2r.Trajectory.of(model, [0, successor], [0]))
     # By now half of the visits led to either state: the interval of today alone would see nothing.
-    low, high = learner.hybrid.belief.low[0], learner.hybrid.belief.high[0]
-    assert abs(learner.hybrid.distances[0, 0]) < 0.01
+    low, high = learner.evidence.belief.low[0], learner.evidence.belief.high[0]
+    assert abs(learner.evidence.distances[0, 0]) < 0.01
     assert low > high
     assert learner.standing is Standing.REFUTED
     assert [doubt.code for doubt in learner.doubts()] == [DoubtCode.ROWS_CONTRADICTED]
@@ -175,20 +176,20 @@ def returns_learner(growth: float = 0.0, **others: object) -> tuple[s2r.Learner,
     settings = s2r.Settings(
         **{"margin": 0.5, "calibrated_gap": 0.0, "mismatch_gap": 0.9, "tolerance": 0.01, "replan_growth": growth, **others}
     )
-    return s2r.Learner(model, stay(2, 2), settings), s2r.Kernel.from_dense(bad)
+    return s2r.Learner(s2r.Problem(model, stay(2, 2), settings)), s2r.Kernel.from_dense(bad)
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.5])
 @pytest.mark.parametrize("heuristic", [False, True])
 def test_a_baseline_without_its_margin_halts_the_run(growth, heuristic):
-    others = {"radius": s2r.ScaledRadius(0.4)} if heuristic else {}
+    others = {"radius": s2r.radii.Scaled(0.4)} if heuristic else {}
     learner, real = returns_learner(growth, **others)
     run = s2r.simulate(learner, real, max_rounds=2_000)
     assert run.halted
     assert not run.stopped
     assert run.rounds < 60
     proposal = learner.propose()
-    assert proposal.reason is s2r.Reason.HALT
+    assert proposal.reason is s2r.methods.Reason.HALT
     assert proposal.mixture is None
     certificate = proposal.certificate
     assert certificate.standing is Standing.REFUTED
@@ -198,7 +199,7 @@ def test_a_baseline_without_its_margin_halts_the_run(growth, heuristic):
     assert certificate.describe().startswith("NOT SAFE")
     assert "stop the machine" in certificate.describe()
     for refused in (proposal.draw, lambda: learner.observe(s2r.Trajectory.of(learner.simulator, [0, 1, 1], [0, 0]))):
-        with pytest.raises(s2r.Halted, match="stop the machine"):
+        with pytest.raises(s2r.errors.Halted, match="stop the machine"):
             refused()
     plan = learner.plan(np.ones((2, 2)))
     assert not plan.certificate.holds
@@ -212,7 +213,7 @@ def test_the_returns_alone_refute_after_the_episodes_that_the_bets_say():
     stakes = 0.5 ** np.arange(1, 13) / (1.0 - 1.7 / 2.0)
     alarm = 1.0 / (RETURNS_SHARE * 0.05)
     needed = next(n for n in range(1, 500) if np.mean((1.0 + stakes * (1.7 - 1.0) / 2.0) ** n) >= alarm)
-    trust = learner.trust
+    trust = learner.evidence.trust
     for n in range(1, needed + 1):
         assert not trust.halted
         trust.take(
@@ -225,11 +226,11 @@ def test_the_returns_alone_refute_after_the_episodes_that_the_bets_say():
 
 def test_an_episode_cut_short_counts_as_if_the_rest_were_perfect():
     learner, _ = returns_learner()
-    trust = learner.trust
+    trust = learner.evidence.trust
     for _ in range(1_000):  # the first step earns 1, the second was not seen
         trust.take(np.array([0, 1], dtype=np.uint32), np.zeros(1, dtype=np.uint32), np.array([0, 1]), np.array([True]))
     assert not trust.halted
-    trust = returns_learner()[0].trust
+    trust = returns_learner()[0].evidence.trust
     for _ in range(50):
         trust.take(np.array([1, 1], dtype=np.uint32), np.zeros(1, dtype=np.uint32), np.array([0, 1]), np.array([True]))
     assert trust.halted
@@ -239,10 +240,10 @@ def test_the_confidence_sets_refute_a_margin_without_any_episode_of_the_baseline
     learner, _ = returns_learner()
     states, actions = np.tile(np.array([0, 1, 1], dtype=np.uint32), 200), np.zeros(400, dtype=np.uint32)
     learner.count(states, actions, np.arange(0, 402, 2))  # whose episodes these were is not said
-    assert learner.trust.episodes == 0
-    assert learner.trust.halted
-    assert learner.trust.state.ceiling[0] < 1.7
-    assert learner.propose().reason is s2r.Reason.HALT
+    assert learner.evidence.trust.episodes == 0
+    assert learner.evidence.trust.halted
+    assert learner.evidence.trust.state.ceiling[0] < 1.7
+    assert learner.propose().reason is s2r.methods.Reason.HALT
 
 
 def test_batches_do_not_change_what_is_concluded():
@@ -251,7 +252,7 @@ def test_batches_do_not_change_what_is_concluded():
     whole.count(states, actions, np.arange(0, 122, 2), of_baseline=np.arange(60) % 3 == 0)
     for i in range(60):
         single.count(states[:3], actions[:2], np.array([0, 2]), of_baseline=np.array([i % 3 == 0]))
-    for one, other in zip(whole.trust.state, single.trust.state, strict=True):
+    for one, other in zip(whole.evidence.trust.state, single.evidence.trust.state, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -259,10 +260,12 @@ def test_an_impossible_margin_halts_before_anything_is_deployed():
     """All rows are known, and the baseline's V_c on them is what it is."""
     model = s2r.CMDP.of(forked(False), 3, 0, s2r.AtLeast(UTILITY, 2.0))
     settings = s2r.Settings(margin=0.41, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1)
-    learner = s2r.Learner(model, stay(3, 3), settings, known=np.ones((3, 2), dtype=bool))
-    assert learner.propose().reason is s2r.Reason.HALT  # 2.4 is 0.4 above the threshold, not 0.41
-    right = s2r.Learner(model, stay(3, 3), s2r.Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1))
-    assert right.propose().reason is not s2r.Reason.HALT
+    learner = s2r.Learner(s2r.Problem(model, stay(3, 3), settings, known=np.ones((3, 2), dtype=bool)))
+    assert learner.propose().reason is s2r.methods.Reason.HALT  # 2.4 is 0.4 above the threshold, not 0.41
+    right = s2r.Learner(
+        s2r.Problem(model, stay(3, 3), s2r.Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1))
+    )
+    assert right.propose().reason is not s2r.methods.Reason.HALT
 
 
 def bernoulli_trust(claimed: float, delta: float, constraints: int = 1) -> BaselineTrust:
@@ -301,14 +304,14 @@ def test_a_margin_that_is_not_there_is_refuted_by_returns():
 def test_data_that_prove_a_larger_margin_are_used_and_never_promise_more_than_there_is():
     real = forked(False)
     learner = forked_learner(0.0, known_is_true=False, margin=0.05, tolerance=0.0125)
-    start = learner.trusted[0]
+    start = learner.evidence.trusted[0]
     assert start == pytest.approx(2.4)  # the rows that the baseline visits are known: its V_c is proved before any data
     stated = forked_learner(0.0, margin=0.05, tolerance=0.0125, robust_safety=False)
-    assert stated.trusted[0] == pytest.approx(2.05)  # the paper's rule knows the stated margin only
+    assert stated.evidence.trusted[0] == pytest.approx(2.05)  # the paper's rule knows the stated margin only
     assert learner.propose().exploration_weight > stated.propose().exploration_weight
     run = s2r.simulate(learner, real, max_rounds=500)
     assert (run.real_values >= 2.0 - 1e-9).all()
-    assert (learner.trusted <= s2r.constraint_values(learner.simulator, learner.baseline) + 1e-12).all()
+    assert (learner.evidence.trusted <= s2r.planning.constraint_values(learner.simulator, learner.baseline) + 1e-12).all()
 
 
 def test_a_proved_margin_is_a_lower_bound_while_rows_are_learnt():
@@ -324,11 +327,11 @@ def test_a_proved_margin_is_a_lower_bound_while_rows_are_learnt():
         settings = s2r.Settings(
             margin=0.02, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.005, seed=seed, replan_growth=0.2
         )
-        learner = s2r.Learner(model, baseline, settings)
+        learner = s2r.Learner(s2r.Problem(model, baseline, settings))
         raised = []
         for _ in range(6):
             s2r.simulate(learner, kernel, max_rounds=2_000)
-            raised.append(float(learner.trusted[0]))
+            raised.append(float(learner.evidence.trusted[0]))
         assert raised == sorted(raised)
         assert raised[-1] <= worth + 1e-9
         assert raised[-1] > worth - 0.48 + 1e-6
@@ -366,7 +369,7 @@ def line_learner() -> s2r.Learner:
         table[s, 0, min(s + 1, 3)] = 1.0
     model = s2r.CMDP.of(s2r.Kernel.from_dense(table), 5, 0, s2r.AtLeast(np.ones((4, 1)), 4.0))
     settings = s2r.Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.25)
-    return s2r.Learner(model, stay(5, 4, 1), settings)
+    return s2r.Learner(s2r.Problem(model, stay(5, 4, 1), settings))
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the gripper fell off"), ZeroDivisionError(), SystemExit(1)])
@@ -374,10 +377,10 @@ def test_whatever_step_raises_what_was_seen_is_counted(error):
     learner = line_learner()
     with pytest.raises(type(error)):
         explore(learner, Broken(learner.simulator, error, 3), max_rounds=5)
-    assert learner.hybrid.counts.visits[:, 0].tolist() == [1, 1, 1, 0]
+    assert learner.evidence.counts.visits[:, 0].tolist() == [1, 1, 1, 0]
     assert learner.standing is Standing.REFUTED
     assert learner.doubts()[0].code is DoubtCode.LEFT_MODEL
-    assert learner.propose().reason is s2r.Reason.BASELINE
+    assert learner.propose().reason is s2r.methods.Reason.BASELINE
     assert learner.round == 2
     begun = line_learner()
     with pytest.raises(type(error)):
@@ -391,7 +394,7 @@ def test_a_fault_of_the_environment_cuts_an_episode_short_and_is_named_as_an_ass
     learner = line_learner()
     with pytest.raises(type(error)):
         explore(learner, Broken(learner.simulator, error, 2), max_rounds=5, faults=faults)
-    assert learner.hybrid.counts.visits[:, 0].tolist() == [1, 1, 0, 0]
+    assert learner.evidence.counts.visits[:, 0].tolist() == [1, 1, 0, 0]
     assert learner.standing is Standing.CERTIFIED
     assumed = [one for one in learner.propose().certificate.assumptions if one.code is AssumptionCode.FAULTS]
     assert [one.subject for one in assumed] == [type(error).__name__]
@@ -402,17 +405,17 @@ def test_an_environment_that_shows_a_state_the_model_has_not_is_outside_of_it():
     learner = line_learner()
     env = Broken(learner.simulator, RuntimeError(), 99)
     env.step = lambda action: (17, 0.0, False, False, {})
-    with pytest.raises(s2r.OutsideModel, match="showed state 17; the model has 4 states"):
+    with pytest.raises(s2r.errors.OutsideModel, match="showed state 17; the model has 4 states"):
         explore(learner, env, max_rounds=1)
     assert learner.standing is Standing.REFUTED
 
 
 def test_a_heuristic_run_that_leaves_the_model_deploys_the_baseline_alone():
-    learner = forked_learner(0.0, radius=s2r.ScaledRadius(0.3))
-    assert learner.propose().reason is s2r.Reason.MIXTURE
+    learner = forked_learner(0.0, radius=s2r.radii.Scaled(0.3))
+    assert learner.propose().reason is s2r.methods.Reason.MIXTURE
     learner.leave_model([0], [1])
     assert learner.standing is Standing.REFUTED
-    assert learner.propose().reason is s2r.Reason.BASELINE
+    assert learner.propose().reason is s2r.methods.Reason.BASELINE
     assert not learner.plan(np.ones((3, 2))).certificate.holds
 
 
@@ -435,10 +438,13 @@ def test_assumptions_and_doubts_are_named_by_codes():
     assert AssumptionCode.MARKOV in codes
     assert AssumptionCode.COMPLETE in codes
     assert len(codes) == len(set(codes))
-    assumed = s2r.Assumption(AssumptionCode.ESTIMATED, "rows were estimated")
-    model = learner.simulator
-    other = s2r.Learner(model, learner.baseline, learner.settings, assumed=[assumed])
-    assert assumed in other.propose().certificate.assumptions
+    other = s2r.Learner(replace(learner.problem, estimated=coarse(learner)))
+    assert AssumptionCode.ESTIMATED in [one.code for one in other.propose().certificate.assumptions]
+
+
+def coarse(learner: s2r.Learner) -> RowAccuracy:
+    """The simulator's rows were estimated, to 0.1, and the calibrated gap does not cover that."""
+    return RowAccuracy(np.full((3, 2), 0.1), np.full((3, 2), 50), delta=0.01, certified=True)
 
 
 def test_sums_that_are_loose_are_renormalised_once():
@@ -458,28 +464,28 @@ def test_sums_that_are_loose_are_renormalised_once():
 
 def test_looks_at_the_baseline_come_after_fixed_numbers_of_samples():
     learner, _ = returns_learner()
-    trust = learner.trust
+    trust = learner.evidence.trust
     assert trust.state.counters[_margin.NEXT] == 2  # one horizon
     ends = np.arange(0, 42, 2)
     assert trust.episodes_until_due(ends) == 1
     trust.take(np.zeros(3, dtype=np.uint32), np.zeros(2, dtype=np.uint32), np.array([0, 2]), np.array([False]))
     assert trust.due
-    trust.look(learner.hybrid)
+    trust.look(learner.evidence)
     assert not trust.due
 
 
 def test_a_run_that_ignores_the_constraints_tests_no_margin_and_still_plans():
-    learner = forked_learner(0.0, algorithm=s2r.Algorithm.UNCONSTRAINED)
-    assert learner.propose().reason is s2r.Reason.MIXTURE
+    learner = forked_learner(0.0, method=s2r.methods.Unconstrained())
+    assert learner.propose().reason is s2r.methods.Reason.MIXTURE
     plan = learner.plan(np.ones((3, 2)))
     assert plan.certificate.certified
-    assert learner.trusted.tolist() == pytest.approx([2.4])
+    assert learner.evidence.trusted.tolist() == pytest.approx([2.4])
     s2r.simulate(learner, forked(False), max_rounds=50)
-    assert learner.trust.episodes == 0
+    assert learner.evidence.trust.episodes == 0
 
 
-def test_after_a_plan_on_the_way_ask_and_tell_and_the_compiled_run_still_propose_the_same():
-    """A plan may clear a row, and then the round is planned anew: by `propose` as by `simulate`."""
+def test_a_plan_on_the_way_changes_nothing_also_where_it_clears_rows():
+    """A plan is made with all that was counted; what is proposed next is as if nobody had planned."""
     found = 0
     for seed in range(40):
         rng = np.random.default_rng(seed)
@@ -489,14 +495,14 @@ def test_after_a_plan_on_the_way_ask_and_tell_and_the_compiled_run_still_propose
             margin=0.1, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=1e-3, seed=seed, replan_growth=1.0
         )
         baseline = s2r.MarkovPolicy.uniform(horizon=4, num_states=3, num_actions=2)
-        asked, compiled = (s2r.Learner(model, baseline, settings) for _ in range(2))
+        asked, compiled = (s2r.Learner(s2r.Problem(model, baseline, settings)) for _ in range(2))
         for learner in (asked, compiled):
             s2r.simulate(learner, kernel, max_rounds=150 + 7 * seed)
         asked.propose()
-        for learner in (asked, compiled):
-            before = int(learner.hybrid.suspects.sum())
-            learner.plan(rng.random((3, 2)))
-        found += int(asked.hybrid.suspects.sum()) != before
+        before = [array.tobytes() for array in (*asked.evidence.counts.tally, *asked.evidence.belief)]
+        asked.plan(rng.random((3, 2)))
+        assert [array.tobytes() for array in (*asked.evidence.counts.tally, *asked.evidence.belief)] == before
+        found += int(asked.evidence.settled().suspects.sum()) != int(asked.evidence.suspects.sum())
         run = s2r.simulate(compiled, kernel, max_rounds=1)
         assert asked.propose().exploration_weight == run.exploration_weight[0]
     assert found >= 3
@@ -507,7 +513,7 @@ def test_an_episode_that_begins_where_none_does_refutes():
     env = Broken(learner.simulator, RuntimeError(), 99)
     env.reset = lambda **_: (2, {})
     for _ in range(3):
-        with pytest.raises(s2r.OutsideModel, match=r"showed state 2; episodes of the model start in \[0\]"):
+        with pytest.raises(s2r.errors.OutsideModel, match=r"showed state 2; episodes of the model start in \[0\]"):
             explore(learner, env, max_rounds=1)
     assert learner.round == 4
     assert learner.standing is Standing.REFUTED
@@ -517,7 +523,7 @@ def test_leaving_the_model_is_no_fault_whatever_faults_are_named():
     learner = line_learner()
     env = Broken(learner.simulator, RuntimeError(), 99)
     env.step = lambda action: (17, 0.0, False, False, {})
-    with pytest.raises(s2r.OutsideModel):
+    with pytest.raises(s2r.errors.OutsideModel):
         explore(learner, env, max_rounds=1, faults=(ValueError,))
     assert learner.standing is Standing.REFUTED
 
@@ -531,16 +537,16 @@ def test_episodes_of_which_nothing_was_seen_count_as_perfect_returns():
         else:
             states, actions = np.array([0, 0, 1], dtype=np.uint32), np.zeros(2, dtype=np.uint32)
             learner.count(states, actions, np.array([0, 2]), of_baseline=np.array([True]))
-    assert learner.trust.episodes == 400
-    assert not learner.trust.halted
+    assert learner.evidence.trust.episodes == 400
+    assert not learner.evidence.trust.halted
     bad = np.tile(np.array([1, 1, 1], dtype=np.uint32), 5_000), np.zeros(10_000, dtype=np.uint32), np.arange(0, 10_002, 2)
     learner.count(*bad, of_baseline=np.ones(5_000, dtype=bool), at_once=True)
-    assert learner.trust.halted  # also where the wealth of a bet is beyond numbers
+    assert learner.evidence.trust.halted  # also where the wealth of a bet is beyond numbers
 
 
 def test_a_simulator_that_was_estimated_too_coarsely_is_doubted():
-    doubt = s2r.Doubt(DoubtCode.GAP_NOT_COVERED, "the gap does not cover the accuracy")
     learner = forked_learner(0.0)
-    other = s2r.Learner(learner.simulator, learner.baseline, learner.settings, doubted=[doubt])
+    other = s2r.Learner(replace(learner.problem, estimated=coarse(learner)))
+    assert [one.code for one in other.doubts()] == [DoubtCode.GAP_NOT_COVERED]
     assert other.standing is Standing.INCOMPLETE
     assert not other.propose().certificate.holds

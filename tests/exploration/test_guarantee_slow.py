@@ -5,8 +5,12 @@ import pytest
 from numba import njit
 
 import safe2real as s2r
-from safe2real.evidence.confidence import LiteralRadius, ScaledRadius, System, radius_after
-from safe2real.exploration import Learner, Settings, simulate
+from safe2real import radii
+from safe2real.exploration import Learner, simulate
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
+from safe2real.radii.base import System
+from safe2real.radii.literal import radius_after
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +36,7 @@ def small_problem(seed: int, per_step: bool):
     table = 0.85 * greedy.probabilities + 0.15 / A
     baseline = s2r.MarkovPolicy.stochastic(table)
     margin = 0.5
-    limit = float(s2r.constraint_values(truth, baseline)[0]) - margin
+    limit = float(s2r.planning.constraint_values(truth, baseline)[0]) - margin
     if limit <= 0.0:
         return None
     model = s2r.CMDP.of(s2r.Kernel.from_dense(simulator), H, 0, s2r.AtLeast(safety, limit))
@@ -50,11 +54,11 @@ def test_100_literal_runs_keep_every_promise():
         settings = Settings.paper(
             margin=margin, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=margin / 4, delta=0.1, seed=seed
         )
-        learner = Learner(model, baseline, settings)
+        learner = Learner(Problem(model, baseline, settings))
         run = simulate(learner, real, max_rounds=2_000_000)
         assert run.stopped
         assert run.unsafe_share(model.thresholds) == 0.0
-        assert learner.hybrid.suspects[mismatch].all()
+        assert learner.evidence.suspects[mismatch].all()
         truth = model.with_kernel(real)
         rng = np.random.default_rng(seed)
         for _ in range(20):
@@ -62,7 +66,7 @@ def test_100_literal_runs_keep_every_promise():
             plan = learner.plan(reward)
             assert plan.certificate.certified
             assert plan.certificate.holds
-            assert (s2r.constraint_values(truth, plan.policy) >= model.thresholds - 1e-9).all()
+            assert (s2r.planning.constraint_values(truth, plan.policy) >= model.thresholds - 1e-9).all()
             gap = s2r.solve(truth, reward).value - s2r.evaluate(truth, plan.policy, reward)
             assert gap <= plan.suboptimality
         runs += 1
@@ -113,6 +117,6 @@ def coverage(radius, delta: float) -> float:
 
 
 def test_radius_covers_over_100_000_rows():
-    assert coverage(LiteralRadius(), 0.05) <= 0.05
+    assert coverage(radii.Literal(), 0.05) <= 0.05
     # The test can fail: a radius scaled down far enough leaves out most rows.
-    assert coverage(ScaledRadius(0.25), 0.05) > 0.05
+    assert coverage(radii.Scaled(0.25), 0.05) > 0.05

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.evidence.confidence import LiteralRadius, ScaledRadius
-from safe2real.exploration import Algorithm, Learner, Reason, Settings, roll_out, simulate
+from safe2real import methods, radii
+from safe2real.exploration import Learner, roll_out, simulate
+from safe2real.methods.base import Reason
 from safe2real.planning.robust import worst_constraint_values
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
 from tests.exploration.test_learner import PLAIN, ROWS, SAFE, stay, tiny
 from tests.exploration.test_simulate import random_problem
@@ -19,7 +22,7 @@ def quick(**changes):
         "calibrated_gap": 0.02,
         "mismatch_gap": 0.4,
         "tolerance": 0.02,
-        "radius": ScaledRadius(0.2),
+        "radius": radii.Scaled(0.2),
         "bonus_scale": 0.1,
         "replan_growth": 0.2,
     }
@@ -41,7 +44,7 @@ def sparse_problem(seed: int, *, per_step: bool, constraints: int = 1):
     baseline = s2r.MarkovPolicy.uniform(horizon=H, num_states=S, num_actions=A)
     utilities = rng.random((constraints, S, A))
     free = s2r.CMDP.of(s2r.Kernel.from_dense(real), H, 0, [s2r.AtLeast(u, 0.0) for u in utilities])
-    truth = free.with_thresholds(s2r.constraint_values(free, baseline) - 0.3)
+    truth = free.with_thresholds(s2r.planning.constraint_values(free, baseline) - 0.3)
     return truth.with_kernel(s2r.Kernel.from_dense(simulator)), truth.kernel, baseline
 
 
@@ -50,41 +53,45 @@ def one_a_round(run, values):
     return np.repeat(values[: len(run.deployed)], run.deployed, axis=0)
 
 
-def assert_same_rounds(model, real, baseline, settings, rounds):
+def assert_same_rounds(model, real, baseline, settings, rounds, method=None):
     """Ask and tell beside a compiled run, bit for bit; returns the run and how often segments moved."""
-    compiled = Learner(model, baseline, settings)
+    compiled = Learner(Problem(model, baseline, settings), method)
     run = simulate(compiled, real, max_rounds=rounds)
-    asked = Learner(model, baseline, settings)
+    asked = Learner(Problem(model, baseline, settings), method)
     truth = model.with_kernel(real)
     reasons, certificates, weights, suspects, real_values = (
         one_a_round(run, part)
-        for part in (run.reason, run.certificate, run.exploration_weight, run.suspects, run.real_values)
+        for part in (run.reason, run.uncertainty, run.exploration_weight, run.suspects, run.real_values)
     )
     moved, plans = 0, 0
     for t in range(run.rounds):
-        plans += asked.pending[0] < 0
+        plans += asked.hand_over()[0] is None
         proposal = asked.propose()
         assert proposal.round == t + 1
         assert proposal.reason.value == reasons[t], t
         assert proposal.uncertainty == certificates[t], t
         assert proposal.exploration_weight == weights[t], t
-        assert asked.hybrid.suspects.sum() == suspects[t], t
-        exact = s2r.constraint_values(truth, proposal.mixture)
+        assert asked.evidence.suspects.sum() == suspects[t], t
+        exact = s2r.planning.constraint_values(truth, proposal.mixture)
         np.testing.assert_allclose(real_values[t], exact, atol=1e-12)
-        before = asked.hybrid.counts.tally.capacity
+        before = asked.evidence.counts.tally.capacity
         asked.observe(roll_out(truth, proposal.draw(), seed=settings.seed, round_number=asked.round))
-        moved += (asked.hybrid.counts.tally.capacity != before).any()
+        moved += (asked.evidence.counts.tally.capacity != before).any()
     if run.stopped:
         assert asked.propose().reason is Reason.STOP
-        assert asked.propose().uncertainty == run.certificate[-1]
+        assert asked.propose().uncertainty == run.uncertainty[-1]
     for part in ("visits", "length", "capacity", "begin", "successor", "count", "probability"):
-        ours, theirs = (getattr(learner.hybrid.counts.tally, part) for learner in (asked, compiled))
+        ours, theirs = (getattr(learner.evidence.counts.tally, part) for learner in (asked, compiled))
         np.testing.assert_array_equal(ours, theirs, err_msg=part)
     for part in ("suspect", "begin", "length", "gap", "bonus"):
-        ours, theirs = (getattr(learner.hybrid.belief, part) for learner in (asked, compiled))
+        ours, theirs = (getattr(learner.evidence.belief, part) for learner in (asked, compiled))
         np.testing.assert_array_equal(ours, theirs, err_msg=part)
     assert asked.round == compiled.round
-    assert asked.pending == compiled.pending
+    ours, theirs = (learner.hand_over()[0] for learner in (asked, compiled))
+    assert (ours is None) == (theirs is None)
+    if ours is not None:
+        for part in ("reason", "uncertainty", "exploration_weight", "weights"):
+            assert getattr(ours, part) == getattr(theirs, part)
     assert run.deployed.sum() == run.rounds
     assert (run.deployed >= 1).all()
     # a plan has one entry, or one more for each time that the run was interrupted to make room
@@ -93,12 +100,12 @@ def assert_same_rounds(model, real, baseline, settings, rounds):
 
 
 @pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("algorithm", list(Algorithm))
-def test_ask_and_tell_equals_the_compiled_run_when_plans_stand(algorithm, per_step):
+@pytest.mark.parametrize("method", [kind() for kind in methods.ALL], ids=str)
+def test_ask_and_tell_equals_the_compiled_run_when_plans_stand(method, per_step):
     model, real, baseline = random_problem(3, per_step=per_step, constraints=2)
-    run, _ = assert_same_rounds(model, real, baseline, quick(algorithm=algorithm, seed=11), 700)
+    run, _ = assert_same_rounds(model, real, baseline, quick(seed=11), 700, method)
     assert len(run.deployed) < 0.5 * run.rounds
-    if algorithm.reuses_simulator:
+    if method.reuses_simulator:
         assert run.suspects[-1] < run.suspects[0]
 
 
@@ -107,7 +114,7 @@ def test_ask_and_tell_equals_the_compiled_run_when_segments_overflow(per_step):
     overflows = 0
     for seed in range(4):
         model, real, baseline = sparse_problem(seed, per_step=per_step, constraints=1 + seed % 2)
-        settings = quick(seed=seed, mismatch_gap=0.5, calibrated_gap=0.05, radius=ScaledRadius(0.05), replan_growth=0.5)
+        settings = quick(seed=seed, mismatch_gap=0.5, calibrated_gap=0.05, radius=radii.Scaled(0.05), replan_growth=0.5)
         run, moved = assert_same_rounds(model, real, baseline, settings, 500)
         assert run.suspects[-1] < run.suspects[0]
         assert moved >= 1
@@ -133,7 +140,7 @@ def hub(horizon=2):
         calibrated_gap=0.0,
         mismatch_gap=0.9,
         tolerance=1e-4,
-        radius=ScaledRadius(0.02),
+        radius=radii.Scaled(0.02),
         span_bonus=False,
         replan_growth=1.0,
     )
@@ -152,40 +159,40 @@ def test_making_room_tells_the_model_nothing_new():
     With one step the new state is never acted in, so a segment moves while the plan stands.
     """
     model, real, baseline, settings = hub(horizon=1)
-    learner = Learner(model, baseline, settings)
+    learner = Learner(Problem(model, baseline, settings))
     truth = model.with_kernel(real)
     moved = 0
     for _ in range(300):
-        before = learner.hybrid.to_kernel().to_dense()
-        capacity = learner.hybrid.counts.tally.capacity
+        before = learner.evidence.to_kernel().to_dense()
+        capacity = learner.evidence.counts.tally.capacity
         learner.observe(roll_out(truth, learner.propose().draw(), seed=settings.seed, round_number=learner.round))
-        if learner.pending[0] >= 0:  # the plan stands
-            np.testing.assert_array_equal(learner.hybrid.to_kernel().to_dense(), before)
-            moved += (learner.hybrid.counts.tally.capacity != capacity).any()
+        if learner.hand_over()[0] is not None:  # the plan stands
+            np.testing.assert_array_equal(learner.evidence.to_kernel().to_dense(), before)
+            moved += (learner.evidence.counts.tally.capacity != capacity).any()
     assert moved >= 1
     assert_same_rounds(model, real, baseline, settings, 300)
 
 
 def test_looking_at_distances_leaves_the_model_of_the_last_plan_alone():
     model, real, baseline, settings = hub()
-    learner = Learner(model, baseline, settings)
+    learner = Learner(Problem(model, baseline, settings))
     simulate(learner, real, max_rounds=150)
-    assert learner.pending[0] >= 0  # in the middle of a plan
-    before = learner.hybrid.to_kernel().to_dense()
-    learner.hybrid.distances  # noqa: B018
-    np.testing.assert_array_equal(learner.hybrid.to_kernel().to_dense(), before)
+    assert learner.hand_over()[0] is not None  # in the middle of a plan
+    before = learner.evidence.to_kernel().to_dense()
+    learner.evidence.distances  # noqa: B018
+    np.testing.assert_array_equal(learner.evidence.to_kernel().to_dense(), before)
 
 
 def test_lazy_runs_repeat_and_go_on_in_pieces():
     model, real, baseline = random_problem(1, per_step=False)
     settings = quick(seed=4)
-    whole = simulate(Learner(model, baseline, settings), real, max_rounds=600)
-    learner = Learner(model, baseline, settings)
+    whole = simulate(Learner(Problem(model, baseline, settings)), real, max_rounds=600)
+    learner = Learner(Problem(model, baseline, settings))
     parts = [simulate(learner, real, max_rounds=n) for n in (1, 99, 500)]
-    joined = np.concatenate([one_a_round(part, part.certificate) for part in parts])
-    np.testing.assert_array_equal(joined, one_a_round(whole, whole.certificate))
+    joined = np.concatenate([one_a_round(part, part.uncertainty) for part in parts])
+    np.testing.assert_array_equal(joined, one_a_round(whole, whole.uncertainty))
     np.testing.assert_array_equal(sum(part.state_visits for part in parts), whole.state_visits)
-    looked = Learner(model, baseline, settings)
+    looked = Learner(Problem(model, baseline, settings))
     seen = []
     for _ in range(60):
         looked.propose()
@@ -199,16 +206,16 @@ def test_growth_zero_plans_every_round_and_so_does_the_smallest_growth_where_no_
     model, real, baseline = random_problem(2, per_step=per_step)
     runs, learners = [], []
     for growth in (0.0, 1e-12):
-        learner = Learner(model, baseline, quick(algorithm=Algorithm.REWARD_FREE, replan_growth=growth))
+        learner = Learner(Problem(model, baseline, quick(replan_growth=growth)), methods.RewardFree())
         runs.append(simulate(learner, real, max_rounds=300))
         learners.append(learner)
     for run in runs:
         assert run.rounds == len(run.deployed) == 300
         assert (run.deployed == 1).all()
-    np.testing.assert_array_equal(runs[0].certificate, runs[1].certificate)
+    np.testing.assert_array_equal(runs[0].uncertainty, runs[1].uncertainty)
     np.testing.assert_array_equal(runs[0].exploration_weight, runs[1].exploration_weight)
     np.testing.assert_array_equal(runs[0].real_values, runs[1].real_values)
-    np.testing.assert_array_equal(learners[0].hybrid.counts.visits, learners[1].hybrid.counts.visits)
+    np.testing.assert_array_equal(learners[0].evidence.counts.visits, learners[1].evidence.counts.visits)
 
 
 def test_a_plan_is_due_exactly_when_a_suspect_row_has_grown():
@@ -216,18 +223,18 @@ def test_a_plan_is_due_exactly_when_a_suspect_row_has_grown():
     model, real, baseline = random_problem(4, per_step=False)
     truth = model.with_kernel(real)
     for growth in (0.1, 0.5, 1.0):
-        learner = Learner(model, baseline, quick(replan_growth=growth))
+        learner = Learner(Problem(model, baseline, quick(replan_growth=growth)))
         learner.propose()
-        planned = learner.hybrid.counts.visits
+        planned = learner.evidence.counts.visits
         for _ in range(300):
             proposal = learner.propose()
             if proposal.reason is Reason.STOP:
                 break
-            suspects = learner.hybrid.suspects
+            suspects = learner.evidence.suspects
             learner.observe(roll_out(truth, proposal.draw(), seed=0, round_number=learner.round))
-            visits = learner.hybrid.counts.visits
+            visits = learner.evidence.counts.visits
             due = bool((visits > (1.0 + growth) * planned)[suspects].any())
-            assert (learner.pending[0] < 0) == due
+            assert (learner.hand_over()[0] is None) == due
             if due:
                 planned = visits
 
@@ -236,7 +243,7 @@ def test_every_mixture_of_a_lazy_run_with_the_literal_radius_is_safe_and_plans_a
     model = tiny(1.2)
     real = s2r.Kernel.from_dense([[[0.95, 0.05], [0.3, 0.7]], [[0.0, 1.0], [0.4, 0.6]]])
     truth = model.with_kernel(real)
-    margin = float(s2r.constraint_values(truth, stay())[0]) - 1.2
+    margin = float(s2r.planning.constraint_values(truth, stay())[0]) - 1.2
     plans = {}
     for growth in (0.02, 0.2):
         for make in (Settings, Settings.paper):
@@ -246,10 +253,10 @@ def test_every_mixture_of_a_lazy_run_with_the_literal_radius_is_safe_and_plans_a
                 mismatch_gap=0.3,
                 tolerance=0.01,  # below H eps_s, so that the run goes on
                 delta=0.1,
-                radius=LiteralRadius(),
+                radius=radii.Literal(),
                 replan_growth=growth,
             )
-            learner = Learner(model, stay(), settings)
+            learner = Learner(Problem(model, stay(), settings))
             run = simulate(learner, real, max_rounds=20_000)
             assert run.rounds == run.deployed.sum() == 20_000
             assert (run.real_values >= model.thresholds - 1e-9).all()
@@ -266,7 +273,7 @@ def rounds_of(seed, *, per_step, constraints, rounds=60, **changes):
     """(learner, proposal) at every round of a run by ask and tell; some rows are declared known."""
     model, real, baseline = random_problem(seed, per_step=per_step, constraints=constraints)
     known = np.random.default_rng(seed).random(model.kernel.to_dense().shape[:-1]) < 0.1
-    learner = Learner(model, baseline, quick(replan_growth=0.0, **changes), known=known)
+    learner = Learner(Problem(model, baseline, quick(replan_growth=0.0, **changes), known=known))
     truth = model.with_kernel(real)
     for _ in range(rounds):
         proposal = learner.propose()
@@ -278,8 +285,8 @@ def rounds_of(seed, *, per_step, constraints, rounds=60, **changes):
 
 def gaps_of(learner):
     """TV distance within which each real row lies, from what the hybrid model says of its rows."""
-    gaps = np.where(learner.hybrid.suspects, learner.hybrid.radii, learner.settings.calibrated_gap)
-    return np.where(learner.hybrid.known, 0.0, gaps)
+    gaps = np.where(learner.evidence.suspects, learner.evidence.radii, learner.settings.calibrated_gap)
+    return np.where(learner.evidence.known, 0.0, gaps)
 
 
 @pytest.mark.parametrize("per_step", [False, True])
@@ -291,16 +298,16 @@ def test_delta_is_the_largest_sum_of_spans_times_radii(per_step, span):
         for learner, proposal in rounds_of(seed, per_step=per_step, constraints=1, bonus_scale=scale, span_bonus=span):
             if proposal.reason is Reason.BASELINE:
                 continue
-            model = learner.simulator.with_kernel(learner.hybrid.to_kernel())
+            model = learner.simulator.with_kernel(learner.evidence.to_kernel())
             H = model.horizon
-            scales = np.where(learner.hybrid.suspects, scale, 1.0)
+            scales = np.where(learner.evidence.suspects, scale, 1.0)
             rows = np.broadcast_to(scales * gaps_of(learner), (H, model.num_states, model.num_actions))
             spans = H - 1.0 - np.arange(H) if span else np.full(H, float(H))
             best = s2r.solve(model, spans[:, None, None] * rows)
             expected = min(float(H), max(best.bound, best.value))
             assert proposal.uncertainty == pytest.approx(expected, abs=1e-8)
             checked += best.bound < H
-            cleared += not learner.hybrid.suspects.all()
+            cleared += not learner.evidence.suspects.all()
     assert checked > 30
     assert cleared > 10
 
@@ -309,9 +316,9 @@ def test_with_one_step_left_nothing_is_uncertain():
     """H = 1: the successor is worth nothing any more, so Delta is 0 with the span bonus, and H x radius = 1 without."""
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0, s2r.AtLeast(SAFE, 0.2))
     changes = PLAIN | {"margin": 0.5, "tolerance": 0.1}
-    assert Learner(model, stay(1), Settings(**changes)).propose().reason is Reason.STOP
-    assert Learner(model, stay(1), Settings(**changes)).propose().uncertainty == pytest.approx(0.0, abs=1e-12)
-    assert Learner(model, stay(1), Settings(**changes, span_bonus=False)).propose().uncertainty == 1.0
+    assert Learner(Problem(model, stay(1), Settings(**changes))).propose().reason is Reason.STOP
+    assert Learner(Problem(model, stay(1), Settings(**changes))).propose().uncertainty == pytest.approx(0.0, abs=1e-12)
+    assert Learner(Problem(model, stay(1), Settings(**changes, span_bonus=False))).propose().uncertainty == 1.0
 
 
 def bounds_of(learner, proposal, support=None):
@@ -319,14 +326,14 @@ def bounds_of(learner, proposal, support=None):
 
     alpha max(V_c - Delta, worst case) + (1 - alpha)(l + xi) with alpha = min_k xi / (xi + (l - bound)_+).
     """
-    model = learner.simulator.with_kernel(learner.hybrid.to_kernel())
+    model = learner.simulator.with_kernel(learner.evidence.to_kernel())
     alpha, parts = proposal.exploration_weight, zip(proposal.mixture.weights, proposal.mixture.policies, strict=True)
     explored = [(weight / alpha, policy) for weight, policy in parts if policy is not learner.baseline]
     candidate = s2r.Mixture.of(*zip(*explored, strict=True))
-    by_delta = s2r.constraint_values(model, candidate) - proposal.uncertainty
+    by_delta = s2r.planning.constraint_values(model, candidate) - proposal.uncertainty
     worst = worst_constraint_values(model, candidate, gaps_of(learner), support=support)
     bound = np.maximum(by_delta, worst) if learner.settings.robust_safety else by_delta
-    margins, thresholds = learner.margins, model.thresholds
+    margins, thresholds = learner.evidence.stated, model.thresholds
     share = min(1.0, float((margins / (margins + np.maximum(0.0, thresholds - bound))).min()))
     assert alpha == pytest.approx(share, abs=1e-9)
     stated = alpha * bound + (1.0 - alpha) * (thresholds + margins)
@@ -341,9 +348,9 @@ def bounds_of(learner, proposal, support=None):
 def test_the_certificate_of_a_mixture_is_the_better_of_two_bounds(robust, constraints, per_step):
     delta_better, worst_better, worst_better_with_cleared_rows = 0, 0, 0
     for seed in range(6):
-        changes = {"robust_safety": robust, "bonus_scale": (0.1, 1.0)[seed % 2], "radius": ScaledRadius(0.5)}
+        changes = {"robust_safety": robust, "bonus_scale": (0.1, 1.0)[seed % 2], "radius": radii.Scaled(0.5)}
         if seed >= 4:  # rows are cleared within a few visits
-            changes |= {"radius": ScaledRadius(0.1), "bonus_scale": 1.0, "calibrated_gap": 0.1, "mismatch_gap": 0.7}
+            changes |= {"radius": radii.Scaled(0.1), "bonus_scale": 1.0, "calibrated_gap": 0.1, "mismatch_gap": 0.7}
         for learner, proposal in rounds_of(seed, per_step=per_step, constraints=constraints, **changes):
             if proposal.reason is not Reason.MIXTURE:
                 continue
@@ -351,7 +358,7 @@ def test_the_certificate_of_a_mixture_is_the_better_of_two_bounds(robust, constr
             better = bool((worst > by_delta + 1e-6).any())
             delta_better += bool((by_delta > worst + 1e-6).any())
             worst_better += better
-            worst_better_with_cleared_rows += better and not (learner.hybrid.suspects | learner.hybrid.known).all()
+            worst_better_with_cleared_rows += better and not (learner.evidence.suspects | learner.evidence.known).all()
     assert delta_better > 10
     assert worst_better > 10
     assert worst_better_with_cleared_rows > 10
@@ -359,7 +366,7 @@ def test_the_certificate_of_a_mixture_is_the_better_of_two_bounds(robust, constr
 
 def test_the_worst_case_mixes_in_more_of_the_candidate():
     """Without data: V_c is 1.5 on the uniform model and Delta 2 at most; the first step alone makes V_c >= 1 > 0.5."""
-    plain, robust = (Learner(tiny(), stay(), Settings(**PLAIN, robust_safety=on)).propose() for on in (False, True))
+    plain, robust = (Learner(Problem(tiny(), stay(), Settings(**PLAIN, robust_safety=on))).propose() for on in (False, True))
     # b = (H - 1 - h) x 1 = 1, 0: Delta = 1 and V_c - Delta = 0.5 as well
     assert plain.uncertainty == robust.uncertainty == pytest.approx(1.0)
     assert plain.certificate.lower_bounds == pytest.approx([0.5])
@@ -367,7 +374,9 @@ def test_the_worst_case_mixes_in_more_of_the_candidate():
     assert plain.exploration_weight == pytest.approx(1.0)
     tight = tiny(0.9)
     changes = PLAIN | {"margin": 1.0}
-    plain, robust = (Learner(tight, stay(), Settings(**changes, robust_safety=on)).propose() for on in (False, True))
+    plain, robust = (
+        Learner(Problem(tight, stay(), Settings(**changes, robust_safety=on))).propose() for on in (False, True)
+    )
     assert plain.exploration_weight == pytest.approx(1.0 / (1.0 + 0.4))
     assert robust.exploration_weight == 1.0
 
@@ -387,7 +396,7 @@ EITHER, ONLY_1 = (0, 1), (1,)
 @pytest.mark.parametrize("growth", [0.0, 0.5])
 def test_a_transition_outside_the_declared_support_ends_certification(growth):
     learner = Learner(
-        tiny(), stay(), Settings(**PLAIN, replan_growth=growth), support=neighbours(EITHER, EITHER, ONLY_1, ONLY_1)
+        Problem(tiny(), stay(), Settings(**PLAIN, replan_growth=growth), support=neighbours(EITHER, EITHER, ONLY_1, ONLY_1))
     )
     reward = np.ones((2, 2))
     said = "every successor of a row is one that its declared support names"
@@ -408,11 +417,11 @@ def test_a_transition_outside_the_declared_support_ends_certification(growth):
             assert certificate.describe().startswith("REFUTED, not a guarantee")
         learner.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))
     # episodes that were counted elsewhere are looked at, too; the sample itself is kept
-    other = Learner(tiny(), stay(), Settings(**PLAIN), support=neighbours(EITHER, EITHER, ONLY_1, ONLY_1))
+    other = Learner(Problem(tiny(), stay(), Settings(**PLAIN), support=neighbours(EITHER, EITHER, ONLY_1, ONLY_1)))
     states, actions = np.array([0, 1, 0, 0, 1, 0], dtype=np.uint32), np.zeros(4, dtype=np.uint32)
     other.count(states, actions, np.array([0, 2, 4]))
     assert "2 transitions were seen" in other.propose().certificate.reason_uncertified
-    assert other.hybrid.counts.visits.tolist() == [[2, 0], [2, 0]]
+    assert other.evidence.counts.visits.tolist() == [[2, 0], [2, 0]]
 
 
 def test_per_step_supports_are_looked_up_at_their_step():
@@ -420,46 +429,46 @@ def test_per_step_supports_are_looked_up_at_their_step():
     free, strict = (neighbours(EITHER, EITHER, *rows).to_dense() for rows in ((EITHER, EITHER), (ONLY_1, ONLY_1)))
     model = tiny().with_kernel(tiny().kernel.repeated(2))
     for steps, found in (((free, strict), 1), ((strict, free), 0)):
-        learner = Learner(model, stay(), Settings(**PLAIN), support=s2r.Kernel.from_dense(np.stack(steps)))
+        learner = Learner(Problem(model, stay(), Settings(**PLAIN), support=s2r.Kernel.from_dense(np.stack(steps))))
         learner.observe(s2r.Trajectory.of(model, [0, 1, 0], [1, 0]))
-        assert learner.hybrid.outside_support == found
+        assert learner.evidence.outside_support == found
         assert learner.propose().certificate.certified == (found == 0)
 
 
 def test_simulated_runs_refuse_a_reality_outside_the_declared_support():
     support = neighbours(EITHER, EITHER, ONLY_1, ONLY_1)
-    learner = Learner(tiny(), stay(), Settings(**PLAIN), support=support)
+    learner = Learner(Problem(tiny(), stay(), Settings(**PLAIN), support=support))
     back = s2r.Kernel.from_dense([[[0.7, 0.3], [0.2, 0.8]], [[0.0, 1.0], [0.4, 0.6]]])
-    with pytest.raises(s2r.InvalidInput, match=r"row 3 of the real kernel has successors that its declared support"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"row 3 of the real kernel has successors that its declared support"):
         simulate(learner, back, max_rounds=5)
     assert learner.round == 1
     simulate(learner, s2r.Kernel.from_dense(ROWS), max_rounds=5)
     uniform = s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5))
-    with pytest.raises(s2r.InvalidInput, match="row 2 of the real kernel"):
+    with pytest.raises(s2r.errors.InvalidInput, match="row 2 of the real kernel"):
         simulate(learner, uniform, max_rounds=5)
     # a support of every state allows everything
-    simulate(Learner(tiny(), stay(), Settings(**PLAIN), support=uniform), back, max_rounds=5)
+    simulate(Learner(Problem(tiny(), stay(), Settings(**PLAIN), support=uniform)), back, max_rounds=5)
 
 
 def test_supports_of_another_shape_are_refused():
     other = s2r.Kernel.from_dense(np.full((3, 2, 3), 1 / 3))
     for support in (other, tiny().kernel.repeated(2), tiny(), np.ones((2, 2, 2), dtype=bool)):
-        with pytest.raises(s2r.InvalidInput, match="give a kernel of the simulator's shape"):
-            Learner(tiny(), stay(), Settings(**PLAIN), support=support)
+        with pytest.raises(s2r.errors.InvalidInput, match="give a kernel of the simulator's shape"):
+            Learner(Problem(tiny(), stay(), Settings(**PLAIN), support=support))
 
 
 def test_one_possible_successor_is_learnt_from_one_visit_and_not_before():
     """An unseen row of the model is uniform: a radius of 0 there would certify what is not so."""
     support = neighbours((0,), ONLY_1, ONLY_1, ONLY_1)
-    learner = Learner(tiny(), stay(), Settings(**PLAIN), support=support)
-    assert learner.hybrid.radii.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+    learner = Learner(Problem(tiny(), stay(), Settings(**PLAIN), support=support))
+    assert learner.evidence.radii.tolist() == [[1.0, 1.0], [1.0, 1.0]]
     assert learner.propose().reason is Reason.MIXTURE
     reward = 1.0 - SAFE
     plan = learner.plan(reward)
     assert plan.value <= s2r.evaluate(tiny(), plan.policy, reward) + 1e-12
     assert plan.bound >= s2r.solve(tiny(), reward).value - 1e-9
     learner.observe(s2r.Trajectory.of(tiny(), [0, 0, 1], [0, 1]))
-    assert learner.hybrid.radii.tolist() == [[0.0, 0.0], [1.0, 1.0]]
+    assert learner.evidence.radii.tolist() == [[0.0, 0.0], [1.0, 1.0]]
     assert learner.plan(reward).value == pytest.approx(1.0)
 
 
@@ -474,7 +483,7 @@ def supported_problem():
     simulator, real = (s2r.Kernel.from_dense(rows / rows.sum(axis=-1, keepdims=True)) for rows in (simulator, real))
     free = s2r.CMDP.of(real, H, 0, s2r.AtLeast(rng.random((S, A)), 0.0))
     baseline = s2r.MarkovPolicy.uniform(horizon=H, num_states=S, num_actions=A)
-    truth = free.with_thresholds(s2r.constraint_values(free, baseline) - 0.4)
+    truth = free.with_thresholds(s2r.planning.constraint_values(free, baseline) - 0.4)
     support = s2r.Kernel.from_dense(allowed / allowed.sum(axis=-1, keepdims=True))
     return truth.with_kernel(simulator), truth, baseline, support
 
@@ -482,13 +491,13 @@ def supported_problem():
 def test_the_worst_case_of_a_proposal_keeps_to_the_declared_support():
     model, truth, baseline, support = supported_problem()
     settings = Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.05, tolerance=0.05)
-    learner = Learner(model, baseline, settings, support=support)
+    learner = Learner(Problem(model, baseline, settings, support=support))
     helped = 0
     for _ in range(150):
         proposal = learner.propose()
         if proposal.reason is Reason.MIXTURE:
             by_delta, worst = bounds_of(learner, proposal, support)
-            model_now = model.with_kernel(learner.hybrid.to_kernel())
+            model_now = model.with_kernel(learner.evidence.to_kernel())
             anywhere = worst_constraint_values(model_now, proposal.mixture, gaps_of(learner))
             within = worst_constraint_values(model_now, proposal.mixture, gaps_of(learner), support=support)
             helped += bool((worst > by_delta).any() and (within > anywhere + 1e-3).any())
@@ -508,9 +517,8 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
             mismatch_gap=0.05,
             tolerance=0.1,
             replan_growth=0.05,
-            algorithm=Algorithm.REWARD_FREE,
         )
-        learner = Learner(model, baseline, settings, support=declared)
+        learner = Learner(Problem(model, baseline, settings, support=declared), methods.RewardFree())
         run = simulate(learner, truth.kernel, max_rounds=200_000)
         assert run.stopped
         assert run.unsafe_share(truth.thresholds) == 0.0
@@ -519,7 +527,7 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
             plan = learner.plan(reward)
             optimum = s2r.solve(truth, reward).value
             assert plan.certificate.certified
-            assert (s2r.constraint_values(truth, plan.policy) >= truth.thresholds - 1e-9).all()
+            assert (s2r.planning.constraint_values(truth, plan.policy) >= truth.thresholds - 1e-9).all()
             assert optimum - s2r.evaluate(truth, plan.policy, reward) <= plan.suboptimality + 1e-9
     assert rounds[1] < rounds[0]
 
@@ -535,8 +543,8 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes, message):
-    with pytest.raises(s2r.InvalidInput, match=message):
-        Learner(tiny(), stay(), Settings(**PLAIN, **changes))
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
+        Learner(Problem(tiny(), stay(), Settings(**PLAIN, **changes)))
 
 
 @pytest.mark.parametrize("warm_start", [True, False])
@@ -546,14 +554,14 @@ def test_simulate_starts_its_plans_as_ask_and_tell_do(warm_start):
     model = grid.cmdp(grid.simulator(), threshold=10.71)
     baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
     chosen = Settings.paper(
-        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.385, radius=ScaledRadius(0.376), bonus_scale=0.0201
+        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.385, radius=radii.Scaled(0.376), bonus_scale=0.0201
     )
-    compiled, asked = (Learner(model, baseline, chosen, warm_start=warm_start) for _ in range(2))
+    compiled, asked = (Learner(Problem(model, baseline, chosen), warm_start=warm_start) for _ in range(2))
     run = simulate(compiled, grid.real(), max_rounds=700)
     real = model.with_kernel(grid.real())
     for t in range(700):
         proposal = asked.propose()
-        assert proposal.uncertainty == run.certificate[t]
+        assert proposal.uncertainty == run.uncertainty[t]
         assert proposal.exploration_weight == run.exploration_weight[t]
         asked.observe(roll_out(real, proposal.draw(), seed=0, round_number=proposal.round))
 
@@ -566,9 +574,9 @@ def test_planning_on_the_way_does_not_keep_a_lazy_run_from_its_stop():
     known = np.ones((25, 4), dtype=bool)
     known[20, 0] = False  # one row of the start is left to learn, and it is right
     chosen = Settings(
-        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.07, radius=ScaledRadius(0.3), replan_growth=1.0
+        margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.07, radius=radii.Scaled(0.3), replan_growth=1.0
     )
-    learner = Learner(model, baseline, chosen, known=known)
+    learner = Learner(Problem(model, baseline, chosen, known=known))
     for t in range(3_000):
         if learner.stopped:
             break
@@ -584,19 +592,19 @@ def test_no_plan_made_before_a_refutation_is_handed_out_after_it():
     settings = s2r.Settings(margin=1.17, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.29, replan_growth=1.0)
     calm = s2r.MarkovPolicy.deterministic(np.full(25, 3), num_actions=4, horizon=12)  # to the left, along the lower edge
     for notice in ("refute", "leave_model"):
-        learner = s2r.Learner(model, calm, settings)
+        learner = s2r.Learner(s2r.Problem(model, calm, settings))
         # Data of the simulator itself, until a mixture is planned that then stands for long.
         s2r.simulate(learner, grid.simulator(), max_rounds=3_000)
         before = learner.propose()
-        assert before.reason is s2r.Reason.MIXTURE
+        assert before.reason is s2r.methods.Reason.MIXTURE
         assert before.certificate.certified
         assert learner.propose() is before
         if notice == "refute":
-            learner.hybrid.refute(0, 20, 0)
+            learner.evidence.refute(0, 20, 0)
         else:
             learner.leave_model([20], [0])
         after = learner.propose()
-        assert after.reason is s2r.Reason.BASELINE
+        assert after.reason is s2r.methods.Reason.BASELINE
         assert not after.certificate.certified
         assert learner.propose() is after
-        assert learner.pending[0] == s2r.Reason.BASELINE.value
+        assert learner.hand_over()[0].reason is s2r.methods.Reason.BASELINE

@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.evidence.confidence import LiteralRadius, ScaledRadius, System, radius_after
+from safe2real import methods, radii
 from safe2real.evidence.hybrid import HybridModel, Separation
-from safe2real.exploration import Algorithm, Learner, Reason, Settings, roll_out, simulate
+from safe2real.exploration import Learner, roll_out, simulate
+from safe2real.methods.base import Reason
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
+from safe2real.radii.base import System
+from safe2real.radii.literal import radius_after
 
 # Two states, two actions, two steps. State 0 is safe, state 1 is not. Action 0 stays in 0, action 1 leads to 1; 1 absorbs.
 ROWS = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
@@ -38,7 +43,7 @@ def test_first_round_worked_on_paper():
     1.5, and alpha = 1 / (1 + (0.5 + 2 - 1.5)) = 0.5. The certificate is 0.5 (1.5 - 2) + 0.5 (0.5 + 1) = 0.5, the
     threshold itself.
     """
-    proposal = Learner(tiny(), stay(), settings()).propose()
+    proposal = Learner(Problem(tiny(), stay(), settings())).propose()
     assert proposal.reason is Reason.MIXTURE
     assert proposal.uncertainty == 2.0
     assert proposal.exploration_weight == pytest.approx(0.5)
@@ -49,7 +54,7 @@ def test_first_round_worked_on_paper():
 
 def test_line_5_deploys_the_baseline_when_it_does_not_look_safe():
     """With threshold 1.25 Line 5 asks for 1.25 + 0.75 / 2 = 1.625 on a model that gives 1.5: deploy pi^0 alone."""
-    learner = Learner(tiny(1.25), stay(), settings(margin=0.75, tolerance=0.18))
+    learner = Learner(Problem(tiny(1.25), stay(), settings(margin=0.75, tolerance=0.18)))
     proposal = learner.propose()
     assert proposal.reason is Reason.BASELINE
     assert proposal.mixture.policies == (learner.baseline,)
@@ -59,21 +64,21 @@ def test_line_5_deploys_the_baseline_when_it_does_not_look_safe():
 
 def test_line_5_compares_with_half_the_margin():
     """1.5 on the model against threshold 1.0 + margin 1.0 / 2: exactly enough."""
-    assert Learner(tiny(1.0), stay(), settings(margin=1.0)).propose().reason is Reason.MIXTURE
-    assert Learner(tiny(1.01), stay(), settings(margin=0.99, tolerance=0.2)).propose().reason is Reason.BASELINE
+    assert Learner(Problem(tiny(1.0), stay(), settings(margin=1.0))).propose().reason is Reason.MIXTURE
+    assert Learner(Problem(tiny(1.01), stay(), settings(margin=0.99, tolerance=0.2))).propose().reason is Reason.BASELINE
 
 
 def test_second_round_worked_on_paper():
     """After one episode that stays in state 0, row (0, 0) has n = 2 pooled visits, all to 0; the others are uniform."""
     system = System(2, 2, 2)
-    learner = Learner(tiny(), stay(), settings(radius=ScaledRadius(0.1), mismatch_gap=0.3))
+    learner = Learner(Problem(tiny(), stay(), settings(radius=radii.Scaled(0.1), mismatch_gap=0.3)))
     learner.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))
     rho = 0.1 * math.sqrt((math.log(2 * 2 * 2 * 2 / 0.1) + 2 * math.log(8 * math.e * 3)) / 4)
-    assert radius_after(ScaledRadius(0.1), 2, system, 0.1) == pytest.approx(rho)
-    assert learner.hybrid.bonus[0, 0] == pytest.approx(2 * rho)
+    assert radius_after(radii.Scaled(0.1), 2, system, 0.1) == pytest.approx(rho)
+    assert learner.evidence.bonus[0, 0] == pytest.approx(2 * rho)
     # An unseen row has radius 0.1 sqrt(beta(0)), as 2 n v 1 = 1.
     unseen = 0.1 * math.sqrt(math.log(160) + 2 * math.log(8 * math.e))
-    assert learner.hybrid.bonus[0, 1] == pytest.approx(2 * unseen)
+    assert learner.evidence.bonus[0, 1] == pytest.approx(2 * unseen)
     # Leaving at once: b = 2 unseen now, then half the mass in each state, both with bonus 2 unseen for action 1: Delta is
     # 4 unseen = 1.34, and its V_c is 1 + 0.5, so alpha = 1 / (1 + (0.5 + 1.34 - 1.5)).
     proposal = learner.propose()
@@ -82,20 +87,22 @@ def test_second_round_worked_on_paper():
 
 
 def test_the_mixture_is_linear_on_the_real_system():
-    learner = Learner(tiny(), stay(), settings())
+    learner = Learner(Problem(tiny(), stay(), settings()))
     proposal = learner.propose()
     real = tiny().with_kernel(s2r.Kernel.from_dense([[[0.7, 0.3], [0.2, 0.8]], [[0.0, 1.0], [0.4, 0.6]]]))
-    parts = [s2r.constraint_values(real, policy)[0] for policy in proposal.mixture.policies]
-    assert s2r.constraint_values(real, proposal.mixture)[0] == pytest.approx(np.dot(proposal.mixture.weights, parts))
+    parts = [s2r.planning.constraint_values(real, policy)[0] for policy in proposal.mixture.policies]
+    assert s2r.planning.constraint_values(real, proposal.mixture)[0] == pytest.approx(
+        np.dot(proposal.mixture.weights, parts)
+    )
 
 
 def test_a_row_is_cleared_at_exactly_the_predicted_count():
     """A row that always does what the simulator says has distance 0: it is cleared when radius(n) <= (eps + sigma) / 2."""
     system, delta = System(2, 2, 1), 0.1
     threshold = 0.5 * (0.02 + 0.9)
-    needed = next(n for n in range(1, 10_000) if radius_after(LiteralRadius(), n, system, delta) <= threshold)
+    needed = next(n for n in range(1, 10_000) if radius_after(radii.Literal(), n, system, delta) <= threshold)
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.02, 0.9), radius=LiteralRadius(), delta=delta, known=None)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.02, 0.9), radius=radii.Literal(), delta=delta, known=None)
     for n in range(1, needed + 1):
         assert hybrid.suspects[0, 0], n
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
@@ -108,7 +115,7 @@ def test_a_row_is_cleared_at_exactly_the_predicted_count():
 
 def test_deletion_is_permanent_and_counts_go_on():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 1.0), radius=ScaledRadius(0.1), delta=0.1, known=None)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 1.0), radius=radii.Scaled(0.1), delta=0.1, known=None)
     for _ in range(30):
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
     assert not hybrid.suspects[0, 0]
@@ -122,7 +129,7 @@ def test_deletion_is_permanent_and_counts_go_on():
 
 def test_a_wrong_row_stays_suspect():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.4), radius=LiteralRadius(), delta=0.1, known=None)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.4), radius=radii.Literal(), delta=0.1, known=None)
     rng = np.random.default_rng(0)
     for _ in range(20_000):
         hybrid.observe(s2r.Trajectory.of(model, [0, int(rng.random() < 0.4)], [0]))
@@ -132,39 +139,39 @@ def test_a_wrong_row_stays_suspect():
 
 def test_known_rows_are_never_suspect_and_cost_nothing():
     known = np.array([[False, False], [True, True]])
-    learner = Learner(tiny(), stay(), settings(calibrated_gap=0.01), known=known)
-    assert not learner.hybrid.suspects[1].any()
-    np.testing.assert_array_equal(learner.hybrid.bonus[1], 0.0)
+    learner = Learner(Problem(tiny(), stay(), settings(calibrated_gap=0.01), known=known))
+    assert not learner.evidence.suspects[1].any()
+    np.testing.assert_array_equal(learner.evidence.bonus[1], 0.0)
     assert "declared known are exact" in learner.propose().certificate.describe()
-    kernel = learner.hybrid.to_kernel().to_dense()
+    kernel = learner.evidence.to_kernel().to_dense()
     np.testing.assert_array_equal(kernel[1], ROWS[1])
     np.testing.assert_array_equal(kernel[0], 0.5)
 
 
 def test_counts_pool_or_separate_steps_as_the_paper_says():
-    pooled = Learner(tiny(), stay(), settings())
+    pooled = Learner(Problem(tiny(), stay(), settings()))
     pooled.observe(s2r.Trajectory.of(tiny(), [0, 0, 1], [0, 1]))
-    assert pooled.hybrid.counts.visits.tolist() == [[1, 1], [0, 0]]
+    assert pooled.evidence.counts.visits.tolist() == [[1, 1], [0, 0]]
     assert pooled.samples == 2
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS).repeated(2), 2, 0, s2r.AtLeast(SAFE, 0.5))
-    separate = Learner(model, stay(), settings())
+    separate = Learner(Problem(model, stay(), settings()))
     separate.observe(s2r.Trajectory.of(model, [0, 0, 1], [0, 1]))
-    assert separate.hybrid.counts.visits.tolist() == [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]
+    assert separate.evidence.counts.visits.tolist() == [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]
 
 
 def test_algorithm_2_never_clears_and_algorithm_3_never_mixes():
-    changes = {"radius": ScaledRadius(0.2), "bonus_scale": 0.1, "tolerance": 0.15}
+    changes = {"radius": radii.Scaled(0.2), "bonus_scale": 0.1, "tolerance": 0.15}
     runs = {}
-    for algorithm in Algorithm:
-        learner = Learner(tiny(), stay(), settings(algorithm=algorithm, **changes))
-        runs[algorithm] = (learner, simulate(learner, s2r.Kernel.from_dense(ROWS), max_rounds=20_000))
-    assert runs[Algorithm.REWARD_FREE][1].suspects.min() == 4
-    assert runs[Algorithm.SIM_TO_REAL][1].suspects[-1] < 4
-    assert (runs[Algorithm.UNCONSTRAINED][1].exploration_weight[:-1] == 1.0).all()
+    for kind in methods.ALL:
+        learner = Learner(Problem(tiny(), stay(), settings(**changes)), kind())
+        runs[kind] = (learner, simulate(learner, s2r.Kernel.from_dense(ROWS), max_rounds=20_000))
+    assert runs[methods.RewardFree][1].suspects.min() == 4
+    assert runs[methods.SimToReal][1].suspects[-1] < 4
+    assert (runs[methods.Unconstrained][1].exploration_weight[:-1] == 1.0).all()
     for learner, run in runs.values():
         assert run.stopped
         assert learner.propose().certificate is None
-    unconstrained = Learner(tiny(), stay(), settings(algorithm=Algorithm.UNCONSTRAINED)).propose().certificate
+    unconstrained = Learner(Problem(tiny(), stay(), settings()), methods.Unconstrained()).propose().certificate
     assert not unconstrained.certified
     assert "nothing is promised" in unconstrained.describe()
 
@@ -182,7 +189,7 @@ def test_plan_before_any_data_worked_on_paper():
             (0.5, {}, [1.0], 1.0),
             (1.25, {"margin": 0.75, "tolerance": 0.18}, [1.25], 0.75),
         ):
-            learner = Learner(tiny(threshold), stay(), chosen(**changes))
+            learner = Learner(Problem(tiny(threshold), stay(), chosen(**changes)))
             plan = learner.plan(1.0 - SAFE)
             assert learner.round == 1
             assert plan.certificate.certified
@@ -191,10 +198,10 @@ def test_plan_before_any_data_worked_on_paper():
             assert plan.value == 0.0
             assert plan.bound == pytest.approx(most, abs=1e-4)
             assert plan.suboptimality == plan.bound
-            truth = s2r.constraint_values(learner.simulator, plan.policy)
+            truth = s2r.planning.constraint_values(learner.simulator, plan.policy)
             assert (truth >= learner.simulator.thresholds).all()
     # The baseline alone is the plan where any other may lose: its first reward is sure, nothing else is.
-    alone = Learner(tiny(1.99), stay(), settings(margin=0.01, tolerance=0.0025)).plan(SAFE)
+    alone = Learner(Problem(tiny(1.99), stay(), settings(margin=0.01, tolerance=0.0025))).plan(SAFE)
     assert alone.value == pytest.approx(1.0)
     assert alone.certificate.lower_bounds == pytest.approx([1.99], abs=0.011)
     assert alone.certificate.holds
@@ -202,25 +209,25 @@ def test_plan_before_any_data_worked_on_paper():
 
 def test_plan_after_the_stop_is_the_papers():
     # Everything declared known: there is nothing to learn, and the first round stops.
-    quick = Learner(tiny(), stay(), settings(radius=ScaledRadius(0.5)), known=np.ones((2, 2), dtype=bool))
+    quick = Learner(Problem(tiny(), stay(), settings(radius=radii.Scaled(0.5)), known=np.ones((2, 2), dtype=bool)))
     plan = quick.plan(np.array([[0.0, 0.0], [1.0, 1.0]]))
     # Go to state 1 as often as V_c >= 0.5 + 0.25 allows: V_c is at least 1 (the first step), so always, and stay there.
     assert plan.solution.value == pytest.approx(1.0, abs=1e-6)
     assert plan.suboptimality == pytest.approx(2 * 2 * 0.25 / 1.0 + 2 * 0.25)
     assert "HEURISTIC" in plan.certificate.describe()
     assert quick.propose().mixture is None
-    with pytest.raises(s2r.OutOfOrder, match="nothing left to deploy"):
+    with pytest.raises(s2r.errors.OutOfOrder, match="nothing left to deploy"):
         quick.propose().draw()
-    with pytest.raises(s2r.OutOfOrder, match="has stopped"):
+    with pytest.raises(s2r.errors.OutOfOrder, match="has stopped"):
         quick.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))
-    with pytest.raises(s2r.InvalidInput, match=r"reward\[0, 1\] is 2"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"reward\[0, 1\] is 2"):
         quick.plan(np.full((2, 2), 2.0) * [[0, 1], [1, 1]])
 
 
 def test_alpha_is_the_smallest_over_constraints():
     other = np.array([[1.0, 0.5], [1.0, 1.0]])
     both = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(other, 1.0)])
-    learner = Learner(both, stay(), settings(margin=(1.0, 0.4), tolerance=0.1))
+    learner = Learner(Problem(both, stay(), settings(margin=(1.0, 0.4), tolerance=0.1)))
     proposal = learner.propose()
     # Without data every policy has V_b = 4, so Delta = 2; V_c is 1.5 and, on the uniform model, between 1 and 2.
     assert proposal.uncertainty == 2.0
@@ -230,12 +237,12 @@ def test_alpha_is_the_smallest_over_constraints():
 
 
 def test_asking_again_changes_nothing_and_the_coin_is_fixed():
-    learner = Learner(tiny(), stay(), settings(seed=5))
+    learner = Learner(Problem(tiny(), stay(), settings(seed=5)))
     assert learner.propose() is learner.propose()
     assert learner.propose().draw() is learner.propose().draw()
-    again = Learner(tiny(), stay(), settings(seed=5))
+    again = Learner(Problem(tiny(), stay(), settings(seed=5)))
     assert again.propose().coin == learner.propose().coin
-    assert Learner(tiny(), stay(), settings(seed=6)).propose().coin != learner.propose().coin
+    assert Learner(Problem(tiny(), stay(), settings(seed=6))).propose().coin != learner.propose().coin
 
 
 @pytest.mark.parametrize(
@@ -254,32 +261,31 @@ def test_asking_again_changes_nothing_and_the_coin_is_fixed():
         ({"bonus_scale": 0.0}, "bonus_scale is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"radius": 0.4}, "radius is 0.4"),
-        ({"algorithm": "fast"}, "algorithm is 'fast'"),
         ({"mismatch_gap": 1.2}, "mismatch_gap 1.2"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(changes, message):
-    with pytest.raises(s2r.InvalidInput, match=message):
-        Learner(tiny(), stay(), settings(**changes))
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
+        Learner(Problem(tiny(), stay(), settings(**changes)))
 
 
 def test_a_heuristic_run_may_use_a_larger_tolerance_and_says_so():
-    learner = Learner(tiny(), stay(), settings(tolerance=0.3, radius=ScaledRadius(0.5)))
+    learner = Learner(Problem(tiny(), stay(), settings(tolerance=0.3, radius=radii.Scaled(0.5))))
     text = learner.propose().certificate.describe()
     assert text.startswith("HEURISTIC, not a guarantee (the radius is 0.5 x the paper's radius")
-    assert not Learner(tiny(), stay(), settings(tolerance=0.3, bonus_scale=0.5)).propose().certificate.certified
-    with pytest.raises(s2r.InvalidInput, match="scale is 0"):
-        ScaledRadius(0.0)
+    assert not Learner(Problem(tiny(), stay(), settings(tolerance=0.3, bonus_scale=0.5))).propose().certificate.certified
+    with pytest.raises(s2r.errors.InvalidInput, match="scale is 0"):
+        radii.Scaled(0.0)
 
 
 def test_other_bad_input_is_refused_and_changes_nothing():
-    with pytest.raises(s2r.InvalidInput, match=r"baseline has shape .*\(3, 2, 2\)"):
-        Learner(tiny(), stay(3), settings())
-    with pytest.raises(s2r.InvalidInput, match="baseline is a Mixture"):
-        Learner(tiny(), s2r.Mixture.of([1.0], [stay()]), settings())
-    with pytest.raises(s2r.InvalidInput, match="known has shape"):
-        Learner(tiny(), stay(), settings(), known=np.zeros((2, 3), dtype=bool))
-    learner = Learner(tiny(), stay(), settings())
+    with pytest.raises(s2r.errors.InvalidInput, match=r"baseline has shape .*\(3, 2, 2\)"):
+        Learner(Problem(tiny(), stay(3), settings()))
+    with pytest.raises(s2r.errors.InvalidInput, match="baseline is a Mixture"):
+        Learner(Problem(tiny(), s2r.Mixture.of([1.0], [stay()]), settings()))
+    with pytest.raises(s2r.errors.InvalidInput, match="known has shape"):
+        Learner(Problem(tiny(), stay(), settings(), known=np.zeros((2, 3), dtype=bool)))
+    learner = Learner(Problem(tiny(), stay(), settings()))
     before = learner.propose()
     longer = tiny(horizon=3)
     bad = [
@@ -289,7 +295,7 @@ def test_other_bad_input_is_refused_and_changes_nothing():
         s2r.Trajectory(np.array([0, 0, 0], dtype=np.uint32), np.array([0, 9], dtype=np.uint32)),
     ]
     for episode in [*bad, [[0, 0, 0], [0, 0]], None]:
-        with pytest.raises(s2r.InvalidInput):
+        with pytest.raises(s2r.errors.InvalidInput):
             learner.observe(episode)
     assert learner.propose() is before
     assert learner.samples == 0
@@ -301,7 +307,7 @@ def test_segments_grow_without_losing_a_count():
     size = 60
     kernel = s2r.Kernel.from_dense(np.eye(size)[:, None])
     model = s2r.CMDP.of(kernel, 2, 0)
-    hybrid = HybridModel(kernel, 2, separation=None, radius=LiteralRadius(), delta=0.1)
+    hybrid = HybridModel(kernel, 2, separation=None, radius=radii.Literal(), delta=0.1)
     rng = np.random.default_rng(0)
     expected = np.zeros((size, size))
     for _ in range(500):
@@ -325,4 +331,4 @@ def test_roll_out_follows_the_kernel():
     for t in range(6000):
         episode = roll_out(real, policy, seed=3, round_number=t)
         visits[np.arange(2), episode.states[:-1], episode.actions] += 1 / 6000
-    np.testing.assert_allclose(visits, s2r.occupancy(real, policy), atol=0.02)
+    np.testing.assert_allclose(visits, s2r.planning.occupancy(real, policy), atol=0.02)

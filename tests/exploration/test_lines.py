@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real import methods, radii
 from safe2real.evidence.betting import mean_bounds
-from safe2real.evidence.confidence import ScaledRadius
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.hybrid import HybridModel, Separation
-from safe2real.exploration import Algorithm, Learner, Reason
+from safe2real.exploration import Learner
+from safe2real.methods.base import Reason
+from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin, estimate_mismatch_gap
 from tests.exploration.test_learner import ROWS, SAFE, settings, stay, tiny
 
@@ -19,33 +21,34 @@ ALL_KNOWN = np.ones((2, 2), dtype=bool)
 def test_line_5_looks_at_every_constraint():
     """On the uniform model V_c of the baseline is 1.5 for both; only the second asks for more, 1.25 + 0.75 / 2."""
     both = s2r.CMDP.of(KERNEL, 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(SAFE, 1.25)])
-    assert Learner(both, stay(), settings(margin=(1.0, 0.75), tolerance=0.1)).propose().reason is Reason.BASELINE
+    assert Learner(Problem(both, stay(), settings(margin=(1.0, 0.75), tolerance=0.1))).propose().reason is Reason.BASELINE
 
 
 def test_line_5_weighs_the_start_distribution():
     """Half the episodes start in the unsafe state: V_c of the baseline is (1.5 + 0.5) / 2 = 1 < 0.6 + 0.9 / 2."""
     model = s2r.CMDP.of(KERNEL, 2, [0.5, 0.5], s2r.AtLeast(SAFE, 0.6))
-    assert Learner(model, stay(), settings(margin=0.9, tolerance=0.1)).propose().reason is Reason.BASELINE
+    learner = Learner(Problem(model, stay(), settings(margin=0.9, tolerance=0.1)))
+    assert learner.propose().reason is Reason.BASELINE
 
 
 def test_stops_when_delta_equals_the_tolerance():
     """One state, one action, one step, cleared at once: Delta = H eps_s = 0.25 exactly."""
     model = s2r.CMDP.of(s2r.Kernel.from_dense(np.ones((1, 1, 1))), 1)
     policy = s2r.MarkovPolicy.uniform(horizon=1, num_states=1, num_actions=1)
-    chosen = settings(calibrated_gap=0.25, mismatch_gap=1.0, tolerance=0.25, radius=ScaledRadius(0.1))
-    assert Learner(model, policy, chosen).propose().reason is Reason.STOP
+    chosen = settings(calibrated_gap=0.25, mismatch_gap=1.0, tolerance=0.25, radius=radii.Scaled(0.1))
+    assert Learner(Problem(model, policy, chosen)).propose().reason is Reason.STOP
 
 
 def test_delta_is_the_dual_bound_not_the_value():
-    learner = Learner(tiny(), stay(), settings(radius=ScaledRadius(0.05)))
-    model = learner.simulator.with_kernel(learner.hybrid.to_kernel())
-    solution = s2r.solve(model, learner.hybrid.bonus)
+    learner = Learner(Problem(tiny(), stay(), settings(radius=radii.Scaled(0.05))))
+    model = learner.simulator.with_kernel(learner.evidence.to_kernel())
+    solution = s2r.solve(model, learner.evidence.bonus)
     assert solution.value < solution.bound == learner.propose().uncertainty < 2.0
 
 
 def test_plan_meets_the_thresholds_raised_by_tau_and_promises_the_thresholds():
     """Leaving with probability p has V_c = 2 - p: the plan for state 1 has p = 2 - (1.25 + 0.175)."""
-    learner = Learner(tiny(1.25), stay(), settings(margin=0.7, tolerance=0.175), known=ALL_KNOWN)
+    learner = Learner(Problem(tiny(1.25), stay(), settings(margin=0.7, tolerance=0.175), known=ALL_KNOWN))
     plan = learner.plan(1.0 - SAFE)
     assert plan.solution.constraint_values == pytest.approx([1.425])
     assert plan.solution.value == pytest.approx(0.575)
@@ -55,22 +58,23 @@ def test_plan_meets_the_thresholds_raised_by_tau_and_promises_the_thresholds():
 
 def test_accuracy_of_a_plan_rests_on_the_smallest_margin():
     both = s2r.CMDP.of(KERNEL, 2, 0, [s2r.AtLeast(SAFE, 0.5), s2r.AtLeast(SAFE, 0.6)])
-    learner = Learner(both, stay(), settings(margin=(1.0, 0.4), tolerance=0.1), known=ALL_KNOWN)
+    learner = Learner(Problem(both, stay(), settings(margin=(1.0, 0.4), tolerance=0.1), known=ALL_KNOWN))
     assert learner.plan(SAFE).suboptimality == pytest.approx(2 * 2 * 0.1 / 0.4 + 2 * 0.1)
 
 
 def test_an_infeasible_plan_and_algorithm_3_are_never_certified_even_with_literal_constants():
     leaves = s2r.Kernel.from_dense(np.array([[[0.0, 1.0]] * 2, [[0.0, 1.0]] * 2]))
     model = s2r.CMDP.of(leaves, 2, 0, s2r.AtLeast(SAFE, 1.5))
-    chosen = settings(margin=0.4, tolerance=0.1, algorithm=Algorithm.UNCONSTRAINED)
-    learner = Learner(model, stay(), chosen, known=ALL_KNOWN)
+    chosen = settings(margin=0.4, tolerance=0.1)
+    method = methods.Unconstrained()
+    learner = Learner(Problem(model, stay(), chosen, known=ALL_KNOWN), method)
     assert not learner.plan(SAFE).certificate.certified
-    assert not Learner(model, stay(), chosen).propose().certificate.certified
+    assert not Learner(Problem(model, stay(), chosen), method).propose().certificate.certified
 
 
 def test_a_row_is_cleared_at_a_tie_and_then_costs_h_eps():
     def after(gap):
-        hybrid = HybridModel(KERNEL, 2, separation=Separation(gap, gap), radius=ScaledRadius(0.1), delta=0.1)
+        hybrid = HybridModel(KERNEL, 2, separation=Separation(gap, gap), radius=radii.Scaled(0.1), delta=0.1)
         hybrid.observe(s2r.Trajectory.of(tiny(), [0, 0, 0], [0, 0]))
         return hybrid
 

@@ -8,9 +8,9 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.exploration.problem import Problem
+from safe2real.problem.accuracy import RowAccuracy
+from safe2real.problem.problem import Problem
 from safe2real.standing import AssumptionCode
-from safe2real.systems.estimated import RowAccuracy
 
 ROWS = np.array([[[0.5, 0.5], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])  # state 1 is unsafe and for good
 SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
@@ -25,8 +25,8 @@ def task(threshold=1.0, estimated=None, **changes):
 
 
 def test_a_margin_that_is_there_to_the_last_digit_is_accepted():
-    task().learner()
-    task(margin=0.5).learner()
+    s2r.Learner(task(), trust_margin=False)
+    s2r.Learner(task(margin=0.5), trust_margin=False)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_a_margin_that_is_there_to_the_last_digit_is_accepted():
 )
 def test_a_baseline_without_its_margin_on_the_simulator_is_refused_unless_told_otherwise(tmp_path, lost, words):
     with pytest.raises(InvalidInput, match=words):
-        lost.learner()
+        s2r.Learner(lost, trust_margin=False)
     with pytest.raises(InvalidInput, match=words):
         s2r.Campaign.create(tmp_path / "campaign.db", lost)
     assert not (tmp_path / "campaign.db").exists()
-    assert lost.learner(trust_margin=True).propose().mixture is not None
+    assert s2r.Learner(lost, trust_margin=True).propose().mixture is not None
     assert Problem.from_text(lost.to_text()).to_text() == lost.to_text()  # a record is read, whatever it says
 
 
@@ -71,8 +71,9 @@ def test_how_far_estimated_rows_can_be_off_survives_the_document():
 
 
 def test_certificates_name_the_probability_that_the_estimate_fails():
-    def said(specification):
-        return [one.text for one in specification.learner().assumptions() if one.code is AssumptionCode.ESTIMATED]
+    def said(problem, method=None):
+        found = s2r.Learner(problem, method).evidence.assumptions()
+        return [one.text for one in found if one.code is AssumptionCode.ESTIMATED]
 
     (text,) = said(task(estimated=ACCURACY))
     assert "within 0.2 of those they stand for, with probability at least 0.96, in addition to delta" in text
@@ -82,8 +83,8 @@ def test_certificates_name_the_probability_that_the_estimate_fails():
     (scaled,) = said(task(estimated=dataclasses.replace(ACCURACY, certified=False)))
     assert "HEURISTICALLY" in scaled
     assert said(task()) == []
-    assert said(task(estimated=ACCURACY, algorithm=s2r.Algorithm.REWARD_FREE)) == []
-    certificate = task(estimated=ACCURACY).learner().propose().certificate
+    assert said(task(estimated=ACCURACY), s2r.methods.RewardFree()) == []
+    certificate = s2r.Learner(task(estimated=ACCURACY)).propose().certificate
     assert AssumptionCode.ESTIMATED in {one.code for one in certificate.assumptions}
 
 
@@ -104,4 +105,4 @@ def test_what_is_no_accuracy_is_refused(change, words):
     with pytest.raises(InvalidInput, match=words):
         Problem.from_text(json.dumps(document))
     with pytest.raises(InvalidInput, match="estimated is a list; give the row_accuracy"):
-        task(estimated=[0.1]).learner()
+        s2r.Learner(task(estimated=[0.1]))

@@ -5,9 +5,12 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.evidence.confidence import ScaledRadius
+from safe2real import methods, radii
 from safe2real.evidence.counts import Counts
-from safe2real.exploration import Algorithm, Learner, Reason, Settings, collect, explore, roll_out, simulate
+from safe2real.exploration import Learner, collect, explore, roll_out, simulate
+from safe2real.methods.base import Reason
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
 
 
@@ -23,77 +26,74 @@ def random_problem(seed: int, *, per_step: bool, constraints: int = 1):
     baseline = s2r.MarkovPolicy.uniform(horizon=H, num_states=S, num_actions=A)
     utilities = rng.random((constraints, S, A))
     free = s2r.CMDP.of(s2r.Kernel.from_dense(real), H, 0, [s2r.AtLeast(u, 0.0) for u in utilities])
-    values = s2r.constraint_values(free, baseline)
+    values = s2r.planning.constraint_values(free, baseline)
     limits = [s2r.AtLeast(u, float(v - 0.3)) for u, v in zip(utilities, values, strict=True)]
     return s2r.CMDP.of(s2r.Kernel.from_dense(simulator), H, 0, limits), s2r.Kernel.from_dense(real), baseline
 
 
-def settings_for(algorithm, seed=0, **changes):
+def settings_for(seed=0, **changes):
     base = {
         "margin": 0.3,
         "calibrated_gap": 0.0,
         "mismatch_gap": 0.3,
         "tolerance": 0.2,
         "seed": seed,
-        "algorithm": algorithm,
-        "radius": ScaledRadius(0.25),
+        "radius": radii.Scaled(0.25),
         "bonus_scale": 0.1,
     }
     return Settings.paper(**(base | changes))
 
 
 @pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("algorithm", list(Algorithm))
+@pytest.mark.parametrize("method", [kind() for kind in methods.ALL], ids=str)
 @pytest.mark.parametrize("constraints", [1, 2])
-def test_ask_and_tell_equals_the_compiled_run(algorithm, per_step, constraints):
+def test_ask_and_tell_equals_the_compiled_run(method, per_step, constraints):
     model, real, baseline = random_problem(3, per_step=per_step, constraints=constraints)
-    settings = settings_for(algorithm, seed=11)
+    settings = settings_for(seed=11)
     rounds = 250
-    compiled = Learner(model, baseline, settings)
+    compiled = Learner(Problem(model, baseline, settings), method)
     run = simulate(compiled, real, max_rounds=rounds)
-    asked = Learner(model, baseline, settings)
+    asked = Learner(Problem(model, baseline, settings), method)
     truth = model.with_kernel(real)
     visits = np.zeros(model.num_states, dtype=int)
     for t in range(len(run.reason)):
         proposal = asked.propose()
         assert proposal.reason.value == run.reason[t], t
-        assert proposal.uncertainty == run.certificate[t], t
+        assert proposal.uncertainty == run.uncertainty[t], t
         assert proposal.exploration_weight == run.exploration_weight[t], t
-        assert asked.hybrid.suspects.sum() == run.suspects[t], t
+        assert asked.evidence.suspects.sum() == run.suspects[t], t
         if proposal.reason is Reason.STOP:
             break
-        exact = s2r.constraint_values(truth, proposal.mixture)
+        exact = s2r.planning.constraint_values(truth, proposal.mixture)
         np.testing.assert_allclose(run.real_values[t], exact, atol=1e-12)
         episode = roll_out(truth, proposal.draw(), seed=settings.seed, round_number=asked.round)
         np.add.at(visits, episode.states[:-1], 1)
         asked.observe(episode)
     np.testing.assert_array_equal(visits, run.state_visits)
-    np.testing.assert_array_equal(asked.hybrid.counts.visits, compiled.hybrid.counts.visits)
-    np.testing.assert_array_equal(asked.hybrid.suspects, compiled.hybrid.suspects)
+    np.testing.assert_array_equal(asked.evidence.counts.visits, compiled.evidence.counts.visits)
+    np.testing.assert_array_equal(asked.evidence.suspects, compiled.evidence.suspects)
     assert asked.round == compiled.round
     assert asked.samples == compiled.samples == run.samples
 
 
 def test_runs_repeat_bit_for_bit_and_in_pieces():
     model, real, baseline = random_problem(1, per_step=False)
-    runs = [
-        simulate(Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 4)), real, max_rounds=600) for _ in range(2)
-    ]
-    np.testing.assert_array_equal(runs[0].certificate, runs[1].certificate)
+    runs = [simulate(Learner(Problem(model, baseline, settings_for(4))), real, max_rounds=600) for _ in range(2)]
+    np.testing.assert_array_equal(runs[0].uncertainty, runs[1].uncertainty)
     np.testing.assert_array_equal(runs[0].real_values, runs[1].real_values)
-    pieces = Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 4))
+    pieces = Learner(Problem(model, baseline, settings_for(4)))
     parts = [simulate(pieces, real, max_rounds=n) for n in (1, 99, 500)]
-    joined = np.concatenate([part.certificate for part in parts])
-    np.testing.assert_array_equal(joined, runs[0].certificate[: len(joined)])
-    other = simulate(Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 5)), real, max_rounds=600)
+    joined = np.concatenate([part.uncertainty for part in parts])
+    np.testing.assert_array_equal(joined, runs[0].uncertainty[: len(joined)])
+    other = simulate(Learner(Problem(model, baseline, settings_for(5))), real, max_rounds=600)
     assert (other.state_visits != runs[0].state_visits).any()
 
 
 @pytest.mark.parametrize("constraints", [1, 2])
 def test_looking_at_a_proposal_does_not_change_the_run(constraints):
     model, real, baseline = random_problem(5, per_step=False, constraints=constraints)
-    plain = simulate(Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 2)), real, max_rounds=120)
-    looked = Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL, 2))
+    plain = simulate(Learner(Problem(model, baseline, settings_for(2))), real, max_rounds=120)
+    looked = Learner(Problem(model, baseline, settings_for(2)))
     pieces = []
     for _ in range(12):
         looked.propose()
@@ -103,13 +103,13 @@ def test_looking_at_a_proposal_does_not_change_the_run(constraints):
 
 def test_bad_arguments_of_simulated_runs_are_named():
     model, real, baseline = random_problem(1, per_step=False)
-    learner = Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL))
+    learner = Learner(Problem(model, baseline, settings_for()))
     for arguments, message in [
         ({"real": model}, "give the Kernel"),
         ({"real": real, "max_rounds": 0}, "max_rounds is 0"),
         ({"real": real, "max_rounds": 1.5}, "max_rounds is 1.5"),
     ]:
-        with pytest.raises(s2r.InvalidInput, match=message):
+        with pytest.raises(s2r.errors.InvalidInput, match=message):
             simulate(learner, **arguments)
     truth = model.with_kernel(real)
     short = s2r.MarkovPolicy.uniform(horizon=3, num_states=5, num_actions=3)
@@ -118,20 +118,20 @@ def test_bad_arguments_of_simulated_runs_are_named():
         (baseline, -1, "seed is -1"),
         (baseline, 2**64, "seed is"),
     ]:
-        with pytest.raises(s2r.InvalidInput, match=message):
+        with pytest.raises(s2r.errors.InvalidInput, match=message):
             roll_out(truth, policy, seed=seed, round_number=1)
     small = Counts(s2r.Kernel.from_dense(np.full((2, 3, 2), 0.5)), 4)
-    with pytest.raises(s2r.InvalidInput, match=r"counts are for \(H, S, A\) = \(4, 2, 3\)"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"counts are for \(H, S, A\) = \(4, 2, 3\)"):
         collect(truth, baseline, small, episodes=1, seed=0)
     steps = truth.with_kernel(real.repeated(4))
-    with pytest.raises(s2r.InvalidInput, match="pool over steps"):
+    with pytest.raises(s2r.errors.InvalidInput, match="pool over steps"):
         collect(steps, baseline, Counts(model.kernel, 4), episodes=1, seed=0)
-    with pytest.raises(s2r.InvalidInput, match="episodes is -3"):
+    with pytest.raises(s2r.errors.InvalidInput, match="episodes is -3"):
         collect(truth, baseline, Counts(model.kernel, 4), episodes=-3, seed=0)
     hand_made = s2r.Trajectory(np.array([0, 9, 0, 0, 0], dtype=np.uint32), np.zeros(4, dtype=np.uint32))
-    with pytest.raises(s2r.InvalidInput, match=r"states\[1\] is 9"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"states\[1\] is 9"):
         Counts(model.kernel, 4).record(hand_made)
-    with pytest.raises(s2r.InvalidInput, match="give a Gymnasium environment"):
+    with pytest.raises(s2r.errors.InvalidInput, match="give a Gymnasium environment"):
         explore(learner, object(), max_rounds=1)
 
 
@@ -139,7 +139,7 @@ def test_progress_is_reported():
     model, real, baseline = random_problem(1, per_step=False)
     seen = []
     simulate(
-        Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL)),
+        Learner(Problem(model, baseline, settings_for())),
         real,
         max_rounds=50,
         progress=lambda *p: seen.append(p),
@@ -149,11 +149,11 @@ def test_progress_is_reported():
 
 def test_pooling_must_match_the_real_system():
     model, real, baseline = random_problem(1, per_step=False)
-    learner = Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL))
-    with pytest.raises(s2r.InvalidInput, match="would void the guarantee"):
+    learner = Learner(Problem(model, baseline, settings_for()))
+    with pytest.raises(s2r.errors.InvalidInput, match="would void the guarantee"):
         simulate(learner, real.repeated(4))
-    steps = Learner(model.with_kernel(model.kernel.repeated(4)), baseline, settings_for(Algorithm.SIM_TO_REAL))
-    with pytest.raises(s2r.InvalidInput, match="repeated"):
+    steps = Learner(Problem(model.with_kernel(model.kernel.repeated(4)), baseline, settings_for()))
+    with pytest.raises(s2r.errors.InvalidInput, match="repeated"):
         simulate(steps, real)
     simulate(steps, real.repeated(4), max_rounds=3)
     assert steps.round == 4
@@ -170,21 +170,21 @@ def test_the_paper_grid_is_explored_safely():
         mismatch_gap=0.68,
         tolerance=0.385,
         seed=1,
-        radius=ScaledRadius(0.376),
+        radius=radii.Scaled(0.376),
         bonus_scale=0.0201,
     )
-    learner = Learner(model, baseline, settings)
+    learner = Learner(Problem(model, baseline, settings))
     run = simulate(learner, grid.real())
     assert run.stopped
     assert run.unsafe_share(model.thresholds) == 0.0
-    assert learner.hybrid.suspects[grid.mismatch()].all()
-    assert learner.hybrid.suspects.sum() < 40
+    assert learner.evidence.suspects[grid.mismatch()].all()
+    assert learner.evidence.suspects.sum() < 40
     assert run.state_visits.sum() == run.samples == learner.samples
     reward = np.random.default_rng(0).random((25, 4))
     plan = learner.plan(reward)
     truth = model.with_kernel(grid.real())
     best = s2r.solve(truth, reward)
-    assert s2r.constraint_values(truth, plan.policy)[0] >= 10.71
+    assert s2r.planning.constraint_values(truth, plan.policy)[0] >= 10.71
     assert best.value - s2r.evaluate(truth, plan.policy, reward) <= 0.05
 
 
@@ -193,13 +193,13 @@ def test_explore_on_a_gymnasium_environment():
     env = gymnasium.make("safe2real/WindyGrid-v0", grid=grid)
     model = grid.cmdp(grid.simulator(), 10.71)
     baseline = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
-    settings = settings_for(Algorithm.SIM_TO_REAL, mismatch_gap=0.68, radius=ScaledRadius(0.3))
+    settings = settings_for(mismatch_gap=0.68, radius=radii.Scaled(0.3))
     seen = []
-    last = explore(Learner(model, baseline, settings), env, max_rounds=40, progress=seen.append)
+    last = explore(Learner(Problem(model, baseline, settings)), env, max_rounds=40, progress=seen.append)
     assert [p.round for p in seen] == list(range(1, 41))
     assert last.round == 41
     # The same again is the same run: every round seeds the environment from (seed, round).
-    again = Learner(model, baseline, settings)
+    again = Learner(Problem(model, baseline, settings))
     explore(again, env, max_rounds=40)
     assert again.propose().uncertainty == last.uncertainty
 
@@ -222,20 +222,20 @@ def test_explore_absorbs_early_ends_and_refuses_what_does_not_fit():
     rows = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
     model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 3, 0, s2r.AtLeast(np.ones((2, 2)), 1.0))
     baseline = s2r.MarkovPolicy.uniform(horizon=3, num_states=2, num_actions=2)
-    learner = Learner(model, baseline, settings_for(Algorithm.SIM_TO_REAL))
+    learner = Learner(Problem(model, baseline, settings_for()))
     explore(learner, Ends(), max_rounds=2)
-    assert learner.hybrid.counts.visits.sum(axis=1).tolist() == [2, 4]
+    assert learner.evidence.counts.visits.sum(axis=1).tolist() == [2, 4]
     # An end in a state that the simulator can leave is not Markov in these states, and is refused.
     leaves = s2r.CMDP.of(s2r.Kernel.from_dense(rows[::-1, :, ::-1]), 3, 0, s2r.AtLeast(np.ones((2, 2)), 1.0))
-    with pytest.raises(s2r.InvalidInput, match="ended the episode in state 1 after 1 steps"):
-        explore(Learner(leaves, baseline, settings_for(Algorithm.SIM_TO_REAL)), Ends(), max_rounds=1)
-    with pytest.raises(s2r.InvalidInput, match="cut the episode off after 1 steps"):
+    with pytest.raises(s2r.errors.InvalidInput, match="ended the episode in state 1 after 1 steps"):
+        explore(Learner(Problem(leaves, baseline, settings_for())), Ends(), max_rounds=1)
+    with pytest.raises(s2r.errors.InvalidInput, match="cut the episode off after 1 steps"):
         explore(learner, Ends(cut=True), max_rounds=1)
-    with pytest.raises(s2r.InvalidInput, match=r"observation space is Discrete\(3\)"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"observation space is Discrete\(3\)"):
         explore(learner, Ends(states=3), max_rounds=1)
     boxed = Ends()
     boxed.observation_space = gymnasium.spaces.Box(0.0, 1.0)
-    with pytest.raises(s2r.InvalidInput, match="bin it first"):
+    with pytest.raises(s2r.errors.InvalidInput, match="bin it first"):
         explore(learner, boxed, max_rounds=1)
 
 
@@ -250,5 +250,5 @@ def test_collect_counts_what_roll_out_shows():
     np.testing.assert_array_equal(counts.visits, expected.visits)
     np.testing.assert_allclose(counts.distances(), expected.distances())
     assert counts.episodes == 300
-    with pytest.raises(s2r.InvalidInput, match="give one Markov policy"):
+    with pytest.raises(s2r.errors.InvalidInput, match="give one Markov policy"):
         collect(truth, s2r.Mixture.of([1.0], [baseline]), counts, episodes=1, seed=0)

@@ -34,7 +34,7 @@ def test_with_kernel_keeps_the_task():
     model = s2r.CMDP.of(KERNEL, 3, 0, s2r.AtLeast(np.ones((2, 2)), 1.0))
     other = s2r.Kernel.from_dense(np.stack([np.eye(2), np.eye(2)], axis=1))
     assert model.with_kernel(other).thresholds is model.thresholds
-    with pytest.raises(s2r.InvalidInput, match=r"\(S, A\) = \(3, 1\)"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"\(S, A\) = \(3, 1\)"):
         model.with_kernel(s2r.Kernel.from_dense(np.eye(3)[:, None]))
 
 
@@ -51,29 +51,29 @@ def test_with_kernel_keeps_the_task():
     ],
 )
 def test_bad_constraints_are_named(constraint, message):
-    with pytest.raises(s2r.InvalidInput, match=message):
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
         s2r.CMDP.of(KERNEL, 3, 0, constraint)
 
 
 def test_bad_systems_are_named():
-    with pytest.raises(s2r.InvalidInput, match=r"constraints\[0\] is a float"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"constraints\[0\] is a float"):
         s2r.CMDP.of(KERNEL, 3, 0, [1.0])
-    with pytest.raises(s2r.InvalidInput, match="horizon is 0"):
+    with pytest.raises(s2r.errors.InvalidInput, match="horizon is 0"):
         s2r.CMDP.of(KERNEL, 0)
-    with pytest.raises(s2r.InvalidInput, match="kernel is a NoneType"):
+    with pytest.raises(s2r.errors.InvalidInput, match="kernel is a NoneType"):
         s2r.CMDP.of(None, 3)
-    with pytest.raises(s2r.InvalidInput, match="start is 2; states run from 0 to 1"):
+    with pytest.raises(s2r.errors.InvalidInput, match="start is 2; states run from 0 to 1"):
         s2r.CMDP.of(KERNEL, 3, 2)
-    with pytest.raises(s2r.InvalidInput, match=r"start sums to 0\.9"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"start sums to 0\.9"):
         s2r.CMDP.of(KERNEL, 3, [0.5, 0.4])
-    with pytest.raises(s2r.InvalidInput, match=r"start has shape \(3,\)"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"start has shape \(3,\)"):
         s2r.CMDP.of(KERNEL, 3, [0.5, 0.4, 0.1])
-    with pytest.raises(s2r.InvalidInput, match="rows for 2 steps"):
+    with pytest.raises(s2r.errors.InvalidInput, match="rows for 2 steps"):
         s2r.CMDP.of(s2r.Kernel.from_dense(np.full((2, 2, 2, 2), 0.5)), 3)
     model = s2r.CMDP.of(KERNEL, 3, 0, s2r.AtLeast(np.ones((2, 2)), 1.0))
-    with pytest.raises(s2r.InvalidInput, match=r"thresholds\[0\] is 4"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"thresholds\[0\] is 4"):
         model.with_thresholds([4.0])
-    with pytest.raises(s2r.InvalidInput, match="has 1 constraints"):
+    with pytest.raises(s2r.errors.InvalidInput, match="has 1 constraints"):
         model.with_thresholds([1.0, 1.0])
 
 
@@ -114,7 +114,7 @@ def test_a_mixture_is_drawn_with_its_weights_and_acts_to_the_end():
     ],
 )
 def test_bad_policies_are_named(make, message):
-    with pytest.raises(s2r.InvalidInput, match=message):
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
         make()
 
 
@@ -138,5 +138,5 @@ def test_an_episode_is_checked_against_its_system():
         ([1, [0], 1, 1], [0, 1, 0], "not a plain list"),
         (None, [0, 1, 0], "whole numbers"),
     ]:
-        with pytest.raises(s2r.InvalidInput, match=message):
+        with pytest.raises(s2r.errors.InvalidInput, match=message):
             s2r.Trajectory.of(model, states, actions)

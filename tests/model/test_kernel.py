@@ -62,7 +62,7 @@ def test_a_state_entered_both_ways_is_refused():
         1: {0: [(1.0, 0, 0.0, False)]},
         2: {0: [(1.0, 1, 0.0, False)]},
     }
-    with pytest.raises(s2r.InvalidInput, match="state 1 is entered both with and without"):
+    with pytest.raises(s2r.errors.InvalidInput, match="state 1 is entered both with and without"):
         s2r.Kernel.from_gymnasium(table)
 
 
@@ -117,7 +117,7 @@ def spoiled(index, value):
     ],
 )
 def test_bad_rows_are_named(rows, message):
-    with pytest.raises(s2r.InvalidInput, match=message):
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
         s2r.Kernel.from_dense(rows)
 
 
@@ -137,26 +137,26 @@ def test_bad_rows_are_named(rows, message):
 def test_bad_triples_are_named(change, message):
     given = {"states": [0, 1], "actions": [0, 0], "successors": [0, 1], "probabilities": [1.0, 1.0]}
     given |= {"num_states": 2, "num_actions": 1} | change
-    with pytest.raises(s2r.InvalidInput, match=message):
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
         s2r.Kernel.from_triples(**given)
 
 
 def test_bad_tables_are_named():
-    with pytest.raises(s2r.InvalidInput, match=r"P\[1\] must list the actions 0 to 1"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"P\[1\] must list the actions 0 to 1"):
         s2r.Kernel.from_gymnasium({0: {0: [], 1: []}, 1: {0: []}})
-    with pytest.raises(s2r.InvalidInput, match=r"P\[0\]\[0\]\[0\], the next state,.* is 5"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"P\[0\]\[0\]\[0\], the next state,.* is 5"):
         s2r.Kernel.from_gymnasium({0: {0: [(1.0, 5, 0.0, False)]}})
-    with pytest.raises(s2r.InvalidInput, match=r"P\[0\]\[0\]\[0\] is \(1.0, 0\)"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"P\[0\]\[0\]\[0\] is \(1.0, 0\)"):
         s2r.Kernel.from_gymnasium({0: {0: [(1.0, 0)]}})
-    with pytest.raises(s2r.InvalidInput, match=r"the probability, is not an array of numbers"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"the probability, is not an array of numbers"):
         s2r.Kernel.from_gymnasium({0: {0: [("a", 0, 0.0, False)]}})
-    with pytest.raises(s2r.InvalidInput, match="ends the episode in state 0 itself"):
+    with pytest.raises(s2r.errors.InvalidInput, match="ends the episode in state 0 itself"):
         s2r.Kernel.from_gymnasium({0: {0: [(0.5, 0, 0.0, True), (0.5, 1, 0.0, False)]}, 1: {0: [(1.0, 1, 0.0, False)]}})
-    with pytest.raises(s2r.InvalidInput, match="number of states in the table is 0"):
+    with pytest.raises(s2r.errors.InvalidInput, match="number of states in the table is 0"):
         s2r.Kernel.from_gymnasium({})
-    with pytest.raises(s2r.InvalidInput, match=r"shape \(5, 3\); with 2 actions it must be \(6, 3\)"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"shape \(5, 3\); with 2 actions it must be \(6, 3\)"):
         s2r.Kernel.from_sparse(sparse.csr_matrix(np.ones((5, 3))), num_actions=2)
-    with pytest.raises(s2r.InvalidInput, match=r"give a scipy\.sparse matrix"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"give a scipy\.sparse matrix"):
         s2r.Kernel.from_sparse(ROWS, num_actions=2)
 
 
@@ -171,12 +171,14 @@ def test_distances_are_half_the_absolute_differences():
         np.testing.assert_allclose(mine.distances_to(yours), expected, atol=1e-14)
         np.testing.assert_allclose(yours.distances_to(mine), expected, atol=1e-14)
         assert (mine.distances_to(mine) == 0.0).all()
-    with pytest.raises(s2r.InvalidInput, match=r"rows of shape \(3, 4, 2\) and \(4, 2\); compare kernels of one shape"):
+    with pytest.raises(
+        s2r.errors.InvalidInput, match=r"rows of shape \(3, 4, 2\) and \(4, 2\); compare kernels of one shape"
+    ):
         mine.distances_to(s2r.Kernel.from_dense(second[0]))
 
 
 def test_a_terminal_state_where_episodes_also_begin_is_refused_however_many_begin():
     table = {0: {0: [(1.0, 1, 0.0, True)]}, 1: {0: [(1.0, 0, 0.0, False)]}}
     for start in ([1], [0, 1]):
-        with pytest.raises(s2r.InvalidInput, match="state 1 is entered both with and without"):
+        with pytest.raises(s2r.errors.InvalidInput, match="state 1 is entered both with and without"):
             s2r.Kernel.from_gymnasium(table, start=start)

@@ -163,7 +163,7 @@ def test_no_real_kernel_within_the_balls_is_worse_or_better() -> None:
         free = s2r.CMDP.of(case.model.kernel, case.model.horizon, case.model.start)
         for _ in range(3):
             real = inside(case, rng)
-            values = s2r.constraint_values(case.model.with_kernel(real), case.policy)
+            values = s2r.planning.constraint_values(case.model.with_kernel(real), case.policy)
             assert (lower <= values + 1e-9).all(), seed
             best = s2r.solve(free.with_kernel(real), case.utility).value
             assert best <= upper + 1e-9, seed
@@ -176,7 +176,7 @@ def test_wider_balls_are_never_safer_and_balls_of_no_size_are_the_model() -> Non
         case = instance(seed)
         free = s2r.CMDP.of(case.model.kernel, case.model.horizon, case.model.start)
         nothing = np.zeros_like(case.gaps)
-        plain = s2r.constraint_values(case.model, case.policy)
+        plain = s2r.planning.constraint_values(case.model, case.policy)
         np.testing.assert_allclose(
             worst_constraint_values(case.model, case.policy, nothing, support=case.support), plain, rtol=0.0, atol=1e-12
         )
@@ -279,7 +279,7 @@ def test_the_dual_bound_is_above_every_feasible_policy_on_kernels_within_the_bal
         real = [inside(case, rng) for _ in range(3)]
         # thresholds that some policy meets on each of the real kernels
         reach = np.min(
-            [s2r.constraint_values(case.model.with_kernel(kernel), case.policy) for kernel in real], axis=0
+            [s2r.planning.constraint_values(case.model.with_kernel(kernel), case.policy) for kernel in real], axis=0
         )  # [K]
         model = case.model.with_thresholds(np.maximum(0.0, reach - 0.05))
         balls = TVBalls(model, case.gaps.reshape(-1), reach_of(case.support, model.kernel))
@@ -307,14 +307,14 @@ def test_what_does_not_fit_is_refused() -> None:
             lambda gaps=gaps: worst_constraint_values(model, policy, gaps),
             lambda gaps=gaps: best_value(model, case.utility, gaps),
         ):
-            with pytest.raises(s2r.InvalidInput, match="gaps"):
+            with pytest.raises(s2r.errors.InvalidInput, match="gaps"):
                 call()
     good = np.zeros((S, A))
-    with pytest.raises(s2r.InvalidInput, match="utility"):
+    with pytest.raises(s2r.errors.InvalidInput, match="utility"):
         worst_value(model, policy, np.zeros((S + 1, A)), good)
-    with pytest.raises(s2r.InvalidInput, match="policy has shape"):
+    with pytest.raises(s2r.errors.InvalidInput, match="policy has shape"):
         worst_value(model, s2r.MarkovPolicy.uniform(horizon=9, num_states=S, num_actions=A), case.utility, good)
     wrong = s2r.Kernel.from_dense(np.eye(S)[:, None])
     for support in (wrong if A > 1 else s2r.Kernel.from_dense(np.eye(S + 1)[:, None]), model.kernel.repeated(3), model):
-        with pytest.raises(s2r.InvalidInput, match="give a kernel of the simulator's shape"):
+        with pytest.raises(s2r.errors.InvalidInput, match="give a kernel of the simulator's shape"):
             worst_value(model, policy, case.utility, good, support=support)

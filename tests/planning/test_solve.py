@@ -17,10 +17,10 @@ from tests.random_models import (
     recipes,
 )
 
-STATUS = s2r.Status
+STATUS = s2r.planning.Status
 
 
-def check_against_duality(model: s2r.CMDP, reward, solution: s2r.Solution) -> None:
+def check_against_duality(model: s2r.CMDP, reward, solution: s2r.planning.Solution) -> None:
     """Feasible by an independent evaluation, and worth as much as an independent upper bound, so optimal."""
     assert solution.status is STATUS.OPTIMAL
     assert len(solution.policy.policies) <= model.num_constraints + 1
@@ -38,7 +38,7 @@ def check_against_duality(model: s2r.CMDP, reward, solution: s2r.Solution) -> No
     assert solution.bound == pytest.approx(bound, abs=1e-9 * scale)
 
 
-def check_infeasible(model: s2r.CMDP, solution: s2r.Solution) -> None:
+def check_infeasible(model: s2r.CMDP, solution: s2r.planning.Solution) -> None:
     """The smallest possible largest miss, by a linear program of its own."""
     program = occupancy_program(model, np.zeros((model.num_states, model.num_actions)))
     columns = program["A_eq"].shape[1]
@@ -59,7 +59,7 @@ def check_infeasible(model: s2r.CMDP, solution: s2r.Solution) -> None:
     assert (model.thresholds - values).max() == pytest.approx(solution.shortfall, abs=1e-9)
 
 
-def check_inaccurate(model: s2r.CMDP, reward, solution: s2r.Solution) -> str:
+def check_inaccurate(model: s2r.CMDP, reward, solution: s2r.planning.Solution) -> str:
     """Thresholds at the very edge of what is possible, where one rounding error in a value moves the optimum by a lot: the
     policy is still feasible and the bound still holds (what the LP gains above it, it gains by missing a threshold)."""
     values = dense_mixture_values(model, solution.policy, [reward, *model.utilities])
@@ -225,5 +225,5 @@ def test_rewards_of_any_size_and_sign():
 def test_warm_start_of_another_system_is_refused():
     model, reward = build(Recipe(1, 5, 3, 4, 1, False, "dense", "random", "active", False))
     other, other_reward = build(Recipe(1, 4, 3, 4, 1, False, "dense", "random", "active", False))
-    with pytest.raises(s2r.InvalidInput, match=r"\(4, 4, 3\).*\(4, 5, 3\)"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"\(4, 4, 3\).*\(4, 5, 3\)"):
         s2r.solve(model, reward, warm=s2r.solve(other, other_reward))

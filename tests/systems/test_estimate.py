@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 
+from safe2real import radii
 from safe2real._compiled import evidence as _kernels
 from safe2real.campaign import Campaign
 from safe2real.errors import InvalidInput
-from safe2real.evidence.confidence import AdaptiveRadius, KLRadius, LiteralRadius, ScaledRadius, System, rule_of
+from safe2real.evidence.rule import rule_of
 from safe2real.model import MarkovPolicy
+from safe2real.radii.base import System
 from safe2real.report.export import export_minari
 from safe2real.systems import sampling
 from safe2real.systems.datasets import read_episodes
@@ -299,16 +301,16 @@ def test_the_accuracy_is_the_radius_of_what_is_possible_before_the_data_are_seen
         found = estimate_model(
             Chain(), 3, start=0, samples_per_row=40, cost=cost, limit=None if cost is None else 1, ended=0
         )
-        rule = rule_of(AdaptiveRadius(), System(possible, 2, 3), np.full(6, possible), 0.05)
+        rule = rule_of(radii.Adaptive(), System(possible, 2, 3), np.full(6, possible), 0.05)
         seen = len(found.table[0][1])
         assert found.accuracy[0, 1] == _kernels.radius_at(rule, 1, 40, seen)
 
 
 def test_the_radius_is_a_choice_and_heuristics_say_so():
-    literal = estimate_model(Chain(), 3, start=0, samples_per_row=1000, radius=LiteralRadius())
+    literal = estimate_model(Chain(), 3, start=0, samples_per_row=1000, radius=radii.Literal())
     tight = estimate_model(Chain(), 3, start=0, samples_per_row=1000)
     assert literal.worst_accuracy > tight.worst_accuracy
-    scaled = estimate_model(Chain(), 3, start=0, samples_per_row=1000, radius=ScaledRadius(0.4))
+    scaled = estimate_model(Chain(), 3, start=0, samples_per_row=1000, radius=radii.Scaled(0.4))
     assert not scaled.certified
     assert "HEURISTIC, not a guarantee" in scaled.describe()
 
@@ -395,9 +397,9 @@ def test_an_environment_that_is_cut_off_before_the_horizon():
         (
             Chain(),
             {"start": 0, "radius": "kl"},
-            r"radius is 'kl'; give one of .*: LiteralRadius\(\), KLRadius\(\)",
+            r"radius is 'kl'; give one of .*: radii.Literal\(\), radii.KL\(\)",
         ),
-        (Chain(), {"start": 0, "radius": KLRadius}, r"radius is <class .*; give one of"),
+        (Chain(), {"start": 0, "radius": radii.KL}, r"radius is <class .*; give one of"),
         (ChainEnv(), {"episodes": 0}, r"episodes is 0"),
         (ChainEnv(), {"policy": 3}, r"policy is 3; give a MarkovPolicy or a function"),
         (ChainEnv(), {"policy": lambda *_: 2}, r"policy\(0, 0\) is 2; it must be a whole number from 0 to 1"),

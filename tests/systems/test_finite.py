@@ -109,7 +109,7 @@ def test_expected_costs_are_those_of_the_table(name, arguments, cost, ended):
     for drop in (False, True):
         system = from_gymnasium(env, horizon, cost=cost, limit=horizon, ended=ended, drop_unreachable=drop)
         policy = s2r.MarkovPolicy.stochastic(system.per_state(table), horizon=horizon)
-        assert horizon - s2r.constraint_values(system.model, policy)[0] == pytest.approx(expected, abs=1e-9)
+        assert horizon - s2r.planning.constraint_values(system.model, policy)[0] == pytest.approx(expected, abs=1e-9)
     assert expected > 0.01
 
 
@@ -117,9 +117,9 @@ def test_costs_of_states_are_paid_for_being_there_and_once_where_the_episode_end
     system = from_gymnasium(TableEnv(corridor(slip=0.0)), 6, cost=[0.0, 0.25, 1.0], limit=2.0, ended=0.1)
     go_on = s2r.MarkovPolicy.deterministic(np.ones(system.model.num_states), num_actions=2, horizon=6)
     # steps: 0, 1 (0.25), arrived in 2 (1.0), ended, ended, ended (0.1 each)
-    assert 6.0 - s2r.constraint_values(system.model, go_on)[0] == pytest.approx(0.25 + 1.0 + 0.3)
+    assert 6.0 - s2r.planning.constraint_values(system.model, go_on)[0] == pytest.approx(0.25 + 1.0 + 0.3)
     by_action = from_gymnasium(TableEnv(corridor(0.0)), 6, cost=[[0, 1], [0, 0], [0, 0]], limit=2.0, ended=0.0)
-    assert 6.0 - s2r.constraint_values(by_action.model, go_on)[0] == pytest.approx(1.0)
+    assert 6.0 - s2r.planning.constraint_values(by_action.model, go_on)[0] == pytest.approx(1.0)
 
 
 def test_the_end_can_cost_something_else_in_every_state():
@@ -133,8 +133,8 @@ def test_the_end_can_cost_something_else_in_every_state():
         s2r.MarkovPolicy.deterministic(np.full(system.model.num_states, action), num_actions=2, horizon=6)
         for action in (1, 0)
     )
-    assert 6.0 - s2r.constraint_values(system.model, go_on)[0] == pytest.approx(3 * 0.25)
-    assert 6.0 - s2r.constraint_values(system.model, give_up)[0] == pytest.approx(4 * 0.75)
+    assert 6.0 - s2r.planning.constraint_values(system.model, go_on)[0] == pytest.approx(3 * 0.25)
+    assert 6.0 - s2r.planning.constraint_values(system.model, give_up)[0] == pytest.approx(4 * 0.75)
     assert system.kernel_of(env).to_dense().tolist() == system.model.kernel.to_dense().tolist()
     running = system.as_env(env)
     running.reset(seed=0)
@@ -212,9 +212,9 @@ def test_a_learner_explores_a_gymnasium_environment_as_it_explores_its_kernel():
     system = from_gymnasium(slippery, horizon, cost=fell, limit=0.9, ended=0.0)
     baseline = s2r.MarkovPolicy.deterministic(system.per_state(np.zeros(16)), num_actions=4, horizon=horizon)
     settings = s2r.Settings(margin=0.3, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.05, replan_growth=1.0)
-    learner = s2r.Learner(system.model, baseline, settings, known=system.known)
+    learner = s2r.Learner(s2r.Problem(system.model, baseline, settings, known=system.known))
     explore(learner, system.as_env(slippery), max_rounds=200)
-    counts = learner.hybrid.counts
+    counts = learner.evidence.counts
     assert counts.episodes == 200
     visits, dense = counts.visits.reshape(-1), system.model.kernel.to_dense().reshape(-1, 17)
     for row in np.flatnonzero(visits):
@@ -228,15 +228,15 @@ def test_what_the_model_has_no_state_for_is_kept_as_far_as_it_was_seen_and_ends_
     never = from_gymnasium(TableEnv(corridor(slip=0.0)), 4, cost=slipped, limit=1.0, ended=0.0)
     go_on = s2r.MarkovPolicy.deterministic(np.ones(never.model.num_states), num_actions=2, horizon=4)
     settings = s2r.Settings(margin=0.9, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.2, replan_growth=0.5)
-    learner = s2r.Learner(never.model, go_on, settings, known=never.known)
+    learner = s2r.Learner(s2r.Problem(never.model, go_on, settings, known=never.known))
     assert learner.propose().certificate.certified
-    with pytest.raises(s2r.OutsideModel, match=r"entered state 0 \(cost 1, not terminated\)"):
+    with pytest.raises(s2r.errors.OutsideModel, match=r"entered state 0 \(cost 1, not terminated\)"):
         explore(learner, never.as_env(TableEnv(corridor(slip=1.0))), max_rounds=200)
     # Whole episodes before it, and what led to the slip, which itself has no state to be counted in.
     assert 4 * (learner.round - 2) < learner.samples < 4 * (learner.round - 1)
-    assert np.argwhere(learner.hybrid.refuted).tolist() == [[1, 1]]
+    assert np.argwhere(learner.evidence.refuted).tolist() == [[1, 1]]
     proposal = learner.propose()
-    assert proposal.reason is s2r.Reason.BASELINE
+    assert proposal.reason is s2r.methods.Reason.BASELINE
     assert not proposal.certificate.certified
     assert "the data contradict what was assumed of 1 rows" in proposal.certificate.describe()
     assert not learner.plan(never.where([2])).certificate.certified
@@ -246,9 +246,9 @@ def test_an_episode_that_begins_elsewhere_ends_certification_too():
     system = from_gymnasium(TableEnv(corridor()), 4, cost=slipped, limit=1.0, ended=0.0, start=0, drop_unreachable=True)
     stay = s2r.MarkovPolicy.deterministic(np.zeros(system.model.num_states), num_actions=2, horizon=4)
     settings = s2r.Settings(margin=0.9, calibrated_gap=0.0, mismatch_gap=0.2, tolerance=0.2)
-    learner = s2r.Learner(system.model, stay, settings, known=system.known)
+    learner = s2r.Learner(s2r.Problem(system.model, stay, settings, known=system.known))
     elsewhere = TableEnv(corridor(), start=2)
-    with pytest.raises(s2r.OutsideModel, match=r"entered state 2 \(cost 0, not terminated\)"):
+    with pytest.raises(s2r.errors.OutsideModel, match=r"entered state 2 \(cost 0, not terminated\)"):
         explore(learner, system.as_env(elsewhere), max_rounds=5)
     assert learner.samples == 0
     assert not learner.propose().certificate.certified

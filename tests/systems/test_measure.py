@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real import radii
 from safe2real.evidence.betting import mean_bounds
-from safe2real.evidence.confidence import ScaledRadius, System, radius_after
 from safe2real.evidence.counts import Counts
 from safe2real.exploration import collect, roll_out
+from safe2real.radii.base import System
+from safe2real.radii.literal import radius_after
 from safe2real.systems import WindyGrid
 from safe2real.systems.measure import clone_baseline, estimate_margin, estimate_mismatch_gap
 
@@ -57,10 +59,10 @@ def test_a_hand_worked_estimate():
     assert estimate.detected.tolist() == [[True], [False]]
     assert estimate.undecided.tolist() == [[False], [True]]
     assert estimate_mismatch_gap(counts, delta=0.1, min_visits=401).gap == 0.0
-    loose = estimate_mismatch_gap(counts, delta=0.1, radius=ScaledRadius(0.5))
+    loose = estimate_mismatch_gap(counts, delta=0.1, radius=radii.Scaled(0.5))
     assert loose.gap == pytest.approx(0.25 - 0.5 * math.sqrt(beta / 800))
     assert "HEURISTIC" in loose.describe()
-    assert radius_after(ScaledRadius(0.5), 400, System(2, 1, 1), 0.1) == pytest.approx(0.5 * math.sqrt(beta / 800))
+    assert radius_after(radii.Scaled(0.5), 400, System(2, 1, 1), 0.1) == pytest.approx(0.5 * math.sqrt(beta / 800))
 
 
 def test_uncovered_mismatch_makes_the_estimate_too_large_and_says_so():
@@ -79,7 +81,7 @@ def test_uncovered_mismatch_makes_the_estimate_too_large_and_says_so():
 def test_margin_is_a_lower_confidence_bound():
     grid = WindyGrid.paper()
     model = grid.cmdp(grid.real(), 10.0)
-    truth = s2r.constraint_values(model, UNIFORM)[0]
+    truth = s2r.planning.constraint_values(model, UNIFORM)[0]
     episodes = [roll_out(model, UNIFORM, seed=2, round_number=t) for t in range(3000)]
     estimate = estimate_margin(model, episodes, delta=0.05)
     assert estimate.lower_bounds[0] < truth
@@ -125,7 +127,7 @@ def test_margin_may_be_looked_at_until_it_pleases():
 def test_margin_covers_the_truth_as_often_as_it_says():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5)), 3, 0, s2r.AtLeast([[0.0, 0.0], [1.0, 1.0]], 0.5))
     policy = s2r.MarkovPolicy.uniform(horizon=3, num_states=2, num_actions=2)
-    truth = s2r.constraint_values(model, policy)[0]
+    truth = s2r.planning.constraint_values(model, policy)[0]
     misses = 0
     for repeat in range(300):
         episodes = [roll_out(model, policy, seed=repeat, round_number=t) for t in range(20)]
@@ -146,19 +148,19 @@ def test_clone_counts_and_smooths():
 def test_bad_input_is_named():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5)), 2, 0, s2r.AtLeast(np.ones((2, 2)), 1.0))
     episode = s2r.Trajectory.of(model, [0, 0, 1], [1, 0])
-    with pytest.raises(s2r.InvalidInput, match="no episode was given"):
+    with pytest.raises(s2r.errors.InvalidInput, match="no episode was given"):
         estimate_margin(model, [], delta=0.1)
-    with pytest.raises(s2r.InvalidInput, match="no constraint"):
+    with pytest.raises(s2r.errors.InvalidInput, match="no constraint"):
         estimate_margin(s2r.CMDP.of(model.kernel, 2), [episode, episode], delta=0.1)
-    with pytest.raises(s2r.InvalidInput, match="delta is 2"):
+    with pytest.raises(s2r.errors.InvalidInput, match="delta is 2"):
         estimate_margin(model, [episode, episode], delta=2.0)
-    with pytest.raises(s2r.InvalidInput, match="smoothing is -1"):
+    with pytest.raises(s2r.errors.InvalidInput, match="smoothing is -1"):
         clone_baseline(model, [episode], smoothing=-1.0)
-    with pytest.raises(s2r.InvalidInput, match="no demonstration"):
+    with pytest.raises(s2r.errors.InvalidInput, match="no demonstration"):
         clone_baseline(model, [])
-    with pytest.raises(s2r.InvalidInput, match="resolution is nan"):
+    with pytest.raises(s2r.errors.InvalidInput, match="resolution is nan"):
         estimate_mismatch_gap(Counts(model.kernel, 2), delta=0.1, resolution=float("nan"))
-    with pytest.raises(s2r.InvalidInput, match="an episode is a tuple"):
+    with pytest.raises(s2r.errors.InvalidInput, match="an episode is a tuple"):
         estimate_margin(model, [([0, 0, 1], [1, 0]), episode], delta=0.1)
-    with pytest.raises(s2r.InvalidInput, match="min_visits is 0"):
+    with pytest.raises(s2r.errors.InvalidInput, match="min_visits is 0"):
         estimate_mismatch_gap(Counts(model.kernel, 2), delta=0.1, min_visits=0)

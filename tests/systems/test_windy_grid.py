@@ -100,7 +100,7 @@ def test_uniform_policy_is_worth_what_the_fit_says(dynamics):
     model = PAPER.cmdp(getattr(PAPER, dynamics)(), threshold=10.71)
     uniform = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
     assert s2r.evaluate(model, uniform, PAPER.safety()) == pytest.approx(11.073847941543406, abs=1e-12)
-    assert s2r.constraint_values(model, uniform)[0] == pytest.approx(11.07, abs=0.005)
+    assert s2r.planning.constraint_values(model, uniform)[0] == pytest.approx(11.07, abs=0.005)
 
 
 def test_wind_matters_to_a_policy_that_chooses():
@@ -109,7 +109,7 @@ def test_wind_matters_to_a_policy_that_chooses():
     reward[PAPER.state((1, 3))] = 1.0
     planned = s2r.solve(PAPER.cmdp(PAPER.simulator(), 11.5), reward)
     (promised,) = planned.constraint_values
-    (found,) = s2r.constraint_values(PAPER.cmdp(PAPER.real(), 11.5), planned.policy)
+    (found,) = s2r.planning.constraint_values(PAPER.cmdp(PAPER.real(), 11.5), planned.policy)
     assert promised >= 11.5 - 1e-9
     assert found < promised - 0.1
 

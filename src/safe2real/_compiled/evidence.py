@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from safe2real._compiled.kinds import KL, LITERAL, LONG_RUN, SHORT_RUN, STITCHED, TABLE, UNION
+
 Array = Any  # numba infers dtypes and dimensions
 
 
@@ -47,13 +49,15 @@ class Belief(NamedTuple):
 class Rule(NamedTuple):
     """The constants of the radius, of the deletion rule and of the bonus."""
 
-    kind: int  # LITERAL, KL, UNION, STITCHED or ADAPTIVE; the formulas and their proofs are in docs/radii.md
+    kind: int  # one of `kinds`; the formulas and their proofs are in docs/radii.md
     scale: float  # 1, or heuristic
     constant: float  # LITERAL: log(2 S A H / delta); the others: log(R / delta)
     weight: float  # LITERAL: S
     size: Array  # [R] how many successors a row can have
     profile: Array  # [R] the line of `cost` that goes with the row's size
     cost: Array  # [D, L] log of 1 / share of the row's delta that a set of k successors has
+    grid: Array  # [G] TABLE: visits, rising from 1
+    table: Array  # [D, L, G] TABLE: the radius after as many, by profile and successors seen (L = 1: whatever they are)
     threshold: float  # (eps_s + sigma_s) / 2; negative when nothing may be deleted
     suspect_bonus: float  # times the radius, inside `suspects`
     cleared_bonus: float  # outside
@@ -64,12 +68,6 @@ class Rule(NamedTuple):
 
 REFUTED = 1e-9  # how far beyond an assumption the data must be: more than rounding
 NEVER = float(2**62)  # visits; more than any row will have
-LITERAL = 0
-KL = 1
-UNION = 2
-STITCHED = 3
-ADAPTIVE = 4
-SHORT_RUN, LONG_RUN = 20.0, 1000.0  # visits for which the two mixtures of ADAPTIVE are tuned
 
 
 @njit(cache=True)
@@ -92,6 +90,9 @@ def radius_at(rule, row, n, seen):
     size = rule.size[row]
     if size == 1:
         return 0.0  # one successor is possible: the row is that
+    if rule.kind == TABLE:
+        at = np.searchsorted(rule.grid, n, side="right") - 1  # at as many visits, or at the next smaller number
+        return rule.table[rule.profile[row], min(max(seen, 1), rule.table.shape[1]) - 1, at]
     if rule.kind == KL:
         beta = rule.constant + (size - 1.0) * np.log(np.e * (1.0 + n / (size - 1.0)))
         return min(1.0, rule.scale * np.sqrt(beta / (2.0 * n)))
@@ -221,6 +222,8 @@ def weigh(belief, rule, row, n, distance, radius):
         until_above = 0.0 if above else visits_to_rise(n, distance, radius, rule.cleared_gap)
         until_below = 0.0 if below else visits_to_fall(n, distance, radius, rule.mismatch_gap)
         wait = min(wait, max(until_above, until_below))
+    if rule.kind == TABLE:
+        wait = 0.0  # what the waiting rests on, that n radius(n) never falls, is not asked of a radius from elsewhere
     if beyond:
         belief.refuted[row] = True
         belief.look_at[row] = np.int64(NEVER)

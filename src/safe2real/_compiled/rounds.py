@@ -17,6 +17,7 @@ from numba import njit
 
 from safe2real._compiled import evidence as uncertainty
 from safe2real._compiled import margin, planning
+from safe2real._compiled.kinds import BASELINE, HALT, MIXTURE, STOP
 
 # numba keeps compiled code while THIS file stays the same, and does not look at the compiled functions it calls in others:
 # when those have changed, what was kept here is thrown away, or `propose` would go on running an old planner.
@@ -31,11 +32,6 @@ with contextlib.suppress(OSError):
         stamp.write_text(digest)
 
 Array = Any  # numba infers dtypes and dimensions
-
-BASELINE = 0
-MIXTURE = 1
-STOP = 2
-HALT = 3
 
 
 class Terms(NamedTuple):
@@ -80,7 +76,7 @@ class Log(NamedTuple):
 
     rounds: Array  # [T] how many rounds it was deployed
     reason: Array  # [T]
-    certificate: Array  # [T] Delta
+    uncertainty: Array  # [T] Delta
     weight: Array  # [T] alpha
     real_values: Array  # [T, K] exact V_c of the deployed mixture
     suspects: Array  # [T]
@@ -142,6 +138,16 @@ def step_bonus(bonus, spans, S, A):
 
 
 @njit(cache=True)
+def candidate_share(lower, thresholds, margins):
+    """alpha: the share of a candidate with lower bounds `lower` [K] for which the baseline's margins pay (Line 13)."""
+    alpha = 1.0
+    for k in range(thresholds.size):
+        excess = max(0.0, thresholds[k] - lower[k])
+        alpha = min(alpha, margins[k] / (margins[k] + excess))
+    return alpha
+
+
+@njit(cache=True)
 def propose(tally, belief, reach, terms, trust, candidate, warm):
     """Lines 5 to 13 of Algorithm 1 on the current hybrid model. Returns (reason, Delta, alpha, policies to start from next).
 
@@ -186,7 +192,6 @@ def propose(tally, belief, reach, terms, trust, candidate, warm):
     if delta <= terms.tolerance:
         return STOP, delta, 0.0, used
     nobody = np.empty((0, 0, 0))
-    alpha = 1.0
     for k in range(K):
         candidate.lower[k] = planning.dot(candidate.weights, candidate.lines[:, 1 + k]) - delta
         if terms.robust:
@@ -197,8 +202,7 @@ def propose(tally, belief, reach, terms, trust, candidate, warm):
                     candidate.actions[slot], terms.start,
                 )  # fmt: skip
             candidate.lower[k] = max(candidate.lower[k], worst)
-        excess = max(0.0, terms.thresholds[k] - candidate.lower[k])
-        alpha = min(alpha, trust.margins[k] / (trust.margins[k] + excess))
+    alpha = candidate_share(candidate.lower, terms.thresholds, trust.margins)
     for k in range(K):
         lower = alpha * candidate.lower[k] + (1.0 - alpha) * (terms.thresholds[k] + trust.margins[k])
         if not lower >= terms.thresholds[k] - 1e-9:  # the last gate before deployment; it also catches NaN
@@ -365,7 +369,7 @@ def run(
         if reason < 0:
             reason, delta, alpha, warm = propose(tally, belief, reach, terms, trust, candidate, warm if stay_warm else 0)
             planned[:] = tally.visits
-        log.reason[t], log.certificate[t], log.weight[t] = reason, delta, alpha
+        log.reason[t], log.uncertainty[t], log.weight[t] = reason, delta, alpha
         log.suspects[t] = belief.suspect.sum()
         if reason in (STOP, HALT):
             log.real_values[t] = np.nan

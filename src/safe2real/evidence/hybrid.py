@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real._compiled import evidence as _kernels
-from safe2real.evidence.confidence import Radius, System, rule_of
 from safe2real.evidence.counts import Counts
+from safe2real.evidence.rule import rule_of
 from safe2real.model.checks import Floats, Indices
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.robust import reach_of
+from safe2real.radii.base import Radius, System
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class HybridModel:
         self.certified = radius.certified
         self.reach = reach_of(support, simulator)
         self._left = 0  # episodes counted that went where there is no state
+        self.behind = False  # whether episodes were counted that the model does not know of yet
         self.outside_support = 0  # transitions seen that the declared support rules out
         self.departed = 0  # episodes that went where there is no state, as far as anybody knows of them
         self.rule = rule_of(
@@ -137,6 +139,7 @@ class HybridModel:
             self.counts.rows_per_step,
         )
         self.counts.episodes += 1
+        self.behind = True
         self.make_room()
         return bool(due)
 
@@ -169,6 +172,7 @@ class HybridModel:
     def update(self) -> None:
         """Bring the model up to date with the counts: empirical rows, the deletion rule, radii and bonus."""
         _kernels.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
+        self.behind = False
 
     def make_room(self) -> None:
         """Enlarge segments that are nearly full, and point the model at their new places."""

@@ -12,12 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
-from safe2real.model.checks import Floats
+from safe2real.exploration.certify import certify
+from safe2real.methods.mixing import candidate_share
+from safe2real.model.checks import Floats, finite_floats, step_utilities
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.planning.robust import TVBalls
 from safe2real.planning.solve import Solution, solve
+from safe2real.standing import Doubt, DoubtCode
+from safe2real.theory.conditions import accuracy_of
 
 _TRIES = 6  # tightenings tried; the right one is found in two or three
 
@@ -44,6 +50,81 @@ class CertifiedPolicy:
     lower_bounds: Floats  # [K] on V_c
 
 
+def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool) -> Plan:
+    """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
+
+    A function of the evidence, which it leaves as it is. Once a run with the paper's settings has `stopped` it is pi^out:
+    thresholds raised by tau (Line 17), within 2 H tau / xi + 2 tau of the best. Otherwise it is the best of several by its
+    worst case (`best_certified`).
+
+    Args:
+        evidence: what the data say; with episodes that its model does not know of yet, those are taken into account.
+        reward: [S, A], or [H, S, A] where it changes with the step.
+        stopped: whether the method that collected the data has stopped.
+    """
+    model = evidence.problem.simulator
+    rewards = step_utilities(
+        "reward",
+        finite_floats("reward", reward),
+        horizon=model.horizon,
+        num_states=model.num_states,
+        num_actions=model.num_actions,
+        unit_interval=True,
+    )
+    settings, evidence = evidence.problem.settings, evidence.settled()
+    if evidence.is_refuted:
+        return _baseline_plan(evidence)
+    if stopped and not settings.robust_safety:
+        return _paper_plan(evidence, rewards)
+    best, upper = best_certified(
+        evidence.sets, rewards, baseline=evidence.problem.baseline, margins=evidence.margins, tolerance=settings.tolerance
+    )
+    return Plan(
+        solution=best.solution,
+        policy=best.policy,
+        value=best.value,
+        bound=max(upper, best.value),
+        suboptimality=max(0.0, upper - best.value),
+        certificate=certify(evidence, best.lower_bounds),
+    )
+
+
+def _baseline_plan(evidence: Evidence) -> Plan:
+    """When an assumption is refuted the sets are worth nothing; the baseline rests on its margin alone."""
+    horizon = float(evidence.problem.simulator.horizon)
+    return Plan(
+        solution=None,
+        policy=Mixture.of([1.0], [evidence.problem.baseline]),
+        value=0.0,
+        bound=horizon,
+        suboptimality=horizon,
+        certificate=certify(evidence, evidence.trusted),
+    )
+
+
+def _paper_plan(evidence: Evidence, rewards: Floats) -> Plan:
+    model, tau = evidence.problem.simulator, evidence.problem.settings.tolerance
+    horizon = model.horizon
+    objective = rewards[0] if len(rewards) == 1 else rewards
+    tightened = np.minimum(model.thresholds + tau, horizon)
+    solution = solve(model.with_kernel(evidence.to_kernel()).with_thresholds(tightened), objective)
+    margin = float(evidence.stated.min(initial=float(horizon)))
+    feasible = solution.is_feasible
+    text = "no policy meets the tightened thresholds on the learnt model"
+    doubts = [] if feasible else [Doubt(DoubtCode.NO_FEASIBLE_PLAN, text)]
+    bounded = feasible and tau <= margin / 4.0
+    missed = accuracy_of(tau, horizon, margin) + max(0.0, solution.bound - solution.value) if bounded else np.inf
+    value = max(0.0, solution.value - tau)
+    return Plan(
+        solution=solution,
+        policy=solution.policy,
+        value=value,
+        bound=min(float(horizon), value + missed),
+        suboptimality=missed,
+        certificate=certify(evidence, solution.constraint_values - tau, doubts),
+    )
+
+
 def best_certified(
     balls: TVBalls, reward: Floats, *, baseline: MarkovPolicy, margins: Floats, tolerance: float
 ) -> tuple[CertifiedPolicy, float]:
@@ -65,8 +146,7 @@ def best_certified(
     for _ in range(_TRIES):
         if solution.is_feasible:
             lower = balls.worst_constraints(solution.policy)
-            excess = np.maximum(0.0, thresholds - lower)
-            share = float(np.min(margins / (margins + excess), initial=1.0))
+            share = candidate_share(lower, thresholds, margins)
             value = share * balls.worst(solution.policy, reward) + (1.0 - share) * baseline_value
             if best is None or value > best.value:
                 mixed = Mixture.of([*(share * solution.policy.weights), 1.0 - share], [*solution.policy.policies, baseline])

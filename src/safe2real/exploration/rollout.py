@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from safe2real._compiled import rounds as _kernels
 from safe2real.errors import InvalidInput, OutsideModel
-from safe2real.exploration.learner import Learner, Proposal, Reason
+from safe2real.exploration.coin import draw_of, drawn
+from safe2real.exploration.drive import Seen, StepLimit, drive
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.proposal import Proposal
 from safe2real.model.checks import positive_integer
 from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
 
 
@@ -41,51 +44,19 @@ def explore(
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
     _check_space("observation", env.observation_space, model.num_states)
     _check_space("action", env.action_space, model.num_actions)
-    for _ in range(max_rounds):
-        proposal = learner.propose()
-        if progress is not None:
-            progress(proposal)
-        if proposal.reason in (Reason.STOP, Reason.HALT):
-            return proposal
-        learner.observe(_episode(learner, env, proposal, (*faults, KeyboardInterrupt)))
-    return learner.propose()
+    world = Environment(model, env, learner.settings.seed, (*faults, KeyboardInterrupt))
+    return drive(learner, world, max_rounds=max_rounds, progress=progress)
 
 
-class StepLimit(InvalidInput):
-    """The environment has a limit of steps below the horizon: its fault, and nothing that the system did."""
+class Environment:
+    """A Gymnasium environment with the states and actions of `model`. Every round seeds it anew: runs can be repeated."""
 
+    def __init__(self, model: CMDP, env: Any, seed: int, faults: tuple[type[BaseException], ...] = ()) -> None:
+        self.model, self.env, self.seed, self.faults = model, env, seed, faults
 
-class _Watched:
-    """One episode on its way; when it breaks off, what was seen of it is told to the learner."""
-
-    def __init__(self, learner: Learner, proposal: Proposal, faults: tuple[type[BaseException], ...]) -> None:
-        self.learner, self.faults = learner, faults
-        self.of_baseline = proposal.draw() is learner.baseline
-        self.states: list[int] = []
-        self.actions: list[int] = []
-        self.acting: int | None = None  # the action whose outcome is not known yet
-
-    def __enter__(self) -> _Watched:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
-            return
-        # What is raised here, not by the environment, says that the two do not fit: no fault that a user can have meant.
-        if issubclass(kind, StepLimit) or (issubclass(kind, self.faults) and not issubclass(kind, InvalidInput)):
-            self.learner.cut_short(self.states, self.actions, kind.__name__, of_baseline=self.of_baseline)
-        else:
-            unfinished = [] if self.acting is None else [self.acting]
-            self.learner.leave_model(self.states, [*self.actions, *unfinished], of_baseline=self.of_baseline)
-
-
-def _episode(learner: Learner, env: Any, proposal: Proposal, faults: tuple[type[BaseException], ...]) -> Trajectory:
-    model, settings = learner.simulator, learner.settings
-    policy = proposal.draw().probabilities
-    seed = np.uint64(settings.seed)
-    # Every round seeds the environment anew, so that a run can be repeated from any round on.
-    with _Watched(learner, proposal, faults) as seen:
-        observed, _ = env.reset(seed=int(_kernels.draw(seed, proposal.round, 1) * 2**31))
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+        model, table = self.model, policy.probabilities
+        observed, _ = self.env.reset(seed=int(draw_of(self.seed, round_number, 1) * 2**31))
         begun = _state(observed, model.num_states, "env.reset")
         if model.start[begun] == 0.0:
             raise OutsideModel(f"env.reset showed state {begun}; episodes of the model start in {_starts(model)}")
@@ -93,11 +64,11 @@ def _episode(learner: Learner, env: Any, proposal: Proposal, faults: tuple[type[
         terminated = False
         for h in range(model.horizon):
             here = seen.states[-1]
-            seen.acting = int(_kernels.pick(policy[h, here], _kernels.draw(seed, proposal.round, 2 + 2 * h)))
+            seen.acting = drawn(table[h, here], draw_of(self.seed, round_number, 2 + 2 * h))
             if not terminated:
-                observed, _, terminated, truncated, _ = env.step(seen.acting)
+                observed, _, terminated, truncated, _ = self.env.step(seen.acting)
                 here = _state(observed, model.num_states, "env.step")
-                if terminated and h + 1 < model.horizon and not _absorbs(learner, here, h + 1):
+                if terminated and h + 1 < model.horizon and not _absorbs(model, here, h + 1):
                     raise InvalidInput(
                         f"the environment ended the episode in state {here} after {h + 1} steps, but the simulator's "
                         "rows there are not self-loops; add an absorbing state for the end of the episode"
@@ -126,10 +97,10 @@ def _state(observed: Any, num_states: int, place: str) -> int:
     return state
 
 
-def _absorbs(learner: Learner, state: int, step: int) -> bool:
+def _absorbs(model: CMDP, state: int, step: int) -> bool:
     """Whether the simulator stays in `state` from `step` on, whatever the action."""
-    kernel, actions = learner.simulator.kernel, learner.simulator.num_actions
-    steps = [0] if kernel.is_stationary else range(step, learner.simulator.horizon)
+    kernel, actions = model.kernel, model.num_actions
+    steps = [0] if kernel.is_stationary else range(step, model.horizon)
     rows = [(h * kernel.num_states + state) * actions + a for h in steps for a in range(actions)]
     return all(kernel.row(row)[0].tolist() == [state] for row in rows)
 

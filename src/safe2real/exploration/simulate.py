@@ -16,7 +16,11 @@ from numpy.typing import NDArray
 from safe2real._compiled import rounds as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
+from safe2real.exploration.drive import Seen, drive
 from safe2real.exploration.learner import Learner
+from safe2real.exploration.proposal import Proposal
+from safe2real.methods.base import Decision, Reason
+from safe2real.methods.sim_to_real import copy_of, decision_of, empty_memory, terms_of
 from safe2real.model.checks import Floats, positive_integer, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
@@ -24,6 +28,8 @@ from safe2real.model.policy import MarkovPolicy, check_policy
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.evaluate import constraint_values
 
+Progress = Callable[[int, float], None]
+_NO_PLAN = (-1, 0.0, 0.0)  # (reason, Delta, alpha) before a plan
 _CHUNK = 4096  # plans between two looks at the clock
 _MOST_AT_ONCE = 1_000_000  # rounds, where plans stand for long
 
@@ -41,7 +47,7 @@ class Run:
     samples: int  # rounds * H
     deployed: NDArray[np.int64]  # [T] how many rounds each plan was deployed
     reason: NDArray[np.int8]  # [T (+ 1)] values of `Reason`
-    certificate: Floats  # [T (+ 1)] Delta; inf in rounds of Line 5
+    uncertainty: Floats  # [T (+ 1)] Delta; inf in rounds that deploy the baseline alone
     exploration_weight: Floats  # [T (+ 1)] alpha
     real_values: Floats  # [T, K] exact V_c of every deployed mixture on the real system
     suspects: NDArray[np.int64]  # [T (+ 1)] rows not cleared
@@ -60,11 +66,11 @@ def simulate(
     real: Kernel,
     *,
     max_rounds: int = 1_000_000,
-    progress: Callable[[int, float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Run:
     """Run `learner` on the known system `real` until it stops, or for `max_rounds` rounds.
 
-    `progress(rounds, certificate)` is called every few thousand rounds. The same settings and seed give the same run, bit
+    `progress(rounds, uncertainty)` is called every few thousand rounds. The same settings and seed give the same run, bit
     for bit.
     """
     if not isinstance(real, Kernel):
@@ -81,71 +87,127 @@ def simulate(
             "the real kernel changes with the step but the learner pools its counts over steps, which would void the "
             "guarantee; build the learner on simulator.repeated(horizon)"
         )
+    _check_reality(learner, real)
+    rounds_on = _compiled_rounds if learner.method.has_compiled_rounds else _plain_rounds
+    return rounds_on(learner, model, max_rounds, progress)
+
+
+def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Progress | None) -> Run:
+    """Whole rounds in compiled code, on the learner's own evidence."""
+    evidence, settings = learner.evidence, learner.settings
     reality = _kernels.Reality(
-        begin=real.begin,
-        length=real.length,
-        successor=real.successor,
-        probability=real.probability,
+        begin=model.kernel.begin,
+        length=model.kernel.length,
+        successor=model.kernel.successor,
+        probability=model.kernel.probability,
         utilities=model.utilities,
         baseline_values=constraint_values(model, learner.baseline),
     )
-    _check_reality(learner, real)
     visits = np.zeros(model.num_states, dtype=np.int64)
     logs: list[_kernels.Log] = []
-    done, ended, plan = 0, False, learner.pending
+    decision, memory, planned = learner.hand_over()
+    memory = empty_memory(learner.problem, evidence.kept) if memory is None else copy_of(memory)
+    pending = _NO_PLAN if decision is None else (decision.reason.value, decision.uncertainty, decision.exploration_weight)
+    done, ended = 0, False
     while done < max_rounds and not ended:
         log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
-        entries, rounds, ended, learner._warm, plan = _kernels.run(
-            learner.hybrid.counts.tally,
-            learner.hybrid.belief,
-            learner.hybrid.rule,
-            learner.hybrid.reach,
-            learner._terms,
-            learner.trust.state,
-            learner._candidate,
+        entries, rounds, ended, warm, pending = _kernels.run(
+            evidence.counts.tally,
+            evidence.belief,
+            evidence.rule,
+            evidence.reach,
+            terms_of(learner.problem, evidence.kept),
+            evidence.trust.state,
+            memory.candidate,
             reality,
-            np.uint64(learner.settings.seed),
+            np.uint64(settings.seed),
             learner.round,
             min(max_rounds - done, _MOST_AT_ONCE),
-            float(learner.settings.replan_growth),
-            learner._planned,
-            learner._warm,
+            float(settings.replan_growth),
+            planned,
+            memory.warm,
             learner.warm_start,
-            learner.pending,
+            pending,
             log,
             visits,
         )
+        memory = memory._replace(warm=warm)
         logs.append(_kernels.Log(*(part[:entries] for part in log)))
         done += rounds
-        learner.advance(rounds, plan)
+        evidence.take_over(rounds, behind=settings.replan_growth > 0.0)
+        reason, delta, alpha = pending
+        decision = None if reason < 0 else decision_of(reason, delta, alpha, copy_of(memory), model.num_actions)
+        learner.take_back(rounds, decision, memory)
         if progress is not None and entries:
-            progress(done, float(log.certificate[entries - 1]))
-    deployed, reasons, certificate, weight, real_values, suspects = (
-        np.concatenate(parts) for parts in zip(*logs, strict=True)
-    )
-    plans = len(deployed) - ended
+            progress(done, float(log.uncertainty[entries - 1]))
+    return _run_of(_kernels.Log(*(np.concatenate(parts) for parts in zip(*logs, strict=True))), done, ended, model, visits)
+
+
+def _plain_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Progress | None) -> Run:
+    """The same by asking and telling: for methods that bring no compiled rounds."""
+    visits = np.zeros(model.num_states, dtype=np.int64)
+    entries: list[tuple[int, int, float, float, Floats, int]] = []
+    last: list[Decision] = []
+
+    def note(proposal: Proposal) -> None:
+        decision, suspects = learner.decide(), int(learner.evidence.suspects.sum())
+        if not last or last[-1] is not decision:
+            values = np.full(model.num_constraints, np.nan)
+            if proposal.mixture is not None:
+                values = constraint_values(model, proposal.mixture)
+            entries.append((0, decision.reason.value, decision.uncertainty, decision.exploration_weight, values, suspects))
+            last[:] = [decision]
+        entries[-1] = (entries[-1][0] + (not proposal.is_last), *entries[-1][1:])
+        if progress is not None and proposal.round % _CHUNK == 0:
+            progress(proposal.round, proposal.uncertainty)
+
+    before = learner.round
+    final = drive(learner, KnownSystem(model, learner.settings.seed, visits), max_rounds=max_rounds, progress=note)
+    done = learner.round - before
+    columns = [np.array(column) for column in zip(*entries, strict=True)]
+    return _run_of(_kernels.Log(*columns), done, final.is_last and done < max_rounds, model, visits)
+
+
+def _run_of(log: _kernels.Log, rounds: int, ended: bool, model: CMDP, visits: NDArray[np.int64]) -> Run:
+    plans = len(log.rounds) - ended
     return Run(
-        stopped=ended and plan[0] == _kernels.STOP,
-        halted=ended and plan[0] == _kernels.HALT,
-        rounds=done,
-        samples=done * model.horizon,
-        deployed=deployed[:plans],
-        reason=reasons,
-        certificate=certificate,
-        exploration_weight=weight,
-        real_values=real_values[:plans],
-        suspects=suspects,
+        stopped=ended and int(log.reason[-1]) == Reason.STOP.value,
+        halted=ended and int(log.reason[-1]) == Reason.HALT.value,
+        rounds=rounds,
+        samples=rounds * model.horizon,
+        deployed=log.rounds[:plans],
+        reason=log.reason,
+        uncertainty=log.uncertainty,
+        exploration_weight=log.weight,
+        real_values=log.real_values[:plans],
+        suspects=log.suspects,
         state_visits=visits,
     )
 
 
 def _check_reality(learner: Learner, real: Kernel) -> None:
     """Refuse a declared support that the real system does not keep to: in a rehearsal that is a slip, not a finding."""
-    reach = learner.hybrid.reach
+    reach = learner.evidence.reach
     for row in range(real.num_rows if reach.length.size else 0):
         first, count = int(reach.begin[row]), int(reach.length[row])
         if count and not np.isin(real.row(row)[0], reach.successor[first : first + count]).all():
             raise InvalidInput(f"row {row} of the real kernel has successors that its declared support does not name")
+
+
+class KnownSystem:
+    """A system whose kernel is known, as a world to run episodes in; a function of (seed, round)."""
+
+    faults: tuple[type[BaseException], ...] = ()
+
+    def __init__(self, model: CMDP, seed: int, state_visits: NDArray[np.int64] | None = None) -> None:
+        """`state_visits` [S] is added to, where it is given."""
+        self.model, self.seed, self.state_visits = model, seed, state_visits
+
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+        episode = roll_out(self.model, policy, seed=self.seed, round_number=round_number)
+        if self.state_visits is not None:
+            np.add.at(self.state_visits, episode.states[:-1], 1)
+        return episode
 
 
 def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
@@ -211,7 +273,7 @@ def _empty_log(rounds: int, constraints: int) -> _kernels.Log:
     return _kernels.Log(
         rounds=np.zeros(rounds, dtype=np.int64),
         reason=np.empty(rounds, dtype=np.int8),
-        certificate=np.empty(rounds),
+        uncertainty=np.empty(rounds),
         weight=np.empty(rounds),
         real_values=np.empty((rounds, constraints)),
         suspects=np.empty(rounds, dtype=np.int64),

@@ -3,7 +3,7 @@
 Every row is the empirical distribution of what followed a state and an action. With it comes how far each row can be off:
 the certified radii of `confidence`, for all rows at once. What that means for a run: a simulator that was estimated differs
 from itself by its sampling error. So `calibrated_gap` must cover the accuracy of every row that is to be reused, on top of
-the simulator's own error, or the rows must be learnt from real data (Algorithm.REWARD_FREE trusts none of them).
+the simulator's own error, or the rows must be learnt from real data (methods.RewardFree() trusts none of them).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from safe2real import radii
 from safe2real._compiled import evidence as _kernels
 from safe2real.errors import InvalidInput
-from safe2real.evidence.confidence import RADII, AdaptiveRadius, Radius, System, rule_of
+from safe2real.evidence.rule import rule_of
 from safe2real.model import MarkovPolicy
 from safe2real.model.checks import (
     Floats,
@@ -29,6 +30,7 @@ from safe2real.model.checks import (
     seed_number,
     shown,
 )
+from safe2real.radii.base import Radius, System
 from safe2real.systems.arrivals import ArrivalCost
 from safe2real.systems.datasets import read_episodes
 from safe2real.systems.discretise import Discretised
@@ -114,8 +116,8 @@ def estimate_model(
         raise InvalidInput(f"unvisited is {unvisited!r}; give 'uniform' or 'stay'")
     if isinstance(cost, str) and cost != _LOGGED:
         raise InvalidInput(f"cost is {cost!r}; give an array, a function, or {_LOGGED!r} for the costs in the data")
-    if radius is not None and not isinstance(radius, RADII):
-        names = ", ".join(f"{one.__name__}()" for one in RADII if one.certified)
+    if radius is not None and not isinstance(radius, radii.ALL):
+        names = ", ".join(f"{one.__name__}()" for one in radii.ALL if one.certified)
         raise InvalidInput(f"radius is {shown(radius)}; give one of safe2real.evidence.confidence: {names}")
     if callable(cost):
         check_function("cost", cost, "state, action, next_state, reward, terminated")
@@ -172,7 +174,7 @@ def estimate_model(
     visits, different = seen.per_row()
     outcomes = seen.frequencies(visits, unvisited)
     system = system_of(outcomes, start=seen.start() if start is None else start, drop_unreachable=drop_unreachable)
-    used = AdaptiveRadius() if radius is None else radius
+    used = radii.Adaptive() if radius is None else radius
     accuracy = _accuracy(used, seen, visits, different, horizon, delta)
     home = np.maximum(system.origin, 0)
     return EstimatedModel(

@@ -10,30 +10,11 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model import Trajectory
 from safe2real.model.checks import Floats
+from safe2real.problem.accuracy import RowAccuracy
 from safe2real.systems.arrivals import Outcomes
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode
 from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.sampling import Costing, Unvisited
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class RowAccuracy:
-    """How far the rows of an estimated simulator can be from those they stand for: what a `Problem` must know."""
-
-    accuracy: Floats  # [S, A] TV distance, all rows at once with probability 1 - delta; 1 unvisited, 0 known
-    visits: NDArray[np.int64]  # [S, A] samples behind each row
-    delta: float
-    certified: bool  # whether the accuracy carries that guarantee
-
-    @property
-    def worst(self) -> float:
-        """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
-        return float(self.accuracy[self.visits > 0].max(initial=0.0))
-
-    @property
-    def unvisited(self) -> NDArray[np.bool_]:
-        """[S, A] rows that nothing was seen of."""
-        return np.asarray((self.visits == 0) & (self.accuracy > 0.0), dtype=np.bool_)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real import radii
 from safe2real._compiled import evidence as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.evidence.betting import mean_bounds
-from safe2real.evidence.confidence import LiteralRadius, Radius, System, rule_of
 from safe2real.evidence.counts import Counts
+from safe2real.evidence.rule import rule_of
 from safe2real.model.checks import Floats, finite_number, positive_integer, probability_of_failure, unit_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.radii.base import Radius, System
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -60,17 +62,17 @@ def estimate_mismatch_gap(
     """
     probability_of_failure("delta", delta)
     resolution = unit_number("resolution", resolution)
-    rule = radius or LiteralRadius()
+    rule = radius or radii.Literal()
     simulator = counts.simulator
     system = System(simulator.num_states, simulator.num_actions, counts.horizon)
     visits = counts.visits
     everywhere = np.full(simulator.num_rows, simulator.num_states, dtype=np.int64)
-    radii = np.empty(visits.shape)
+    widths = np.empty(visits.shape)
     seen = counts.tally.length.astype(np.int64)
-    _kernels.radii(rule_of(rule, system, everywhere, delta), counts.tally.visits, seen, radii.reshape(-1))
+    _kernels.radii(rule_of(rule, system, everywhere, delta), counts.tally.visits, seen, widths.reshape(-1))
     distances = counts.distances().reshape(visits.shape)
-    lower = np.maximum(distances - radii, 0.0)
-    upper = np.minimum(distances + radii, 1.0)
+    lower = np.maximum(distances - widths, 0.0)
+    upper = np.minimum(distances + widths, 1.0)
     often = visits >= positive_integer("min_visits", min_visits)
     detected = often & (lower > 0.0)
     return SeparationEstimate(

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.confidence import LiteralRadius, System, beta_after, radius_after
 from safe2real.model.checks import finite_number, positive_integer, unit_number
+from safe2real.radii.base import System
+from safe2real.radii.literal import Literal, beta_after, radius_after
 from safe2real.theory.conditions import margin_within, positive_number
 
 _FOREVER = 2**1000  # a bound beyond this is reported as infinite
@@ -82,7 +83,7 @@ def visits_to_clear_exact(
             f"mismatch_gap - calibrated_gap is {gap:g}; no number of visits clears a row at that gap: make it larger"
         )
     # rho falls as n grows (Lemma beta-monotone); rho(0) = 1 > 1 / 4, and Lemma completeness vouches for the other end
-    return _first(lambda n: radius_after(LiteralRadius(), n, system, delta) <= gap / 4, 0, math.ceil(most))
+    return _first(lambda n: radius_after(Literal(), n, system, delta) <= gap / 4, 0, math.ceil(most))
 
 
 def stopping_bound(

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.confidence import RADII, AdaptiveRadius, LiteralRadius, Radius
 from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure, seed_number
 from safe2real.model.cmdp import CMDP
-
-
-class Algorithm(Enum):
-    """Which parts of the loop are switched on."""
-
-    SIM_TO_REAL = "sim-to-real safe RL"
-    """Algorithm 1: reuse the simulator, keep safe."""
-    REWARD_FREE = "reward-free safe RL"
-    """Algorithm 2: keep safe, never trust the simulator: no row is ever cleared."""
-    UNCONSTRAINED = "unconstrained sim-to-real RL"
-    """Algorithm 3: reuse the simulator, ignore safety while exploring."""
-
-    @property
-    def reuses_simulator(self) -> bool:
-        return self is not Algorithm.REWARD_FREE
-
-    @property
-    def keeps_safe(self) -> bool:
-        return self is not Algorithm.UNCONSTRAINED
+from safe2real.radii import ALL, Adaptive, Literal, Radius
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +28,7 @@ class Settings:
     tolerance: float
     delta: float = 0.05
     seed: int = 0
-    algorithm: Algorithm = Algorithm.SIM_TO_REAL
-    radius: Radius = field(default_factory=AdaptiveRadius)
+    radius: Radius = field(default_factory=Adaptive)
     bonus_scale: float = 1.0
     span_bonus: bool = True
     """The bonus of step h is (H - 1 - h) times the radius, what can still be earned after it, instead of H times."""
@@ -61,7 +40,7 @@ class Settings:
     @classmethod
     def paper(cls, *, radius: Radius | None = None, **others: Any) -> Settings:
         """The algorithm as the paper states it: literal radius, bonus H x radius, safety by V_c - Delta."""
-        return cls(radius=radius or LiteralRadius(), span_bonus=False, robust_safety=False, **others)
+        return cls(radius=radius or Literal(), span_bonus=False, robust_safety=False, **others)
 
     @property
     def certified(self) -> bool:
@@ -70,16 +49,14 @@ class Settings:
 
 def check_settings(settings: Settings, simulator: CMDP) -> Floats:
     """Refuse what the guarantee cannot hold for; returns the margins [K]."""
-    if not isinstance(settings.radius, RADII):
-        names = ", ".join(f"{kind.__name__}()" for kind in RADII if kind.certified)
-        raise InvalidInput(f"radius is {settings.radius!r}; give one of {names}, or ScaledRadius(scale) for a heuristic run")
+    if not isinstance(settings.radius, Radius):
+        names = ", ".join(f"radii.{kind.__name__}()" for kind in ALL if kind.certified)
+        raise InvalidInput(f"radius is {settings.radius!r}; give one of {names}, or radii.Scaled(scale) for a heuristic run")
     for name in ("span_bonus", "robust_safety"):
         if not isinstance(getattr(settings, name), bool):
             raise InvalidInput(f"{name} is {getattr(settings, name)!r}; give True or False")
     if not 0.0 <= finite_number("replan_growth", settings.replan_growth) <= 1.0:
         raise InvalidInput(f"replan_growth is {settings.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
-    if not isinstance(settings.algorithm, Algorithm):
-        raise InvalidInput(f"algorithm is {settings.algorithm!r}; give one of {', '.join(map(str, Algorithm))}")
     seed_number("seed", settings.seed)
     constraints, horizon = simulator.num_constraints, simulator.horizon
     margins = (

@@ -1,24 +1,25 @@
-"""What a run's guarantee rests on, and why there is none: the statements on certificates, each with its code."""
+"""What a guarantee rests on, and why there is none: the statements on certificates, each with its code."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.trust import BaselineTrust
-from safe2real.exploration.settings import Settings
 from safe2real.model.checks import Floats
-from safe2real.model.cmdp import CMDP
+from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 
 
-def doubts_of(settings: Settings, hybrid: HybridModel, trust: BaselineTrust, labels: Sequence[str]) -> tuple[Doubt, ...]:
-    """Why nothing is a guarantee; empty when it is one. `labels` name the constraints."""
-    found = []
+def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tuple[Doubt, ...]:
+    """Why nothing is a guarantee; empty when it is one."""
+    settings = problem.settings
+    found = _doubts_of_estimate(problem, hybrid)
     if not settings.radius.certified:
         found.append(Doubt(DoubtCode.RADIUS_SCALED, f"the radius is {settings.radius}"))
     if settings.bonus_scale < 1.0:
         found.append(Doubt(DoubtCode.BONUS_SCALED, f"the bonus is {settings.bonus_scale:g} times the literal one"))
+    labels = problem.simulator.labels
     for name, is_refuted in zip(labels, trust.refuted, strict=False):  # a run that ignores constraints tests no margin
         if is_refuted:
             text = f"the data refute the baseline's margin for {name}: stop the machine"
@@ -36,14 +37,30 @@ def doubts_of(settings: Settings, hybrid: HybridModel, trust: BaselineTrust, lab
     return tuple(found)
 
 
-def assumptions_of(settings: Settings, hybrid: HybridModel, simulator: CMDP, margins: Floats) -> tuple[Assumption, ...]:
-    """What the settings, the system and the declarations make a guarantee rest on."""
-    codes = AssumptionCode
+def _doubts_of_estimate(problem: Problem, hybrid: HybridModel) -> list[Doubt]:
+    """Why an estimated simulator makes everything worth less than certified."""
+    rows, gap = problem.estimated, problem.settings.calibrated_gap
+    if rows is None or not hybrid.reuses_simulator:
+        return []
+    found = []
+    if not rows.certified:
+        found.append(Doubt(DoubtCode.SIMULATOR_ESTIMATED, "the simulator was estimated with a heuristic radius"))
+    if gap < rows.worst:
+        text = f"calibrated_gap, {gap:g}, does not cover the accuracy {rows.worst:.4g} of the estimated simulator"
+        found.append(Doubt(DoubtCode.GAP_NOT_COVERED, text))
+    return found
+
+
+def assumptions_of(
+    problem: Problem, margins: Floats, hybrid: HybridModel, faults: Mapping[str, int]
+) -> tuple[Assumption, ...]:
+    """What the settings, the stated `margins` [K], the declarations and the user's word make a guarantee rest on."""
+    codes, settings, simulator = AssumptionCode, problem.settings, problem.simulator
     found = [
         Assumption(codes.MARGIN, f"the baseline exceeds the threshold of {name} by {xi:g} on the real system", name)
         for name, xi in zip(simulator.labels, margins, strict=True)
     ]
-    if settings.algorithm.reuses_simulator:
+    if hybrid.reuses_simulator:
         text = (
             f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
             f"or at least {settings.mismatch_gap:g} away"
@@ -64,10 +81,10 @@ def assumptions_of(settings: Settings, hybrid: HybridModel, simulator: CMDP, mar
     found.append(Assumption(codes.COUNTED, "every episode that is run is counted, whatever happens in it"))
     text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
     found.append(Assumption(codes.EVENT, text))
-    return tuple(found)
+    return (*found, *_faults_assumed(faults), *_estimate_assumed(problem, hybrid))
 
 
-def faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:
+def _faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:
     """What the user's word is taken for: cause -> episodes that it cut short."""
     return tuple(
         Assumption(
@@ -77,3 +94,15 @@ def faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:
         )
         for cause, episodes in faults.items()
     )
+
+
+def _estimate_assumed(problem: Problem, hybrid: HybridModel) -> tuple[Assumption, ...]:
+    """What a simulator that was estimated rests on itself."""
+    rows, gap = problem.estimated, problem.settings.calibrated_gap
+    if rows is None or not hybrid.reuses_simulator:
+        return ()
+    sure = f"with probability at least {1.0 - rows.delta:g}, in addition to delta" if rows.certified else "HEURISTICALLY"
+    text = f"the rows of the simulator, which were estimated, are within {rows.worst:.4g} of those they stand for, {sure}"
+    if gap < rows.worst:
+        text += f" (calibrated_gap, {gap:g}, does not cover that)"
+    return (Assumption(AssumptionCode.ESTIMATED, text),)

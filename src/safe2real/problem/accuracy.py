@@ -1,16 +1,37 @@
-"""The part of a specification that says how far the rows of an estimated simulator can be off."""
+"""How far the rows of a simulator that was estimated can be off."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import finite_floats, frozen, probability_of_failure, shown, whole_numbers
+from safe2real.model.checks import Floats, finite_floats, frozen, probability_of_failure, shown, whole_numbers
 from safe2real.model.encoding import array_to_json, check_keys, numbers_from_json
 from safe2real.model.kernel import Kernel
-from safe2real.systems.estimated import RowAccuracy
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RowAccuracy:
+    """How far the rows of an estimated simulator can be from those they stand for: what a `Problem` must know."""
+
+    accuracy: Floats  # [S, A] TV distance, all rows at once with probability 1 - delta; 1 unvisited, 0 known
+    visits: NDArray[np.int64]  # [S, A] samples behind each row
+    delta: float
+    certified: bool  # whether the accuracy carries that guarantee
+
+    @property
+    def worst(self) -> float:
+        """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
+        return float(self.accuracy[self.visits > 0].max(initial=0.0))
+
+    @property
+    def unvisited(self) -> NDArray[np.bool_]:
+        """[S, A] rows that nothing was seen of."""
+        return np.asarray((self.visits == 0) & (self.accuracy > 0.0), dtype=np.bool_)
 
 
 def check_estimated(rows: RowAccuracy, kernel: Kernel) -> None:

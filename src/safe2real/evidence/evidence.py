@@ -1,0 +1,253 @@
+"""All that the data of a run say about its problem: the only thing in a run that changes.
+
+`count` and its kin take episodes in; everything else is a question. Evidence is the hybrid model (`hybrid.py`: counts,
+radii, suspects) together with the trust in the baseline (`trust.py`), and what both prove and refute.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.evidence.hybrid import HybridModel, Separation
+from safe2real.evidence.statements import assumptions_of, doubts_of
+from safe2real.evidence.trust import BaselineTrust
+from safe2real.model.checks import Floats, Indices, whole_numbers
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import Mixture, Policy
+from safe2real.model.trajectory import Trajectory
+from safe2real.planning.evaluate import constraint_values
+from safe2real.planning.robust import TVBalls
+from safe2real.problem.problem import Problem
+from safe2real.standing import Assumption, Doubt
+
+_ROUNDING = 1e-9
+
+
+class Evidence(HybridModel):
+    """Counts and what follows from them, for one problem."""
+
+    def __init__(self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True) -> None:
+        """Without `reuses_simulator` no row is ever cleared; without `keeps_safe` no margin is tested or used."""
+        settings, model = problem.settings, problem.simulator
+        gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None
+        super().__init__(
+            model.kernel,
+            model.horizon,
+            separation=gaps,
+            radius=settings.radius,
+            delta=settings.delta,
+            bonus_scale=settings.bonus_scale,
+            known=problem.known_rows(),
+            support=problem.support,
+        )
+        self.problem, self.keeps_safe = problem, keeps_safe
+        self.stated = problem.margins  # [K]
+        self.faults: dict[str, int] = {}  # what cut episodes short, by the user's word: cause -> episodes
+        self.trust = BaselineTrust(
+            model.with_constraints(self.kept),
+            problem.baseline,
+            self.stated[: self.kept],
+            delta=settings.delta,
+            proves=settings.certified,
+            raises=settings.robust_safety,
+        )
+        if self.trust.due:
+            self.trust.look(self)  # what is known before any data may contradict the margin, or prove more
+
+    # Counting
+
+    def take(self, trajectory: Trajectory, *, of_baseline: bool, planned: NDArray[np.int64] | None = None) -> bool:
+        """One checked episode of the policy that was proposed; says whether another plan is due.
+
+        With `planned` [R], the visits at the last plan, the model is left as it is until a suspect row has been visited the
+        fraction `replan_growth` more, an assumption is contradicted, or the baseline is to be looked at again.
+        """
+        ends = np.array([0, trajectory.length])
+        if planned is None:
+            self.observe(trajectory)
+            due = True
+        else:
+            due = self.record(trajectory, planned, self.problem.settings.replan_growth)
+        self.trust.take(trajectory.states, trajectory.actions, ends, np.array([of_baseline]))
+        self._notice_support()
+        due = due or self.trust.due or self.trust.halted
+        if due:
+            if planned is not None:
+                self.update()
+            if self.trust.due:
+                self.trust.look(self)
+        return due
+
+    def count(
+        self,
+        states: Indices,
+        actions: Indices,
+        ends: NDArray[np.int64],
+        *,
+        of_baseline: NDArray[np.bool_] | None = None,
+        at_once: bool = False,
+    ) -> None:
+        """Take in episodes laid end to end, cut short ones too; see `HybridModel.observe_all`.
+
+        `of_baseline` [episodes] says which of them the baseline made; their returns test its margin. With `at_once` nothing
+        is concluded before all of them are counted: for a log whose order may have been chosen by its content.
+        """
+        model = self.problem.simulator
+        whole_numbers("states", states, below=model.num_states, what="states")
+        whole_numbers("actions", actions, below=model.num_actions, what="actions")
+        lengths = np.diff(ends)
+        fits = ends[0] == 0 and ends[-1] == actions.size and states.size == actions.size + lengths.size
+        if not fits or (lengths < 1).any() or (lengths > model.horizon).any():
+            raise InvalidInput(
+                f"{states.size} states and {actions.size} actions do not divide into {lengths.size} episodes of "
+                f"1 to {model.horizon} steps; an episode has one state more than actions"
+            )
+        whose = np.zeros(lengths.size, dtype=np.bool_) if of_baseline is None else np.asarray(of_baseline)
+        if whose.shape != lengths.shape or whose.dtype != np.bool_:
+            raise InvalidInput(
+                f"of_baseline has shape {whose.shape}; give one truth value for each of {lengths.size} episodes"
+            )
+        first = 0
+        while first < lengths.size:
+            # The confidence sets are looked at after fixed numbers of samples, whatever the batches in which these come.
+            last = lengths.size if at_once else first + self.trust.episodes_until_due(ends[first:])
+            offset = int(ends[first])
+            part = states[offset + first :], actions[offset:], ends[first : last + 1] - offset
+            if at_once:
+                self.record_all(*part)
+            else:
+                self.observe_all(*part)
+            if at_once and whose.all():
+                self.trust.take_log(*part)
+            else:
+                self.trust.take(*part, whose[first:last])
+            self._notice_support()
+            if self.trust.due:
+                self.trust.look(self)
+            first = last
+
+    def count_prefix(self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool) -> None:
+        """The `states` [n + 1] and `actions` [n] of an episode that broke off; n may be 0."""
+        if actions:
+            seen = np.asarray(states, dtype=np.uint32), np.asarray(actions, dtype=np.uint32)
+            self.count(*seen, np.array([0, len(actions)]), of_baseline=np.array([of_baseline]))
+        else:  # left out of the returns, it would make them a sample chosen by outcome: all that nobody saw was perfect
+            nothing = np.zeros(1, dtype=np.uint32), np.zeros(0, dtype=np.uint32), np.array([0, 0])
+            self.trust.take(*nothing, np.array([of_baseline]))
+
+    def leave_model(self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False) -> None:
+        """An episode went where the model has no state: after `states` [n + 1] and `actions` [n + 1], if it began at all.
+
+        Its n transitions are counted. The model is wrong there, so nothing is certified from now on and only the baseline is
+        proposed; forgetting such episodes instead would leave the others a biased sample.
+        """
+        self.count_prefix(states, actions[:-1], of_baseline=of_baseline)
+        # An episode that began elsewhere contradicts the start, which has no row: the first one of the start stands for it.
+        start = (0, int(np.argmax(self.problem.simulator.start)), 0)
+        self.refute(*((len(actions) - 1, states[-1], actions[-1]) if actions else start))
+        self.trust.leave()
+
+    def cut_short(self, states: Sequence[int], actions: Sequence[int], cause: str, *, of_baseline: bool = False) -> None:
+        """An episode was cut short after `states` [n + 1] and `actions` [n] by a fault that says nothing about the system.
+
+        Its n transitions are counted. That `cause` had nothing to do with what would have happened next is the user's word:
+        certificates name it as an assumption.
+        """
+        self.count_prefix(states, actions, of_baseline=of_baseline)
+        self.faults[cause] = self.faults.get(cause, 0) + 1
+
+    def announce_departures(self, episodes: int) -> None:
+        """So many `episodes` are known to have left the model, counted or not: what they refute does not wait for its turn.
+
+        For records kept elsewhere, in which an episode may have to wait before it is counted.
+        """
+        if episodes:
+            self.departed = max(self.departed, episodes)
+            self.trust.leave()
+
+    def take_over(self, episodes: int, *, behind: bool) -> None:
+        """So many episodes were counted by compiled code on this very state; whether the model may be `behind` them."""
+        self.counts.episodes += episodes
+        self.make_room()
+        self.behind = behind
+
+    def _notice_support(self) -> None:
+        if self.outside_support:
+            self.trust.leave()
+
+    # What follows
+
+    @property
+    def kept(self) -> int:
+        """How many constraints are kept to: all of them, or none."""
+        return self.problem.simulator.num_constraints if self.keeps_safe else 0
+
+    @property
+    def samples(self) -> int:
+        """State-action pairs sampled from the real system so far."""
+        return self.counts.samples
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the data contradict an assumption: final, and nothing that was computed can be relied on."""
+        if self.trust.left or self.trust.halted:  # whatever the radius is worth
+            return True
+        return self.problem.settings.certified and bool(self.belief.refuted.any())
+
+    @property
+    def margins(self) -> Floats:
+        """[K] the baseline's margins as stated, or as proved by the data where that is more and nothing is refuted."""
+        return self.trust.margins if self.keeps_safe and not self.is_refuted else self.stated
+
+    @property
+    def trusted(self) -> Floats:
+        """[K] what the baseline's V_c is at least: threshold and margin. Once a margin is refuted nothing is certain."""
+        model = self.problem.simulator
+        return np.zeros(model.num_constraints) if self.trust.halted else np.asarray(model.thresholds + self.margins)
+
+    @property
+    def model(self) -> CMDP:
+        """The hybrid model without a copy, until the next episode is counted."""
+        return self.problem.simulator.with_kernel(self.view())
+
+    @property
+    def sets(self) -> TVBalls:
+        """The hybrid model with the distances within which the real rows lie, until the next episode is counted."""
+        return TVBalls(self.model, self.belief.gap, self.reach)
+
+    def settled(self) -> Evidence:
+        """This, with every counted episode in the model: itself, or a copy where the model is behind; nothing is changed."""
+        if not self.behind:
+            return self
+        other = copy.copy(self)
+        other.counts = copy.copy(self.counts)
+        other.counts.tally = self.counts.tally._replace(probability=self.counts.tally.probability.copy())
+        other.belief = type(self.belief)(*(array.copy() for array in self.belief))
+        other.update()
+        return other
+
+    def estimate(self, policy: Policy) -> Floats:
+        """V_c [K] of a policy on the hybrid model."""
+        return constraint_values(self.model, policy)
+
+    def lower_bounds(self, policy: Mixture, uncertainty: float = np.inf) -> Floats:
+        """What is certain of V_c [K] of a policy; Delta, the `uncertainty`, speaks of policies feasible on the model."""
+        estimate = self.estimate(policy)
+        feasible = bool((estimate >= self.problem.simulator.thresholds - _ROUNDING).all())
+        bounds = estimate - uncertainty if feasible else np.full(estimate.shape, -np.inf)
+        if self.problem.settings.robust_safety or uncertainty == np.inf:
+            bounds = np.maximum(bounds, self.sets.worst_constraints(policy))
+        return bounds
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
+        return doubts_of(self.problem, self, self.trust)
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """All that a guarantee rests on here."""
+        return assumptions_of(self.problem, self.stated, self, self.faults)

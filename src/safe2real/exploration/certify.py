@@ -1,0 +1,28 @@
+"""Lower bounds with all they rest on: a certificate is a function of the problem and the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from safe2real.evidence.evidence import Evidence
+from safe2real.exploration.certificate import Certificate
+from safe2real.model.checks import Floats
+from safe2real.standing import Doubt
+
+
+def certify(
+    evidence: Evidence, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None
+) -> Certificate:
+    """Lower `bounds` [K] on V_c with all that they assume, and with the reasons why they are no guarantee, if any.
+
+    The thresholds are the problem's unless others are given (none where constraints are ignored).
+    """
+    limits = evidence.problem.simulator.thresholds if thresholds is None else thresholds
+    return Certificate(
+        lower_bounds=np.array(bounds),
+        thresholds=np.array(limits),
+        assumptions=evidence.assumptions(),
+        doubts=(*doubts, *evidence.doubts()),
+    )

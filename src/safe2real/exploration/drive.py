@@ -1,0 +1,98 @@
+"""The one loop: ask the learner, flip its coin, run an episode somewhere, tell.
+
+What differs between an exploration, a simulated run and a rehearsal is where episodes come from: a `World`. Whatever happens
+in an episode, what was seen of it is counted; whether an episode that breaks off refutes the model or is a fault of the
+environment is decided here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.exploration.coin import coin_of, drawn
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.proposal import Proposal
+from safe2real.model.policy import MarkovPolicy
+from safe2real.model.trajectory import Trajectory
+
+
+@dataclass(slots=True)
+class Seen:
+    """An episode on its way."""
+
+    states: list[int] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    acting: int | None = None  # the action whose outcome is not known yet
+
+
+class World(Protocol):
+    """Where episodes come from."""
+
+    @property
+    def faults(self) -> tuple[type[BaseException], ...]:
+        """What `run` may raise that says nothing about the system: the episode is cut short by it."""
+
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+        """One episode. What has happened of it so far is kept in `seen`, in case it breaks off."""
+
+
+class StepLimit(InvalidInput):
+    """The environment has a limit of steps below the horizon: its fault, and nothing that the system did."""
+
+
+def drive(
+    learner: Learner, world: World, *, max_rounds: int, progress: Callable[[Proposal], None] | None = None
+) -> Proposal:
+    """Propose, run and observe until the stop, a halt, or for `max_rounds` rounds; returns the last proposal.
+
+    `progress(proposal)` is called before every round. What `world` raises is raised again when what was seen is counted.
+    """
+    for _ in range(max_rounds):
+        proposal = learner.propose()
+        if progress is not None:
+            progress(proposal)
+        if proposal.is_last:
+            return proposal
+        learner.observe(_watched(learner, world, proposal))
+    return learner.propose()
+
+
+def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_round: int, episodes: int) -> None:
+    """Hand one proposal out to `episodes` episodes from round `first_round` on, each with its own coin, and count them all.
+
+    What was certified once stays certified: this is what a campaign does with a batch.
+    """
+    if proposal.mixture is None:
+        return
+    # Written out once: a deterministic policy does it whenever it is asked.
+    parts = [MarkovPolicy(*part.shape, None, part.probabilities) for part in proposal.mixture.policies]
+    numbers = range(first_round, first_round + episodes)
+    shown = [drawn(proposal.mixture.weights, coin_of(learner.settings.seed, number)) for number in numbers]
+    seen = [world.run(parts[index], number, Seen()) for index, number in zip(shown, numbers, strict=True)]
+    learner.count(
+        np.concatenate([episode.states for episode in seen]),
+        np.concatenate([episode.actions for episode in seen]),
+        np.cumsum([0, *(episode.length for episode in seen)], dtype=np.int64),
+        of_baseline=np.array([proposal.mixture.policies[index] is learner.baseline for index in shown]),
+    )
+
+
+def _watched(learner: Learner, world: World, proposal: Proposal) -> Trajectory:
+    policy, seen = proposal.draw(), Seen()
+    try:
+        return world.run(policy, proposal.round, seen)
+    except BaseException as error:
+        of_baseline = policy is learner.baseline
+        # What is raised here, not by the environment, says that the two do not fit: no fault that a user can have meant.
+        fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
+        if fault or isinstance(error, StepLimit):
+            learner.cut_short(seen.states, seen.actions, type(error).__name__, of_baseline=of_baseline)
+        else:
+            unfinished = [] if seen.acting is None else [seen.acting]
+            learner.leave_model(seen.states, [*seen.actions, *unfinished], of_baseline=of_baseline)
+        raise

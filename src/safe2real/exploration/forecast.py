@@ -1,0 +1,102 @@
+"""How long a run may still take: its rounds in expectation, on the model as it was learnt.
+
+Reality is guessed: a suspect row is wrong, and as observed, where its distance to the simulator is beyond the deletion
+threshold by more than chance would explain; else it is the simulator's. Each step asks the method once, adds the expected
+visits of the deployed mixture for as many rounds as grow with those done, and clears the rows that would be cleared by then.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from safe2real._compiled import evidence as _kernels
+from safe2real.evidence.evidence import Evidence
+from safe2real.exploration.learner import Learner
+from safe2real.methods.base import Reason
+from safe2real.planning.evaluate import occupancy
+
+_MOST_PLANS = 2_000
+_GROWTH = 0.03  # rounds of one step, as a share of all before it
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Expected rounds and samples until the stop; None where a rehearsal did not reach it. No promise.
+
+    Rows that the data do not show to be wrong are taken to be right, so an early forecast is an optimistic one.
+    """
+
+    rounds: int | None
+    samples: int | None
+
+
+def forecast(learner: Learner) -> Forecast:
+    """Rounds and samples until the method stops; nothing is changed."""
+    if learner.stopped:
+        return Forecast(0, 0)
+    evidence = learner.evidence.settled()
+    if evidence.is_refuted:
+        return Forecast(None, None)  # at most the baseline is deployed from now on
+    imagined = _Imagined(evidence)
+    model, problem, method = imagined.reality, learner.problem, learner.method
+    baseline_visits = occupancy(model, problem.baseline)
+    done, past = 0, max(1, evidence.counts.episodes)
+    memory: Any = None
+    for _ in range(_MOST_PLANS):
+        imagined.update()
+        decision = method.propose(
+            problem, imagined.evidence, seed=problem.settings.seed, round_number=past + done, memory=memory
+        )
+        memory = decision.memory
+        if decision.reason is Reason.STOP:
+            return Forecast(done, done * model.horizon)
+        if decision.reason is Reason.HALT:
+            return Forecast(None, None)
+        mixture = decision.mixture(problem.baseline)
+        visits = baseline_visits if mixture is None or not decision.policies else occupancy(model, mixture)
+        rounds = max(1, int(_GROWTH * (past + done)))
+        imagined.add(rounds * visits)
+        done += rounds
+    return Forecast(None, None)
+
+
+class _Imagined:
+    """Evidence as it may become: a copy whose visits are expectations, on a model that is the guessed reality."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        tally, belief, rule = evidence.counts.tally, evidence.belief, evidence.rule
+        self.visits = tally.visits.astype(np.float64)
+        distance = evidence.counts.distances()
+        wrong = belief.suspect & (self.visits > 0.0)
+        wrong &= distance > max(0.0, rule.threshold) + 1.0 / np.sqrt(np.maximum(self.visits, 1.0))
+        self.distance = np.where(wrong, distance, 0.0)
+        self.seen = np.maximum(tally.length, tally.simulator_length).astype(np.int64)  # by the time it matters
+        self.reality = evidence.problem.simulator.with_kernel(evidence.view(wrong))
+        rows = self.reality.kernel
+        self.evidence = copy.copy(evidence)
+        self.evidence.belief = belief._replace(
+            begin=rows.begin.copy(),
+            length=rows.length.copy(),
+            suspect=belief.suspect.copy(),
+            gap=belief.gap.copy(),
+            bonus=belief.bonus.copy(),
+        )
+        self.radius = np.empty(self.visits.shape)
+
+    def update(self) -> None:
+        """Radii, the deletion rule and the bonus after the visits so far."""
+        belief, rule = self.evidence.belief, self.evidence.rule
+        _kernels.radii(rule, self.visits, self.seen, self.radius)
+        belief.suspect[:] &= self.distance + self.radius > rule.threshold
+        belief.gap[:] = np.where(belief.suspect, self.radius, np.where(belief.known, 0.0, rule.cleared_gap))
+        cleared = np.where(belief.known, 0.0, rule.cleared_bonus)
+        belief.bonus[:] = np.where(belief.suspect, rule.suspect_bonus * self.radius, cleared)
+
+    def add(self, visits: np.ndarray[Any, np.dtype[np.float64]]) -> None:
+        """Expected `visits` [H, S, A]."""
+        pooled = self.reality.kernel.is_stationary
+        self.visits += (visits.sum(axis=0) if pooled else visits).reshape(-1)

@@ -1,0 +1,169 @@
+"""The contract of a method: what to deploy next, as a function of what is assumed and of what the data say.
+
+A method proposes from (problem, evidence, seed, round) alone and changes nothing. It never proposes what its bounds do not
+cover, and it stops only with a claim. What it claims can be computed again from a record: `recheck`. A method without one
+can explore, and a campaign does not deploy it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+import numpy as np
+
+from safe2real._compiled import kinds
+from safe2real.errors import InvalidInput
+from safe2real.evidence.evidence import Evidence
+from safe2real.model.checks import Floats
+from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.problem.problem import Problem
+
+
+class Reason(Enum):
+    """Why a round proposes what it does."""
+
+    BASELINE = kinds.BASELINE
+    """The data do not allow more than the baseline alone (Line 5 of the paper's algorithm)."""
+    MIXTURE = kinds.MIXTURE
+    """Deploy a candidate mixed with the baseline, whose margin pays for what is uncertain about it (Line 13)."""
+    STOP = kinds.STOP
+    """The method has what it was after; nothing more to deploy (Line 10)."""
+    HALT = kinds.HALT
+    """The data refute the margin of the baseline itself: nothing is trusted any more. Stop the machine."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Decision:
+    """What a method wants to be deployed in one round: `policies` with `weights`, mixed with the baseline."""
+
+    reason: Reason
+    policies: tuple[MarkovPolicy, ...] = ()  # the candidate is their mixture; empty unless the reason is MIXTURE
+    weights: tuple[float, ...] = ()  # of the policies; they sum to 1
+    exploration_weight: float = 0.0  # alpha: the candidate's share; the rest is the baseline's
+    lower_bounds: Floats = field(default_factory=lambda: np.empty(0))  # [K] on the real V_c of the candidate
+    uncertainty: float = np.inf  # Delta, or whatever the method stops by; inf where it was not computed
+    memory: Any = None  # given back in the next round, to begin the search from: it may save time, it decides nothing
+
+    def mixture(self, baseline: MarkovPolicy) -> Mixture | None:
+        """What is deployed: one policy of it is drawn for each episode. None when nothing is."""
+        if self.reason in (Reason.STOP, Reason.HALT):
+            return None
+        weights = [self.exploration_weight * weight for weight in self.weights]
+        return Mixture.of([*weights, max(0.0, 1.0 - sum(weights))], [*self.policies, baseline])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recorded:
+    """A deployment as a record has it: what was claimed when it was handed out."""
+
+    reason: str  # a name of `Reason`
+    mixture: Mixture  # the candidate's policies, then the baseline if it has a share
+    candidates: int  # how many policies the candidate has; 0 for the baseline alone
+    exploration_weight: float
+    uncertainty: float  # inf where none is recorded
+    with_halts: bool = True  # False in records of release 0.1, which did not test the margin
+
+    @property
+    def candidate(self) -> Mixture | None:
+        """What is mixed with the baseline."""
+        if not self.candidates:
+            return None
+        weights = self.mixture.weights[: self.candidates]
+        return Mixture.of(weights / float(weights.sum()), self.mixture.policies[: self.candidates])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Provable:
+    """What is provable about a recorded deployment, from the evidence that there was."""
+
+    lower_bounds: Floats  # [K] on V_c of the deployed mixture
+    uncertainty: float
+    reason: str  # what would be proposed here and now
+    identical: bool  # whether the recorded policies are the ones that would be proposed, bit for bit
+
+
+class Method(ABC):
+    """Decides what to deploy. Subclass it as a frozen dataclass, whose fields are its parameters; nothing is registered.
+
+    `safe2real.testing.MethodContract` checks what is promised here.
+    """
+
+    name: ClassVar[str]
+    """Names it in records: words that no other method has."""
+    revision: ClassVar[int] = 1
+    """Changes whenever the same evidence leads to other proposals."""
+    reuses_simulator: ClassVar[bool] = True
+    """Whether rows that are shown to be close to the simulator's are taken from it."""
+    keeps_safe: ClassVar[bool] = True
+    """Whether every proposal meets the constraints; if not, certificates say so."""
+    has_compiled_rounds: ClassVar[bool] = False
+    """Whether `simulate` may run its rounds in compiled code; `memory` is then what that code continues from."""
+
+    def evidence(self, problem: Problem) -> Evidence:
+        """Nothing counted yet."""
+        return Evidence(problem, reuses_simulator=self.reuses_simulator, keeps_safe=self.keeps_safe)
+
+    @abstractmethod
+    def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
+        """What to deploy in this round. A function of its arguments; the coin of the mixture is drawn by the caller."""
+
+    def recheck(self, recorded: Recorded, problem: Problem, evidence: Evidence) -> Provable:
+        """What is provable about a recorded deployment; nothing that the record says is believed.
+
+        Raises:
+            InvalidInput: if the data did not allow it at all; says why.
+        """
+        raise InvalidInput(f"the method {self.name!r} brings no recheck, so a record of it proves nothing")
+
+    @property
+    def can_be_rechecked(self) -> bool:
+        return type(self).recheck is not Method.recheck
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def refuted_decision(evidence: Evidence) -> Decision | None:
+    """What every method has to answer once the data refute an assumption: nothing at all, or the baseline alone."""
+    if evidence.trust.halted:
+        return Decision(Reason.HALT)
+    return Decision(Reason.BASELINE) if evidence.is_refuted else None
+
+
+def is_identical(recorded: Mixture, proposed: Mixture | None) -> bool:
+    """Whether two mixtures are the same, bit for bit."""
+    return (
+        proposed is not None
+        and np.array_equal(recorded.weights, proposed.weights)
+        and all(
+            one is other or np.array_equal(one.probabilities, other.probabilities)
+            for one, other in zip(recorded.policies, proposed.policies, strict=True)
+        )
+    )
+
+
+def provable_by_sets(recorded: Recorded, evidence: Evidence) -> Floats:
+    """[K] what is certain of a recorded mixture: its candidate at its worst over the confidence sets, the baseline's margin.
+
+    Raises:
+        InvalidInput: if a candidate was mixed in after the data had refuted an assumption, or anything after a halt.
+    """
+    trusted = evidence.trusted
+    if evidence.trust.halted and recorded.with_halts:
+        raise InvalidInput("a deployment was handed out though the data had refuted the baseline's margin")
+    candidate, alpha = recorded.candidate, recorded.exploration_weight
+    if candidate is None:
+        return trusted
+    if evidence.is_refuted:
+        raise InvalidInput("a candidate was mixed in though the data had refuted an assumption")
+    return np.asarray(alpha * evidence.lower_bounds(candidate) + (1.0 - alpha) * trusted)
+
+
+def recheck_by_sets(method: Method, recorded: Recorded, problem: Problem, evidence: Evidence) -> Provable:
+    """`recheck` for a method whose bounds come from `Evidence.lower_bounds` alone."""
+    bounds = provable_by_sets(recorded, evidence)
+    now = method.propose(problem, evidence, seed=problem.settings.seed, round_number=0)
+    return Provable(bounds, now.uncertainty, now.reason.name, is_identical(recorded.mixture, now.mixture(problem.baseline)))

@@ -1,0 +1,36 @@
+"""Which method a document names, beside the problem that it states."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from safe2real.errors import InvalidInput
+from safe2real.methods import ALL
+from safe2real.methods.base import Method
+from safe2real.methods.sim_to_real import SimToReal
+from safe2real.model.checks import shown
+from safe2real.model.naming import Extensions, named_from_json, named_to_json
+from safe2real.problem.document import METHOD, to_document
+from safe2real.problem.problem import Problem
+
+
+def document_of(problem: Problem, method: Method) -> dict[str, Any]:
+    """The problem's document with the method in it: what a campaign stores."""
+    document = to_document(problem)
+    document["settings"][METHOD] = named_to_json(method) if fields(method) else method.name  # type: ignore[arg-type]
+    return document
+
+
+def method_in(document: Any, extensions: Extensions = ()) -> Method:
+    """The method that a document names, the default where it names none. `extensions` are classes from elsewhere."""
+    settings = document.get("settings") if isinstance(document, dict) else None
+    given = settings.get(METHOD) if isinstance(settings, dict) else None
+    if given is None:
+        return SimToReal()
+    plain = {"kind": given} if isinstance(given, str) else given
+    method = named_from_json(plain, f"settings.{METHOD}", Method, ALL, extensions)
+    if method is None:
+        known = ", ".join(kind.name for kind in ALL)
+        raise InvalidInput(f"settings.{METHOD} is {shown(given)}; give one of {known}")
+    return method

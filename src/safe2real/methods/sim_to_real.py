@@ -1,0 +1,147 @@
+"""Algorithm 1 of the paper.
+
+Problem: choose, episode after episode, a policy that meets every constraint on a real system that differs from the
+simulator in an unknown region, and stop when a near-optimal plan for any reward is possible. Algorithm: keep a hybrid
+model; if the baseline does not look safe on it, deploy the baseline (Line 5); otherwise find the policy that would be
+most uncertain among those feasible on the model (Line 8), and deploy it mixed with the baseline so that the baseline's
+margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertainty, Delta, is at most the tolerance (Line
+10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from safe2real._compiled import rounds
+from safe2real.errors import InvalidInput
+from safe2real.evidence.evidence import Evidence
+from safe2real.methods.base import Decision, Method, Provable, Reason, Recorded, is_identical
+from safe2real.model.policy import MarkovPolicy
+from safe2real.planning.solve import slots_for
+from safe2real.problem.problem import Problem
+
+ROUNDING = 1e-9  # what two machines may differ by
+
+
+class Memory(NamedTuple):
+    """What the compiled rounds continue from."""
+
+    candidate: rounds.Candidate
+    warm: int  # how many of its policies to start from
+
+
+@dataclass(frozen=True, slots=True)
+class SimToReal(Method):
+    """Reuse the simulator where it is right, keep safe, stop when a plan for ANY reward is possible (Algorithm 1).
+
+    Guarantee (Theorem 1): under Slater's condition with `margin` and the separation condition with the two gaps, with
+    probability at least 1 - delta every proposed mixture meets every constraint on the real system, and after the stop every
+    plan is feasible and within 2 H tau / xi + 2 tau of the optimum, for every reward.
+    """
+
+    name: ClassVar[str] = "sim-to-real safe RL"
+    has_compiled_rounds: ClassVar[bool] = True
+
+    def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
+        memory = copy_of(memory) if isinstance(memory, Memory) else empty_memory(problem, evidence.kept)
+        reason, delta, alpha, warm = rounds.propose(
+            evidence.counts.tally,
+            evidence.belief,
+            evidence.reach,
+            terms_of(problem, evidence.kept),
+            evidence.trust.state,
+            memory.candidate,
+            memory.warm,
+        )
+        return decision_of(reason, delta, alpha, memory._replace(warm=warm), problem.simulator.num_actions)
+
+    def recheck(self, recorded: Recorded, problem: Problem, evidence: Evidence) -> Provable:
+        """Delta is computed again, and the recorded policies are evaluated on the model (paper, Line 13 and Lemma 3).
+
+        The planner may break a tie differently on another machine: the policies need not be the ones that would be proposed
+        here and now, they need to be certified.
+        """
+        return recheck_mixture(
+            recorded, evidence, self.propose(problem, evidence, seed=problem.settings.seed, round_number=0)
+        )
+
+
+def recheck_mixture(recorded: Recorded, evidence: Evidence, now: Decision) -> Provable:
+    """What is provable of a mixture that rests on Delta, given what would be decided `now`."""
+    trusted = evidence.trusted
+    if recorded.reason == Reason.BASELINE.name:
+        if recorded.candidate is not None or recorded.uncertainty < np.inf:
+            raise InvalidInput("a deployment of the baseline alone names other policies")
+        if now.reason is Reason.HALT and recorded.with_halts:
+            raise InvalidInput("the baseline was handed out though the data had refuted its margin")
+        return Provable(trusted, np.inf, now.reason.name, now.reason is Reason.BASELINE)
+    candidate, alone = recorded.candidate, now.reason is Reason.BASELINE
+    if evidence.is_refuted or alone or recorded.uncertainty == np.inf or candidate is None:
+        raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
+    if recorded.uncertainty < now.uncertainty - ROUNDING:
+        raise InvalidInput(f"Delta is {now.uncertainty:.12g} on these data, not {recorded.uncertainty:.12g}")
+    # A Delta that claims less than could be claimed is as good: it bounds the same thing.
+    lower, alpha = (
+        evidence.lower_bounds(candidate, now.uncertainty),
+        float(recorded.mixture.weights[: recorded.candidates].sum()),
+    )
+    bounds = np.asarray(alpha * lower + (1.0 - alpha) * trusted)
+    identical = is_identical(recorded.mixture, now.mixture(evidence.problem.baseline))
+    return Provable(bounds, now.uncertainty, now.reason.name, identical)
+
+
+@lru_cache(maxsize=8)
+def terms_of(problem: Problem, kept: int) -> rounds.Terms:
+    """What has to hold in every round, for compiled code; `kept` constraints are kept to."""
+    settings, model = problem.settings, problem.simulator
+    horizon = model.horizon
+    return rounds.Terms(
+        start=model.start.copy(),
+        utilities=model.utilities[:kept].copy(),
+        thresholds=model.thresholds[:kept].copy(),
+        margins=problem.margins[:kept].copy(),
+        baseline=problem.baseline.probabilities.copy(),
+        tolerance=float(settings.tolerance),
+        spans=(horizon - 1.0 - np.arange(horizon)) / horizon if settings.span_bonus else np.ones(1),
+        robust=settings.robust_safety,
+        certified=settings.certified,
+        H=horizon,
+    )
+
+
+def empty_memory(problem: Problem, kept: int) -> Memory:
+    slots, model = slots_for(kept), problem.simulator
+    candidate = rounds.Candidate(
+        actions=np.zeros((slots, model.horizon, model.num_states), dtype=np.uint32),
+        lines=np.zeros((slots, 1 + kept)),
+        weights=np.zeros(slots),
+        multipliers=np.zeros(kept),
+        lower=np.zeros(kept),
+        baseline_values=np.zeros(kept),
+    )
+    return Memory(candidate, 0)
+
+
+def copy_of(memory: Memory) -> Memory:
+    return Memory(rounds.Candidate(*(array.copy() for array in memory.candidate)), memory.warm)
+
+
+def decision_of(reason: int, uncertainty: float, alpha: float, memory: Memory, num_actions: int) -> Decision:
+    """What compiled code has decided, with the policies that it left in `memory`."""
+    if reason != Reason.MIXTURE.value:
+        return Decision(Reason(reason), uncertainty=uncertainty, memory=memory)
+    candidate = memory.candidate
+    used = np.flatnonzero(candidate.weights > 0.0)
+    return Decision(
+        reason=Reason.MIXTURE,
+        policies=tuple(MarkovPolicy.deterministic(candidate.actions[j], num_actions=num_actions) for j in used),
+        weights=tuple(float(candidate.weights[j]) for j in used),
+        exploration_weight=alpha,
+        lower_bounds=candidate.lower.copy(),
+        uncertainty=uncertainty,
+        memory=memory,
+    )

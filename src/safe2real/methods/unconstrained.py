@@ -1,0 +1,27 @@
+"""Algorithm 3 of the paper: reuse the simulator, ignore safety while exploring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from safe2real.errors import InvalidInput
+from safe2real.evidence.evidence import Evidence
+from safe2real.methods.base import Provable, Recorded
+from safe2real.methods.sim_to_real import SimToReal
+from safe2real.problem.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Unconstrained(SimToReal):
+    """The rounds of `SimToReal` without constraints: the candidate is deployed as it is. To compare with, not to deploy."""
+
+    name: ClassVar[str] = "unconstrained sim-to-real RL"
+    keeps_safe: ClassVar[bool] = False
+
+    def recheck(self, recorded: Recorded, problem: Problem, evidence: Evidence) -> Provable:
+        raise InvalidInput("the method ignores the constraints while it explores: a record of it proves nothing")
+
+    @property
+    def can_be_rechecked(self) -> bool:
+        return False

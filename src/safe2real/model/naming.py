@@ -1,0 +1,56 @@
+"""Radii and methods by name, as records keep them; those from outside the package are found, never registered.
+
+A record says {"kind": name, parameter: value, ...}. The class of that name is one of this package, one that the caller gives
+(`extensions=`), or one that an installed package offers under the entry point group `safe2real`. A record cannot make a
+process import anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields, is_dataclass
+from importlib.metadata import entry_points
+from typing import Any, TypeVar
+
+from safe2real.errors import InvalidInput
+from safe2real.model.encoding import check_keys
+
+GROUP = "safe2real"
+Extensions = Sequence[type]
+_Named = TypeVar("_Named")
+
+
+def named_to_json(thing: Any) -> dict[str, Any]:
+    """{"kind": name} and its parameters, the fields of a dataclass."""
+    return {"kind": thing.name, **(asdict(thing) if is_dataclass(thing) and not isinstance(thing, type) else {})}
+
+
+def named_from_json(
+    value: Any, place: str, base: Any, own: Sequence[type[_Named]], extensions: Extensions = ()
+) -> _Named | None:
+    """The radius or method that `value` names; None where nothing of that name is known.
+
+    Raises:
+        InvalidInput: if a parameter is missing, or not one.
+    """
+    if isinstance(value, base):
+        return value  # type: ignore[no-any-return]
+    name = value.get("kind") if isinstance(value, dict) else None
+    kind = _kind_of(name, base, own, extensions) if isinstance(name, str) else None
+    if kind is None:
+        return None
+    names = tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+    given = check_keys(value, place, required=("kind", *names))
+    return kind(**{parameter: given[parameter] for parameter in names})  # type: ignore[no-any-return]
+
+
+def _kind_of(name: str, base: type, own: Sequence[type], extensions: Extensions) -> Any:
+    for kind in (*own, *extensions):
+        if issubclass(kind, base) and getattr(kind, "name", None) == name:
+            return kind
+    for entry in entry_points(group=GROUP, name=name):
+        found = entry.load()
+        if not (isinstance(found, type) and issubclass(found, base) and getattr(found, "name", None) == name):
+            raise InvalidInput(f"the entry point {name!r} leads to {found!r}, which is no {base.__name__} of that name")
+        return found
+    return None

@@ -1,0 +1,7 @@
+"""What is given and assumed; frozen, and what a campaign stores."""
+
+from safe2real.problem.accuracy import RowAccuracy
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
+
+__all__ = ["Problem", "RowAccuracy", "Settings"]

@@ -1,0 +1,212 @@
+"""A problem as one JSON document, and back: readable in any language, exact to the last bit."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import finite_number, positive_integer, shown
+from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint
+from safe2real.model.encoding import (
+    array_to_json,
+    check_keys,
+    check_unpacked,
+    numbers_from_json,
+    policy_from_json,
+    policy_to_json,
+    within,
+)
+from safe2real.model.kernel import Kernel
+from safe2real.model.limits import AS_NUMBER, check_bytes
+from safe2real.model.naming import Extensions, named_from_json, named_to_json
+from safe2real.problem.accuracy import estimated_from_json, estimated_to_json
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
+from safe2real.radii import ALL, Radius
+
+_SETTINGS = tuple(field.name for field in fields(Settings))
+_REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
+METHOD = "algorithm"  # what is deployed is beside the problem, in the same document: `methods.named` reads it
+_TRANSITIONS = ("states", "actions", "successors", "probabilities")
+
+
+def to_document(problem: Problem) -> dict[str, Any]:
+    """Plain JSON values; large arrays are packed."""
+    model, settings = problem.simulator, problem.settings
+    document: dict[str, Any] = {
+        "horizon": model.horizon,
+        "simulator": _kernel_to_json(model.kernel),
+        "start": array_to_json(model.start),
+        "constraints": [
+            {
+                "name": model.names[k],
+                "utility": array_to_json(_without_steps(model.utilities[k])),
+                "threshold": float(model.thresholds[k]),
+            }
+            for k in range(model.num_constraints)
+        ],
+        "baseline": policy_to_json(problem.baseline),
+        "settings": {
+            "margin": np.asarray(settings.margin, dtype=float).tolist(),
+            "calibrated_gap": float(settings.calibrated_gap),
+            "mismatch_gap": float(settings.mismatch_gap),
+            "tolerance": float(settings.tolerance),
+            "delta": float(settings.delta),
+            "seed": int(settings.seed),
+            "radius": named_to_json(settings.radius),
+            "bonus_scale": float(settings.bonus_scale),
+            "span_bonus": settings.span_bonus,
+            "robust_safety": settings.robust_safety,
+            "replan_growth": float(settings.replan_growth),
+        },
+    }
+    if problem.known is not None:
+        document["known"] = array_to_json(np.asarray(problem.known))
+    if problem.support is not None:
+        document["support"] = _kernel_to_json(problem.support)
+    if problem.estimated is not None:
+        document["estimated"] = estimated_to_json(problem.estimated)
+    return document
+
+
+def from_document(document: Any, extensions: Extensions = ()) -> Problem:
+    """Read what `to_document` writes, or somebody by hand; whether a guarantee can hold for it is not looked at."""
+    given = check_keys(
+        document,
+        "the specification",
+        required=("horizon", "simulator", "baseline", "settings"),
+        optional=("start", "constraints", "known", "support", "estimated"),
+    )
+    check_unpacked(given, "the specification")
+    listed = given.get("constraints", [])
+    if not isinstance(listed, list):
+        raise InvalidInput(
+            f"constraints is {shown(listed)}; give a list of objects with utility and threshold, or cost and limit"
+        )
+    kernel = kernel_from_json(given["simulator"], "simulator")
+    horizon = positive_integer("horizon", given["horizon"])
+    check_size(horizon, kernel, len(listed))
+    model = CMDP.of(
+        kernel,
+        horizon,
+        numbers_from_json(given.get("start", 0), "start"),
+        [_constraint_from_json(value, f"constraints[{k}]") for k, value in enumerate(listed)],
+    )
+    known = given.get("known")
+    return Problem(
+        simulator=model,
+        baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon, num_states=model.num_states),
+        settings=_settings_from_json(given["settings"], extensions),
+        known=None if known is None else numbers_from_json(known, "known"),
+        support=kernel_from_json(given["support"], "support") if "support" in given else None,
+        estimated=estimated_from_json(given["estimated"], kernel) if "estimated" in given else None,
+    )
+
+
+def check_size(horizon: int, kernel: Kernel, constraints: int = 0) -> None:
+    """Refuse policies that could not be handed out, and constraints that could not be; said before one is written out."""
+    tables = max(1, constraints)
+    check_bytes(
+        f"horizon is {shown(horizon)}: with {kernel.num_states} states, {kernel.num_actions} actions and {constraints} "
+        "constraints, a table for every step",
+        tables * horizon * kernel.num_states * kernel.num_actions * AS_NUMBER,
+        "merge states or shorten the horizon",
+    )
+
+
+def _without_steps(utility: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """[S, A] where the utility does not change with the step, [H, S, A] where it does."""
+    return utility[0] if len(utility) == 1 else utility
+
+
+def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
+    rows = [kernel.row(index) for index in range(kernel.num_rows)]
+    shape = (kernel.horizon or 1, kernel.num_states, kernel.num_actions)
+    sizes = [len(successors) for successors, _ in rows]
+    steps, states, actions = np.unravel_index(np.repeat(np.arange(kernel.num_rows), sizes), shape)
+    document: dict[str, Any] = {
+        "num_states": kernel.num_states,
+        "num_actions": kernel.num_actions,
+        "states": array_to_json(states.astype(np.uint32)),
+        "actions": array_to_json(actions.astype(np.uint32)),
+        "successors": array_to_json(np.concatenate([successors for successors, _ in rows])),
+        "probabilities": array_to_json(np.concatenate([probabilities for _, probabilities in rows])),
+    }
+    if kernel.horizon is not None:
+        document["steps"] = array_to_json(steps.astype(np.uint32))
+        document["num_steps"] = kernel.horizon
+    return document
+
+
+def kernel_from_json(value: Any, name: str) -> Kernel:
+    """Rows from {"transition": ...} or from parallel lists of transitions; a kernel is itself."""
+    if isinstance(value, Kernel):
+        return value
+    if isinstance(value, dict) and "transition" in value:
+        check_keys(value, name, required=("transition",))
+        dense = numbers_from_json(value["transition"], f"{name}.transition")
+        stored = int(np.count_nonzero(dense))
+        what = f"{name}.transition, kept as its {stored} transitions,"
+        check_bytes(what, stored * len(_TRANSITIONS) * AS_NUMBER, "merge states")
+        with within(name):
+            return Kernel.from_dense(dense)
+    if isinstance(value, dict) and value.keys().isdisjoint((*_TRANSITIONS, "num_states", "num_actions")):
+        raise InvalidInput(
+            f'{name} must hold {{"transition": [S][A][S] or [H][S][A][S]}}, or parallel lists of stored transitions: '
+            + ", ".join(("num_states", "num_actions", *_TRANSITIONS))
+        )
+    given = check_keys(value, name, required=("num_states", "num_actions", *_TRANSITIONS), optional=("steps", "num_steps"))
+    lists = [numbers_from_json(given[column], f"{name}.{column}") for column in _TRANSITIONS]
+    steps = numbers_from_json(given["steps"], f"{name}.steps") if "steps" in given else None
+    sizes = {"num_states": given["num_states"], "num_actions": given["num_actions"], "horizon": given.get("num_steps")}
+    with within(name):
+        return Kernel.from_triples(*lists, steps=steps, **sizes)
+
+
+def _constraint_from_json(value: Any, name: str) -> Constraint:
+    if isinstance(value, dict) and "cost" in value:
+        given = check_keys(value, name, required=("cost", "limit"), optional=("name",))
+        return AtMost(numbers_from_json(given["cost"], f"{name}.cost"), given["limit"], _label(given, name))
+    given = check_keys(value, name, required=("utility", "threshold"), optional=("name",))
+    return AtLeast(numbers_from_json(given["utility"], f"{name}.utility"), given["threshold"], _label(given, name))
+
+
+def _label(given: dict[str, Any], name: str) -> str:
+    label = given.get("name", "constraint")
+    # What cannot be printed, a database may not be able to keep either.
+    if not isinstance(label, str) or not label.isprintable():
+        raise InvalidInput(f"{name}.name is {shown(label)}; give a text of printable characters")
+    return label
+
+
+def _radius_from_json(value: Any, extensions: Extensions) -> Radius:
+    radius = named_from_json(value, "settings.radius", Radius, ALL, extensions)
+    if radius is None:
+        known = ", ".join(kind.name for kind in ALL if kind.certified)
+        raise InvalidInput(
+            f'settings.radius is {shown(value)}; give {{"kind": one of {known}}}, or '
+            '{"kind": "scaled", "scale": 0.4} for a heuristic campaign'
+        )
+    return radius
+
+
+def _settings_from_json(value: Any, extensions: Extensions) -> Settings:
+    given = check_keys(
+        value,
+        "settings",
+        required=_REQUIRED_SETTINGS,
+        optional=(*(name for name in _SETTINGS if name not in _REQUIRED_SETTINGS), METHOD),
+    )
+    given.pop(METHOD, None)
+    if "radius" in given:
+        given["radius"] = _radius_from_json(given["radius"], extensions)
+    several = isinstance(given["margin"], list)
+    given["margin"] = (
+        tuple(finite_number(f"margin[{k}]", xi) for k, xi in enumerate(given["margin"]))
+        if several
+        else finite_number("margin", given["margin"])
+    )
+    return Settings(**given)

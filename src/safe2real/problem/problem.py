@@ -1,0 +1,125 @@
+"""What is given and assumed: simulator, constraints, trusted policy, margins, gaps, the probability of failure.
+
+A problem is frozen, and one JSON document: all processes that decode the same text compute with the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats
+from safe2real.model.cmdp import CMDP
+from safe2real.model.encoding import from_text, numbers_from_json, to_text
+from safe2real.model.kernel import Kernel
+from safe2real.model.naming import Extensions
+from safe2real.model.policy import MarkovPolicy, check_policy
+from safe2real.planning.evaluate import constraint_values
+from safe2real.problem.accuracy import RowAccuracy, check_estimated
+from safe2real.problem.settings import Settings, check_settings
+
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Problem:
+    """What is known before anything real is touched, and what is taken on trust.
+
+    `simulator` carries the constraints, `baseline` is the trusted policy, `known` marks rows that are exact. `support` is a
+    kernel of the simulator's shape whose successors are the ones that the real system can have (its probabilities do not
+    matter): declare it where you know it, e.g. the neighbours of a cell, and radii shrink. `estimated` is how far the rows
+    of a simulator that was estimated can be off (`EstimatedModel.row_accuracy`): its probability of failure adds to delta.
+
+    Whether a guarantee can hold for it is not looked at here: `Learner` refuses what none can hold for, and `check_problem`
+    says what is wrong.
+    """
+
+    simulator: CMDP
+    baseline: MarkovPolicy
+    settings: Settings
+    known: ArrayLike | None = None
+    support: Kernel | None = None
+    estimated: RowAccuracy | None = None
+
+    def check(self) -> None:
+        """Refuse what no guarantee can hold for.
+
+        Raises:
+            InvalidInput: with the place, the value and the cure.
+        """
+        if not isinstance(self.simulator, CMDP):
+            raise InvalidInput(f"simulator is a {type(self.simulator).__name__}; give a CMDP, with its constraints")
+        if not isinstance(self.settings, Settings):
+            raise InvalidInput(f"settings is a {type(self.settings).__name__}; give Settings(...)")
+        if not isinstance(self.baseline, MarkovPolicy):
+            raise InvalidInput(f"baseline is a {type(self.baseline).__name__}; give one MarkovPolicy whose margin you know")
+        check_policy(self.baseline, self.simulator, "baseline")
+        check_settings(self.settings, self.simulator)
+        self.known_rows()
+        if self.estimated is not None:
+            check_estimated(self.estimated, self.simulator.kernel)
+
+    @property
+    def margins(self) -> Floats:
+        """[K] Slater margins of the baseline, as stated."""
+        return check_settings(self.settings, self.simulator)
+
+    def known_rows(self) -> NDArray[np.bool_]:
+        """[R] rows that were declared exact."""
+        kernel = self.simulator.kernel
+        shape: tuple[int, ...] = (kernel.num_states, kernel.num_actions)
+        shape = shape if kernel.horizon is None else (kernel.horizon, *shape)
+        if self.known is None:
+            return np.zeros(kernel.num_rows, dtype=np.bool_)
+        given = np.asarray(numbers_from_json(self.known, "known"))
+        if given.shape != shape or given.dtype != np.bool_:
+            raise InvalidInput(f"known has shape {given.shape} and type {given.dtype}; give booleans of shape {shape}")
+        return given.reshape(-1).copy()
+
+    def refuse_lost_margin(self) -> None:
+        """Refuse a baseline that lacks its stated margin on the simulator itself; the margin is a claim about reality."""
+        model = self.simulator
+        for name, value, threshold, xi in zip(
+            model.labels, constraint_values(model, self.baseline), model.thresholds, self.margins, strict=True
+        ):
+            slack = float(value - threshold)
+            if slack < xi - _ROUNDING:
+                state = f"state a margin of at most {_down(slack)}, " if slack > 0.0 else ""
+                raise InvalidInput(
+                    f"the baseline's V_c for {name} is {value:.6g} on the simulator itself, where threshold + margin is "
+                    f"{threshold:.6g} + {xi:.6g}; {state}lower the threshold, or choose a safer baseline. If rollouts on "
+                    "the real system show that the margin is there, whatever the simulator says, give trust_margin=True"
+                )
+
+    def to_text(self) -> str:
+        """The JSON document; `from_text` gives back the same numbers, bit for bit."""
+        from safe2real.problem.document import to_document  # which reads problems, too
+
+        return to_text(to_document(self))
+
+    @classmethod
+    def from_text(cls, text: str | bytes, *, extensions: Extensions = ()) -> Problem:
+        """Read and check a document written by `to_text`, by hand, or in another language.
+
+        `extensions` are classes of radii from elsewhere that it may name.
+        """
+        result = cls.from_document(from_text(text, "the specification"), extensions=extensions)
+        result.check()  # refuse now what cannot be run later
+        return result
+
+    @classmethod
+    def from_document(cls, document: Any, *, extensions: Extensions = ()) -> Problem:
+        """The same for a document that is read already, not checked; arrays and kernels may be there as they are."""
+        from safe2real.problem.document import from_document
+
+        return from_document(document, extensions)
+
+
+def _down(value: float) -> str:
+    """Four digits, rounded down: what is typed in then holds."""
+    return f"{math.floor(value * 1e4 + 1e-5) / 1e4:.6g}"

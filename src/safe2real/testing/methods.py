@@ -1,0 +1,202 @@
+"""The contract of a method."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import numpy as np
+
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.journal.memory import MemoryJournal
+from safe2real.errors import InvalidInput, Stopped
+from safe2real.evidence.evidence import Evidence
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.simulate import roll_out, simulate
+from safe2real.methods.base import Decision, Method, Reason, Recorded
+from safe2real.methods.sim_to_real import SimToReal
+from safe2real.model.checks import Floats
+from safe2real.model.policy import Mixture
+from safe2real.planning.evaluate import constraint_values
+from safe2real.testing.systems import Case, random_case
+
+_ROUNDING = 1e-9
+_SEEDS = range(6)
+_ROUNDS = 150
+
+
+class MethodContract(ABC):
+    """Subclass it, say how to make a method, and let pytest find the tests."""
+
+    @abstractmethod
+    def make(self) -> Method:
+        """The method under test."""
+
+    def cases(self) -> Iterator[Case]:
+        """Systems on which every assumption is true; yield others where these do not fit."""
+        for seed in _SEEDS:
+            yield random_case(seed, constraints=1 + seed % 2, replan_growth=0.1 * (seed % 3 == 2))
+
+    def test_it_says_what_it_is(self) -> None:
+        method = self.make()
+        assert isinstance(method, Method), "a method is a subclass of safe2real.methods.Method"
+        assert isinstance(method.name, str) and method.name.strip(), "name it: records do"
+        assert isinstance(method.revision, int) and method.revision >= 1, "the revision is a number from 1 on"
+
+    def test_it_is_a_function_of_its_arguments(self) -> None:
+        for case, learner in self._runs():
+            before = _fingerprint(learner.evidence)
+            first, second = (self._decide(case, learner) for _ in range(2))
+            assert _fingerprint(learner.evidence) == before, "proposing changed the evidence"
+            assert first.reason is second.reason and first.exploration_weight == second.exploration_weight, "it wavers"
+            assert _same(first.mixture(case.problem.baseline), second.mixture(case.problem.baseline)), "it wavers"
+
+    def test_every_proposal_is_covered_by_what_the_data_prove(self) -> None:
+        """Its bounds may claim no more than can be computed here, and what is deployed must reach every threshold."""
+        if not self.make().keeps_safe:
+            return
+        for case in self.cases():
+            learner = Learner(case.problem, self.make())
+            for _ in range(12):
+                self._check_covered(case, learner)
+                if learner.propose().is_last:
+                    break
+                simulate(learner, case.real, max_rounds=_ROUNDS // 12)
+
+    def _check_covered(self, case: Case, learner: Learner) -> None:
+        decision, evidence = self._decide(case, learner), learner.evidence
+        if decision.reason is not Reason.MIXTURE:
+            return
+        alpha, thresholds = decision.exploration_weight, case.problem.simulator.thresholds
+        assert 0.0 <= alpha <= 1.0 + _ROUNDING, f"the candidate's share is {alpha}"
+        assert abs(sum(decision.weights) - 1.0) <= 1e-6, "the weights of the candidate do not sum to 1"
+        provable = _provable(case, evidence, Mixture.of(decision.weights, decision.policies))
+        excess = decision.lower_bounds - provable
+        assert (excess <= _ROUNDING).all(), f"it claims {decision.lower_bounds}, and {provable} is provable"
+        deployed = alpha * provable + (1.0 - alpha) * evidence.trusted
+        assert (deployed >= thresholds - _ROUNDING).all(), f"V_c >= {deployed} is provable, below {thresholds}"
+
+    def test_what_it_deploys_is_safe(self) -> None:
+        """Exact values on the real system, which is known here."""
+        if not self.make().keeps_safe:
+            return
+        for case in self.cases():
+            run = simulate(Learner(case.problem, self.make()), case.real, max_rounds=_ROUNDS)
+            thresholds = case.problem.simulator.thresholds
+            assert run.unsafe_share(thresholds) == 0.0, f"unsafe in {run.unsafe_share(thresholds):.1%} of the rounds"
+
+    def test_it_stops_only_with_a_claim(self) -> None:
+        for _, learner in self._runs():
+            decision = learner.decide()
+            if decision.reason is Reason.STOP:
+                assert decision.uncertainty < np.inf, "it stopped, and says nothing about what was reached"
+                plan = learner.plan(np.ones((learner.simulator.num_states, learner.simulator.num_actions)))
+                assert plan.bound >= plan.value, "after its stop there is no plan"
+
+    def test_refuted_assumptions_leave_the_baseline_and_a_refuted_margin_leaves_nothing(self) -> None:
+        for case, learner in self._runs():
+            if learner.evidence.is_refuted or not learner.method.keeps_safe:
+                continue
+            learner.leave_model([0], [0])
+            assert self._decide(case, learner).reason is Reason.BASELINE, "a candidate is mixed in on refuted assumptions"
+            bad = case.problem.simulator.horizon
+            for _ in range(3_000):  # of the baseline, with the least return there is
+                worst = np.zeros(bad + 1, dtype=np.uint32), np.zeros(bad, dtype=np.uint32)
+                learner.evidence.trust.take(*worst, np.array([0, bad]), np.array([True]))
+                if learner.evidence.trust.halted:
+                    break
+            if learner.evidence.trust.halted:
+                assert self._decide(case, learner).reason is Reason.HALT, "it deploys after the margin was refuted"
+
+    def test_its_record_can_be_checked_again(self) -> None:
+        """`recheck` proves what was claimed, from the evidence alone; and refuses a larger share of the candidate."""
+        method = self.make()
+        if not method.can_be_rechecked:
+            return  # it explores, and no campaign deploys it
+        for case, learner in self._runs():
+            decision, problem = self._decide(case, learner), case.problem
+            mixture = decision.mixture(problem.baseline)
+            if mixture is None:
+                continue
+            found = method.recheck(_recorded(decision, mixture), problem, learner.evidence)
+            alpha = decision.exploration_weight
+            claimed = learner.evidence.trusted
+            if decision.reason is Reason.MIXTURE:
+                claimed = alpha * decision.lower_bounds + (1.0 - alpha) * claimed
+            assert (found.lower_bounds >= claimed - _ROUNDING).all(), "recheck proves less than was claimed"
+            if decision.reason is Reason.MIXTURE and 0.0 < alpha < 0.9:
+                self._check_forgery_refused(case, learner, decision)
+
+    def _check_forgery_refused(self, case: Case, learner: Learner, decision: Decision) -> None:
+        """The candidate alone, which is known to be unsafe as far as the data go."""
+        candidate = Mixture.of(decision.weights, decision.policies)
+        provable = _provable(case, learner.evidence, candidate)
+        forged = Recorded(Reason.MIXTURE.name, candidate, len(decision.policies), 1.0, decision.uncertainty)
+        try:
+            found = self.make().recheck(forged, case.problem, learner.evidence).lower_bounds
+        except InvalidInput:
+            return
+        assert (found <= provable + _ROUNDING).all(), f"recheck vouches for {found}, and {provable} is provable"
+
+    def test_a_campaign_of_it_verifies(self) -> None:
+        method = self.make()
+        case = random_case(3)
+        if not method.can_be_rechecked:
+            try:
+                Campaign.create(MemoryJournal(), case.problem, method=method)
+            except InvalidInput:
+                return
+            raise AssertionError("a campaign deploys a method whose record proves nothing")
+        journal = MemoryJournal()
+        with Campaign.create(journal, case.problem, method=method, extensions=(type(method),)) as campaign:
+            for number in range(1, 25):
+                try:
+                    deployment = campaign.ask(worker="contract")
+                except Stopped:
+                    break
+                episode = roll_out(case.reality, deployment.policy, seed=5, round_number=number)
+                campaign.tell(deployment.id, episode)
+            ledger = campaign.verify()
+            assert ledger.holds, ledger.describe()
+        with Campaign.open(journal, extensions=(type(method),)) as again:
+            assert again.verify().holds, "opened again, the record does not verify"
+
+    def _runs(self) -> Iterator[tuple[Case, Learner]]:
+        """A learner at the beginning, on its way, and later, on every case."""
+        for case in self.cases():
+            learner = Learner(case.problem, self.make())
+            for rounds in (0, 20, _ROUNDS):
+                if rounds and not learner.propose().is_last:
+                    simulate(learner, case.real, max_rounds=rounds)
+                yield case, learner
+
+    def _decide(self, case: Case, learner: Learner) -> Decision:
+        seed = case.problem.settings.seed
+        return self.make().propose(case.problem, learner.evidence, seed=seed, round_number=learner.round)
+
+
+def _provable(case: Case, evidence: Evidence, candidate: Mixture) -> Floats:
+    """The best that is known here: the worst case over the confidence sets, and Delta of Algorithm 1 on the same evidence."""
+    everything = SimToReal().propose(case.problem, evidence, seed=0, round_number=0)
+    delta = everything.uncertainty if everything.reason in (Reason.MIXTURE, Reason.STOP) else np.inf
+    return np.maximum(evidence.lower_bounds(candidate, delta), evidence.lower_bounds(candidate))
+
+
+def _recorded(decision: Decision, mixture: Mixture) -> Recorded:
+    share = decision.exploration_weight
+    return Recorded(decision.reason.name, mixture, len(decision.policies), share, decision.uncertainty)
+
+
+def _fingerprint(evidence: Evidence) -> bytes:
+    tally, belief, trust = evidence.counts.tally, evidence.belief, evidence.trust.state
+    arrays = [*tally, *belief, trust.margins, trust.wealth, trust.counters, trust.flags, trust.ceiling]
+    return b"".join(np.asarray(array).tobytes() for array in arrays)
+
+
+def _same(one: Mixture | None, other: Mixture | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one.weights, other.weights) and all(
+        np.array_equal(left.probabilities, right.probabilities)
+        for left, right in zip(one.policies, other.policies, strict=True)
+    )
