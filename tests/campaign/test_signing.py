@@ -115,7 +115,7 @@ def test_a_signature_of_another_is_not_the_author_s(signed, tmp_path, monkeypatc
     """One who has a key of their own, but not the author's, cannot say that it was the author."""
     keys(monkeypatch, tmp_path, f"spy {SPY}", f"cell-3 {CELL}")
     with Campaign.open(signed) as campaign:
-        campaign.by = "cell-3"
+        campaign._record.by = "cell-3"
         run_rounds(campaign, SYSTEM, 1)
     assert problems(signed) == ["the event says that 'cell-3' did it, and 'spy' signed it"] * 2
 

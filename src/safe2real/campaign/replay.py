@@ -81,9 +81,9 @@ class Episodes:
 class Replay:
     """Applies events in order; `learner` is the model they lead to."""
 
-    def __init__(self, specification: Problem) -> None:
-        self._learner = specification.learner(trust_margin=True)
-        self._baseline = digest_of(policy_to_bytes(specification.baseline))
+    def __init__(self, problem: Problem) -> None:
+        self._learner = problem.learner(trust_margin=True)
+        self._baseline = digest_of(policy_to_bytes(problem.baseline))
         self.tape = Tape()  # what the learner has counted
         self.sequence = 0
         self.digest = BEFORE_THE_FIRST

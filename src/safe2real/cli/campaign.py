@@ -99,7 +99,7 @@ def ask(
     a stochastic one, for every step and state the probability of every action.
     """
     with Campaign.open(url) as opened:
-        deployments = opened.ask(worker=worker, n=n)
+        deployments = opened.ask_batch(n, worker=worker)
         answer(
             {
                 "certified": all(deployment.certificate.certified for deployment in deployments),
@@ -178,7 +178,7 @@ def import_log(
     episodes = read_lines(file)
     given = None if policy == BASELINE else read_document(policy)
     with Campaign.open(url) as opened:
-        fixed = opened.specification
+        fixed = opened.problem
         horizon = fixed.simulator.horizon
         collector = fixed.baseline if given is None else policy_from_json(given, "policy", horizon=horizon)
         receipt = opened.import_log(source, collector, episodes, partial=partial, overlap=overlap)

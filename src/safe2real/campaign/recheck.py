@@ -1,0 +1,121 @@
+"""Was a recorded deployment allowed? Its certificate, computed again by the method that made it, from the record alone.
+
+The learner holds what was counted before the deployment. Delta is computed again on these data, the recorded policies are
+evaluated on their model, and the lower bound on V_c follows (paper, Line 13 and Lemma 3). The policies need not be the ones
+that would be proposed here and now, they need to be certified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.exploration.learner import Learner, Reason, drawn
+from safe2real.model.checks import Floats
+from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.standing import Standing
+
+ROUNDING = 1e-9  # what two machines may differ by
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Recorded:
+    """What the record says of one deployment."""
+
+    reason: str  # BASELINE or MIXTURE
+    mixture: Mixture
+    candidates: int  # how many of its policies, from the first, make up the candidate; the rest is the baseline
+    drawn: int  # which of them was run
+    exploration_weight: float  # alpha
+    uncertainty: float  # Delta; inf where it is unbounded
+    lower_bounds: Floats  # [K] on V_c of the mixture
+    certified: bool
+    coin: float  # of this deployment, a function of (seed, number)
+    margin_tested: bool = True  # False in release 0.1, which went on with the baseline when its margin was refuted
+
+
+@dataclass(frozen=True, slots=True)
+class Rechecked:
+    """What came of it."""
+
+    doubts: tuple[str, ...] = ()  # what is wrong; empty when the deployment was allowed and claims no more than is provable
+    identical: bool = False  # the proposal was reproduced bit for bit
+    margin: float = np.inf  # the smallest, of a lower bound as computed here over its threshold
+    difference: float | None = None  # of a bound or Delta that would be another one today; None where nothing would be
+
+
+def recheck(recorded: Recorded, learner: Learner) -> Rechecked:
+    """Check one deployment against the learner with all counted that came before it."""
+    try:
+        check_coin(recorded.drawn, recorded.mixture.weights, recorded.coin)
+        doubts = learner.doubts()
+        if recorded.certified and doubts:
+            raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")
+        bounds, delta, identical = _provable(recorded, learner)
+    except InvalidInput as error:
+        return Rechecked((str(error),))
+    thresholds, claimed = learner.simulator.thresholds, recorded.lower_bounds
+    if claimed.shape != bounds.shape:
+        return Rechecked((f"{len(claimed)} lower bounds are recorded for {len(bounds)} constraints",), identical)
+    margin = float(np.min(bounds - thresholds, initial=np.inf))
+    wrong = ""
+    if not (bounds >= thresholds - ROUNDING).all():
+        wrong = f"the certificate does not hold: V_c >= {bounds.tolist()}, thresholds {thresholds.tolist()}"
+    elif not (claimed <= bounds + ROUNDING).all():
+        wrong = f"the recorded lower bounds {claimed.tolist()} claim more than the data prove, {bounds.tolist()}"
+    elif not (claimed >= thresholds - ROUNDING).all():
+        wrong = f"the recorded lower bounds {claimed.tolist()} miss the thresholds {thresholds.tolist()}"
+    if wrong:
+        return Rechecked((wrong,), identical, margin)
+    other = max(float(np.max(bounds - claimed, initial=0.0)), recorded.uncertainty - delta if delta < np.inf else 0.0)
+    if other > ROUNDING or recorded.certified != (not doubts) or recorded.reason != learner.propose().reason.name:
+        return Rechecked((), identical, margin, other if other < np.inf else 0.0)
+    return Rechecked((), identical, margin)
+
+
+def check_coin(index: int, weights: Floats, coin: float) -> None:
+    """Refuse a policy that is not the one which the coin shows."""
+    if index != drawn(weights, coin):
+        raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
+
+
+def _provable(recorded: Recorded, learner: Learner) -> tuple[Floats, float, bool]:
+    """The bound on V_c of the recorded mixture, Delta, and whether the mixture is the one that is proposed here."""
+    mixture, candidates = recorded.mixture, recorded.candidates
+    baseline = mixture.policies[candidates:]
+    if len(baseline) > 1 or any(not _same(policy, learner.baseline) for policy in baseline):
+        raise InvalidInput("what the candidate is mixed with is not the trusted baseline")
+    alpha = float(mixture.weights[:candidates].sum())
+    if abs(alpha - recorded.exploration_weight) > ROUNDING:
+        raise InvalidInput(f"the candidate has the weight {alpha:.12g}, not {recorded.exploration_weight:.12g}")
+    trusted, proposal, unbounded = learner.trusted, learner.propose(), recorded.uncertainty == np.inf
+    if recorded.reason == Reason.BASELINE.name:
+        if candidates or not unbounded:
+            raise InvalidInput("a deployment of the baseline alone names other policies")
+        if proposal.reason is Reason.HALT and recorded.margin_tested:
+            raise InvalidInput("the baseline was handed out though the data had refuted its margin")
+        return trusted, np.inf, proposal.reason is Reason.BASELINE
+    refuted = learner.standing is Standing.REFUTED
+    if refuted or proposal.reason is Reason.BASELINE or unbounded or not candidates:
+        raise InvalidInput(f"the data did not allow a mixture here: the answer was {proposal.reason.name}")
+    if recorded.uncertainty < proposal.uncertainty - ROUNDING:
+        raise InvalidInput(f"Delta is {proposal.uncertainty:.12g} on these data, not {recorded.uncertainty:.12g}")
+    candidate = Mixture.of(mixture.weights[:candidates] / alpha, mixture.policies[:candidates])
+    # A Delta that claims less than could be claimed is as good: it bounds the same thing.
+    lower = learner.lower_bounds(candidate, proposal.uncertainty)
+    bounds = np.asarray(alpha * lower + (1.0 - alpha) * trusted)
+    return bounds, proposal.uncertainty, _identical(mixture, proposal.mixture)
+
+
+def _same(one: MarkovPolicy, other: MarkovPolicy) -> bool:
+    return one is other or np.array_equal(one.probabilities, other.probabilities)
+
+
+def _identical(recorded: Mixture, proposed: Mixture | None) -> bool:
+    return (
+        proposed is not None
+        and np.array_equal(recorded.weights, proposed.weights)
+        and all(_same(one, other) for one, other in zip(recorded.policies, proposed.policies, strict=True))
+    )
