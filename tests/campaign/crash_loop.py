@@ -26,6 +26,7 @@ import sqlalchemy
 import safe2real as s2r
 from safe2real.campaign import Campaign, Deployment
 from safe2real.campaign.deployment import id_of
+from safe2real.campaign.handing_out import deployment_of
 from safe2real.errors import Conflict, Safe2RealError, Stopped
 from tests.campaign.systems import SYSTEMS, System, fingerprint_of, model_of, run_rounds
 
@@ -181,7 +182,7 @@ def visit(report: Report, url: str, system: str, held: str) -> None:
 
 def _as_held(campaign: Campaign, id: str) -> Deployment:
     (held,) = [one for one in campaign._record.replay.held.values() if id_of(campaign.name, one.event) == id]
-    return campaign._deployment(held, campaign.stored_policies())
+    return deployment_of(campaign._record, held, campaign.stored_policies())
 
 
 def look_twice(report: Report, url: str, signal_file: str) -> None:
