@@ -13,6 +13,7 @@ from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment, Problem
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import Learner, roll_out
 from safe2real.exploration.learner import coin_of, drawn
+from safe2real.standing import Standing
 from safe2real.systems import WindyGrid
 
 GRID = WindyGrid.paper()
@@ -125,6 +126,20 @@ def test_a_deployment_is_recorded_before_it_is_handed_out(place: Path) -> None:
     with Campaign.open(place) as other:
         assert [event.kind for event in other.events()] == ["create", "ask"]
         assert other.status(forecast=False).held[0][:2] == (deployment.id, "arm")
+
+
+def test_a_campaign_that_is_there_is_opened_if_it_is_the_same(place: Path) -> None:
+    with Campaign.create(place, SPECIFICATION, exist_ok=True, lease=60.0) as campaign:
+        campaign.ask(worker="a")
+    with Campaign.create(place, SPECIFICATION, exist_ok=True, lease=60.0) as again:
+        assert (again.name, len(again.events())) == (campaign.name, 2)
+    other = replace(SPECIFICATION, settings=replace(SPECIFICATION.settings, margin=0.25))
+    with pytest.raises(s2r.errors.Conflict, match=r"about another problem: settings\.margin is 0\.306 there and 0\.25 here"):
+        Campaign.create(place, other, exist_ok=True, lease=60.0)
+    with pytest.raises(s2r.errors.Conflict, match=r"another problem: lease is \{'seconds': 60.0, .* there and None here"):
+        Campaign.create(place, SPECIFICATION, exist_ok=True)
+    with pytest.raises(s2r.errors.Conflict, match="holds a campaign already"):
+        Campaign.create(place, SPECIFICATION, lease=60.0)
 
 
 def test_a_worker_is_given_the_same_until_it_tells(place: Path) -> None:
@@ -418,6 +433,25 @@ def test_a_transition_outside_the_declared_support_ends_certification(place: Pat
     with Campaign.open(place) as again:
         assert again.problem.support is not None
         assert not again.ask(worker="arm").certificate.certified
+
+
+def test_a_transition_outside_the_declared_support_refutes_before_its_turn_to_be_counted(place: Path) -> None:
+    """A worker that never comes back must not keep it from being looked at."""
+    settings = s2r.Settings(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4)
+    campaign = Campaign.create(place, Problem(MODEL, BASELINE, settings, support=GRID.neighbours()))
+    out, told = campaign.ask(worker="out"), campaign.ask(worker="arm")
+    states = [int(state) for state in np.flatnonzero(MODEL.start)] + [0] * 12
+    campaign.tell_json(told.id, {"states": states, "actions": [0] * 12})
+    status = campaign.status(forecast=False)
+    assert (status.samples_counted, status.standing, status.waiting_for) == (0, Standing.REFUTED, out.id)
+    said = [str(doubt) for doubt in campaign.assurance().doubts]
+    assert any("1 transitions were seen that the declared support rules out" in doubt for doubt in said)
+    campaign.tell(out.id, episode_of(out))
+    counted = campaign.status(forecast=False)
+    assert (counted.samples_counted, counted.standing) == (24, Standing.REFUTED)
+    doubts = campaign.assurance().doubts
+    assert any("1 transitions were seen that the declared support rules out" in str(doubt) for doubt in doubts)
+    assert campaign.verify().holds
 
 
 def test_the_same_log_under_another_name_is_refused(place: Path) -> None:

@@ -21,7 +21,7 @@ from safe2real.model.limits import human
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.spec_file import read_spec_file
 from safe2real.report.export import export_csv
-from tests.campaign.systems import ROOT, run_rounds, three_states
+from tests.campaign.systems import ROOT, paper_grid, run_rounds, three_states
 from tests.cli.driving import campaign as command
 from tests.preflight.specs import LAKE, ROWS, TOML, write
 
@@ -169,6 +169,8 @@ def test_a_campaign_without_events_does_not_begin_again(tmp_path):
             lambda: emptied.ask(worker="w"),
             lambda: emptied.status(forecast=False),
             lambda: emptied.tell_json(last, {"states": [0] * 5, "actions": [0] * 4}),
+            lambda: emptied.import_log("log", system.specification.baseline, [{"states": [0] * 5, "actions": [0] * 4}]),
+            emptied.migrate,
         ):
             with pytest.raises(StorageFailure, match="events are gone"):
                 call()
@@ -415,3 +417,17 @@ def test_names_are_no_formulas_in_csv(tmp_path, name):
     assert f"'{name}" in cells
     numbers = [cell for cell in cells if cell.startswith("-")]
     assert numbers == []
+
+
+def test_a_lower_limit_is_said_and_not_called_a_change(tmp_path, monkeypatch):
+    """The record is as it was written; this process may not read that much."""
+    grid = paper_grid()
+    with s2r.Campaign.create(tmp_path / "c.db", grid.specification) as made:
+        run_rounds(made, grid, 1)
+    monkeypatch.setenv("SAFE2REAL_MAX_BYTES", "1000")
+    with pytest.raises(InvalidInput, match=r"would take .*, and the limit is 1000 bytes; .*SAFE2REAL_MAX_BYTES") as error:
+        s2r.Campaign.open(tmp_path / "c.db")
+    assert "changed" not in str(error.value)
+    monkeypatch.delenv("SAFE2REAL_MAX_BYTES")
+    with s2r.Campaign.open(tmp_path / "c.db") as opened:
+        assert opened.verify().holds

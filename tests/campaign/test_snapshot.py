@@ -131,7 +131,7 @@ def forged(content: bytes, old: bytes, new: bytes) -> bytes:
         lambda content: b"",
         lambda content: content[:-1],
         lambda content: content[:100] + b"x" + content[101:],
-        lambda content: forged(content, b'"revision":2', b'"revision":3'),
+        lambda content: forged(content, b'"revision":3', b'"revision":4'),
         lambda content: forged(content, b'"version":"', b'"version":"9'),
         lambda content: forged(content, b'"specification":"', b'"specification":"0'),
         lambda content: forged(content, b'"numbers":{', b'"numbers":{"more":'),

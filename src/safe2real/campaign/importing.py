@@ -28,7 +28,7 @@ def import_log(
     log = read_log(record.problem.simulator, policy, episodes, partial=partial)
     encoded = policy_to_bytes(policy)
     whole = digest_of(to_text([seen.to_json() for seen in log]).encode())
-    with record.journal.writing() as transaction:
+    with record.writing() as transaction:
         imports = list(transaction.events_of_kind(kinds.IMPORT))
         earlier = [event for event in imports if event.worker == source]
         if earlier:
@@ -43,7 +43,7 @@ def import_log(
         if not chosen.episodes:
             return Receipt(transaction.last()[0], False, 0, chosen.skipped)
         (digest,) = transaction.add_policies([encoded])
-        parts = parts_of(chosen, policy=digest, log=whole, after=transaction.last_deployment(), size=kinds.IMPORT_SIZE)
+        parts = parts_of(chosen, policy=digest, log=whole, after=record.replay.deployments, size=kinds.IMPORT_SIZE)
         added = transaction.append(
             [Draft(kinds.IMPORT, asdict(replace(body, by=record.by)), worker=source) for body in parts]
         )

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.campaign.episodes import leaves, transitions_in
+from safe2real.campaign.episodes import leaves, outside_support, transitions_in
 from safe2real.campaign.events import (
     ABANDON,
     ASK,
@@ -83,6 +83,7 @@ class Replay:
 
     def __init__(self, problem: Problem) -> None:
         self._learner = problem.learner(trust_margin=True)
+        self._support = problem.support
         self._baseline = digest_of(policy_to_bytes(problem.baseline))
         self.tape = Tape()  # what the learner has counted
         self.sequence = 0
@@ -97,7 +98,9 @@ class Replay:
         self.told_late = 0
         self.imported = 0
         self.samples = 0  # recorded, counted or not
-        self.departures = 0  # episodes that left the model or began outside, counted or not: what they refute does not wait
+        # Counted or not, for what refutes does not wait:
+        self.departures = 0  # episodes that left the model or began outside
+        self.outside_support = 0  # transitions that the declared support rules out
         self.branches = 0  # times the record was restored and went on
         self.lease: Lease | None = None
         self.forced = 0  # deployments told or abandoned by others than their worker
@@ -118,6 +121,7 @@ class Replay:
             except _MALFORMED as error:
                 raise StorageFailure(f"a recorded episode is not one ({error}); run verify, or restore a copy") from error
         self._learner.announce_departures(self.departures)
+        self._learner.announce_outside_support(self.outside_support)
         return self._learner
 
     @property
@@ -213,13 +217,9 @@ class Replay:
             self._next_to_count += 1
 
     def _told(self, number: int, content: Any) -> None:
-        steps = transitions_in(content)
         self.told += 1
-        self.samples += steps
-        left = bool(content.get("left_model", False))
-        self.left_model += left
-        self.departures += leaves(self._learner.simulator, content)
-        self.cut_short += steps < self._learner.simulator.horizon and not left
+        left = self._notice(content)
+        self.cut_short += transitions_in(content) < self._learner.simulator.horizon and not left
         held = self.held.pop(number, None)
         if held is None:  # told after it was abandoned or withdrawn
             gone = self.withdrawn.pop(number, None)
@@ -245,9 +245,8 @@ class Replay:
     def _imported(self, event: Event) -> None:
         body = ImportBody.read(event)
         self.imported += len(body.episodes)
-        self.samples += sum(map(transitions_in, body.episodes))
-        self.left_model += sum(bool(content.get("left_model", False)) for content in body.episodes)
-        self.departures += sum(leaves(self._learner.simulator, content) for content in body.episodes)
+        for content in body.episodes:
+            self._notice(content)
         contents = [*self._parts.pop(body.log, []), *body.episodes]
         if not _is_whole(body, contents):
             self._parts[body.log] = contents
@@ -258,6 +257,15 @@ class Replay:
             self._ready.append(log)
         else:
             self._logs.append((body.after, log))
+
+    def _notice(self, content: Any) -> bool:
+        """What is known of an episode as soon as it is recorded; returns whether it says that it left the model."""
+        left = bool(content.get("left_model", False))
+        self.samples += transitions_in(content)
+        self.left_model += left
+        self.departures += leaves(self._learner.simulator, content)
+        self.outside_support += 0 if self._support is None else outside_support(self._support, content)
+        return left
 
     # Counting
 

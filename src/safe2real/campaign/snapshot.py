@@ -25,12 +25,12 @@ from safe2real.model.encoding import from_text, to_text
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
-_REVISION = 2  # of what is written here
+_REVISION = 3  # of what is written here
 LEAST_STEP = 5_000  # events between two snapshots
 _SHARE = 50  # or one in so many of the record, when that is more
 _NUMBERS = (
     "sequence", "digest", "deployments", "told", "cut_short", "left_model", "told_late", "imported", "samples", "branches",
-    "departures", "forced", "_next_to_count",
+    "departures", "outside_support", "forced", "_next_to_count",
 )  # fmt: skip
 _SEAL = 64
 

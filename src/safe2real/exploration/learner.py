@@ -313,6 +313,11 @@ class Learner:
             self.hybrid.departed = max(self.hybrid.departed, episodes)
             self.trust.leave()
 
+    def announce_outside_support(self, transitions: int) -> None:
+        """So many `transitions` in all are known that the declared support rules out, counted or not."""
+        self.hybrid.outside_support = transitions
+        self._notice_support()
+
     def cut_short(self, states: Sequence[int], actions: Sequence[int], cause: str, *, of_baseline: bool = False) -> None:
         """An episode was cut short after `states` [n + 1] and `actions` [n] by a fault that says nothing about the system.
 

@@ -92,7 +92,6 @@ class JournalContract:
                 _expect("the digest of one event", transaction.digest_at(9), put[8].digest)
                 _expect("the digest of an event that is not there", transaction.digest_at(len(put) + 1), None)
                 _expect("the events of one deployment", transaction.events_of(3), {"note 3": put[3]})
-                _expect("the newest deployment", transaction.last_deployment(), len(TEXTS) - 1)
                 _expect("the events of a kind", list(transaction.events_of_kind("note")), put[len(TEXTS) :])
         _check_chain(put)
 

@@ -92,10 +92,6 @@ class Transaction(ABC):
         """In order."""
         return (event for event in self.events() if event.kind == kind)
 
-    def last_deployment(self) -> int:
-        """The number of the newest deployment; 0 before the first."""
-        return max((event.deployment or 0 for event in self.events()), default=0)
-
     def has_blobs(self, names: Sequence[str]) -> set[str]:
         """Those of the names under which there is a content."""
         return {name for name in names if self.blob(name) is not None}

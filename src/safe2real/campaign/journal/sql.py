@@ -171,9 +171,6 @@ class SQLTransaction(Transaction):
     def events_of_kind(self, kind: str) -> Iterator[Event]:
         return (Event(*row) for row in self._rows(_events, 0, _events.c.kind == kind))
 
-    def last_deployment(self) -> int:
-        return self._connection.execute(sql.select(sql.func.max(_events.c.deployment))).scalar() or 0
-
     def blob(self, name: str) -> bytes | None:
         row = self._connection.execute(_POLICY, {"digest": name}).first()
         return None if row is None else self._content(name, row.content)
