@@ -298,8 +298,7 @@ def test_how_far_one_log_goes_on_where_the_other_ended(first: str, second: str, 
 
 def test_a_document_cut_within_a_log_is_loaded_up_to_the_log(tmp_path, monkeypatch):
     """Kept in part, the log could never be imported again, and the new record would never verify."""
-    for module in ("events", "replay"):
-        monkeypatch.setattr(f"safe2real.campaign.{module}.IMPORT_SIZE", 5)
+    monkeypatch.setattr(kinds, "IMPORT_SIZE", 5)
     system = three_states()
     baseline = system.specification.baseline
     log = [roll_out(system.real, baseline, seed=5, round_number=number) for number in range(1, 16)]

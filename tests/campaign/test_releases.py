@@ -185,7 +185,7 @@ def test_a_record_is_migrated_on_request_alone(old: Path) -> None:
 
 def test_a_log_of_many_events_by_the_first_release_is_one_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parts were not numbered; the digest of the whole says where it ends. Counted when it came, as a whole."""
-    monkeypatch.setattr("safe2real.campaign.replay.IMPORT_SIZE", 2)
+    monkeypatch.setattr("safe2real.campaign.events.IMPORT_SIZE", 2)
     from safe2real.model.encoding import digest_of, policy_to_bytes
 
     specification = three_states().specification

@@ -12,25 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from safe2real.campaign import events as kinds
 from safe2real.campaign.episodes import check_actions, seen_from
-from safe2real.campaign.events import (
-    ABANDON,
-    ASK,
-    BRANCH,
-    COUNTED,
-    CREATE,
-    FORCE,
-    HALTED,
-    IMPORT,
-    MIGRATE,
-    NO_OVERLAP,
-    REFUTED,
-    TELL,
-    WITHDRAW,
-    AskBody,
-    Event,
-    ImportBody,
-)
+from safe2real.campaign.events import AskBody, Event, ImportBody
 from safe2real.campaign.imports import key_of
 from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.recheck import Recorded, check_coin, recheck
@@ -88,17 +72,17 @@ class Checker:
         """Raises InvalidInput with what is wrong; the event is taken into the model only when an episode can be read."""
         if event.deployment is not None and type(event.deployment) is not int:  # SQLite keeps any type in any column
             raise InvalidInput(f"the deployment is {shown(event.deployment)}, which is not a number")
-        if (event.kind == CREATE) != (event.sequence == 1):
+        if (event.kind == kinds.CREATE) != (event.sequence == 1):
             raise InvalidInput("the campaign's first event is missing, or another one is in its place")
-        if event.kind == CREATE:
+        if event.kind == kinds.CREATE:
             self._check_create(event)
-        elif event.kind == ASK:
+        elif event.kind == kinds.ASK:
             try:
                 self._check_ask(event)
             finally:
                 self.replay.take_unchecked(event)  # its number is taken, whatever is wrong with it
             return
-        elif event.kind == TELL:
+        elif event.kind == kinds.TELL:
             if event.deployment not in self._asked:
                 raise InvalidInput("an episode was told that nobody asked for, or a second time")
             policy = self._asked[event.deployment]
@@ -106,19 +90,19 @@ class Checker:
             self._check_episode(episode, policy, "the episode")
             self._told.add((policy, event.body if _AS_WRITTEN.fullmatch(str(event.body)) else key_of(episode)))
             del self._asked[event.deployment]
-        elif event.kind == ABANDON:
+        elif event.kind == kinds.ABANDON:
             check_keys(from_text(event.body, "the abandonment"), "the abandonment", required=("reason",))
             if event.deployment not in self.replay.held:
                 raise InvalidInput("a deployment was abandoned that is not out")
-        elif event.kind == WITHDRAW:
+        elif event.kind == kinds.WITHDRAW:
             self._check_withdrawal(event)
-        elif event.kind == IMPORT:
+        elif event.kind == kinds.IMPORT:
             self._check_import(event)
-        elif event.kind == BRANCH:
+        elif event.kind == kinds.BRANCH:
             check_keys(from_text(event.body, "the branch"), "the branch", required=("reason",))
-        elif event.kind == FORCE:
+        elif event.kind == kinds.FORCE:
             check_keys(from_text(event.body, "force"), "force", required=("deployment", "holder", "reason"))
-        elif event.kind == MIGRATE:
+        elif event.kind == kinds.MIGRATE:
             check_keys(from_text(event.body, "the migration"), "the migration", required=("from", "to", "version"))
         self.replay.take_unchecked(event)
 
@@ -153,7 +137,7 @@ class Checker:
 
     def _check_import(self, event: Event) -> None:
         body = ImportBody.read(event)
-        if self._logs.setdefault(body.log, event.worker) != event.worker and body.overlap != COUNTED:
+        if self._logs.setdefault(body.log, event.worker) != event.worker and body.overlap != kinds.COUNTED:
             raise InvalidInput(f"the log of {event.worker!r} was imported before, as {self._logs[body.log]!r}")
         for index, episode in enumerate(body.episodes):
             self._check_episode(episode, body.policy, f"episodes[{index}]", of_log=True)
@@ -192,7 +176,7 @@ class Checker:
         self._ids.update(ids)
         if twice:
             raise InvalidInput("an imported episode has the id of an earlier one")
-        if alike and body.overlap == NO_OVERLAP and body.after is not None:  # release 0.1 did not look
+        if alike and body.overlap == kinds.NO_OVERLAP and body.after is not None:  # release 0.1 did not look
             raise InvalidInput(f"{len(alike)} imported episodes look like recorded ones, and nobody said what they are")
 
     def _check_withdrawal(self, event: Event) -> None:
@@ -207,7 +191,7 @@ class Checker:
             return
         learner = self.replay.learner
         halted = learner.propose().reason is Reason.HALT
-        if learner.standing is not Standing.REFUTED or body["cause"] != (HALTED if halted else REFUTED):
+        if learner.standing is not Standing.REFUTED or body["cause"] != (kinds.HALTED if halted else kinds.REFUTED):
             raise InvalidInput("a deployment was withdrawn though the data did not refute what it rests on")
         if not halted and AskBody.read(held.event).reason == Reason.BASELINE.name:
             raise InvalidInput("the baseline alone was withdrawn though the data did not refute its margin")

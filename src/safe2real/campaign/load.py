@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.events import CREATE, Event
+from safe2real.campaign.events import CREATE, Event, chained
 from safe2real.campaign.journal import FORMAT, Header, journal_at
 from safe2real.campaign.ledger import check_record
 from safe2real.campaign.signing import KEY_FILE, Signature, keys_from_environment
@@ -47,7 +47,7 @@ def load_record(url: str | os.PathLike[str], document: Any, reason: str) -> Load
     if not isinstance(first, Mapping) or first.get("specification") != digest_of(text.encode()):
         raise InvalidInput("the specification of the document is not the one that the record's first event names")
     problem = Problem.from_text(text)
-    whole = _prefix(events)
+    whole = chained(events)
     ledger = check_record(name, problem, digest_of(text.encode()), events[:whole], policies.get)
     broken = min((one.sequence for one in ledger.problems), default=whole + 1)
     proved = events[: broken - 1]
@@ -67,16 +67,6 @@ def load_record(url: str | os.PathLike[str], document: Any, reason: str) -> Load
     with Campaign.open(url) as made:
         made.branch(reason)
     return Loaded(name, len(proved), len(events) - len(proved), why, proved[-1].digest)
-
-
-def _prefix(events: list[Event]) -> int:
-    """How many events from the first follow from each other."""
-    previous = ""
-    for index, event in enumerate(events):
-        if event.sequence != index + 1 or event.digest != event.digest_after(previous):
-            return index
-        previous = event.digest
-    return len(events)
 
 
 def _parts(document: Any) -> tuple[str, str, list[Event], list[Signature], dict[str, bytes]]:

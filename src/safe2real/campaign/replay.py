@@ -20,24 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real.campaign import events as kinds
 from safe2real.campaign.episodes import leaves, outside_support, transitions_in
-from safe2real.campaign.events import (
-    ABANDON,
-    ASK,
-    BEFORE_THE_FIRST,
-    BRANCH,
-    COUNTED,
-    CREATE,
-    FORCE,
-    IMPORT,
-    IMPORT_SIZE,
-    MIGRATE,
-    SKIPPED,
-    TELL,
-    WITHDRAW,
-    Event,
-    ImportBody,
-)
+from safe2real.campaign.events import Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.tape import Tape, entry_of
 from safe2real.errors import InvalidInput, StorageFailure
@@ -87,7 +72,7 @@ class Replay:
         self._baseline = digest_of(policy_to_bytes(problem.baseline))
         self.tape = Tape()  # what the learner has counted
         self.sequence = 0
-        self.digest = BEFORE_THE_FIRST
+        self.digest = kinds.BEFORE_THE_FIRST
         self.deployments = 0  # handed out so far
         self.held: dict[int, Held] = {}  # by number, oldest first
         self.told = 0
@@ -184,21 +169,21 @@ class Replay:
 
     def _take(self, event: Event) -> None:
         number = event.deployment
-        if event.kind == ASK and number is not None:
+        if event.kind == kinds.ASK and number is not None:
             self.deployments = number
             self.held[number] = Held(number, event.worker or "", event.at, event)
-        elif event.kind == TELL and number is not None:
+        elif event.kind == kinds.TELL and number is not None:
             self._told(number, from_text(event.body, f"event {event.sequence}"))
-        elif event.kind in (ABANDON, WITHDRAW) and number is not None:
+        elif event.kind in (kinds.ABANDON, kinds.WITHDRAW) and number is not None:
             self._given_up(number, event)
-        elif event.kind == IMPORT:
+        elif event.kind == kinds.IMPORT:
             self._imported(event)
-        elif event.kind in (BRANCH, FORCE):
-            self.branches += event.kind == BRANCH
-            self.forced += event.kind == FORCE
-        elif event.kind == CREATE:
+        elif event.kind in (kinds.BRANCH, kinds.FORCE):
+            self.branches += event.kind == kinds.BRANCH
+            self.forced += event.kind == kinds.FORCE
+        elif event.kind == kinds.CREATE:
             self.lease = lease_in(from_text(event.body, "the first event"))
-        elif event.kind != MIGRATE:
+        elif event.kind != kinds.MIGRATE:
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"
             )
@@ -236,7 +221,7 @@ class Replay:
         if held is None:
             return
         self._waiting[number] = None
-        if event.kind == ABANDON:
+        if event.kind == kinds.ABANDON:
             self.abandoned[number] = held
         else:
             reason = str(from_text(event.body, f"event {event.sequence}")["reason"])
@@ -327,16 +312,16 @@ def _is_whole(body: ImportBody, contents: list[Any]) -> bool:
     """Whether these are all episodes of a log, of which `body` is the last part that was read."""
     if body.parts is not None:
         return body.part == body.parts
-    if len(contents) < IMPORT_SIZE:
+    if len(contents) < kinds.IMPORT_SIZE:
         return True
     # Release 0.1 did not number the parts; but the log's digest is that of all episodes.
-    return digest_of(to_text(contents).encode()) == body.log or len(body.episodes) < IMPORT_SIZE
+    return digest_of(to_text(contents).encode()) == body.log or len(body.episodes) < kinds.IMPORT_SIZE
 
 
 def _said_of(source: str, body: ImportBody) -> list[Assumption]:
-    if body.overlap == COUNTED:
+    if body.overlap == kinds.COUNTED:
         text = f"the {body.alike} episodes of the log {source!r} that look like recorded ones are other episodes"
-    elif body.overlap == SKIPPED:
+    elif body.overlap == kinds.SKIPPED:
         text = f"the {body.alike} episodes of the log {source!r} that were skipped are those that the record had already"
     else:
         return []

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import islice
 
-from safe2real.campaign.events import BEFORE_THE_FIRST, Event
+from safe2real.campaign.events import Event
 from safe2real.campaign.journal.base import Header, Journal, Transaction
 
 
@@ -62,10 +62,6 @@ class MemoryTransaction(Transaction):
             yield self._store.events[index]
         last = None if until is None else max(0, until - self._length)
         yield from islice(self._events, max(0, after - self._length), last)
-
-    def last(self) -> tuple[int, str]:
-        newest = next(self.events(self._length + len(self._events) - 1), None) if self._length or self._events else None
-        return (0, BEFORE_THE_FIRST) if newest is None else (newest.sequence, newest.digest)
 
     def blob(self, name: str) -> bytes | None:
         return self._blobs.get(name, self._store.blobs.get(name))
