@@ -26,6 +26,7 @@ from pathlib import Path
 from benchmarks.report import Target, print_table, seconds
 from safe2real import CMDP, Campaign, MarkovPolicy, Problem, Settings, radii
 from safe2real.campaign.events import TELL, Draft
+from safe2real.campaign.handing_out import deployment_of, record_asks
 from safe2real.exploration import roll_out
 from safe2real.systems import WindyGrid
 from torture.servers import Server, running_server
@@ -57,16 +58,17 @@ def specification_of(grid: WindyGrid) -> Problem:
 
 def fill(campaign: Campaign, real: CMDP, samples: int) -> int:
     """Record episodes of proposals of the campaign's own, several thousand in one transaction; returns how many."""
-    replay, storage, done = campaign._replay, campaign._storage, 0
+    replay, storage, done = campaign._record.replay, campaign.journal, 0
     while replay.samples < samples:
         with storage.writing() as transaction:
-            campaign._catch_up(transaction)
+            campaign._record.catch_up(transaction)
             for _ in range(500):
-                asked = campaign._record(transaction, replay.learner.propose(), "filler", FLEET)
+                asked = record_asks(campaign._record, transaction, replay.learner.propose(), "filler", FLEET)
                 for event in asked:
                     replay.apply(event)
                 policies = [
-                    campaign._deployment(held, _stored(campaign, transaction, held)) for held in replay.held.values()
+                    deployment_of(campaign._record, held, _stored(campaign, transaction, held))
+                    for held in replay.held.values()
                 ]
                 episodes = [roll_out(real, one.policy, seed=7, round_number=one.number) for one in policies]
                 drafts = [
@@ -81,7 +83,7 @@ def fill(campaign: Campaign, real: CMDP, samples: int) -> int:
 
 def _stored(campaign: Campaign, transaction: object, held: object) -> dict[str, MarkovPolicy]:
     digests = json.loads(held.event.body)["policies"]  # type: ignore[attr-defined]
-    return {digest: campaign._load(transaction, digest) for digest in digests}  # type: ignore[arg-type]
+    return {digest: campaign._record.policy(transaction, digest) for digest in digests}  # type: ignore[arg-type]
 
 
 def main(samples: int = SAMPLES, server: Server | None = None) -> None:
@@ -105,7 +107,7 @@ def main(samples: int = SAMPLES, server: Server | None = None) -> None:
             began = time.perf_counter()
             holds = campaign.verify().holds
             verified = time.perf_counter() - began
-            (waiting,) = campaign.ask(worker="first")
+            waiting = campaign.ask(worker="first")
             campaign.tell(waiting.id, roll_out(real, waiting.policy, seed=7, round_number=waiting.number))
             bare = sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)
             bare.execute("PRAGMA journal_mode = WAL")
@@ -114,7 +116,7 @@ def main(samples: int = SAMPLES, server: Server | None = None) -> None:
             asks, tells, inserts = [], [], []
             for _ in range(TELLS):
                 began = time.perf_counter()
-                (deployment,) = campaign.ask(worker="bench")
+                deployment = campaign.ask(worker="bench")
                 asks.append(time.perf_counter() - began)
                 episode = roll_out(real, deployment.policy, seed=7, round_number=deployment.number)
                 tells.append(seconds(lambda: campaign.tell(deployment.id, episode)))  # noqa: B023

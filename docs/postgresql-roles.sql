@@ -22,8 +22,10 @@ GRANT INSERT ON safe2real_event, safe2real_policy, safe2real_signature TO safe2r
 -- One writer at a time: a worker locks the campaign's row, for which PostgreSQL asks for the right to change a column of
 -- it. The trigger below refuses every change all the same.
 GRANT UPDATE (format) ON safe2real_campaign TO safe2real_worker;
--- A snapshot is not part of the record: it saves a new process time, and `verify` does not read it.
-GRANT INSERT, DELETE ON safe2real_snapshot TO safe2real_worker;
+-- A snapshot saves a new process the reading of the whole record. In a record that is not signed nothing shows who wrote it,
+-- and whoever forges one decides what is handed out next (`verify` would find that, but afterwards): so workers go without,
+-- and the owner's processes write them. In a signed record a snapshot is sealed with the key; there, let workers write them:
+--   GRANT INSERT, DELETE ON safe2real_snapshot TO safe2real_worker;
 
 CREATE OR REPLACE FUNCTION safe2real_refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

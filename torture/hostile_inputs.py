@@ -100,7 +100,7 @@ def _campaign(place: Path, rounds: int = 6) -> Path:
     given = specification()
     with s2r.Campaign.create(place, given) as campaign:
         for _ in range(rounds):
-            (deployment,) = campaign.ask(worker="=cell()")
+            deployment = campaign.ask(worker="=cell()")
             campaign.tell(
                 deployment.id, roll_out(given.simulator, deployment.policy, seed=1, round_number=deployment.number)
             )

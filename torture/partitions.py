@@ -38,7 +38,7 @@ def partitions(bench: Bench) -> Tally:
                     try:
                         while time.monotonic() - began < PATIENCE:
                             began = time.monotonic()
-                            (deployment,) = far.ask(worker="far")
+                            deployment = far.ask(worker="far")
                             episode = system.episode(deployment)
                             far.tell(deployment.id, episode)
                             acknowledged[deployment.id] = as_json(episode)

@@ -25,7 +25,7 @@ def restores(bench: Bench) -> Tally:
             run_rounds(campaign, system, chance.randint(0, 3))
             back_up(place, copy)
             run_rounds(campaign, system, chance.randint(0, 5))
-            (lost,) = campaign.ask(worker="old")
+            lost = campaign.ask(worker="old")
             with closing(sqlite3.connect(copy)) as source, closing(sqlite3.connect(place)) as target:
                 source.backup(target)
             before = _events(place)
@@ -62,7 +62,7 @@ def exchanged_files(bench: Bench) -> Tally:
             path.unlink()
         with Campaign.create(place, system.specification) as campaign:
             run_rounds(campaign, system, chance.randint(1, 5))
-            (held,) = campaign.ask(worker="rover")
+            held = campaign.ask(worker="rover")
             removed = chance.random() < 0.5
             if removed:
                 place.unlink()

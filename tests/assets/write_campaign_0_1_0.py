@@ -8,10 +8,10 @@ Run it with that release on the path, and with the name of the file to write:
 import sys
 
 import numpy as np
+from safe2real.explore import roll_out
 
 import safe2real as s2r
 from safe2real.campaign import Campaign, Deployment, Specification
-from safe2real.explore import roll_out
 
 SIMULATOR = np.array(
     [

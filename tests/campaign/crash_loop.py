@@ -26,6 +26,7 @@ import sqlalchemy
 import safe2real as s2r
 from safe2real.campaign import Campaign, Deployment
 from safe2real.campaign.deployment import id_of
+from safe2real.campaign.handing_out import deployment_of
 from safe2real.errors import Conflict, Safe2RealError, Stopped
 from tests.campaign.systems import SYSTEMS, System, fingerprint_of, model_of, run_rounds
 
@@ -45,7 +46,7 @@ def ask_and_tell(report: Report, url: str, system: str, worker: str, checkpoint:
     while True:
         report("ask")
         try:
-            (deployment,) = campaign.ask(worker=worker)
+            deployment = campaign.ask(worker=worker)
         except Stopped:
             report("stop")
             return
@@ -58,7 +59,7 @@ def ask_and_tell(report: Report, url: str, system: str, worker: str, checkpoint:
 
 def watch(campaign: Campaign, report: Report, checkpoint: int | None) -> None:
     """Report where a write stands; `checkpoint` moves pages from the log to the file after that many, instead of 1000."""
-    engine = campaign._storage._engine
+    engine = campaign.journal._engine
 
     @sqlalchemy.event.listens_for(engine, "begin")
     def _begun(connection: Any) -> None:
@@ -92,7 +93,7 @@ def fleet_worker(report: Report, url: str, system: str, worker: str, rounds: int
             campaign.close()
             campaign = Campaign.open(url)
         wanted = 3 if wild and chance.random() < 0.25 else 1
-        deployments = campaign.ask(worker=worker, n=wanted)
+        deployments = campaign.ask_batch(wanted, worker=worker)
         report("asked", wanted, [deployment.number for deployment in deployments])
         if wild:
             chance.shuffle(deployments)  # they are not told in the order they were handed out
@@ -102,7 +103,7 @@ def fleet_worker(report: Report, url: str, system: str, worker: str, rounds: int
             else:
                 _tell_strangely(report, campaign, task, deployment, chance)
     if dies:
-        report("asked", 3, [deployment.number for deployment in campaign.ask(worker=worker, n=3)])
+        report("asked", 3, [deployment.number for deployment in campaign.ask_batch(3, worker=worker)])
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -145,7 +146,7 @@ def persevere(report: Report, url: str, system: str, worker: str, rounds: int) -
     number = None
     try:
         for _ in range(rounds):
-            (deployment,) = campaign.ask(worker=worker)
+            deployment = campaign.ask(worker=worker)
             number = deployment.number
             _tell(report, campaign, task, deployment)
             number = None
@@ -170,7 +171,7 @@ def visit(report: Report, url: str, system: str, held: str) -> None:
         "events": lambda: len(campaign.events()),
         "mismatch_map": lambda: int(campaign.mismatch_map().visits.sum()),
         "proposal": lambda: campaign.proposal().reason.name,
-        "ask": lambda: len(campaign.ask(worker="visitor")),
+        "ask": lambda: campaign.ask(worker="visitor").number,
         "tell": lambda: campaign.tell(held, task.episode(_as_held(campaign, held))).sequence,
         "abandon": lambda: campaign.abandon(held, "no reason").sequence,
         "create": lambda: Campaign.create(url, task.specification).name,
@@ -180,8 +181,8 @@ def visit(report: Report, url: str, system: str, held: str) -> None:
 
 
 def _as_held(campaign: Campaign, id: str) -> Deployment:
-    (held,) = [one for one in campaign._replay.held.values() if id_of(campaign.name, one.event) == id]
-    return campaign._deployment(held, campaign.stored_policies())
+    (held,) = [one for one in campaign._record.replay.held.values() if id_of(campaign.name, one.event) == id]
+    return deployment_of(campaign._record, held, campaign.stored_policies())
 
 
 def look_twice(report: Report, url: str, signal_file: str) -> None:
@@ -199,7 +200,7 @@ def fork_inside(report: Report, url: str, system: str) -> None:
     """A program that opens a campaign, forks, and uses it on both sides."""
     task = SYSTEMS[system]()
     campaign = Campaign.open(url)
-    (deployment,) = campaign.ask(worker="forked")
+    deployment = campaign.ask(worker="forked")
     child = os.fork()
     if child == 0:
         for call in (campaign.events, lambda: campaign.ask(worker="forked"), lambda: campaign.abandon(deployment.id, "x")):
@@ -217,7 +218,7 @@ def fill_up(report: Report, url: str, system: str, worker: str, room: int) -> No
     """Rounds until a file may grow no more, then the same tell again once it may."""
     task = SYSTEMS[system]()
     campaign = Campaign.open(url)
-    (deployment,) = campaign.ask(worker=worker)
+    deployment = campaign.ask(worker=worker)
     _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
     largest = max(path.stat().st_size for path in Path(url).parent.glob(Path(url).name + "*"))
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest + room, most))
@@ -226,14 +227,14 @@ def fill_up(report: Report, url: str, system: str, worker: str, room: int) -> No
         if kind != "fine":
             report("refused", "tell", deployment.id, kind, message)
             break
-        kind, message = outcome(lambda: campaign.ask(worker=worker)[0].number)
+        kind, message = outcome(lambda: campaign.ask(worker=worker).number)
         if kind != "fine":
             report("refused", "ask", None, kind, message)
             break
-        (deployment,) = campaign.ask(worker=worker)
+        deployment = campaign.ask(worker=worker)
     report("seen", campaign.status(forecast=False).told, len(campaign.events()), campaign.verify().holds)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    (deployment,) = campaign.ask(worker=worker)
+    deployment = campaign.ask(worker=worker)
     _tell(report, campaign, task, deployment)
 
 

@@ -89,7 +89,7 @@ SYSTEMS = {"grid": paper_grid, "tiny": three_states}
 
 def run_rounds(campaign: Campaign, system: System, rounds: int, worker: str = "worker") -> None:
     for _ in range(rounds):
-        (deployment,) = campaign.ask(worker=worker)
+        deployment = campaign.ask(worker=worker)
         campaign.tell(deployment.id, system.episode(deployment))
 
 
@@ -101,7 +101,7 @@ def ids_of(campaign: Campaign) -> dict[int, str]:
 def model_of(campaign: Campaign) -> dict[str, Any]:
     """Everything that the next deployment follows from, and the deployment itself."""
     proposal = campaign.proposal()
-    hybrid = campaign._replay.learner.hybrid
+    hybrid = campaign._record.replay.learner.hybrid
     return described(hybrid, proposal)
 
 

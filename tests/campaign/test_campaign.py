@@ -13,6 +13,7 @@ from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment, Problem
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import Learner, roll_out
 from safe2real.exploration.learner import coin_of, drawn
+from safe2real.standing import Standing
 from safe2real.systems import WindyGrid
 
 GRID = WindyGrid.paper()
@@ -39,7 +40,7 @@ def episode_of(deployment: Deployment, seed: int = 9) -> s2r.Trajectory:
 def run(campaign: Campaign, rounds: int, worker: str = "arm") -> list[Deployment]:
     deployments = []
     for _ in range(rounds):
-        (deployment,) = campaign.ask(worker=worker)
+        deployment = campaign.ask(worker=worker)
         campaign.tell(deployment.id, episode_of(deployment))
         deployments.append(deployment)
     return deployments
@@ -72,7 +73,7 @@ def same_model(one: Learner, other: Learner) -> bool:
 
 def model_of(campaign: Campaign) -> Learner:
     campaign.proposal()
-    return campaign._replay.learner
+    return campaign._record.replay.learner
 
 
 @pytest.fixture
@@ -85,7 +86,7 @@ def test_a_single_worker_runs_exactly_algorithm_1(place: Path) -> None:
     learner = Learner(MODEL, BASELINE, SETTINGS, warm_start=False)
     mixtures = 0
     for _ in range(150):
-        (deployment,) = campaign.ask(worker="arm")
+        deployment = campaign.ask(worker="arm")
         proposal = learner.propose()
         assert deployment.number == proposal.round
         assert deployment.reason is proposal.reason
@@ -107,9 +108,9 @@ def test_a_restart_after_every_round_changes_nothing(place: Path, tmp_path: Path
         Campaign.create(place, SPECIFICATION).close()
         for number in range(60):
             with Campaign.open(place) as campaign:
-                (deployment,) = campaign.ask(worker="arm")
+                deployment = campaign.ask(worker="arm")
             with Campaign.open(place) as campaign:
-                (again,) = campaign.ask(worker="arm")
+                again = campaign.ask(worker="arm")
                 campaign.tell(again.id, episode_of(again))
             assert again.id == deployment.id
             assert again.uncertainty == expected[number].uncertainty
@@ -121,30 +122,44 @@ def test_a_restart_after_every_round_changes_nothing(place: Path, tmp_path: Path
 
 def test_a_deployment_is_recorded_before_it_is_handed_out(place: Path) -> None:
     campaign = Campaign.create(place, SPECIFICATION)
-    (deployment,) = campaign.ask(worker="arm")
+    deployment = campaign.ask(worker="arm")
     with Campaign.open(place) as other:
         assert [event.kind for event in other.events()] == ["create", "ask"]
         assert other.status(forecast=False).held[0][:2] == (deployment.id, "arm")
 
 
+def test_a_campaign_that_is_there_is_opened_if_it_is_the_same(place: Path) -> None:
+    with Campaign.create(place, SPECIFICATION, exist_ok=True, lease=60.0) as campaign:
+        campaign.ask(worker="a")
+    with Campaign.create(place, SPECIFICATION, exist_ok=True, lease=60.0) as again:
+        assert (again.name, len(again.events())) == (campaign.name, 2)
+    other = replace(SPECIFICATION, settings=replace(SPECIFICATION.settings, margin=0.25))
+    with pytest.raises(s2r.errors.Conflict, match=r"about another problem: settings\.margin is 0\.306 there and 0\.25 here"):
+        Campaign.create(place, other, exist_ok=True, lease=60.0)
+    with pytest.raises(s2r.errors.Conflict, match=r"another problem: lease is \{'seconds': 60.0, .* there and None here"):
+        Campaign.create(place, SPECIFICATION, exist_ok=True)
+    with pytest.raises(s2r.errors.Conflict, match="holds a campaign already"):
+        Campaign.create(place, SPECIFICATION, lease=60.0)
+
+
 def test_a_worker_is_given_the_same_until_it_tells(place: Path) -> None:
     campaign = Campaign.create(place, SPECIFICATION)
-    first = campaign.ask(worker="a", n=2)
+    first = campaign.ask_batch(2, worker="a")
     with Campaign.open(place) as elsewhere:
-        again = elsewhere.ask(worker="a", n=2)
+        again = elsewhere.ask_batch(2, worker="a")
     assert [one.id for one in again] == [one.id for one in first]
     assert len(campaign.events()) == 3
-    assert campaign.ask(worker="a")[0].id == first[0].id  # fewer than it holds: the oldest
-    assert len(campaign.ask(worker="a", n=3)) == 3  # one more is added
-    assert campaign.ask(worker="b")[0].number == 4
+    assert campaign.ask(worker="a").id == first[0].id  # fewer than it holds: the oldest
+    assert len(campaign.ask_batch(3, worker="a")) == 3  # one more is added
+    assert campaign.ask(worker="b").number == 4
     campaign.tell(first[0].id, episode_of(first[0]))
-    assert [one.number for one in campaign.ask(worker="a", n=3)] == [2, 3, 5]
+    assert [one.number for one in campaign.ask_batch(3, worker="a")] == [2, 3, 5]
 
 
 def test_deployments_of_one_proposal_have_coins_of_their_own(place: Path) -> None:
     campaign = Campaign.create(place, SPECIFICATION)
     run(campaign, 120)
-    fleet = campaign.ask(worker="fleet", n=60)
+    fleet = campaign.ask_batch(60, worker="fleet")
     assert len({one.uncertainty for one in fleet}) == 1
     weights = fleet[0].mixture.weights
     assert [one.drawn for one in fleet] == [drawn(weights, coin_of(SETTINGS.seed, one.number)) for one in fleet]
@@ -154,7 +169,7 @@ def test_deployments_of_one_proposal_have_coins_of_their_own(place: Path) -> Non
 def test_episodes_are_counted_in_the_order_of_their_deployments(place: Path) -> None:
     """A report that comes early must not get ahead: what is counted may not depend on how long an episode took."""
     campaign = Campaign.create(place, SPECIFICATION)
-    slow, fast, last = (campaign.ask(worker=worker)[0] for worker in ("slow", "fast", "last"))
+    slow, fast, last = (campaign.ask(worker=worker) for worker in ("slow", "fast", "last"))
     campaign.tell(fast.id, episode_of(fast))
     campaign.tell(last.id, episode_of(last))
     status = campaign.status(forecast=False)
@@ -173,12 +188,12 @@ def test_episodes_are_counted_in_the_order_of_their_deployments(place: Path) -> 
 
 def test_abandoning_releases_the_episodes_behind_and_a_late_report_is_still_taken(place: Path) -> None:
     campaign = Campaign.create(place, SPECIFICATION)
-    lost, fine = campaign.ask(worker="a")[0], campaign.ask(worker="b")[0]
+    lost, fine = campaign.ask(worker="a"), campaign.ask(worker="b")
     campaign.tell(fine.id, episode_of(fine))
     receipt = campaign.abandon(lost.id, "power cut in hall 3\nrestarted")
     assert (receipt.new, campaign.abandon(lost.id, "again").new) == (True, False)
     assert campaign.status(forecast=False).samples_counted == 12
-    assert campaign.ask(worker="a")[0].number == 3
+    assert campaign.ask(worker="a").number == 3
     assert campaign.tell(lost.id, episode_of(lost)).new
     status = campaign.status(forecast=False)
     assert (status.told, status.abandoned, status.samples, status.samples_counted) == (2, 0, 24, 24)
@@ -189,7 +204,7 @@ def test_abandoning_releases_the_episodes_behind_and_a_late_report_is_still_take
 
 def test_the_prefix_of_an_aborted_episode_counts(place: Path) -> None:
     campaign = Campaign.create(place, SPECIFICATION)
-    (deployment,) = campaign.ask(worker="arm")
+    deployment = campaign.ask(worker="arm")
     whole = episode_of(deployment)
     prefix = s2r.Trajectory.of(MODEL, whole.states[:6], whole.actions[:5], partial=True)
     with pytest.raises(s2r.InvalidInput, match="12 steps has 13 states"):
@@ -205,7 +220,7 @@ def test_the_prefix_of_an_aborted_episode_counts(place: Path) -> None:
 
 def test_an_episode_counts_once(place: Path) -> None:
     campaign = Campaign.create(place, SPECIFICATION)
-    (deployment,) = campaign.ask(worker="arm")
+    deployment = campaign.ask(worker="arm")
     episode = episode_of(deployment)
     first, second = campaign.tell(deployment.id, episode), campaign.tell(deployment.id, episode)
     assert (first.new, second.new, second.sequence) == (True, False, first.sequence)
@@ -237,7 +252,7 @@ def test_a_log_is_imported_once(place: Path) -> None:
 
 def test_after_the_stop_there_is_a_plan_and_nothing_to_deploy(place: Path) -> None:
     campaign = Campaign.create(place, QUICK)
-    held = campaign.ask(worker="slow")[0]  # out since the first round
+    held = campaign.ask(worker="slow")  # out since the first round
     campaign.abandon(held.id, "lost")
     reward = np.random.default_rng(0).random((25, 4))
     early = campaign.plan(reward)  # nothing is known yet: the baseline, and a bound that says so
@@ -287,12 +302,12 @@ def test_a_forecast_with_literal_constants_is_quick_and_large(place: Path) -> No
 
 
 def test_what_is_handed_out_says_what_it_is(place: Path, tmp_path: Path) -> None:
-    heuristic = Campaign.create(place, SPECIFICATION).ask(worker="arm")[0].certificate
+    heuristic = Campaign.create(place, SPECIFICATION).ask(worker="arm").certificate
     assert not heuristic.certified
     assert heuristic.describe().startswith("HEURISTIC")
     literal = replace(SETTINGS, tolerance=0.306 / 4, radius=s2r.LiteralRadius(), bonus_scale=1.0)
     campaign = Campaign.create(tmp_path / "literal.db", Problem(MODEL, BASELINE, literal))
-    certificate = campaign.ask(worker="arm")[0].certificate
+    certificate = campaign.ask(worker="arm").certificate
     assert certificate.certified
     assert set(FIELD_ASSUMPTIONS) <= set(certificate.assumptions)
     assert campaign.status(forecast=False).certified
@@ -369,11 +384,11 @@ def test_data_that_refute_an_assumption_end_certification(place: Path) -> None:
     """Windy rows are declared exact: from the moment the data show otherwise nothing is called certified."""
     literal = s2r.Settings(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4)
     campaign = Campaign.create(place, Problem(MODEL, BASELINE, literal, known=GRID.mismatch()))
-    (early,) = campaign.ask(worker="early")
+    early = campaign.ask(worker="early")
     assert early.certificate.certified
     campaign.import_log("baseline", BASELINE, (roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(2_000)))
     campaign.abandon(early.id, "not needed")  # the log comes after it
-    late = campaign.ask(worker="late")[0].certificate
+    late = campaign.ask(worker="late").certificate
     assert not late.certified
     assert "contradict what was assumed" in late.reason_uncertified
     assert not campaign.status(forecast=False).certified
@@ -396,7 +411,7 @@ def test_the_learner_knows_which_episodes_are_the_baselines(place: Path) -> None
     assert model_of(campaign).trust.episodes == len(alone)
     campaign.import_log("own", BASELINE, [roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(5)])
     assert model_of(campaign).trust.episodes == len(alone) + 5
-    late = campaign.ask(worker="late")[0]
+    late = campaign.ask(worker="late")
     campaign.abandon(late.id, "power cut")
     campaign.tell(late.id, episode_of(late))
     is_baseline = np.array_equal(late.policy.probabilities, BASELINE.probabilities)
@@ -407,17 +422,36 @@ def test_a_transition_outside_the_declared_support_ends_certification(place: Pat
     neighbours = GRID.neighbours()
     settings = s2r.Settings(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4)
     campaign = Campaign.create(place, Problem(MODEL, BASELINE, settings, support=neighbours))
-    (deployment,) = campaign.ask(worker="arm")
+    deployment = campaign.ask(worker="arm")
     assert deployment.certificate.certified
     states = [int(state) for state in np.flatnonzero(MODEL.start)] + [0] * 12  # from the corner at the bottom to the top
     campaign.tell_json(deployment.id, {"states": states, "actions": [0] * 12})
-    (after,) = campaign.ask(worker="arm")
+    after = campaign.ask(worker="arm")
     assert "declared support rules out" in after.certificate.reason_uncertified
     assert campaign.status(forecast=False).samples == 12  # and the sample is kept
     assert campaign.verify().holds
     with Campaign.open(place) as again:
-        assert again.specification.support is not None
-        assert not again.ask(worker="arm")[0].certificate.certified
+        assert again.problem.support is not None
+        assert not again.ask(worker="arm").certificate.certified
+
+
+def test_a_transition_outside_the_declared_support_refutes_before_its_turn_to_be_counted(place: Path) -> None:
+    """A worker that never comes back must not keep it from being looked at."""
+    settings = s2r.Settings(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.306 / 4)
+    campaign = Campaign.create(place, Problem(MODEL, BASELINE, settings, support=GRID.neighbours()))
+    out, told = campaign.ask(worker="out"), campaign.ask(worker="arm")
+    states = [int(state) for state in np.flatnonzero(MODEL.start)] + [0] * 12
+    campaign.tell_json(told.id, {"states": states, "actions": [0] * 12})
+    status = campaign.status(forecast=False)
+    assert (status.samples_counted, status.standing, status.waiting_for) == (0, Standing.REFUTED, out.id)
+    said = [str(doubt) for doubt in campaign.assurance().doubts]
+    assert any("1 transitions were seen that the declared support rules out" in doubt for doubt in said)
+    campaign.tell(out.id, episode_of(out))
+    counted = campaign.status(forecast=False)
+    assert (counted.samples_counted, counted.standing) == (24, Standing.REFUTED)
+    doubts = campaign.assurance().doubts
+    assert any("1 transitions were seen that the declared support rules out" in str(doubt) for doubt in doubts)
+    assert campaign.verify().holds
 
 
 def test_the_same_log_under_another_name_is_refused(place: Path) -> None:
@@ -444,9 +478,9 @@ def test_a_refutation_is_final_and_leaves_the_baseline(place: Path) -> None:
         assert status.next_reason == "BASELINE"
     plan = campaign.plan(np.ones((2, 1)))
     assert not plan.certificate.certified
-    assert plan.policy.policies == (campaign.specification.baseline,)
+    assert plan.policy.policies == (campaign.problem.baseline,)
     assert campaign.mismatch_map().verdict[0, 0] == Verdict.CONTRADICTED
-    deployment = campaign.ask(worker="arm")[0]
+    deployment = campaign.ask(worker="arm")
     assert deployment.reason is s2r.Reason.BASELINE
     assert not deployment.certificate.certified
     ledger = campaign.verify()

@@ -16,8 +16,8 @@ import sqlalchemy
 
 import safe2real as s2r
 from safe2real.campaign import Campaign
+from safe2real.campaign.journal import SQLJournal
 from safe2real.campaign.journal import sql as storage
-from safe2real.campaign.journal.sql import Storage
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import (
     Nursery,
@@ -73,7 +73,7 @@ def workers(url: str, **changes) -> list[dict]:
 
 def counted_by_hand(campaign: Campaign) -> dict:
     """The model by the rule itself: deployments count in the order of their numbers, late ones when they come."""
-    learner = campaign.specification.learner()
+    learner = campaign.problem.learner()
     episodes: dict[int, s2r.Trajectory] = {}
     settled: set[int] = set()
     passed = 0
@@ -85,7 +85,7 @@ def counted_by_hand(campaign: Campaign) -> dict:
         if event.kind == "tell":
             body = json.loads(event.body)
             episodes[event.deployment] = s2r.Trajectory.of(
-                campaign.specification.simulator, body["states"], body["actions"], partial=True
+                campaign.problem.simulator, body["states"], body["actions"], partial=True
             )
             if event.deployment <= passed:
                 count(event.deployment)
@@ -184,18 +184,18 @@ def test_both_databases_keep_the_contract(url):
     with Campaign.create(url, system.specification) as campaign:
         with pytest.raises(Conflict, match="holds a campaign already; open it, or choose another place"):
             Campaign.create(url, system.specification)
-        one, two = campaign.ask(worker="one", n=2)
+        one, two = campaign.ask_batch(2, worker="one")
         with Campaign.open(url) as other:
             assert other.name == campaign.name
-            assert other.specification.to_text() == system.specification.to_text()
-            again = other.ask(worker="one", n=2)
+            assert other.problem.to_text() == system.specification.to_text()
+            again = other.ask_batch(2, worker="one")
             assert [deployment.id for deployment in again] == [one.id, two.id]
             for mine, theirs in zip((one, two), again, strict=True):
                 np.testing.assert_array_equal(mine.policy.probabilities, theirs.policy.probabilities)
                 np.testing.assert_array_equal(mine.mixture.weights, theirs.mixture.weights)
                 assert mine.certificate.lower_bounds.tolist() == theirs.certificate.lower_bounds.tolist()
                 assert (mine.at, mine.drawn, mine.uncertainty) == (theirs.at, theirs.drawn, theirs.uncertainty)
-            (three,) = other.ask(worker="two")
+            three = other.ask(worker="two")
             assert three.number == 3
         episode = system.episode(one)
         first = campaign.tell(one.id, episode)
@@ -256,18 +256,18 @@ def test_a_second_writer_waits_for_the_first(url):
     """And never hears that the database is locked."""
     system = three_states()
     with Campaign.create(url, system.specification) as campaign:
-        (deployment,) = campaign.ask(worker="one")
+        deployment = campaign.ask(worker="one")
         reached, done = threading.Event(), threading.Event()
 
         def tell():
             with Campaign.open(url) as other:
-                write = other._storage.writing
-                other._storage.writing = lambda: reached.set() or write()
+                write = other.journal.writing
+                other.journal.writing = lambda: reached.set() or write()
                 receipt = other.tell(deployment.id, system.episode(deployment))
                 done.set()
                 return receipt
 
-        with ThreadPoolExecutor(1) as second, Storage(url).writing() as transaction:
+        with ThreadPoolExecutor(1) as second, SQLJournal(url).writing() as transaction:
             told = second.submit(tell)
             assert reached.wait(60.0)
             assert not done.wait(0.5), "two writers at the same time"
@@ -280,15 +280,15 @@ def test_a_second_writer_waits_for_the_first(url):
 
 def test_who_waits_too_long_is_told_why(url, monkeypatch):
     system = three_states()
-    monkeypatch.setattr(storage, "_PATIENCE", 1.0)
+    monkeypatch.setattr(storage, "PATIENCE", 1.0)
     with Campaign.create(url, system.specification) as campaign:
-        (deployment,) = campaign.ask(worker="one")
+        deployment = campaign.ask(worker="one")
 
         def tell():
             with Campaign.open(url) as other:
                 return other.tell(deployment.id, system.episode(deployment))
 
-        holder = Storage(url)
+        holder = SQLJournal(url)
         with ThreadPoolExecutor(1) as second, holder.writing():
             waiting = second.submit(tell)
             error = waiting.exception(30.0)
@@ -350,11 +350,11 @@ def test_what_was_told_survives_the_crash_of_the_server(server, nursery):
     messages: list[str] = []
     with Campaign.create(url, system.specification) as campaign, ThreadPoolExecutor(1) as other:
         for _ in range(3):
-            (mine,) = campaign.ask(worker="the test")
+            mine = campaign.ask(worker="the test")
             enough = len(campaign.events()) + 60
 
             def recorded_so_far() -> int:
-                with campaign._storage.reading() as transaction:
+                with campaign.journal.reading() as transaction:
                     return transaction.last()[0]
 
             fleet = [
@@ -413,7 +413,7 @@ def test_a_server_that_only_reads_can_be_looked_at(server):
     url, system = server.new_place(), three_states()
     with Campaign.create(url, system.specification) as campaign:
         run_rounds(campaign, system, 2)
-        (deployment,) = campaign.ask(worker="one")
+        deployment = campaign.ask(worker="one")
     with Campaign.open(url + "%20-cdefault_transaction_read_only%3Don") as campaign:
         assert campaign.status(forecast=False).told == 2
         assert campaign.verify().holds

@@ -74,7 +74,7 @@ def test_a_sorted_log_clears_no_row_on_its_prefix(place: Path, sort: bool) -> No
     with Campaign.create(place, specification) as campaign:
         campaign.import_log("a year", specification.baseline, [{"states": states, "actions": [0]} for states in log])
         assert campaign.assurance().certified
-        assert campaign._replay.learner.hybrid.suspects[0, 0]
+        assert campaign._record.replay.learner.hybrid.suspects[0, 0]
         assert campaign.verify().holds
 
 
@@ -116,9 +116,9 @@ def test_a_log_that_shows_a_margin_to_be_wrong_halts_in_any_order(place: Path) -
 
 
 def test_a_log_takes_its_place_after_what_is_out(campaign: Campaign) -> None:
-    first, second = campaign.ask(worker="first")[0], campaign.ask(worker="second")[0]
+    first, second = campaign.ask(worker="first"), campaign.ask(worker="second")
     campaign.import_log("last year", BASELINE, [A, B, C])
-    (third,) = campaign.ask(worker="third")
+    third = campaign.ask(worker="third")
     for deployment in (second, third):
         campaign.tell(deployment.id, SYSTEM.episode(deployment))
     status = campaign.status(forecast=False)
@@ -133,7 +133,7 @@ def test_a_log_takes_its_place_after_what_is_out(campaign: Campaign) -> None:
     last = SYSTEM.episode(third)
     learner.count(last.states, last.actions, np.array([0, 4]))
     campaign.proposal()
-    found = campaign._replay.learner.hybrid.counts.tally
+    found = campaign._record.replay.learner.hybrid.counts.tally
     expected = learner.hybrid.counts.tally
     for name in ("visits", "successor", "count"):  # also in the order of first successors
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
@@ -143,7 +143,7 @@ def test_a_log_takes_its_place_after_what_is_out(campaign: Campaign) -> None:
 def test_a_log_without_anything_out_is_counted_at_once(campaign: Campaign) -> None:
     campaign.import_log("last year", BASELINE, [A])
     assert counted(campaign) == 1
-    (deployment,) = campaign.ask(worker="arm")
+    deployment = campaign.ask(worker="arm")
     campaign.import_log("another", BASELINE, [B])
     assert (counted(campaign), campaign.status(forecast=False).waiting_for) == (1, deployment.id)
     campaign.abandon(deployment.id, "power cut")
@@ -210,7 +210,7 @@ def test_other_episodes_that_look_alike_are_counted_when_someone_says_so(campaig
         campaign.import_log("february", BASELINE, [A, B, C])
     assert campaign.import_log("february", BASELINE, [A, B, C], overlap="count").new
     assert counted(campaign) == 6
-    (deployment,) = campaign.ask(worker="arm")
+    deployment = campaign.ask(worker="arm")
     (said,) = [one for one in deployment.certificate.assumptions if one.subject == "february"]
     assert said.code is AssumptionCode.LOGS
     assert said.text == "the 2 episodes of the log 'february' that look like recorded ones are other episodes"
@@ -256,7 +256,7 @@ def test_an_id_settles_it(campaign: Campaign) -> None:
 def test_what_the_campaign_ran_itself_is_in_the_record_too(campaign: Campaign) -> None:
     told = None
     while told is None:
-        (deployment,) = campaign.ask(worker="arm")
+        deployment = campaign.ask(worker="arm")
         episode_ = SYSTEM.episode(deployment)
         campaign.tell(deployment.id, episode_)
         if np.array_equal(deployment.policy.probabilities, BASELINE.probabilities):
@@ -265,7 +265,7 @@ def test_what_the_campaign_ran_itself_is_in_the_record_too(campaign: Campaign) -
     with pytest.raises(s2r.Conflict, match="in this campaign's own deployments"):
         campaign.import_log("the machine's log", BASELINE, [told])
     assert not campaign.import_log("the machine's log", BASELINE, [{**told, "id": id}], overlap="skip").new
-    (out,) = campaign.ask(worker="arm")
+    out = campaign.ask(worker="arm")
     with pytest.raises(s2r.Conflict, match=f"'{out.id}' is a deployment of this campaign that was not told; tell it"):
         campaign.import_log("the machine's log", BASELINE, [{**A, "id": out.id}])
 
@@ -278,7 +278,7 @@ def test_verify_finds_episodes_that_were_counted_twice(campaign: Campaign) -> No
     quiet = kinds.event_after(
         2, events[1].digest, kinds.Draft("import", {**body, "overlap": "none", "alike": 0}, worker="x")
     )
-    with campaign._storage.writing() as transaction:
+    with campaign.journal.writing() as transaction:
         transaction._connection.exec_driver_sql("DELETE FROM safe2real_event WHERE sequence = 3")
         transaction.append([kinds.Draft("import", {**body, "overlap": "none", "alike": 0}, worker="february")])
     (problem,) = campaign.verify().problems
@@ -298,8 +298,7 @@ def test_how_far_one_log_goes_on_where_the_other_ended(first: str, second: str, 
 
 def test_a_document_cut_within_a_log_is_loaded_up_to_the_log(tmp_path, monkeypatch):
     """Kept in part, the log could never be imported again, and the new record would never verify."""
-    for module in ("events", "replay"):
-        monkeypatch.setattr(f"safe2real.campaign.{module}.IMPORT_SIZE", 5)
+    monkeypatch.setattr(kinds, "IMPORT_SIZE", 5)
     system = three_states()
     baseline = system.specification.baseline
     log = [roll_out(system.real, baseline, seed=5, round_number=number) for number in range(1, 16)]
@@ -326,7 +325,7 @@ def test_parts_of_a_log_must_follow_each_other(tmp_path):
     with Campaign.create(tmp_path / "c.db", system.specification) as campaign:
         run_rounds(campaign, system, 2)
         for part, after in ((1, 2), (3, 4)):  # the second of three never comes, and deployments lie between
-            with campaign._storage.writing() as transaction:
+            with campaign.journal.writing() as transaction:
                 (digest,) = transaction.add_policies([policy_to_bytes(baseline)])
                 body = ImportBody(digest, "0" * 64, episodes[part - 1 : part], part, 3, after, "count", 1, 0, "me")
                 transaction.append([Draft(IMPORT, asdict(body), worker="january")])

@@ -39,7 +39,7 @@ def codes(campaign: Campaign) -> set[DoubtCode]:
 def test_leaving_the_model_is_recorded_once_refutes_and_survives(place: Path, tmp_path: Path) -> None:
     with Campaign.create(place, SYSTEM.specification) as campaign:
         run_rounds(campaign, SYSTEM, 3)
-        (deployment,) = campaign.ask(worker="arm")
+        deployment = campaign.ask(worker="arm")
         assert deployment.certificate.certified
         seen = left_after(deployment.policy, [0, 1, 1])
         receipt = campaign.tell(deployment.id, seen, left_model=True)
@@ -56,7 +56,7 @@ def test_leaving_the_model_is_recorded_once_refutes_and_survives(place: Path, tm
         assert status.forecast.rounds is None
         assert DoubtCode.LEFT_MODEL in codes(campaign)
         assert not campaign.plan(np.ones((3, 2))).certificate.certified
-        (after,) = campaign.ask(worker="arm")
+        after = campaign.ask(worker="arm")
         assert after.reason is s2r.Reason.BASELINE
         assert not after.certificate.certified
         ledger = campaign.verify()
@@ -77,7 +77,7 @@ def test_leaving_the_model_is_recorded_once_refutes_and_survives(place: Path, tm
 
 def test_an_episode_that_began_in_no_state_of_the_model_is_told_with_nothing(place: Path) -> None:
     with Campaign.create(place, SYSTEM.specification) as campaign:
-        (deployment,) = campaign.ask(worker="arm")
+        deployment = campaign.ask(worker="arm")
         receipt = campaign.tell_json(deployment.id, {"states": [], "actions": [], "left_model": True})
         assert (receipt.new, receipt.samples) == (True, 0)
         assert not campaign.tell(deployment.id, ([], []), left_model=True).new
@@ -90,7 +90,7 @@ def test_an_episode_that_began_in_no_state_of_the_model_is_told_with_nothing(pla
 def test_an_episode_that_began_where_none_does_is_kept_and_refutes(place: Path, partial: bool) -> None:
     """All of its transitions are counted: what a row does next does not depend on how one came there."""
     with Campaign.create(place, SYSTEM.specification) as campaign:
-        (deployment,) = campaign.ask(worker="arm")
+        deployment = campaign.ask(worker="arm")
         states = [1, 1, 0] if partial else [1, 1, 0, 0, 0]
         actions = left_after(deployment.policy, states[:-1])[1]
         receipt = campaign.tell_json(deployment.id, {"states": states, "actions": actions}, partial=partial)
@@ -105,7 +105,7 @@ def test_an_episode_that_began_where_none_does_is_kept_and_refutes(place: Path, 
 
 def test_its_actions_are_those_of_the_policy_and_its_lengths_fit(place: Path) -> None:
     with Campaign.create(place, SYSTEM.specification) as campaign:
-        (deployment,) = campaign.ask(worker="arm")
+        deployment = campaign.ask(worker="arm")
         states, actions = left_after(deployment.policy, [0, 1])
         with pytest.raises(s2r.InvalidInput, match=r"actions\[1\] is . in state 1, which its policy never does"):
             campaign.tell(deployment.id, (states, [actions[0], 1 - actions[1]]), left_model=True)
@@ -129,13 +129,13 @@ def test_its_actions_are_those_of_the_policy_and_its_lengths_fit(place: Path) ->
 def test_its_transitions_wait_for_their_place_and_what_they_refute_does_not(place: Path) -> None:
     """A worker that never comes back must not keep a crash that was told from being looked at."""
     with Campaign.create(place, SYSTEM.specification) as campaign:
-        first, second = campaign.ask(worker="first")[0], campaign.ask(worker="second")[0]
+        first, second = campaign.ask(worker="first"), campaign.ask(worker="second")
         campaign.tell(second.id, left_after(second.policy, [0]), left_model=True)
         status = campaign.status(forecast=False)
         assert (status.standing, status.episodes_waiting, status.waiting_for) == (Standing.REFUTED, 1, first.id)
         assert status.samples_counted == 0
         assert not campaign.verify().certified
-        assert campaign.ask(worker="third")[0].reason is Reason.BASELINE
+        assert campaign.ask(worker="third").reason is Reason.BASELINE
         campaign.tell(first.id, SYSTEM.episode(first))
         assert campaign.status(forecast=False).standing is Standing.REFUTED
         assert campaign.verify().holds
@@ -144,7 +144,7 @@ def test_its_transitions_wait_for_their_place_and_what_they_refute_does_not(plac
 def test_what_comes_before_and_after_it_is_counted_in_order(place: Path) -> None:
     """All six are read at once; the model is the one of a learner that was told one by one."""
     with Campaign.create(place, SYSTEM.specification) as campaign:
-        fleet = campaign.ask(worker="fleet", n=6)
+        fleet = campaign.ask_batch(6, worker="fleet")
         outcomes = [SYSTEM.episode(one) for one in fleet]
         for number in (5, 4, 3, 1, 0):
             campaign.tell(fleet[number].id, outcomes[number])
@@ -157,7 +157,7 @@ def test_what_comes_before_and_after_it_is_counted_in_order(place: Path) -> None
             else:
                 learner.count(episode.states, episode.actions, np.array([0, 4]), of_baseline=np.array([False]))
         campaign.proposal()
-        found = campaign._replay.learner
+        found = campaign._record.replay.learner
         assert np.array_equal(found.hybrid.counts.visits, learner.hybrid.counts.visits)
         assert np.array_equal(found.hybrid.belief.refuted, learner.hybrid.belief.refuted)
         assert np.array_equal(found.hybrid.bonus, learner.hybrid.bonus)

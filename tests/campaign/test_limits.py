@@ -21,7 +21,7 @@ from safe2real.model.limits import human
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.spec_file import read_spec_file
 from safe2real.report.export import export_csv
-from tests.campaign.systems import ROOT, run_rounds, three_states
+from tests.campaign.systems import ROOT, paper_grid, run_rounds, three_states
 from tests.cli.driving import campaign as command
 from tests.preflight.specs import LAKE, ROWS, TOML, write
 
@@ -39,12 +39,12 @@ def opened(tmp_path):
 
 def test_one_ask_hands_out_so_many_and_no_more(opened, monkeypatch):
     with pytest.raises(InvalidInput, match=r"n is 1000000000; .* at most 10000 deployments: ask again.*SAFE2REAL_MAX_ASK"):
-        opened.ask(worker="w", n=10**9)
+        opened.ask_batch(10**9, worker="w")
     assert len(opened.events()) == 1
     monkeypatch.setenv("SAFE2REAL_MAX_ASK", "3")
-    assert len(opened.ask(worker="w", n=3)) == 3
+    assert len(opened.ask_batch(3, worker="w")) == 3
     with pytest.raises(InvalidInput, match="at most 3"):
-        opened.ask(worker="w", n=4)
+        opened.ask_batch(4, worker="w")
 
 
 @pytest.mark.parametrize("value", ["-1", "0", "1.5", "many", "9" * 40])
@@ -55,7 +55,7 @@ def test_a_limit_that_is_none_is_said(opened, monkeypatch, value):
 
 
 def test_everything_that_a_worker_holds_is_given_up_at_once(opened):
-    gone, other = opened.ask(worker="gone", n=3), opened.ask(worker="other", n=2)
+    gone, other = opened.ask_batch(3, worker="gone"), opened.ask_batch(2, worker="other")
     assert opened.abandon_all("gone", "the machine burnt down") == [one.id for one in gone]
     assert opened.abandon_all("gone", "again") == []
     status = opened.status(forecast=False)
@@ -91,7 +91,7 @@ def later(monkeypatch, seconds):
 
 def test_what_is_out_for_longer_than_its_lease_is_named(tmp_path, monkeypatch):
     with s2r.Campaign.create(tmp_path / "c.db", three_states().specification, lease=60) as made:
-        (held,) = made.ask(worker="gone")
+        held = made.ask(worker="gone")
         assert (made.status(forecast=False).lease, made.status(forecast=False).overdue) == (60.0, ())
         later(monkeypatch, 61)
         assert made.status(forecast=False).overdue == (held.id,)
@@ -104,15 +104,15 @@ def test_what_is_out_for_longer_than_its_lease_is_named(tmp_path, monkeypatch):
 def test_what_is_overdue_is_withdrawn_where_the_campaign_was_created_so(tmp_path, monkeypatch):
     system, place = three_states(), tmp_path / "c.db"
     with s2r.Campaign.create(place, system.specification, lease=60, withdraw_overdue=True) as made:
-        (gone,) = made.ask(worker="gone")
-        (other,) = made.ask(worker="other")
+        gone = made.ask(worker="gone")
+        other = made.ask(worker="other")
         made.tell(other.id, system.episode(other))
         assert made.status(forecast=False).episodes_waiting == 1
         (lasting,) = [one.text for one in made.assurance().assumptions if one.subject == "lease"]
         assert lasting == "no deployment outlasts its lease of 60 s because of what happens in its episode"
     later(monkeypatch, 61)
     with s2r.Campaign.open(place) as made:
-        (next_one,) = made.ask(worker="other")
+        next_one = made.ask(worker="other")
         status = made.status(forecast=False)
         assert (status.withdrawn, status.episodes_waiting) == (1, 0)
         assert [id for id, *_ in status.held] == [next_one.id]
@@ -121,7 +121,7 @@ def test_what_is_overdue_is_withdrawn_where_the_campaign_was_created_so(tmp_path
         assert made.verify().holds
         assert made.tell(gone.id, system.episode(gone)).new  # it turns up
         assert made.verify().holds
-        (again,) = made.ask(worker="gone")
+        again = made.ask(worker="gone")
         assert again.id != gone.id
 
 
@@ -133,7 +133,7 @@ def test_a_withdrawal_before_its_time_does_not_verify(tmp_path, monkeypatch):
             made.ask(worker="w")
             later(monkeypatch, 59 if name == "a" else 61)
             body = {"cause": "lease expired", "reason": "lease expired"}
-            with made._storage.writing() as transaction:
+            with made.journal.writing() as transaction:
                 transaction.append([Draft("withdraw", body, 1, "w")])
             (problem,) = made.verify().problems
             assert "withdrawn for its lease, which was not over, or takes nothing back" in problem.what
@@ -169,6 +169,8 @@ def test_a_campaign_without_events_does_not_begin_again(tmp_path):
             lambda: emptied.ask(worker="w"),
             lambda: emptied.status(forecast=False),
             lambda: emptied.tell_json(last, {"states": [0] * 5, "actions": [0] * 4}),
+            lambda: emptied.import_log("log", system.specification.baseline, [{"states": [0] * 5, "actions": [0] * 4}]),
+            emptied.migrate,
         ):
             with pytest.raises(StorageFailure, match="events are gone"):
                 call()
@@ -415,3 +417,17 @@ def test_names_are_no_formulas_in_csv(tmp_path, name):
     assert f"'{name}" in cells
     numbers = [cell for cell in cells if cell.startswith("-")]
     assert numbers == []
+
+
+def test_a_lower_limit_is_said_and_not_called_a_change(tmp_path, monkeypatch):
+    """The record is as it was written; this process may not read that much."""
+    grid = paper_grid()
+    with s2r.Campaign.create(tmp_path / "c.db", grid.specification) as made:
+        run_rounds(made, grid, 1)
+    monkeypatch.setenv("SAFE2REAL_MAX_BYTES", "1000")
+    with pytest.raises(InvalidInput, match=r"would take .*, and the limit is 1000 bytes; .*SAFE2REAL_MAX_BYTES") as error:
+        s2r.Campaign.open(tmp_path / "c.db")
+    assert "changed" not in str(error.value)
+    monkeypatch.delenv("SAFE2REAL_MAX_BYTES")
+    with s2r.Campaign.open(tmp_path / "c.db") as opened:
+        assert opened.verify().holds

@@ -63,7 +63,7 @@ class Watched:
 
     def __init__(self, path):
         self.campaign = Campaign.create(path, Problem.from_text(json.dumps(pooled())))
-        (deployment,) = self.campaign.ask(worker="robot")
+        deployment = self.campaign.ask(worker="robot")
         self.id, self.policy = deployment.id, deployment.policy
         self.database = sqlite3.connect(path)
         self.refused = Counter()
@@ -99,7 +99,7 @@ class Watched:
         episode = self.episode(0, 1, 2, 2, 1)
         assert self.campaign.tell_json(self.id, episode).new
         assert self.campaign.import_log("log", self.policy, [episode], overlap="count").new
-        assert self.campaign.ask(worker="robot")[0].id != self.id
+        assert self.campaign.ask(worker="robot").id != self.id
         ledger = self.campaign.verify()
         assert ledger.holds, ledger.describe()
         assert (ledger.deployments, ledger.episodes) == (2, 2)

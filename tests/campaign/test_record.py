@@ -91,7 +91,7 @@ def exported(campaign: Campaign, folder: Path) -> dict:
 
 def test_what_was_exported_is_the_same_campaign_again(place, tmp_path):
     with make(place, 6) as campaign:
-        (held,) = campaign.ask(worker="worker")
+        held = campaign.ask(worker="worker")
         document = exported(campaign, tmp_path)
         loaded = load_record(tmp_path / "again.db", document, "from a document")
         assert (loaded.events, loaded.left_out, loaded.why) == (14, 0, "")

@@ -57,18 +57,18 @@ def test_an_old_record_goes_on(old: Path, tmp_path: Path) -> None:
     system = three_states()
     with Campaign.open(old) as campaign:
         oldest = next(iter(campaign.status(forecast=False).held))[0]
-        (held,) = campaign.ask(worker="left")
+        held = campaign.ask(worker="left")
         assert held.id == oldest
         campaign.tell(held.id, roll_out(system.real, held.policy, seed=3, round_number=held.number))
         run_rounds(campaign, system, 5)
-        campaign.import_log("new", campaign.specification.baseline, [{"states": [0, 2, 2, 2, 2], "actions": [0] * 4}])
-        (last,) = campaign.ask(worker="arm")
+        campaign.import_log("new", campaign.problem.baseline, [{"states": [0, 2, 2, 2, 2], "actions": [0] * 4}])
+        last = campaign.ask(worker="arm")
         campaign.tell(last.id, ([], []), left_model=True)
-        assert campaign.ask(worker="arm")[0].reason is s2r.Reason.BASELINE
+        assert campaign.ask(worker="arm").reason is s2r.Reason.BASELINE
         ledger = campaign.verify()
         assert ledger.holds, ledger.describe()
         assert ledger.standing is Standing.REFUTED
-        assert len(entries_of(campaign.name, campaign.events(), campaign.specification.simulator)) == 33
+        assert len(entries_of(campaign.name, campaign.events(), campaign.problem.simulator)) == 33
         write_campaign_report(campaign, tmp_path / "page.html", forecast=False)
 
 
@@ -94,7 +94,7 @@ def test_every_radius_has_a_revision() -> None:
 def rewritten(campaign: Campaign, change) -> None:
     """The record with other bodies, and digests that fit."""
     events = list(campaign.events())
-    with campaign._storage.writing() as transaction:
+    with campaign.journal.writing() as transaction:
         transaction._connection.exec_driver_sql("DELETE FROM safe2real_event")
         previous = BEFORE_THE_FIRST
         for event in events:
@@ -159,7 +159,7 @@ def test_a_newer_format_is_refused(old: Path) -> None:
 
 
 def test_an_unknown_event_is_refused_with_the_cure(old: Path) -> None:
-    with Campaign.open(old) as campaign, campaign._storage.writing() as transaction:
+    with Campaign.open(old) as campaign, campaign.journal.writing() as transaction:
         transaction.append([Draft("teleport", {}, 1)])
     with Campaign.open(old) as campaign, pytest.raises(s2r.StorageFailure, match=r"unknown kind 'teleport'; .*upgrade"):
         campaign.ask(worker="arm")
@@ -185,7 +185,7 @@ def test_a_record_is_migrated_on_request_alone(old: Path) -> None:
 
 def test_a_log_of_many_events_by_the_first_release_is_one_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parts were not numbered; the digest of the whole says where it ends. Counted when it came, as a whole."""
-    monkeypatch.setattr("safe2real.campaign.replay.IMPORT_SIZE", 2)
+    monkeypatch.setattr("safe2real.campaign.events.IMPORT_SIZE", 2)
     from safe2real.model.encoding import digest_of, policy_to_bytes
 
     specification = three_states().specification

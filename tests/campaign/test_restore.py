@@ -51,7 +51,7 @@ def test_who_outlives_a_restore_writes_nothing(place, tmp_path, call):
     with make(place, 5) as campaign:
         back_up(place, tmp_path / "copy.db")
         run_rounds(campaign, SYSTEM, 10)
-        (held,) = campaign.ask(worker="worker")
+        held = campaign.ask(worker="worker")
         restore_into(tmp_path / "copy.db", place)
         before = rows(place)
         calls = {
@@ -72,7 +72,7 @@ def test_who_outlives_a_restore_writes_nothing(place, tmp_path, call):
 
 def test_a_process_that_only_tells_knows_what_it_told(place, tmp_path):
     with make(place, 0) as campaign:
-        deployments = campaign.ask(worker="worker", n=3)
+        deployments = campaign.ask_batch(3, worker="worker")
         back_up(place, tmp_path / "copy.db")
         with Campaign.open(place) as teller:
             teller.tell(deployments[0].id, SYSTEM.episode(deployments[0]))
@@ -104,7 +104,7 @@ def test_an_episode_of_a_lost_branch_is_not_taken_for_another(place, tmp_path):
     """Number 6 is handed out twice: to a worker who was asked before the restore, and to another one after it."""
     with make(place, 5) as campaign:
         back_up(place, tmp_path / "copy.db")
-        (lost,) = campaign.ask(worker="old")
+        lost = campaign.ask(worker="old")
     shutil.copy(tmp_path / "copy.db", place)
     for name in ("-wal", "-shm"):
         Path(f"{place}{name}").unlink(missing_ok=True)
@@ -112,7 +112,7 @@ def test_an_episode_of_a_lost_branch_is_not_taken_for_another(place, tmp_path):
         with pytest.raises(InvalidInput, match=r"never handed out.*belongs to a branch that is lost; import can keep"):
             campaign.tell(lost.id, SYSTEM.episode(lost))
         campaign.branch("the disk failed")
-        (new,) = campaign.ask(worker="new")
+        new = campaign.ask(worker="new")
         assert (new.number, new.id != lost.id) == (lost.number, True)
         for call in (lambda: campaign.tell(lost.id, SYSTEM.episode(lost)), lambda: campaign.abandon(lost.id, "none")):
             with pytest.raises(InvalidInput, match="lost by a restore; this record has handed out another deployment 6"):
@@ -128,7 +128,7 @@ def test_an_episode_of_a_lost_branch_is_not_taken_for_another(place, tmp_path):
 
 def test_an_episode_of_before_the_copy_is_told_by_its_old_id(place, tmp_path):
     with make(place, 2) as campaign:
-        (held,) = campaign.ask(worker="worker")
+        held = campaign.ask(worker="worker")
         back_up(place, tmp_path / "copy.db")
         campaign.tell(held.id, SYSTEM.episode(held))
         restore_into(tmp_path / "copy.db", place)
@@ -143,7 +143,7 @@ def test_an_episode_of_before_the_copy_is_told_by_its_old_id(place, tmp_path):
 
 def test_a_removed_file_takes_no_episode(place):
     with make(place, 2) as campaign:
-        (held,) = campaign.ask(worker="worker")
+        held = campaign.ask(worker="worker")
         for path in place.parent.glob("campaign.db*"):
             path.unlink()
         for call in (lambda: campaign.tell(held.id, SYSTEM.episode(held)), lambda: campaign.status(forecast=False)):
@@ -155,7 +155,7 @@ def test_a_removed_file_takes_no_episode(place):
 def test_a_file_removed_within_a_transaction_takes_no_episode(place):
     """The last look is just before the commit."""
     with make(place, 2) as campaign:
-        with pytest.raises(StorageFailure, match="was removed"), campaign._storage.writing():
+        with pytest.raises(StorageFailure, match="was removed"), campaign.journal.writing():
             place.unlink()
         assert not place.exists()
 
@@ -163,7 +163,7 @@ def test_a_file_removed_within_a_transaction_takes_no_episode(place):
 def test_a_replaced_file_is_not_written_to(place, tmp_path):
     """Nor does the log of the old one overwrite the new one, now or later."""
     with make(place, 3) as campaign:
-        (held,) = campaign.ask(worker="worker")
+        held = campaign.ask(worker="worker")
         with make(tmp_path / "other.db", 6) as other:
             expected, name = other.events(), other.name
         os.replace(tmp_path / "other.db", place)
@@ -208,7 +208,7 @@ def test_a_copy_beside_a_log_of_later_is_refused(place, tmp_path):
 def test_a_log_of_its_own_is_never_refused(place):
     """Whatever is in the file already: after every write the campaign can be opened by others."""
     with make(place, 0) as campaign:
-        connection = campaign._storage._engine.raw_connection()
+        connection = campaign.journal._engine.raw_connection()
         connection.cursor().execute("PRAGMA wal_autocheckpoint = 3")
         connection.close()
         for _ in range(60):
@@ -265,7 +265,7 @@ def forget_in_index(place: Path, number: int, kind: str) -> None:
 def test_a_damaged_index_doubles_nothing(place, kind):
     """The check used to hold, a known deployment was "never handed out", and an episode could be told again."""
     with make(place, 3) as campaign:
-        (held,) = campaign.ask(worker="worker")
+        held = campaign.ask(worker="worker")
         campaign.tell(held.id, SYSTEM.episode(held))
         id, episode = held.id, SYSTEM.episode(held)
     forget_in_index(place, 4, kind)
@@ -286,9 +286,9 @@ def test_reading_a_file_that_is_written_meanwhile_is_repeated(place):
     """Without a log the file is read as it is; somebody who begins to write meanwhile is noticed."""
     make(place, 60).close()
     with Campaign.open(place) as reader:
-        reader._storage.file.read_only = True  # as for somebody who may not write
-        reader._storage._engine.dispose()
-        reader._storage._engine = reader._storage.file.engine(reader._storage.url)
+        reader.journal.file.read_only = True  # as for somebody who may not write
+        reader.journal._engine.dispose()
+        reader.journal._engine = reader.journal.file.engine(reader.journal.url)
         assert not Path(f"{place}-wal").exists()
         totals = []
 
@@ -317,10 +317,10 @@ def test_a_reader_never_ignores_a_log(place):
 def test_every_event_up_to_the_end_is_accounted_for(place, monkeypatch):
     """A reader that stops early says so."""
     with make(place, 5) as campaign:
-        from safe2real.campaign.journal.sql import Transaction
+        from safe2real.campaign.journal.sql import SQLTransaction
 
-        whole = Transaction.events
-        monkeypatch.setattr(Transaction, "events", lambda self, after=0, until=None: list(whole(self, after, until))[:7])
+        whole = SQLTransaction.events
+        monkeypatch.setattr(SQLTransaction, "events", lambda self, after=0, until=None: list(whole(self, after, until))[:7])
         ledger = campaign.verify()
         assert not ledger.holds
         assert ledger.problems[-1].what == "the record ends with event 11, and it could be read up to event 7 only"
@@ -331,7 +331,7 @@ def test_every_event_up_to_the_end_is_accounted_for(place, monkeypatch):
 
 def test_a_deployment_is_told_for_the_worker_that_holds_it(place):
     with make(place, 0) as campaign:
-        one, two = campaign.ask(worker="cell-3", n=2)
+        one, two = campaign.ask_batch(2, worker="cell-3")
         for call in (
             lambda: campaign.tell(one.id, SYSTEM.episode(one), worker="cell-4"),
             lambda: campaign.abandon(one.id, "none", worker="cell-4"),
@@ -353,7 +353,7 @@ def test_every_event_says_who_did_it(place, monkeypatch):
     from safe2real.campaign.signing import principal_of
 
     with make(place, 1) as campaign:
-        (held,) = campaign.ask(worker="worker")
+        held = campaign.ask(worker="worker")
         campaign.abandon(held.id, "none")
         campaign.import_log("log", held.policy, [SYSTEM.episode(held)])
         campaign.branch("none")

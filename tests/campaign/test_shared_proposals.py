@@ -21,9 +21,9 @@ SYSTEM = three_states()
 def campaign(tmp_path):
     with Campaign.create(tmp_path / "campaign.db", SYSTEM.specification) as campaign:
         run_rounds(campaign, SYSTEM, 30)
-        for deployment in campaign.ask(worker="fleet", n=8):
+        for deployment in campaign.ask_batch(8, worker="fleet"):
             campaign.tell(deployment.id, SYSTEM.episode(deployment))
-        campaign.ask(worker="fleet", n=8)
+        campaign.ask_batch(8, worker="fleet")
         yield campaign
 
 
@@ -35,10 +35,8 @@ def checked(campaign: Campaign, index: int, **forged):
     for number, event in enumerate(events):
         events[number] = replace(event, digest=event.digest_after(previous))
         previous = events[number].digest
-    with campaign._storage.reading() as transaction:
-        return check_record(
-            campaign.name, campaign.specification, campaign._specification_digest, events, transaction.policy
-        )
+    with campaign.journal.reading() as transaction:
+        return check_record(campaign.name, campaign.problem, campaign._record.problem_digest, events, transaction.blob)
 
 
 def test_the_claims_of_a_shared_proposal_are_computed_once(campaign, monkeypatch):

@@ -101,6 +101,18 @@ def test_the_same_forgeries_are_not_noticed_without_a_key(signed, monkeypatch):
     assert problems(signed) == []
 
 
+def test_signatures_that_nobody_could_check_are_said_to_be_unchecked(signed, tmp_path, monkeypatch):
+    with Campaign.open(signed) as campaign:
+        assert (campaign.verify().signatures_checked, "signatures" in campaign.verify().describe()) == (True, False)
+    monkeypatch.delenv("SAFE2REAL_KEY_FILE")
+    with Campaign.open(signed) as campaign:
+        ledger = campaign.verify()
+    assert (ledger.holds, ledger.signatures_checked) == (True, False)
+    assert "its signatures were NOT checked: SAFE2REAL_KEY_FILE names no file of keys here" in ledger.describe()
+    with Campaign.create(tmp_path / "plain.db", SYSTEM.specification) as plain:
+        assert plain.verify().signatures_checked is None
+
+
 def test_signatures_that_are_taken_away_or_moved_show(signed):
     change(signed, "DELETE FROM safe2real_signature WHERE sequence = 4")
     assert problems(signed) == ["the event is not signed"]
@@ -115,7 +127,7 @@ def test_a_signature_of_another_is_not_the_author_s(signed, tmp_path, monkeypatc
     """One who has a key of their own, but not the author's, cannot say that it was the author."""
     keys(monkeypatch, tmp_path, f"spy {SPY}", f"cell-3 {CELL}")
     with Campaign.open(signed) as campaign:
-        campaign.by = "cell-3"
+        campaign._record.by = "cell-3"
         run_rounds(campaign, SYSTEM, 1)
     assert problems(signed) == ["the event says that 'cell-3' did it, and 'spy' signed it"] * 2
 

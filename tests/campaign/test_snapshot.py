@@ -25,7 +25,7 @@ def lively(place: Path, rounds: int = 12) -> None:
     """A record with everything in it: out of order, cut short, abandoned, told late, imported, forced, out."""
     with Campaign.create(place, SYSTEM.specification) as campaign:
         for number in range(rounds):
-            one, two, three = campaign.ask(worker=f"robot {number % 3}", n=3)
+            one, two, three = campaign.ask_batch(3, worker=f"robot {number % 3}")
             campaign.tell(three.id, SYSTEM.episode(three))
             if number % 3 == 0:
                 campaign.abandon(two.id, "the battery is empty")
@@ -49,7 +49,7 @@ def change(place: Path, statement: str, *values) -> None:
 
 
 def replayed(campaign: Campaign) -> Replay:
-    replay = Replay(campaign.specification)
+    replay = Replay(campaign.problem)
     for event in campaign.events():
         replay.apply(event)
     return replay
@@ -79,7 +79,7 @@ def test_a_process_that_begins_from_a_snapshot_knows_the_same(place, monkeypatch
     with Campaign.open(place) as campaign:
         status = campaign.status(forecast=False)
         assert min(reads) == covered(place) + 1, "the snapshot was not used"
-        assert state_of(campaign._replay) == state_of(replayed(campaign))
+        assert state_of(campaign._record.replay) == state_of(replayed(campaign))
         model = model_of(campaign)
     change(place, "DELETE FROM safe2real_snapshot")
     with Campaign.open(place) as campaign:
@@ -92,13 +92,13 @@ def test_every_snapshot_on_the_way_leads_to_the_same(place, monkeypatch):
     """Taken after every single event of a lively record, and continued from there."""
     lively(place, 8)
     with Campaign.open(place) as campaign:
-        events, digest = campaign.events(), campaign._specification_digest
+        events, digest = campaign.events(), campaign._record.problem_digest
         whole = state_of(replayed(campaign))
-        replay = Replay(campaign.specification)
+        replay = Replay(campaign.problem)
         for event in events:
             replay.apply(event)
             content = snapshot.snapshot_of(replay, digest, None)
-            again = snapshot.replay_from(content, (replay.sequence, replay.digest), campaign.specification, digest, None)
+            again = snapshot.replay_from(content, (replay.sequence, replay.digest), campaign.problem, digest, None)
             assert again is not None
             for later in events[event.sequence :]:
                 again.apply(later)
@@ -115,7 +115,7 @@ def test_a_planning_campaign_goes_on_bit_for_bit(place, tmp_path):
         run_rounds(quiet, grid, 14)
         with Campaign.open(place) as other:
             run_rounds(other, grid, 2)
-            assert other._covered > 0
+            assert other._record.covered > 0
             assert_same_model(model_of(other), model_of(quiet))
 
 
@@ -131,7 +131,7 @@ def forged(content: bytes, old: bytes, new: bytes) -> bytes:
         lambda content: b"",
         lambda content: content[:-1],
         lambda content: content[:100] + b"x" + content[101:],
-        lambda content: forged(content, b'"revision":2', b'"revision":3'),
+        lambda content: forged(content, b'"revision":3', b'"revision":4'),
         lambda content: forged(content, b'"version":"', b'"version":"9'),
         lambda content: forged(content, b'"specification":"', b'"specification":"0'),
         lambda content: forged(content, b'"numbers":{', b'"numbers":{"more":'),
@@ -148,7 +148,7 @@ def test_a_bad_snapshot_is_passed_over(place, harm):
     change(place, "UPDATE safe2real_snapshot SET content = ?", harm(content))
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False) == status
-        assert campaign._covered == 0
+        assert campaign._record.covered == 0
 
 
 def test_a_snapshot_of_a_lost_branch_is_passed_over(place, tmp_path):
@@ -159,11 +159,11 @@ def test_a_snapshot_of_a_lost_branch_is_passed_over(place, tmp_path):
         connection.execute("UPDATE safe2real_snapshot SET digest = ?", ("0" * 64,))
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).events == last
-        assert campaign._covered == 0
+        assert campaign._record.covered == 0
     change(place, "UPDATE safe2real_snapshot SET sequence = ?", last + 7)
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).events == last
-        assert campaign._covered == 0
+        assert campaign._record.covered == 0
 
 
 def test_verify_does_not_read_it(place):
@@ -183,13 +183,13 @@ def test_a_signed_record_takes_snapshots_of_its_key_only(place, tmp_path, monkey
     lively(place)
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
-        assert campaign._covered > 0
+        assert campaign._record.covered > 0
     with closing(sqlite3.connect(place)) as connection:
         (content,) = connection.execute("SELECT content FROM safe2real_snapshot").fetchone()
     change(place, "UPDATE safe2real_snapshot SET content = ?", forged(content, b'"told":', b'"told":1'))
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).told < 100
-        assert campaign._covered == 0
+        assert campaign._record.covered == 0
 
 
 def test_a_record_of_before_gets_its_table(place):

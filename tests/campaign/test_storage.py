@@ -20,7 +20,7 @@ import sqlalchemy
 
 import safe2real as s2r
 from safe2real.campaign import Campaign
-from safe2real.campaign.journal.sql import _explained
+from safe2real.campaign.journal.failures import explained
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import ROOT, Nursery, assert_same_model, ids_of, model_of, run_rounds, three_states
 
@@ -65,7 +65,7 @@ FULL = r"campaign\.db: the disk is full: nothing of this call was recorded, all 
 
 def allow_pages(campaign: Campaign, more: int) -> None:
     """The file may grow by so many pages; the setting is the connection's, which the pool keeps."""
-    connection = campaign._storage._engine.raw_connection()
+    connection = campaign.journal._engine.raw_connection()
     (pages,) = connection.cursor().execute("PRAGMA page_count").fetchone()
     connection.cursor().execute(f"PRAGMA max_page_count = {pages + more}").fetchall()
     connection.close()
@@ -81,7 +81,7 @@ def test_a_full_database_refuses_and_goes_on_later(place, more):
         check_intact(campaign, place)
         assert not campaign.status(forecast=False).held
         allow_pages(campaign, 10_000)
-        deployments = campaign.ask(worker="worker", n=150)
+        deployments = campaign.ask_batch(150, worker="worker")
         allow_pages(campaign, more)
         with pytest.raises(StorageFailure, match=FULL):
             tell_all(campaign, deployments)
@@ -97,7 +97,7 @@ def test_a_full_database_refuses_and_goes_on_later(place, more):
         tell_all(campaign, refused)
         # The same as if there had been room all the time.
         run_rounds(quiet, SYSTEM, deployments[0].number - 1)
-        tell_all(quiet, quiet.ask(worker="worker", n=150))
+        tell_all(quiet, quiet.ask_batch(150, worker="worker"))
         assert_same_model(model_of(campaign), model_of(quiet))
         assert campaign.verify().holds
 
@@ -246,7 +246,7 @@ def lock_away(place: Path, file_mode: int, folder_mode: int) -> None:
 def test_who_may_only_read_can_look(nursery, open_folder, file_mode, folder_mode, killed, linked):
     place = open_folder / "campaign.db"
     with make(place, 3) as campaign:
-        (held,) = campaign.ask(worker="somebody else")
+        held = campaign.ask(worker="somebody else")
     if killed:
         leave_killed(nursery, place, 5)
         assert place.with_name("campaign.db-wal").stat().st_size > 0
@@ -531,7 +531,7 @@ def test_a_file_that_moves_with_the_process_stays_the_same(tmp_path, monkeypatch
     with Campaign.create("campaign.db", SYSTEM.specification) as campaign:
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
-        campaign._storage._engine.dispose()
+        campaign.journal._engine.dispose()
         run_rounds(campaign, SYSTEM, 1)
         assert campaign.verify().holds
     assert list((tmp_path / "elsewhere").iterdir()) == []
@@ -542,7 +542,7 @@ def test_without_the_driver_of_postgresql_the_cure_is_named():
         "import sys; sys.modules['psycopg'] = None\n"
         "from safe2real.campaign.journal import sql as storage\n"
         "from safe2real.errors import InvalidInput\n"
-        "try: storage.Storage('postgresql://host/fleet')\n"
+        "try: storage.SQLJournal('postgresql://host/fleet')\n"
         "except InvalidInput as error: print(error)\n"
     )
     said = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
@@ -619,20 +619,20 @@ def test_a_campaign_does_not_cross_a_fork(nursery, place):
 def test_every_connection_is_as_durable_as_promised(place):
     with make(place, 1) as campaign:
         for _ in range(2):
-            with campaign._storage.reading() as transaction:
+            with campaign.journal.reading() as transaction:
                 found = {
                     name: transaction._connection.exec_driver_sql(f"PRAGMA {name}").scalar()
                     for name in ("synchronous", "journal_mode", "busy_timeout")
                 }
             assert found == {"synchronous": 2, "journal_mode": "wal", "busy_timeout": 60_000}
-            campaign._storage._engine.dispose()
+            campaign.journal._engine.dispose()
 
 
 def test_a_lost_connection_never_promises_that_nothing_was_recorded():
     """It may have been lost after the commit: the only honest answer is to repeat the call."""
     error = sqlalchemy.exc.OperationalError("COMMIT", None, Exception("SSL SYSCALL error: EOF detected"))
-    assert "nothing of this call was recorded" in _explained(error, "place")
+    assert "nothing of this call was recorded" in explained(error, "place")
     error.connection_invalidated = True
-    said = _explained(error, "place")
+    said = explained(error, "place")
     assert "nothing is known of this call: repeat it" in said
     assert "nothing of this call was recorded" not in said

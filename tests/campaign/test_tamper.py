@@ -53,13 +53,13 @@ def finished(tmp_path_factory):
         return roll_out(real, deployment.policy, seed=SEED, round_number=deployment.number)
 
     with Campaign.create(path, specification) as campaign:
-        (first,) = campaign.ask(worker="robot 0")  # nothing is known yet: the baseline alone
+        first = campaign.ask(worker="robot 0")  # nothing is known yet: the baseline alone
         campaign.tell(first.id, episode(first))
         log = [roll_out(real, specification.baseline, seed=1, round_number=t) for t in range(3)]
         campaign.import_log("last year", specification.baseline, log, overlap="count")
         late = None
         while campaign.status(forecast=False).rounds < DEPLOYMENTS:
-            for deployment in campaign.ask(worker=f"robot {campaign.status(forecast=False).rounds % 3}", n=2):
+            for deployment in campaign.ask_batch(2, worker=f"robot {campaign.status(forecast=False).rounds % 3}"):
                 happened = episode(deployment)
                 if deployment.number == 7:
                     campaign.abandon(deployment.id, "battery empty")

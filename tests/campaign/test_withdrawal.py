@@ -13,6 +13,7 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.checker import Checker
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import Draft, event_after
+from safe2real.exploration import roll_out
 from safe2real.exploration.learner import coin_of, drawn
 from safe2real.report.campaign import write_campaign_report
 from safe2real.standing import DoubtCode, Standing
@@ -33,8 +34,8 @@ def kinds(campaign: Campaign) -> list[str]:
 def refuted(place: Path) -> tuple[Campaign, str, str]:
     """Two workers hold mixtures, and a third says that the system left the model: (campaign, ids of the two)."""
     campaign = Campaign.create(place, SYSTEM.specification)
-    crash = campaign.ask(worker="crashed")[0]
-    left, right = campaign.ask(worker="left")[0], campaign.ask(worker="right")[0]
+    crash = campaign.ask(worker="crashed")
+    left, right = campaign.ask(worker="left"), campaign.ask(worker="right")
     assert {one.reason for one in (crash, left, right)} == {s2r.Reason.MIXTURE}
     campaign.tell(crash.id, ([0], [int(np.argmax(crash.policy.probabilities[0, 0]))]), left_model=True)
     return campaign, left.id, right.id
@@ -43,17 +44,17 @@ def refuted(place: Path) -> tuple[Campaign, str, str]:
 def test_a_mixture_that_is_held_is_withdrawn_and_the_baseline_handed_out(place: Path) -> None:
     campaign, left, right = refuted(place)
     with campaign, Campaign.open(place) as elsewhere:
-        (after,) = campaign.ask(worker="left")
+        after = campaign.ask(worker="left")
         assert (after.reason, after.number) == (s2r.Reason.BASELINE, 4)
-        assert after.policy is campaign.specification.baseline or np.array_equal(
-            after.policy.probabilities, campaign.specification.baseline.probabilities
+        assert after.policy is campaign.problem.baseline or np.array_equal(
+            after.policy.probabilities, campaign.problem.baseline.probabilities
         )
         assert [one.id for one in after.withdrawn] == [left]
         assert "where the model has no state" in after.withdrawn[0].reason
         assert kinds(campaign)[-2:] == ["withdraw", "ask"]
-        (again,) = elsewhere.ask(worker="left")  # whoever lost the answer is given it again, with what was withdrawn
+        again = elsewhere.ask(worker="left")  # whoever lost the answer is given it again, with what was withdrawn
         assert (again.id, [one.id for one in again.withdrawn]) == (after.id, [left])
-        assert not campaign.ask(worker="new")[0].withdrawn
+        assert not campaign.ask(worker="new").withdrawn
         status = campaign.status(forecast=False)
         assert (status.withdrawn, status.abandoned) == (1, 0)
         assert right in [id for id, *_ in status.held]
@@ -63,10 +64,10 @@ def test_a_mixture_that_is_held_is_withdrawn_and_the_baseline_handed_out(place: 
 def test_the_baseline_alone_is_not_withdrawn(place: Path) -> None:
     campaign, *_ = refuted(place)
     with campaign:
-        (first,) = campaign.ask(worker="left")
-        assert campaign.ask(worker="left")[0].id == first.id
+        first = campaign.ask(worker="left")
+        assert campaign.ask(worker="left").id == first.id
         assert kinds(campaign).count("withdraw") == 1
-        assert [one.number for one in campaign.ask(worker="left", n=2)] == [4, 5]
+        assert [one.number for one in campaign.ask_batch(2, worker="left")] == [4, 5]
 
 
 def test_what_ran_of_a_withdrawn_deployment_is_still_taken(place: Path) -> None:
@@ -78,7 +79,7 @@ def test_what_ran_of_a_withdrawn_deployment_is_still_taken(place: Path) -> None:
         assert campaign.tell_json(left, {"states": [0, 0], "actions": _first_action(campaign, left)}, partial=True).new
         status = campaign.status(forecast=False)
         assert (status.withdrawn, status.told_late, status.samples, status.samples_counted) == (1, 1, 1, 1)
-        assert not campaign.ask(worker="left")[0].withdrawn
+        assert not campaign.ask(worker="left").withdrawn
         ledger = campaign.verify()
         assert ledger.holds, ledger.describe()
 
@@ -101,9 +102,9 @@ def test_a_withdrawal_releases_what_waits_behind_it(place: Path) -> None:
 
 
 def problems(campaign: Campaign, events: list) -> list[str]:
-    with campaign._storage.reading() as transaction:
+    with campaign.journal.reading() as transaction:
         contents = dict(transaction.policies())
-    checker = Checker(campaign.name, campaign.specification, campaign._specification_digest, contents.get)
+    checker = Checker(campaign.name, campaign.problem, campaign._record.problem_digest, contents.get)
     found = []
     for event in events:
         checker.events = event.sequence
@@ -135,7 +136,7 @@ def test_verify_finds_a_mixture_that_was_handed_out_after_a_refutation(place: Pa
     with campaign:
         events = list(campaign.events())
         mixture = json.loads(next(event.body for event in events if event.deployment == 2))
-        coin = coin_of(campaign.specification.settings.seed, 4)
+        coin = coin_of(campaign.problem.settings.seed, 4)
         late = {**mixture, "certified": False, "drawn": drawn(np.array(mixture["weights"]), coin)}
         for body in (late, {**late, "uncertainty": None}):
             event = event_after(len(events), events[-1].digest, Draft("ask", body, 4, "late"))
@@ -151,7 +152,7 @@ def test_nothing_is_handed_out_once_the_baselines_margin_is_refuted(place: Path,
     with campaign:
         campaign.import_log(
             "last week", specification.baseline,
-            [s2r.explore.roll_out(real, specification.baseline, seed=1, round_number=i) for i in range(60)],
+            [roll_out(real, specification.baseline, seed=1, round_number=i) for i in range(60)],
         )  # fmt: skip
         with pytest.raises(s2r.Halted, match=r"STOP THE MACHINE.*new campaign with a smaller margin.*import"):
             campaign.ask(worker="arm")
@@ -173,8 +174,8 @@ def test_what_is_held_when_the_margin_is_refuted_is_withdrawn_and_can_be_told(pl
     specification, real = falling().specification, falling().real
     with Campaign.create(place, specification) as campaign:
         for _ in range(200):
-            (first,), (later,) = campaign.ask(worker="arm"), campaign.ask(worker="leg")
-            campaign.tell(first.id, s2r.explore.roll_out(real, first.policy, seed=1, round_number=first.number))
+            first, later = campaign.ask(worker="arm"), campaign.ask(worker="leg")
+            campaign.tell(first.id, roll_out(real, first.policy, seed=1, round_number=first.number))
             if campaign.status(forecast=False).halted:
                 break
             campaign.abandon(later.id, "the next round begins")
@@ -184,7 +185,7 @@ def test_what_is_held_when_the_margin_is_refuted_is_withdrawn_and_can_be_told(pl
                 campaign.ask(worker="leg")
         assert kinds(campaign)[-1] == "withdraw"
         assert kinds(campaign).count("withdraw") == 1
-        assert campaign.tell(own, s2r.explore.roll_out(real, later.policy, seed=1, round_number=later.number)).new
+        assert campaign.tell(own, roll_out(real, later.policy, seed=1, round_number=later.number)).new
         ledger = campaign.verify()
         assert ledger.holds, ledger.describe()
         with pytest.raises(s2r.Halted):

@@ -83,7 +83,7 @@ def test_it_goes_on_where_it_ended_as_if_it_had_never_stopped(tmp_path):
 
 def test_what_was_handed_out_and_not_told_is_told_first(tmp_path):
     with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
-        campaign.ask(worker="rehearsal", n=3)  # and here the process died
+        campaign.ask_batch(3, worker="rehearsal")  # and here the process died
     with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
         explore(campaign, WRONG, max_rounds=3, growth=0.0, seed=1)
         status = campaign.status(forecast=False)
@@ -150,7 +150,7 @@ def test_exact_values_are_those_of_the_mixtures(tmp_path):
     with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
         explore(campaign, WRONG, max_rounds=40, growth=0.0, seed=1)
         exact = exact_values(campaign, system)
-        (deployment,) = campaign.ask(worker="someone")
+        deployment = campaign.ask(worker="someone")
         again = exact_values(campaign, system)
     assert again.values[-1, 0] == pytest.approx(s2r.constraint_values(system, deployment.mixture)[0])
     assert len(np.unique(exact.values)) > 1

@@ -78,7 +78,7 @@ def unpainted(monkeypatch):
 def test_a_heuristic_campaign_is_labelled_and_promises_nothing(tmp_path, unpainted):
     with Campaign.create(tmp_path / "c.db", specification(**HEURISTIC)) as campaign:
         for _ in range(7):
-            (one,) = campaign.ask(worker="w")
+            one = campaign.ask(worker="w")
             campaign.tell(one.id, episode(one, reality()))
         page, status = page_of(campaign, tmp_path), campaign.status()
     text = words(page)
@@ -98,9 +98,9 @@ def test_a_heuristic_campaign_is_labelled_and_promises_nothing(tmp_path, unpaint
 
 def test_a_certified_campaign_states_all_its_assumptions(tmp_path, unpainted):
     with Campaign.create(tmp_path / "c.db", specification()) as campaign:
-        (one,) = campaign.ask(worker="w")
+        one = campaign.ask(worker="w")
         page = page_of(campaign, tmp_path)
-        assumed = campaign.ask(worker="w")[0].certificate.assumptions
+        assumed = campaign.ask(worker="w").certificate.assumptions
     assert label("certified", "certified") in page
     assert "HEURISTIC" not in page
     guarantee = words(section(page, "The guarantee"))
@@ -160,9 +160,9 @@ def test_what_is_out_waiting_cut_short_or_abandoned_is_said(tmp_path, unpainted,
 
     monkeypatch.setattr(report, "datetime", Later)
     with Campaign.create(tmp_path / "c.db", specification()) as campaign:
-        lost, out = campaign.ask(worker="<script>alert(1)</script>", n=2)
+        lost, out = campaign.ask_batch(2, worker="<script>alert(1)</script>")
         campaign.abandon(lost.id, "flat <battery>")
-        told, short = campaign.ask(worker="ann", n=2)
+        told, short = campaign.ask_batch(2, worker="ann")
         campaign.tell(told.id, episode(told, reality()))
         whole = episode(short, reality())
         campaign.tell(short.id, s2r.Trajectory(whole.states[:2], whole.actions[:1]), partial=True)
@@ -183,14 +183,14 @@ def test_what_is_out_waiting_cut_short_or_abandoned_is_said(tmp_path, unpainted,
 
 def test_only_the_last_twenty_are_listed(tmp_path, unpainted):
     with Campaign.create(tmp_path / "c.db", specification()) as campaign:
-        campaign.ask(worker="w", n=25)
+        campaign.ask_batch(25, worker="w")
         page = page_of(campaign, tmp_path)
     assert re.findall(r"<td>[0-9a-f]{8}-(\d+)", section(page, "The last 20")) == [str(n) for n in range(25, 5, -1)]
 
 
 def test_the_page_stands_alone(tmp_path):
     with Campaign.create(tmp_path / "c.db", specification()) as campaign:
-        campaign.ask(worker="w", n=3)
+        campaign.ask_batch(3, worker="w")
         page = page_of(campaign, tmp_path)
     shown = pictures(page)
     assert len(shown) == 4  # certificate, safety, map, visits needed
@@ -217,14 +217,14 @@ def test_pages_of_unusual_campaigns(tmp_path):
         folder.mkdir()
         with Campaign.create(folder / "c.db", spec) as campaign:
             if rounds:
-                campaign.ask(worker="w", n=rounds)
+                campaign.ask_batch(rounds, worker="w")
             assert expected.replace("{8}", "8") in page_of(campaign, folder)
 
 
 def test_the_stop_is_shown(tmp_path, unpainted):
     with Campaign.create(tmp_path / "c.db", specification(tolerance=0.75, radius=ScaledRadius(0.2))) as campaign:
         while not campaign.status(forecast=False).stopped:
-            for one in campaign.ask(worker="w", n=10):
+            for one in campaign.ask_batch(10, worker="w"):
                 campaign.tell(one.id, episode(one, reality()))
         status, page = campaign.status(), words(page_of(campaign, tmp_path))
     assert "stopped: plan now" in page

@@ -53,7 +53,7 @@ class Record:
         log = [episode_of(spec, spec.baseline, 100 + i) for i in range(3)]
         self.campaign.import_log("last year", spec.baseline, log)
         self.episodes += [(None, "last year", one) for one in log]
-        self.deployments = [*self.campaign.ask(worker="ann", n=4), *self.campaign.ask(worker="bob, the 2nd", n=2)]
+        self.deployments = [*self.campaign.ask_batch(4, worker="ann"), *self.campaign.ask_batch(2, worker="bob, the 2nd")]
         whole, short, lost, late, _, other = self.deployments
         self.outcomes = dict(
             zip((one.id for one in self.deployments), ("told", "cut short", "abandoned", "told", "out", "told"), strict=True)
@@ -66,7 +66,7 @@ class Record:
         self.tell(late)
 
     def tell(self, deployment, length=H):
-        trajectory = cut(episode_of(self.campaign.specification, deployment.policy, deployment.number), length)
+        trajectory = cut(episode_of(self.campaign.problem, deployment.policy, deployment.number), length)
         self.campaign.tell(deployment.id, trajectory, partial=length < H)
         self.episodes.append((deployment, None, trajectory))
 
@@ -93,7 +93,7 @@ def test_transitions_are_those_that_were_told(record, tmp_path):
     expected = []
     for number, (deployment, source, trajectory) in enumerate(record.episodes, start=1):
         event = events["import", None] if deployment is None else events["tell", deployment.number]
-        policy = record.campaign.specification.baseline if deployment is None else deployment.policy
+        policy = record.campaign.problem.baseline if deployment is None else deployment.policy
         for step in range(trajectory.length):
             expected.append(
                 {
@@ -263,7 +263,7 @@ def test_rewards_are_zero_without_a_constraint(tmp_path, datasets):
     with Campaign.create(tmp_path / "c.db", spec) as campaign:
         with pytest.raises(InvalidInput, match="no episode yet"):
             export_minari(campaign, "plain-v0")
-        (one,) = campaign.ask(worker="w")
+        one = campaign.ask(worker="w")
         campaign.tell(one.id, episode_of(spec, one.policy, 1))
         dataset = export_minari(campaign, "plain-v0")
     assert dataset[0].rewards.tolist() == [0.0] * H
@@ -309,7 +309,7 @@ def long_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("long") / "campaign.db"
     spec = specification()
     with Campaign.create(path, spec) as campaign:
-        for one in campaign.ask(worker="w", n=ASKED)[:TOLD]:
+        for one in campaign.ask_batch(ASKED, worker="w")[:TOLD]:
             campaign.tell(one.id, episode_of(spec, one.policy, one.number))
         events = list(campaign.events())
     assert not path.with_name(path.name + "-wal").exists()
@@ -391,7 +391,7 @@ def test_what_is_still_in_the_write_ahead_log_is_saved_too(tmp_path, checksum_ho
     """As after a crash: nothing was moved to the file yet. Where a checksum fails, SQLite drops all that follows."""
     path, copy = tmp_path / "campaign.db", tmp_path / "copy.db"
     with Campaign.create(path, specification()) as campaign:
-        campaign.ask(worker="w", n=30)
+        campaign.ask_batch(30, worker="w")
         events = campaign.events()
         log = bytearray((tmp_path / "campaign.db-wal").read_bytes())
     if not checksum_holds:
@@ -411,7 +411,7 @@ def test_a_file_without_its_first_page_gives_all_its_events(tmp_path):
     with Campaign.create(path, spec) as campaign:
         log = [episode_of(spec, spec.baseline, i) for i in range(1000)]
         campaign.import_log("a", spec.baseline, log)
-        campaign.ask(worker="w", n=3)
+        campaign.ask_batch(3, worker="w")
         events = campaign.events()
     assert len(events[1].body) > 3 * 4096
     path.write_bytes(bytes(4096) + path.read_bytes()[4096:])

@@ -244,7 +244,7 @@ def test_what_a_campaign_exports_is_read_back(tmp_path, monkeypatch):
     system, told = three_states(), []
     with Campaign.create(tmp_path / "campaign.db", system.specification) as campaign:
         for _ in range(12):
-            (deployment,) = campaign.ask(worker="w")
+            deployment = campaign.ask(worker="w")
             told.append(system.episode(deployment))
             campaign.tell(deployment.id, told[-1])
         export_minari(campaign, "tiny/arm-v0")

@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from safe2real.campaign.journal.sql import Storage
+from safe2real.campaign.journal import SQLJournal
 from safe2real.campaign.journal.sqlite import log_of
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 
@@ -21,20 +21,20 @@ _PAGES = 10_000  # copied at a time; a writer gets its turn in between
 
 def back_up(url: str | os.PathLike[str], copy: Path) -> dict[str, Any]:
     """Write a copy of the SQLite campaign at `url`; returns its last event's number and digest. Nothing is overwritten."""
-    storage = Storage(url)
+    journal = SQLJournal(url)
     try:
-        if storage.file is None:
+        if journal.file is None:
             raise InvalidInput(
-                f"{storage.place} is on a server, which is backed up with PostgreSQL's own tools (pg_dump, or a base backup "
+                f"{journal.place} is on a server, which is backed up with PostgreSQL's own tools (pg_dump, or a base backup "
                 "and its write-ahead log); `safe2real campaign export` writes one document with the whole record"
             )
         for taken in (copy, log_of(copy)):
             if taken.exists():
                 raise Conflict(f"{taken} exists already; a backup overwrites nothing: give another name")
-        storage.header()  # refuses what is not a campaign
+        journal.header()  # refuses what is not a campaign
         draft = copy.with_name(f".{copy.name}.{os.getpid()}.part")
         try:
-            _copy_file(storage.file.path, draft)
+            _copy_file(journal.file.path, draft)
             end = _end_of(draft)
             _flush(draft)
             draft.replace(copy)
@@ -43,13 +43,13 @@ def back_up(url: str | os.PathLike[str], copy: Path) -> dict[str, Any]:
         finally:
             for left in (draft, log_of(draft), draft.with_name(draft.name + "-shm")):
                 left.unlink(missing_ok=True)
-        with storage.reading() as transaction:
+        with journal.reading() as transaction:
             if transaction.digest_at(end[0]) != end[1]:
                 copy.unlink(missing_ok=True)
-                raise StorageFailure(f"{storage.place} was changed while it was copied; no backup was made: try again")
+                raise StorageFailure(f"{journal.place} was changed while it was copied; no backup was made: try again")
         return {"file": str(copy), "events": end[0], "head": end[1]}
     finally:
-        storage.close()
+        journal.close()
 
 
 def _copy_file(source: Path, target: Path) -> None:

@@ -1,4 +1,7 @@
-"""One event after the other: is it as it must be, given all that came before it?"""
+"""One event after the other: is it as it must be, given all that came before it?
+
+Here the record is checked: its chain, its ids and places, what it names. Whether a deployment was allowed is for `recheck`.
+"""
 
 from __future__ import annotations
 
@@ -9,38 +12,22 @@ from typing import Any
 
 import numpy as np
 
+from safe2real.campaign import events as kinds
 from safe2real.campaign.episodes import check_actions, seen_from
-from safe2real.campaign.events import (
-    ABANDON,
-    ASK,
-    BRANCH,
-    COUNTED,
-    CREATE,
-    FORCE,
-    HALTED,
-    IMPORT,
-    MIGRATE,
-    NO_OVERLAP,
-    REFUTED,
-    TELL,
-    WITHDRAW,
-    AskBody,
-    Event,
-    ImportBody,
-)
+from safe2real.campaign.events import AskBody, Event, ImportBody
 from safe2real.campaign.imports import key_of
 from safe2real.campaign.leases import EXPIRED
+from safe2real.campaign.recheck import Recorded, check_coin, recheck
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import check_bounds
 from safe2real.errors import InvalidInput
-from safe2real.exploration.learner import Reason, coin_of, drawn
+from safe2real.exploration.learner import Reason, coin_of
 from safe2real.exploration.problem import Problem
-from safe2real.model.checks import Floats, shown
+from safe2real.model.checks import shown
 from safe2real.model.encoding import check_keys, digest_of, from_text, policy_from_bytes
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.standing import Standing
 
-ROUNDING = 1e-9  # what two machines may differ by
 _REMEMBERED = 256  # policies kept decoded
 # The body of a told episode as it is written is its own key.
 _AS_WRITTEN = re.compile(r'\{"actions":\[[0-9,]*\],"states":\[[0-9,]*\]\}')
@@ -59,11 +46,9 @@ class Discrepancy:
 class Checker:
     """Takes the events of a record in order; `problems` are what it found."""
 
-    def __init__(
-        self, name: str, specification: Problem, digest: str, policy_content: Callable[[str], bytes | None]
-    ) -> None:
-        self.name, self.specification, self.specification_digest = name, specification, digest
-        self.replay = Replay(specification)
+    def __init__(self, name: str, problem: Problem, digest: str, policy_content: Callable[[str], bytes | None]) -> None:
+        self.name, self.problem, self.problem_digest = name, problem, digest
+        self.replay = Replay(problem)
         self.events, self.identical, self.smallest_margin = 0, 0, float("inf")
         self.different, self.largest_difference = 0, 0.0
         self.version: str | None = None
@@ -87,17 +72,17 @@ class Checker:
         """Raises InvalidInput with what is wrong; the event is taken into the model only when an episode can be read."""
         if event.deployment is not None and type(event.deployment) is not int:  # SQLite keeps any type in any column
             raise InvalidInput(f"the deployment is {shown(event.deployment)}, which is not a number")
-        if (event.kind == CREATE) != (event.sequence == 1):
+        if (event.kind == kinds.CREATE) != (event.sequence == 1):
             raise InvalidInput("the campaign's first event is missing, or another one is in its place")
-        if event.kind == CREATE:
+        if event.kind == kinds.CREATE:
             self._check_create(event)
-        elif event.kind == ASK:
+        elif event.kind == kinds.ASK:
             try:
                 self._check_ask(event)
             finally:
                 self.replay.take_unchecked(event)  # its number is taken, whatever is wrong with it
             return
-        elif event.kind == TELL:
+        elif event.kind == kinds.TELL:
             if event.deployment not in self._asked:
                 raise InvalidInput("an episode was told that nobody asked for, or a second time")
             policy = self._asked[event.deployment]
@@ -105,19 +90,19 @@ class Checker:
             self._check_episode(episode, policy, "the episode")
             self._told.add((policy, event.body if _AS_WRITTEN.fullmatch(str(event.body)) else key_of(episode)))
             del self._asked[event.deployment]
-        elif event.kind == ABANDON:
+        elif event.kind == kinds.ABANDON:
             check_keys(from_text(event.body, "the abandonment"), "the abandonment", required=("reason",))
             if event.deployment not in self.replay.held:
                 raise InvalidInput("a deployment was abandoned that is not out")
-        elif event.kind == WITHDRAW:
+        elif event.kind == kinds.WITHDRAW:
             self._check_withdrawal(event)
-        elif event.kind == IMPORT:
+        elif event.kind == kinds.IMPORT:
             self._check_import(event)
-        elif event.kind == BRANCH:
+        elif event.kind == kinds.BRANCH:
             check_keys(from_text(event.body, "the branch"), "the branch", required=("reason",))
-        elif event.kind == FORCE:
+        elif event.kind == kinds.FORCE:
             check_keys(from_text(event.body, "force"), "force", required=("deployment", "holder", "reason"))
-        elif event.kind == MIGRATE:
+        elif event.kind == kinds.MIGRATE:
             check_keys(from_text(event.body, "the migration"), "the migration", required=("from", "to", "version"))
         self.replay.take_unchecked(event)
 
@@ -129,22 +114,22 @@ class Checker:
             required=named,
             optional=("version", "method", "bounds", "trust_margin", "lease"),
         )
-        if (body["campaign"], body["specification"]) != (self.name, self.specification_digest):
+        if (body["campaign"], body["specification"]) != (self.name, self.problem_digest):
             raise InvalidInput("the campaign's name or its specification was changed after it was created")
         if len(body) == len(named):  # by release 0.1
             return
-        method = self.specification.settings.algorithm.value
+        method = self.problem.settings.algorithm.value
         if (
             body.get("method") != method
             or not isinstance(body.get("version"), str)
             or body.get("trust_margin", True) is not True
         ):
             raise InvalidInput(f"the first event does not say the version and the method {method} as it must")
-        check_bounds(body.get("bounds"), self.specification.settings)
+        check_bounds(body.get("bounds"), self.problem.settings)
         self.version = body["version"]
 
     def _check_episode(self, episode: Any, digest: str, where: str, *, of_log: bool = False) -> None:
-        model = self.specification.simulator
+        model = self.problem.simulator
         if not of_log and isinstance(episode, dict) and "id" in episode:
             raise InvalidInput("an episode that was told has no id but its deployment's")
         seen = seen_from(model, episode, where, partial=True, of_log=True)
@@ -152,7 +137,7 @@ class Checker:
 
     def _check_import(self, event: Event) -> None:
         body = ImportBody.read(event)
-        if self._logs.setdefault(body.log, event.worker) != event.worker and body.overlap != COUNTED:
+        if self._logs.setdefault(body.log, event.worker) != event.worker and body.overlap != kinds.COUNTED:
             raise InvalidInput(f"the log of {event.worker!r} was imported before, as {self._logs[body.log]!r}")
         for index, episode in enumerate(body.episodes):
             self._check_episode(episode, body.policy, f"episodes[{index}]", of_log=True)
@@ -191,7 +176,7 @@ class Checker:
         self._ids.update(ids)
         if twice:
             raise InvalidInput("an imported episode has the id of an earlier one")
-        if alike and body.overlap == NO_OVERLAP and body.after is not None:  # release 0.1 did not look
+        if alike and body.overlap == kinds.NO_OVERLAP and body.after is not None:  # release 0.1 did not look
             raise InvalidInput(f"{len(alike)} imported episodes look like recorded ones, and nobody said what they are")
 
     def _check_withdrawal(self, event: Event) -> None:
@@ -206,7 +191,7 @@ class Checker:
             return
         learner = self.replay.learner
         halted = learner.propose().reason is Reason.HALT
-        if learner.standing is not Standing.REFUTED or body["cause"] != (HALTED if halted else REFUTED):
+        if learner.standing is not Standing.REFUTED or body["cause"] != (kinds.HALTED if halted else kinds.REFUTED):
             raise InvalidInput("a deployment was withdrawn though the data did not refute what it rests on")
         if not halted and AskBody.read(held.event).reason == Reason.BASELINE.name:
             raise InvalidInput("the baseline alone was withdrawn though the data did not refute its margin")
@@ -225,7 +210,7 @@ class Checker:
             if index >= len(body.policies):
                 raise InvalidInput(f"event {event.sequence} is not a deployment as it was recorded")
             self._asked[number] = body.policies[index]
-            self._check_coin(index, np.array(body.weights), number)
+            check_coin(index, np.array(body.weights), coin_of(self.problem.settings.seed, number))
             self.identical, self.different = self.identical + self._last[2], self.different + self._last[3]
             return
         body, identical, different = AskBody.read(event), self.identical, self.different
@@ -233,72 +218,39 @@ class Checker:
         self._check_claims(body, number)
         self._last = (basis, body, self.identical - identical, self.different - different)
 
-    def _check_coin(self, index: int, weights: Floats, number: int) -> None:
-        if index != drawn(weights, coin_of(self.specification.settings.seed, number)):
-            raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
-
     def _check_claims(self, body: AskBody, number: int) -> None:
-        settings, learner = self.specification.settings, self.replay.learner
+        settings, learner = self.problem.settings, self.replay.learner
         if body.bounds is not None or self.version is not None:  # release 0.1 named neither
             check_bounds(body.bounds, settings)
         mixture = Mixture.of(body.weights, [self._policy(digest) for digest in body.policies])
         if len(mixture.weights) != len(body.weights):
             raise InvalidInput("the mixture names policies without weight")
-        self._check_coin(body.drawn, mixture.weights, number)
-        doubts = learner.doubts()
-        if body.certified and doubts:
-            raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")
-        bounds, delta = self._provable(body, mixture)
-        thresholds = self.specification.simulator.thresholds
-        recorded = np.array(body.lower_bounds, dtype=np.float64)
-        if recorded.shape != bounds.shape:
-            raise InvalidInput(f"{len(recorded)} lower bounds are recorded for {len(bounds)} constraints")
-        self.smallest_margin = min(self.smallest_margin, float(np.min(bounds - thresholds, initial=np.inf)))
-        if not (bounds >= thresholds - ROUNDING).all():
-            raise InvalidInput(f"the certificate does not hold: V_c >= {bounds.tolist()}, thresholds {thresholds.tolist()}")
-        if not (recorded <= bounds + ROUNDING).all():
-            raise InvalidInput(
-                f"the recorded lower bounds {body.lower_bounds} claim more than the data prove, {bounds.tolist()}"
-            )
-        if not (recorded >= thresholds - ROUNDING).all():
-            raise InvalidInput(f"the recorded lower bounds {body.lower_bounds} miss the thresholds {thresholds.tolist()}")
-        claimed = np.inf if body.uncertainty is None else body.uncertainty
-        other = max(float(np.max(bounds - recorded, initial=0.0)), claimed - delta if delta < np.inf else 0.0)
-        if other > ROUNDING or body.certified != (not doubts) or body.reason != learner.propose().reason.name:
-            self.different += 1
-            self.largest_difference = max(self.largest_difference, other if other < np.inf else 0.0)
-
-    def _provable(self, body: AskBody, mixture: Mixture) -> tuple[Floats, float]:
-        """The bound on V_c of the recorded mixture, computed here (paper, Line 13 and Lemma 3), and Delta."""
-        learner = self.replay.learner
         if body.episodes_counted != learner.hybrid.counts.episodes:
             raise InvalidInput(
                 f"the model had counted {learner.hybrid.counts.episodes} episodes here, not {body.episodes_counted}"
             )
-        baseline = mixture.policies[body.candidates :]
-        if len(baseline) > 1 or any(not _same(policy, learner.baseline) for policy in baseline):
-            raise InvalidInput("what the candidate is mixed with is not the trusted baseline")
-        alpha = float(mixture.weights[: body.candidates].sum())
-        if abs(alpha - body.exploration_weight) > ROUNDING:
-            raise InvalidInput(f"the candidate has the weight {alpha:.12g}, not {body.exploration_weight:.12g}")
-        trusted, proposal = learner.trusted, learner.propose()
-        if body.reason == Reason.BASELINE.name:
-            if body.candidates or body.uncertainty is not None:
-                raise InvalidInput("a deployment of the baseline alone names other policies")
-            if proposal.reason is Reason.HALT and body.bounds is not None:  # release 0.1 had no such test
-                raise InvalidInput("the baseline was handed out though the data had refuted its margin")
-            self.identical += proposal.reason is Reason.BASELINE
-            return trusted, np.inf
-        refuted = learner.standing is Standing.REFUTED
-        if refuted or proposal.reason is Reason.BASELINE or body.uncertainty is None or not body.candidates:
-            raise InvalidInput(f"the data did not allow a mixture here: the answer was {proposal.reason.name}")
-        if body.uncertainty < proposal.uncertainty - ROUNDING:
-            raise InvalidInput(f"Delta is {proposal.uncertainty:.12g} on these data, not {body.uncertainty:.12g}")
-        candidate = Mixture.of(mixture.weights[: body.candidates] / alpha, mixture.policies[: body.candidates])
-        self.identical += _identical(mixture, proposal.mixture)
-        # A Delta that claims less than could be claimed is as good: it bounds the same thing.
-        lower = learner.lower_bounds(candidate, proposal.uncertainty)
-        return np.asarray(alpha * lower + (1.0 - alpha) * trusted), proposal.uncertainty
+        found = recheck(
+            Recorded(
+                reason=body.reason,
+                mixture=mixture,
+                candidates=body.candidates,
+                drawn=body.drawn,
+                exploration_weight=body.exploration_weight,
+                uncertainty=np.inf if body.uncertainty is None else body.uncertainty,
+                lower_bounds=np.array(body.lower_bounds, dtype=np.float64),
+                certified=body.certified,
+                coin=coin_of(settings.seed, number),
+                margin_tested=body.bounds is not None,
+            ),
+            learner,
+        )
+        self.identical += found.identical
+        self.smallest_margin = min(self.smallest_margin, found.margin)
+        if found.doubts:
+            raise InvalidInput("; ".join(found.doubts))
+        if found.difference is not None:
+            self.different += 1
+            self.largest_difference = max(self.largest_difference, found.difference)
 
     def _policy(self, digest: Any) -> MarkovPolicy:
         if not isinstance(digest, str):
@@ -311,20 +263,8 @@ class Checker:
         if digest_of(content) != digest:
             raise InvalidInput(f"policy {digest[:12]} was changed after it was recorded")
         policy = policy_from_bytes(content)
-        check_policy(policy, self.specification.simulator)
+        check_policy(policy, self.problem.simulator)
         if len(self._policies) >= _REMEMBERED:
             self._policies.clear()
         self._policies[digest] = policy
         return policy
-
-
-def _same(one: MarkovPolicy, other: MarkovPolicy) -> bool:
-    return one is other or np.array_equal(one.probabilities, other.probabilities)
-
-
-def _identical(recorded: Mixture, proposed: Mixture | None) -> bool:
-    return (
-        proposed is not None
-        and np.array_equal(recorded.weights, proposed.weights)
-        and all(_same(one, other) for one, other in zip(recorded.policies, proposed.policies, strict=True))
-    )

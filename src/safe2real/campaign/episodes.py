@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import frozen, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
 
@@ -93,6 +94,16 @@ def leaves(model: CMDP, content: Any) -> bool:
         return True
     first = content["states"][0]
     return not 0 <= first < model.num_states or bool(model.start[first] == 0.0)
+
+
+def outside_support(support: Kernel, content: Any) -> int:
+    """Transitions of a recorded episode that a declared support rules out."""
+    states, actions, found = content["states"], content["actions"], 0
+    for step, (state, action, following) in enumerate(zip(states, actions, states[1:], strict=False)):
+        row = (0 if support.is_stationary else step * support.num_states * support.num_actions) + state * support.num_actions
+        if 0 <= row + action < support.num_rows:  # else the record was changed, which is said where it is counted
+            found += following not in support.row(row + action)[0]
+    return found
 
 
 def transitions_in(content: Any) -> int:

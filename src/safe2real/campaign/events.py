@@ -21,6 +21,7 @@ withdrawal or place of an import; such records are read as they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -83,6 +84,16 @@ def event_after(sequence: int, previous: str, draft: Draft) -> Event:
     """The event that follows number `sequence` with digest `previous`, dated now."""
     event = Event(sequence + 1, draft.kind, draft.deployment, draft.worker, now(), to_text(draft.body), "")
     return replace(event, digest=event.digest_after(previous))
+
+
+def chained(events: Sequence[Event]) -> int:
+    """How many events from the first follow from each other: so many are proved to be as they were written."""
+    previous = BEFORE_THE_FIRST
+    for index, event in enumerate(events):
+        if event.sequence != index + 1 or event.digest != event.digest_after(previous):
+            return index
+        previous = event.digest
+    return len(events)
 
 
 @dataclass(frozen=True, slots=True)

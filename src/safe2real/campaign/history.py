@@ -16,6 +16,7 @@ from safe2real.model.encoding import from_text
 TOLD, CUT_SHORT, ABANDONED, OUT = "told", "cut short", "abandoned", "out"
 LEFT_MODEL, WITHDRAWN = "left the model", "withdrawn"
 _Found = TypeVar("_Found")
+_Whose = tuple[str | None, str | None, str | None]  # deployment, worker, source
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +94,12 @@ def episodes_of(name: str, events: Iterable[Event], model: CMDP) -> Iterator[Epi
         elif event.kind == TELL and number is not None:
             ask, policy = _asked_for(asked, number, event)
             found += 1
-            yield _episode(event, found, id_of(name, ask), ask.worker, None, policy, _body(event), model.horizon)
+            yield _episode(event, found, (id_of(name, ask), ask.worker, None), policy, _body(event), model.horizon)
         elif event.kind == IMPORT:
             body = _body(event)
             for content in body["episodes"]:
                 found += 1
-                yield _episode(event, found, None, None, event.worker, body["policy"], content, model.horizon)
+                yield _episode(event, found, (None, None, event.worker), body["policy"], content, model.horizon)
 
 
 def _asked_for(asked: Mapping[int, _Found], number: int, event: Event) -> _Found:
@@ -111,26 +112,7 @@ def _body(event: Event) -> Any:
     return from_text(event.body, f"event {event.sequence}")
 
 
-def _episode(
-    event: Event,
-    number: int,
-    deployment: str | None,
-    worker: str | None,
-    source: str | None,
-    policy: str,
-    content: Any,
-    horizon: int,
-) -> Episode:
-    return Episode(
-        sequence=event.sequence,
-        number=number,
-        deployment=deployment,
-        worker=worker,
-        source=source,
-        policy=policy,
-        at=event.at,
-        partial=transitions_in(content) < horizon,
-        left_model=bool(content.get("left_model", False)),
-        states=content["states"],
-        actions=content["actions"],
-    )
+def _episode(event: Event, number: int, whose: _Whose, policy: str, content: Any, horizon: int) -> Episode:
+    partial, left = transitions_in(content) < horizon, bool(content.get("left_model", False))
+    states, actions = content["states"], content["actions"]
+    return Episode(event.sequence, number, *whose, policy, event.at, partial, left, states, actions)

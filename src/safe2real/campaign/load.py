@@ -13,8 +13,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.events import CREATE, Event
-from safe2real.campaign.journal.sql import Storage
+from safe2real.campaign.events import CREATE, Event, chained
+from safe2real.campaign.journal import FORMAT, Header, journal_at
 from safe2real.campaign.ledger import check_record
 from safe2real.campaign.signing import KEY_FILE, Signature, keys_from_environment
 from safe2real.errors import InvalidInput
@@ -46,36 +46,27 @@ def load_record(url: str | os.PathLike[str], document: Any, reason: str) -> Load
     first = from_text(events[0].body, "the first event")
     if not isinstance(first, Mapping) or first.get("specification") != digest_of(text.encode()):
         raise InvalidInput("the specification of the document is not the one that the record's first event names")
-    specification = Problem.from_text(text)
-    whole = _prefix(events)
-    ledger = check_record(name, specification, digest_of(text.encode()), events[:whole], policies.get)
-    broken = min((problem.sequence for problem in ledger.problems), default=whole + 1)
+    problem = Problem.from_text(text)
+    whole = chained(events)
+    ledger = check_record(name, problem, digest_of(text.encode()), events[:whole], policies.get)
+    broken = min((one.sequence for one in ledger.problems), default=whole + 1)
     proved = events[: broken - 1]
     if not proved:
         raise InvalidInput(f"nothing of the document can be proved: {ledger.problems[0].what}")
     why = ledger.problems[0].what if ledger.problems else ""
     if not why and whole < len(events):
         why = f"event {whole + 1} is missing or was changed"
-    storage = Storage(url, new=True, keys=keys)
+    journal = journal_at(url, new=True)
     try:
-        with storage.created(name, text) as transaction:
-            kept = [one for one in signatures if one.sequence <= len(proved)]
-            transaction.add_recorded(proved, kept, policies)
+        with journal.created(Header(name, text, FORMAT)) as transaction:
+            transaction.put_blobs(policies)
+            transaction.put_events(proved)
+            transaction.put_signatures([one for one in signatures if one.sequence <= len(proved)])
     finally:
-        storage.close()
+        journal.close()
     with Campaign.open(url) as made:
         made.branch(reason)
     return Loaded(name, len(proved), len(events) - len(proved), why, proved[-1].digest)
-
-
-def _prefix(events: list[Event]) -> int:
-    """How many events from the first follow from each other."""
-    previous = ""
-    for index, event in enumerate(events):
-        if event.sequence != index + 1 or event.digest != event.digest_after(previous):
-            return index
-        previous = event.digest
-    return len(events)
 
 
 def _parts(document: Any) -> tuple[str, str, list[Event], list[Signature], dict[str, bytes]]:

@@ -20,24 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.campaign.episodes import leaves, transitions_in
-from safe2real.campaign.events import (
-    ABANDON,
-    ASK,
-    BEFORE_THE_FIRST,
-    BRANCH,
-    COUNTED,
-    CREATE,
-    FORCE,
-    IMPORT,
-    IMPORT_SIZE,
-    MIGRATE,
-    SKIPPED,
-    TELL,
-    WITHDRAW,
-    Event,
-    ImportBody,
-)
+from safe2real.campaign import events as kinds
+from safe2real.campaign.episodes import leaves, outside_support, transitions_in
+from safe2real.campaign.events import Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.tape import Tape, entry_of
 from safe2real.errors import InvalidInput, StorageFailure
@@ -81,12 +66,13 @@ class Episodes:
 class Replay:
     """Applies events in order; `learner` is the model they lead to."""
 
-    def __init__(self, specification: Problem) -> None:
-        self._learner = specification.learner(trust_margin=True)
-        self._baseline = digest_of(policy_to_bytes(specification.baseline))
+    def __init__(self, problem: Problem) -> None:
+        self._learner = problem.learner(trust_margin=True)
+        self._support = problem.support
+        self._baseline = digest_of(policy_to_bytes(problem.baseline))
         self.tape = Tape()  # what the learner has counted
         self.sequence = 0
-        self.digest = BEFORE_THE_FIRST
+        self.digest = kinds.BEFORE_THE_FIRST
         self.deployments = 0  # handed out so far
         self.held: dict[int, Held] = {}  # by number, oldest first
         self.told = 0
@@ -97,7 +83,9 @@ class Replay:
         self.told_late = 0
         self.imported = 0
         self.samples = 0  # recorded, counted or not
-        self.departures = 0  # episodes that left the model or began outside, counted or not: what they refute does not wait
+        # Counted or not, for what refutes does not wait:
+        self.departures = 0  # episodes that left the model or began outside
+        self.outside_support = 0  # transitions that the declared support rules out
         self.branches = 0  # times the record was restored and went on
         self.lease: Lease | None = None
         self.forced = 0  # deployments told or abandoned by others than their worker
@@ -118,6 +106,7 @@ class Replay:
             except _MALFORMED as error:
                 raise StorageFailure(f"a recorded episode is not one ({error}); run verify, or restore a copy") from error
         self._learner.announce_departures(self.departures)
+        self._learner.announce_outside_support(self.outside_support)
         return self._learner
 
     @property
@@ -180,21 +169,21 @@ class Replay:
 
     def _take(self, event: Event) -> None:
         number = event.deployment
-        if event.kind == ASK and number is not None:
+        if event.kind == kinds.ASK and number is not None:
             self.deployments = number
             self.held[number] = Held(number, event.worker or "", event.at, event)
-        elif event.kind == TELL and number is not None:
+        elif event.kind == kinds.TELL and number is not None:
             self._told(number, from_text(event.body, f"event {event.sequence}"))
-        elif event.kind in (ABANDON, WITHDRAW) and number is not None:
+        elif event.kind in (kinds.ABANDON, kinds.WITHDRAW) and number is not None:
             self._given_up(number, event)
-        elif event.kind == IMPORT:
+        elif event.kind == kinds.IMPORT:
             self._imported(event)
-        elif event.kind in (BRANCH, FORCE):
-            self.branches += event.kind == BRANCH
-            self.forced += event.kind == FORCE
-        elif event.kind == CREATE:
+        elif event.kind in (kinds.BRANCH, kinds.FORCE):
+            self.branches += event.kind == kinds.BRANCH
+            self.forced += event.kind == kinds.FORCE
+        elif event.kind == kinds.CREATE:
             self.lease = lease_in(from_text(event.body, "the first event"))
-        elif event.kind != MIGRATE:
+        elif event.kind != kinds.MIGRATE:
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"
             )
@@ -213,13 +202,9 @@ class Replay:
             self._next_to_count += 1
 
     def _told(self, number: int, content: Any) -> None:
-        steps = transitions_in(content)
         self.told += 1
-        self.samples += steps
-        left = bool(content.get("left_model", False))
-        self.left_model += left
-        self.departures += leaves(self._learner.simulator, content)
-        self.cut_short += steps < self._learner.simulator.horizon and not left
+        left = self._notice(content)
+        self.cut_short += transitions_in(content) < self._learner.simulator.horizon and not left
         held = self.held.pop(number, None)
         if held is None:  # told after it was abandoned or withdrawn
             gone = self.withdrawn.pop(number, None)
@@ -236,7 +221,7 @@ class Replay:
         if held is None:
             return
         self._waiting[number] = None
-        if event.kind == ABANDON:
+        if event.kind == kinds.ABANDON:
             self.abandoned[number] = held
         else:
             reason = str(from_text(event.body, f"event {event.sequence}")["reason"])
@@ -245,9 +230,8 @@ class Replay:
     def _imported(self, event: Event) -> None:
         body = ImportBody.read(event)
         self.imported += len(body.episodes)
-        self.samples += sum(map(transitions_in, body.episodes))
-        self.left_model += sum(bool(content.get("left_model", False)) for content in body.episodes)
-        self.departures += sum(leaves(self._learner.simulator, content) for content in body.episodes)
+        for content in body.episodes:
+            self._notice(content)
         contents = [*self._parts.pop(body.log, []), *body.episodes]
         if not _is_whole(body, contents):
             self._parts[body.log] = contents
@@ -258,6 +242,15 @@ class Replay:
             self._ready.append(log)
         else:
             self._logs.append((body.after, log))
+
+    def _notice(self, content: Any) -> bool:
+        """What is known of an episode as soon as it is recorded; returns whether it says that it left the model."""
+        left = bool(content.get("left_model", False))
+        self.samples += transitions_in(content)
+        self.left_model += left
+        self.departures += leaves(self._learner.simulator, content)
+        self.outside_support += 0 if self._support is None else outside_support(self._support, content)
+        return left
 
     # Counting
 
@@ -319,16 +312,16 @@ def _is_whole(body: ImportBody, contents: list[Any]) -> bool:
     """Whether these are all episodes of a log, of which `body` is the last part that was read."""
     if body.parts is not None:
         return body.part == body.parts
-    if len(contents) < IMPORT_SIZE:
+    if len(contents) < kinds.IMPORT_SIZE:
         return True
     # Release 0.1 did not number the parts; but the log's digest is that of all episodes.
-    return digest_of(to_text(contents).encode()) == body.log or len(body.episodes) < IMPORT_SIZE
+    return digest_of(to_text(contents).encode()) == body.log or len(body.episodes) < kinds.IMPORT_SIZE
 
 
 def _said_of(source: str, body: ImportBody) -> list[Assumption]:
-    if body.overlap == COUNTED:
+    if body.overlap == kinds.COUNTED:
         text = f"the {body.alike} episodes of the log {source!r} that look like recorded ones are other episodes"
-    elif body.overlap == SKIPPED:
+    elif body.overlap == kinds.SKIPPED:
         text = f"the {body.alike} episodes of the log {source!r} that were skipped are those that the record had already"
     else:
         return []

@@ -25,12 +25,12 @@ from safe2real.model.encoding import from_text, to_text
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
-_REVISION = 2  # of what is written here
+_REVISION = 3  # of what is written here
 LEAST_STEP = 5_000  # events between two snapshots
 _SHARE = 50  # or one in so many of the record, when that is more
 _NUMBERS = (
     "sequence", "digest", "deployments", "told", "cut_short", "left_model", "told_late", "imported", "samples", "branches",
-    "departures", "forced", "_next_to_count",
+    "departures", "outside_support", "forced", "_next_to_count",
 )  # fmt: skip
 _SEAL = 64
 
@@ -40,8 +40,8 @@ def is_due(sequence: int, covered: int) -> bool:
     return sequence - covered >= max(LEAST_STEP, sequence // _SHARE)
 
 
-def snapshot_of(replay: Replay, specification: str, keys: Keys | None) -> bytes:
-    """The state of a replay; `specification` is the digest of what it is a replay of."""
+def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes:
+    """The state of a replay; `problem` is the digest of what it is a replay of."""
     _ = replay.learner  # counts what is ready, so that nothing is left between
     entries = replay.tape.entries()
     arrays = [array for entry in entries for array in (entry.states, entry.actions, entry.ends, entry.of_baseline)]
@@ -49,7 +49,7 @@ def snapshot_of(replay: Replay, specification: str, keys: Keys | None) -> bytes:
     document = {
         "revision": _REVISION,
         "version": __version__,
-        "specification": specification,
+        "specification": problem,
         "numbers": {name: getattr(replay, name) for name in _NUMBERS},
         "held": [asdict(held.event) for held in replay.held.values()],
         "abandoned": [asdict(held.event) for held in replay.abandoned.values()],

@@ -111,7 +111,7 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
     )
 
 
-def forecast_of(specification: Problem, learner: Learner) -> Forecast:
+def forecast_of(problem: Problem, learner: Learner) -> Forecast:
     """Rehearse the rest of the campaign in expectation, with steps that grow with the rounds done.
 
     Reality is guessed: a suspect row is wrong, and as observed, where its distance to the simulator is beyond the deletion
@@ -120,7 +120,7 @@ def forecast_of(specification: Problem, learner: Learner) -> Forecast:
     """
     if learner.propose().reason is Reason.STOP:
         return Forecast(0, 0)
-    hybrid, task = learner.hybrid, specification.simulator
+    hybrid, task = learner.hybrid, problem.simulator
     if learner.standing is Standing.REFUTED:
         return Forecast(None, None)  # at most the baseline is deployed from now on
     rule, visits = hybrid.rule, hybrid.counts.tally.visits.astype(np.float64)

@@ -53,7 +53,7 @@ class Format(Enum):
 @commands.command()
 def init(
     url: Url,
-    specification: Annotated[
+    problem: Annotated[
         str, typer.Argument(metavar="SPEC", help="The specification, a .toml or JSON file; - for JSON on standard input.")
     ],
     trust_margin: Annotated[
@@ -74,12 +74,12 @@ def init(
     A .toml file that names an environment runs code: `module:id` imports the module. Give
     --no-code for one that you did not write yourself.
     """
-    if specification.endswith(".toml"):
+    if problem.endswith(".toml"):
         from safe2real.preflight.spec_file import read_spec_file
 
-        given = read_spec_file(specification, allow_code=not no_code, files_anywhere=files_anywhere).specification
+        given = read_spec_file(problem, allow_code=not no_code, files_anywhere=files_anywhere).specification
     else:
-        given = Problem.from_text(read_text(specification))
+        given = Problem.from_text(read_text(problem))
     with Campaign.create(url, given, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue) as made:
         answer(documents.created(made, url))
 
@@ -99,7 +99,7 @@ def ask(
     a stochastic one, for every step and state the probability of every action.
     """
     with Campaign.open(url) as opened:
-        deployments = opened.ask(worker=worker, n=n)
+        deployments = opened.ask_batch(n, worker=worker)
         answer(
             {
                 "certified": all(deployment.certificate.certified for deployment in deployments),
@@ -178,7 +178,7 @@ def import_log(
     episodes = read_lines(file)
     given = None if policy == BASELINE else read_document(policy)
     with Campaign.open(url) as opened:
-        fixed = opened.specification
+        fixed = opened.problem
         horizon = fixed.simulator.horizon
         collector = fixed.baseline if given is None else policy_from_json(given, "policy", horizon=horizon)
         receipt = opened.import_log(source, collector, episodes, partial=partial, overlap=overlap)

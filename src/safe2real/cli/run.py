@@ -101,7 +101,7 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
     from safe2real.report.campaign_figures import draw_mismatch
     from safe2real.report.rehearsal_figures import draw_exact
 
-    model, settings = campaign.specification.simulator, campaign.specification.settings
+    model, settings = campaign.problem.simulator, campaign.problem.settings
     small = model.horizon * model.num_states * model.num_actions <= _FORECAST_SIZE
     files = {name: folder / file for name, file in
              (("report", "report.html"), ("safety", "safety.png"), ("mismatch", "mismatch.png"))}  # fmt: skip

@@ -161,14 +161,17 @@ class Evidence(HybridModel):
         self.count_prefix(states, actions, of_baseline=of_baseline)
         self.faults[cause] = self.faults.get(cause, 0) + 1
 
-    def announce_departures(self, episodes: int) -> None:
-        """So many `episodes` are known to have left the model, counted or not: what they refute does not wait for its turn.
+    def announce(self, *, departures: int, outside_support: int) -> None:
+        """What is known and may not be counted yet: what refutes does not wait for its turn.
 
-        For records kept elsewhere, in which an episode may have to wait before it is counted.
+        For records kept elsewhere, in which an episode may have to wait before it is counted. `departures` are episodes that
+        left the model, `outside_support` transitions that the declared support rules out; both of the whole record.
         """
-        if episodes:
-            self.departed = max(self.departed, episodes)
+        if departures:
+            self.departed = max(self.departed, departures)
             self.trust.leave()
+        self.outside_support = outside_support
+        self._notice_support()
 
     def take_over(self, episodes: int, *, behind: bool) -> None:
         """So many episodes were counted by compiled code on this very state; whether the model may be `behind` them."""

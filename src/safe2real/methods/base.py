@@ -57,32 +57,11 @@ class Decision:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Recorded:
-    """A deployment as a record has it: what was claimed when it was handed out."""
+    """A candidate as a record has it, with what was claimed when it was mixed with the baseline and handed out."""
 
-    reason: str  # a name of `Reason`
-    mixture: Mixture  # the candidate's policies, then the baseline if it has a share
-    candidates: int  # how many policies the candidate has; 0 for the baseline alone
-    exploration_weight: float
+    candidate: Mixture
+    exploration_weight: float  # alpha
     uncertainty: float  # inf where none is recorded
-    with_halts: bool = True  # False in records of release 0.1, which did not test the margin
-
-    @property
-    def candidate(self) -> Mixture | None:
-        """What is mixed with the baseline."""
-        if not self.candidates:
-            return None
-        weights = self.mixture.weights[: self.candidates]
-        return Mixture.of(weights / float(weights.sum()), self.mixture.policies[: self.candidates])
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Provable:
-    """What is provable about a recorded deployment, from the evidence that there was."""
-
-    lower_bounds: Floats  # [K] on V_c of the deployed mixture
-    uncertainty: float
-    reason: str  # what would be proposed here and now
-    identical: bool  # whether the recorded policies are the ones that would be proposed, bit for bit
 
 
 class Method(ABC):
@@ -110,11 +89,19 @@ class Method(ABC):
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
         """What to deploy in this round. A function of its arguments; the coin of the mixture is drawn by the caller."""
 
-    def recheck(self, recorded: Recorded, problem: Problem, evidence: Evidence) -> Provable:
-        """What is provable about a recorded deployment; nothing that the record says is believed.
+    def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
+        """What is provable about a recorded candidate from the `evidence` that there was; the record is not believed.
+
+        Args:
+            recorded: from the record.
+            evidence: all that was counted before it was handed out, and nothing that refutes an assumption.
+            now: what this method decides on that evidence, here and now.
+
+        Returns:
+            [K] lower bounds on V_c of the candidate.
 
         Raises:
-            InvalidInput: if the data did not allow it at all; says why.
+            InvalidInput: if the data did not allow a candidate at all, or not with that uncertainty; says why.
         """
         raise InvalidInput(f"the method {self.name!r} brings no recheck, so a record of it proves nothing")
 
@@ -131,39 +118,3 @@ def refuted_decision(evidence: Evidence) -> Decision | None:
     if evidence.trust.halted:
         return Decision(Reason.HALT)
     return Decision(Reason.BASELINE) if evidence.is_refuted else None
-
-
-def is_identical(recorded: Mixture, proposed: Mixture | None) -> bool:
-    """Whether two mixtures are the same, bit for bit."""
-    return (
-        proposed is not None
-        and np.array_equal(recorded.weights, proposed.weights)
-        and all(
-            one is other or np.array_equal(one.probabilities, other.probabilities)
-            for one, other in zip(recorded.policies, proposed.policies, strict=True)
-        )
-    )
-
-
-def provable_by_sets(recorded: Recorded, evidence: Evidence) -> Floats:
-    """[K] what is certain of a recorded mixture: its candidate at its worst over the confidence sets, the baseline's margin.
-
-    Raises:
-        InvalidInput: if a candidate was mixed in after the data had refuted an assumption, or anything after a halt.
-    """
-    trusted = evidence.trusted
-    if evidence.trust.halted and recorded.with_halts:
-        raise InvalidInput("a deployment was handed out though the data had refuted the baseline's margin")
-    candidate, alpha = recorded.candidate, recorded.exploration_weight
-    if candidate is None:
-        return trusted
-    if evidence.is_refuted:
-        raise InvalidInput("a candidate was mixed in though the data had refuted an assumption")
-    return np.asarray(alpha * evidence.lower_bounds(candidate) + (1.0 - alpha) * trusted)
-
-
-def recheck_by_sets(method: Method, recorded: Recorded, problem: Problem, evidence: Evidence) -> Provable:
-    """`recheck` for a method whose bounds come from `Evidence.lower_bounds` alone."""
-    bounds = provable_by_sets(recorded, evidence)
-    now = method.propose(problem, evidence, seed=problem.settings.seed, round_number=0)
-    return Provable(bounds, now.uncertainty, now.reason.name, is_identical(recorded.mixture, now.mixture(problem.baseline)))

@@ -19,7 +19,8 @@ import numpy as np
 from safe2real._compiled import rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
-from safe2real.methods.base import Decision, Method, Provable, Reason, Recorded, is_identical
+from safe2real.methods.base import Decision, Method, Reason, Recorded
+from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.solve import slots_for
 from safe2real.problem.problem import Problem
@@ -59,39 +60,18 @@ class SimToReal(Method):
         )
         return decision_of(reason, delta, alpha, memory._replace(warm=warm), problem.simulator.num_actions)
 
-    def recheck(self, recorded: Recorded, problem: Problem, evidence: Evidence) -> Provable:
-        """Delta is computed again, and the recorded policies are evaluated on the model (paper, Line 13 and Lemma 3).
+    def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
+        """Delta was computed again, and the recorded policies are evaluated on the model (paper, Lemma 3).
 
         The planner may break a tie differently on another machine: the policies need not be the ones that would be proposed
         here and now, they need to be certified.
         """
-        return recheck_mixture(
-            recorded, evidence, self.propose(problem, evidence, seed=problem.settings.seed, round_number=0)
-        )
-
-
-def recheck_mixture(recorded: Recorded, evidence: Evidence, now: Decision) -> Provable:
-    """What is provable of a mixture that rests on Delta, given what would be decided `now`."""
-    trusted = evidence.trusted
-    if recorded.reason == Reason.BASELINE.name:
-        if recorded.candidate is not None or recorded.uncertainty < np.inf:
-            raise InvalidInput("a deployment of the baseline alone names other policies")
-        if now.reason is Reason.HALT and recorded.with_halts:
-            raise InvalidInput("the baseline was handed out though the data had refuted its margin")
-        return Provable(trusted, np.inf, now.reason.name, now.reason is Reason.BASELINE)
-    candidate, alone = recorded.candidate, now.reason is Reason.BASELINE
-    if evidence.is_refuted or alone or recorded.uncertainty == np.inf or candidate is None:
-        raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
-    if recorded.uncertainty < now.uncertainty - ROUNDING:
-        raise InvalidInput(f"Delta is {now.uncertainty:.12g} on these data, not {recorded.uncertainty:.12g}")
-    # A Delta that claims less than could be claimed is as good: it bounds the same thing.
-    lower, alpha = (
-        evidence.lower_bounds(candidate, now.uncertainty),
-        float(recorded.mixture.weights[: recorded.candidates].sum()),
-    )
-    bounds = np.asarray(alpha * lower + (1.0 - alpha) * trusted)
-    identical = is_identical(recorded.mixture, now.mixture(evidence.problem.baseline))
-    return Provable(bounds, now.uncertainty, now.reason.name, identical)
+        if now.reason is Reason.BASELINE or recorded.uncertainty == np.inf:
+            raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
+        if recorded.uncertainty < now.uncertainty - ROUNDING:
+            raise InvalidInput(f"Delta is {now.uncertainty:.12g} on these data, not {recorded.uncertainty:.12g}")
+        # A Delta that claims less than could be claimed is as good: it bounds the same thing.
+        return evidence.lower_bounds(recorded.candidate, now.uncertainty)
 
 
 @lru_cache(maxsize=8)

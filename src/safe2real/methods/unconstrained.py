@@ -9,7 +9,6 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Provable, Recorded
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.problem.problem import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +18,6 @@ class Unconstrained(SimToReal):
     name: ClassVar[str] = "unconstrained sim-to-real RL"
     keeps_safe: ClassVar[bool] = False
 
-    def recheck(self, recorded: Recorded, problem: Problem, evidence: Evidence) -> Provable:
-        raise InvalidInput("the method ignores the constraints while it explores: a record of it proves nothing")
-
     @property
     def can_be_rechecked(self) -> bool:
-        return False
+        return False  # nothing is claimed of what it deploys

@@ -143,7 +143,7 @@ def open_or_begin(specification: Problem, real: Kernel, seed: int, folder: Path)
             json.dump(here, file)
         return Campaign.create(database, specification, trust_margin=True)
     campaign = Campaign.open(database)
-    same = campaign.specification.to_text() == specification.to_text()
+    same = campaign.problem.to_text() == specification.to_text()
     if not same or not note.is_file() or from_text(note.read_bytes(), str(note)) != here:
         campaign.close()
         what = "reality or seed" if same else "specification"
@@ -166,13 +166,13 @@ def explore(
 
     A batch is of one proposal and grows with the deployments so far, so that planning does not take all the time.
     """
-    system = campaign.specification.simulator.with_kernel(real)
+    system = campaign.problem.simulator.with_kernel(real)
     status = campaign.status(forecast=False)
     done, held = status.rounds, len(status.held)
     while held or done < max_rounds:
         batch = held or min(max(1, int(growth * done)), max_rounds - done)
         try:
-            deployments = campaign.ask(worker=_WORKER, n=batch)
+            deployments = campaign.ask_batch(batch, worker=_WORKER)
         except (Stopped, Halted):
             return
         for deployment in deployments:
@@ -192,7 +192,7 @@ def conclude(
     progress: Callable[[int, int], None] | None = None,
 ) -> Rehearsal:
     """Verify the record, evaluate everything exactly, and plan; `broken` is what `broken_assumptions` found."""
-    specification = campaign.specification
+    specification = campaign.problem
     model = specification.simulator.with_kernel(real)
     wrong = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + _ROUNDING
     found = campaign.mismatch_map()
@@ -234,6 +234,6 @@ def _planned(campaign: Campaign, model: CMDP, reward: Floats, assumptions_hold: 
         certified=plan.certificate.certified and assumptions_hold,
         real_value=evaluate(model, policy, reward),
         real_best=solve(model, reward).bound,
-        baseline_value=evaluate(model, campaign.specification.baseline, reward),
+        baseline_value=evaluate(model, campaign.problem.baseline, reward),
         feasible=bool((constraint_values(model, policy) >= model.thresholds - _ROUNDING).all()),
     )

@@ -47,7 +47,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     Everything on it is computed anew from the events that are recorded now. `broken` are assumptions that are known to be
     false, as they can be in a rehearsal: nothing on the page is a guarantee then.
     """
-    specification, events = campaign.specification, campaign.events()
+    specification, events = campaign.problem, campaign.events()
     replay, looked_at, suspects = _replayed(specification, events)
     learner = replay.learner
     entries = entries_of(campaign.name, events, specification.simulator)

@@ -18,11 +18,10 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, IMPORT, TELL, Event
 from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import Entry, Episode, entries_of, episodes_of
-from safe2real.campaign.journal.places import shown_place
+from safe2real.campaign.journal import FORMAT, Header
+from safe2real.campaign.journal.places import parse_place, shown_place
 from safe2real.campaign.journal.salvage import salvage
-from safe2real.campaign.journal.sql import Header, Storage
 from safe2real.campaign.journal.sqlite_pages import readable_rows
-from safe2real.campaign.journal.tables import FORMAT
 from safe2real.campaign.replay import Replay
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
@@ -43,10 +42,10 @@ def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
     that a spreadsheet would compute (it begins with =, +, -, @) has an apostrophe before it; JSON has it as it was given.
     """
     events = campaign.events()
-    replay = Replay(campaign.specification)
+    replay = Replay(campaign.problem)
     for event in events:
         replay.apply(event)
-    model = campaign.specification.simulator
+    model = campaign.problem.simulator
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -68,8 +67,8 @@ def export_json(campaign: Campaign, path: Path) -> Path:
     Bodies of events and contents of policies are the very texts that their SHA-256 digests are of, so they are strings. How
     an event's digest is made from its columns and the digest before it: `Event.digest_after`.
     """
-    with campaign._storage.reading() as transaction:
-        header = transaction.header()
+    header = campaign.journal.header()
+    with campaign.journal.reading() as transaction:
         specification = from_text(header.specification, "the specification")
         events = list(transaction.events())
         policies = {digest: content.decode("utf-8", "replace") for digest, content in transaction.policies()}
@@ -104,7 +103,7 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
     place = get_dataset_path(dataset_id)
     if place.exists():
         raise Conflict(f"there is a Minari dataset {dataset_id} at {place} already; give this one another name or version")
-    model = campaign.specification.simulator
+    model = campaign.problem.simulator
     recorded = list(episodes_of(campaign.name, campaign.events(), model))
     episodes = [episode for episode in recorded if len(episode.states) > 1]
     if not episodes:
@@ -128,7 +127,7 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
                 buffers,
                 observation_space=Discrete(model.num_states),
                 action_space=Discrete(model.num_actions),
-                algorithm_name=campaign.specification.settings.algorithm.value,
+                algorithm_name=campaign.problem.settings.algorithm.value,
                 description=f"safe2real {__version__}, campaign {campaign.name}",
             )
         dataset.storage.update_episode_metadata([_metadata(episode) for episode in episodes])
@@ -164,7 +163,7 @@ def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
             "nothing shows that they are as they were written"
         )
     specification = _proved_specification(header.specification if header else None, events, problems)
-    file_path = Path(str(Storage(url).url.database))
+    file_path = Path(str(parse_place(url).database))
     policies = {
         values[0]: values[1].decode("utf-8", "replace")
         for _, values in readable_rows(file_path)

@@ -1,1 +1,25 @@
-"""Where a campaign's events are kept."""
+"""Where a campaign's events are kept: SQLite, PostgreSQL, memory, or a journal of your own."""
+
+from __future__ import annotations
+
+import os
+
+from safe2real.campaign.journal.base import FORMAT, Header, Journal, Transaction
+from safe2real.campaign.journal.memory import MemoryJournal
+from safe2real.campaign.journal.sql import SQLJournal
+from safe2real.campaign.signing import keys_from_environment
+
+__all__ = ["FORMAT", "Header", "Journal", "MemoryJournal", "SQLJournal", "Transaction", "journal_at"]
+
+
+def journal_at(place: str | os.PathLike[str] | Journal, *, new: bool = False) -> Journal:
+    """The journal at a place, which signs with the key of this process if it has one.
+
+    Args:
+        place: A file name (SQLite), sqlite:///file, postgresql://user@host/database, or a journal.
+        new: Whether a file may be one that does not exist yet.
+    """
+    keys = keys_from_environment()
+    journal = place if isinstance(place, Journal) else SQLJournal(place, new=new)
+    journal.keys = journal.keys or keys
+    return journal

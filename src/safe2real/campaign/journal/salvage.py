@@ -11,7 +11,9 @@ import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError
 
 from safe2real.campaign.events import Event
-from safe2real.campaign.journal.sql import _PATIENCE, Header, Storage, _explained
+from safe2real.campaign.journal.base import Header
+from safe2real.campaign.journal.failures import PATIENCE, explained
+from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.campaign.journal.sqlite import connect_read_only
 from safe2real.campaign.journal.sqlite_pages import readable_rows
 from safe2real.campaign.journal.tables import campaign
@@ -25,11 +27,11 @@ def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], st
     Events may be missing in between, or changed: only those are as they were written that `Event.digest_after` chains to
     the first.
     """
-    storage = Storage(url)
+    storage = SQLJournal(url)
     if storage.file is None:
         raise InvalidInput(f"{storage.place} is not an SQLite file; only a file can be salvaged")
     path = storage.file.path
-    engine = sql.create_engine("sqlite://", creator=lambda: connect_read_only(path, _PATIENCE), poolclass=sql.NullPool)
+    engine = sql.create_engine("sqlite://", creator=lambda: connect_read_only(path, PATIENCE), poolclass=sql.NullPool)
     headers: list[Sequence[Any]] = []
     rows: list[Sequence[Any]] = []
     damage = ""
@@ -41,7 +43,7 @@ def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], st
             one_by_one = sql.select(events_table).order_by(events_table.c.sequence).execution_options(yield_per=1)
             rows += connection.execute(one_by_one)
     except (DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
-        damage = _explained(error, storage.place)
+        damage = explained(error, storage.place)
     finally:
         engine.dispose()
     for number, values in readable_rows(path):  # also from pages that SQLite does not reach any more

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import sqlalchemy as sql
 
-FORMAT = 2  # of the record; a reader refuses a newer one. 1: release 0.1, whose programs do not know newer events
-
 tables = sql.MetaData()
 campaign = sql.Table(
     "safe2real_campaign",

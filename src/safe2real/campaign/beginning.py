@@ -1,0 +1,82 @@
+"""Beginning a campaign: what its first event says, written once; or the campaign that is there, if it is the same one."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from safe2real.campaign.events import CREATE, Draft
+from safe2real.campaign.journal import FORMAT, Header, Journal
+from safe2real.campaign.leases import Lease
+from safe2real.campaign.revisions import bounds_of
+from safe2real.errors import Conflict, InvalidInput
+from safe2real.exploration.problem import Problem
+from safe2real.model.checks import shown
+from safe2real.model.encoding import digest_of, from_text
+from safe2real.version import __version__
+
+_NAMED = 3  # differences, before the rest is counted
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A checked problem, as text, and the body of the first event."""
+
+    text: str
+    body: dict[str, Any]
+
+    @classmethod
+    def of(cls, problem: Problem, *, trust_margin: bool, lease: float | None, withdraw_overdue: bool) -> Beginning:
+        """Refuses what no campaign can be about, before anything is written."""
+        if withdraw_overdue and lease is None:
+            raise InvalidInput("withdraw_overdue is set without a lease; give the seconds that a deployment may be out")
+        stated = {} if lease is None else {"lease": Lease.of(lease, withdraw_overdue).to_json()}
+        if not isinstance(problem, Problem):
+            raise InvalidInput(f"specification is a {type(problem).__name__}; give a Problem")
+        problem.learner(trust_margin=trust_margin)
+        text = problem.to_text()
+        Problem.from_text(text)
+        body = {
+            "campaign": secrets.token_hex(4),
+            "specification": digest_of(text.encode()),
+            "version": __version__,
+            "method": problem.settings.algorithm.value,
+            "bounds": bounds_of(problem.settings),
+        }
+        return cls(text, body | ({"trust_margin": True} if trust_margin else {}) | stated)
+
+    def write(self, journal: Journal, *, exist_ok: bool) -> None:
+        """Make the record, all or nothing; with `exist_ok` one that is there already has to be about the same."""
+        try:
+            with journal.created(Header(self.body["campaign"], self.text, FORMAT)) as transaction:
+                transaction.append([Draft(CREATE, self.body)])
+        except Conflict:
+            if not exist_ok:
+                raise
+            with journal.reading() as transaction:
+                header, first = transaction.header(), next(transaction.events(until=1), None)
+            if header is None or first is None:
+                raise
+            there = _stated(header.specification, from_text(first.body, "the first event"))
+            found = list(_differences(there, _stated(self.text, self.body)))
+            if found:
+                more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+                raise Conflict(
+                    f"{journal.place} holds a campaign about another problem: {', '.join(found[:_NAMED])}{more}; choose "
+                    "another place"
+                ) from None
+
+
+def _stated(text: str, first: Mapping[str, Any]) -> dict[str, Any]:
+    return {**from_text(text, "the specification"), "lease": first.get("lease")}
+
+
+def _differences(there: Any, here: Any, place: str = "") -> Iterator[str]:
+    """Where two documents differ, for people."""
+    if isinstance(there, Mapping) and isinstance(here, Mapping):
+        for key in sorted({*there, *here}):
+            yield from _differences(there.get(key), here.get(key), f"{place}.{key}" if place else key)
+    elif there != here:
+        yield f"{place} is {shown(there)} there and {shown(here)} here"

@@ -1,0 +1,273 @@
+"""What a campaign needs of the place where its record is kept: a header, events in order, and blobs by name.
+
+A journal of your own is one class with `transaction`, and the six methods of what that yields (`Transaction`): read and put
+the header, events and blobs. Everything else that a campaign asks follows from these few here; a journal with indexes
+overrides what it can answer faster. `safe2real.testing.JournalContract` says whether a campaign may be trusted to it.
+
+Every transaction begins by looking whether this is still the record that the process knows: one that was restored from a
+backup, or that a standby server has only in part, is refused before anything is written to it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from safe2real.campaign.events import ASK, BEFORE_THE_FIRST, IMPORT, AskBody, Draft, Event, ImportBody, event_after
+from safe2real.campaign.signing import KEY_FILE, Keys, Signature
+from safe2real.errors import Conflict, InvalidInput, StorageFailure
+from safe2real.model.encoding import digest_of
+
+FORMAT = 2  # of the record; a reader refuses a newer one. 1: release 0.1, whose programs do not know newer events
+_SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a record is a record of."""
+
+    name: str  # random, part of every deployment's id
+    specification: str  # the problem, as JSON
+    format: int  # of the record
+
+
+class Transaction(ABC):
+    """What can be read and added between the beginning and the end of a transaction; it sees what it has put itself."""
+
+    place = "the journal"  # for messages; these three are set by `Journal`
+    keys: Keys | None = None  # sign what is added
+    added: tuple[int, str] | None = None  # sequence and digest of the last event that was appended here
+
+    # What a journal brings
+
+    @abstractmethod
+    def header(self) -> Header | None:
+        """The header; None where there is no campaign yet."""
+
+    @abstractmethod
+    def events(self, after: int = 0, until: int | None = None) -> Iterator[Event]:
+        """Every event with a higher sequence than `after`, in order, up to number `until`, just as they were put."""
+
+    @abstractmethod
+    def blob(self, name: str) -> bytes | None:
+        """The content under a name, not checked; None if there is none."""
+
+    @abstractmethod
+    def put_header(self, header: Header) -> None:
+        """Instead of the one that is there."""
+
+    @abstractmethod
+    def put_events(self, events: Sequence[Event]) -> None:
+        """After all that are there."""
+
+    @abstractmethod
+    def put_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        """Contents by name, which replace those that are there under the same one."""
+
+    # What follows from it, to be overridden where there is a faster way
+
+    def name(self) -> str | None:
+        """The campaign's name; None where there is none, or not one."""
+        header = self.header()
+        return None if header is None else header.name
+
+    def last(self) -> tuple[int, str]:
+        """(sequence, digest) of the newest event."""
+        end = (0, BEFORE_THE_FIRST)
+        for event in self.events():
+            end = event.sequence, event.digest
+        return end
+
+    def digest_at(self, sequence: int) -> str | None:
+        """The digest of one event, by its place in the record."""
+        return next((event.digest for event in self.events(sequence - 1, sequence)), None)
+
+    def events_of(self, deployment: int) -> dict[str, Event]:
+        """All events of one deployment, by kind."""
+        return {event.kind: event for event in self.events() if event.deployment == deployment}
+
+    def events_of_kind(self, kind: str) -> Iterator[Event]:
+        """In order."""
+        return (event for event in self.events() if event.kind == kind)
+
+    def has_blobs(self, names: Sequence[str]) -> set[str]:
+        """Those of the names under which there is a content."""
+        return {name for name in names if self.blob(name) is not None}
+
+    def policies(self) -> Iterator[tuple[str, bytes]]:
+        """(digest, content) of every policy that the record names."""
+        named = {digest for event in self.events_of_kind(ASK) for digest in AskBody.read(event).policies}
+        named |= {ImportBody.read(event).policy for event in self.events_of_kind(IMPORT)}
+        for digest in sorted(named):
+            content = self.blob(digest)
+            if content is not None:
+                yield digest, content
+
+    def signatures(self) -> Iterator[Signature]:
+        """Of all events that have one, in order."""
+        for event in self.events():
+            content = self.blob(_signature_name(event.sequence))
+            if content is not None:
+                signature, _, signer = content.decode("utf-8", "replace").partition(" ")
+                yield Signature(event.sequence, signer, signature)
+
+    def is_signed(self) -> bool:
+        """Whether the first event is, and so all of them must be."""
+        return self.blob(_signature_name(1)) is not None
+
+    def put_signatures(self, signatures: Sequence[Signature]) -> None:
+        self.put_blobs({_signature_name(one.sequence): f"{one.signature} {one.signer}".encode() for one in signatures})
+
+    def snapshot(self) -> tuple[int, str, bytes] | None:
+        """(sequence, digest, content) of the newest one whose last event the record holds; its content is not checked."""
+        head, _, content = (self.blob(_SNAPSHOT) or b"").partition(b"\n")
+        sequence, _, digest = head.decode("utf-8", "replace").partition(" ")
+        covers = sequence.isdecimal() and self.digest_at(int(sequence)) == digest
+        return (int(sequence), digest, content) if covers else None
+
+    def keep_snapshot(self, sequence: int, digest: str, content: bytes) -> None:
+        """Instead of the one that is there."""
+        self.put_blobs({_SNAPSHOT: f"{sequence} {digest}\n".encode() + content})
+
+    def damage(self) -> list[str]:
+        """What the place itself finds wrong with what it keeps; empty when nothing is, or where it does not look."""
+        return []
+
+    # What is the same for all
+
+    def append(self, drafts: Sequence[Draft]) -> list[Event]:
+        """Add the next events; durable when the transaction ends."""
+        sequence, previous = self.last()
+        events = []
+        for draft in drafts:
+            event = event_after(sequence, previous, draft)
+            sequence, previous = event.sequence, event.digest
+            events.append(event)
+        if events:
+            self.put_events(events)
+            self._sign(events)
+            self.added = (sequence, previous)
+        return events
+
+    def add_policies(self, contents: Sequence[bytes]) -> list[str]:
+        """Store what is not there yet; returns the digests."""
+        digests = [digest_of(content) for content in contents]
+        present = self.has_blobs(digests)
+        missing = {digest: content for digest, content in zip(digests, contents, strict=True) if digest not in present}
+        if missing:
+            self.put_blobs(missing)
+        return digests
+
+    def _sign(self, events: Sequence[Event]) -> None:
+        """A record is signed from its first event to its last, or not at all."""
+        if events[0].sequence > 1:
+            signed = self.is_signed()
+            if signed != (self.keys is not None):
+                state = "signed, and this process has no key" if signed else "not signed, and this process has a key"
+                raise InvalidInput(
+                    f"the record at {self.place} is {state}: nothing was recorded. {KEY_FILE} names the file of the key; "
+                    "a record is signed from its creation on, or never"
+                )
+        if self.keys is not None:
+            self.put_signatures([self.keys.sign(event) for event in events])
+
+
+class Journal(ABC):
+    """One campaign's record, wherever it is kept."""
+
+    place = "the journal"  # as messages name it
+    keys: Keys | None = None  # sign what is added
+    _name: str | None = None  # of the campaign, once it was read
+    _known = (0, BEFORE_THE_FIRST)  # sequence and digest of an event that the record must go on to hold
+
+    @abstractmethod
+    def transaction(self, *, writing: bool) -> AbstractContextManager[Transaction]:
+        """A view of one moment. With `writing` the only writer until the end of the block.
+
+        The end of the block makes all of what was put durable; an exception in it, or a process that dies, none of it.
+        """
+
+    def close(self) -> None:
+        """Give back what is held; what was written is durable already."""
+        return None
+
+    def remember(self, sequence: int, digest: str) -> None:
+        """From now on the record must hold this event: a transaction on one that does not is refused."""
+        if sequence > self._known[0]:
+            self._known = (sequence, digest)
+
+    def header(self) -> Header:
+        """The header; refuses a place without one, or one written by a newer version."""
+        with self.reading() as transaction:
+            header = transaction.header()
+        if header is None:
+            raise StorageFailure(
+                f"{self.place} holds no campaign; make one with Campaign.create or `safe2real campaign init`"
+            )
+        check_format(header.format, self.place)
+        self._name = header.name
+        return header
+
+    @contextmanager
+    def reading(self, *, as_it_is: bool = False) -> Iterator[Transaction]:
+        """A view of one moment; nobody is kept waiting. `as_it_is` reads also what is not the record that was known."""
+        with self._begun(writing=False) as transaction:
+            if not as_it_is:
+                self._recognise(transaction)
+            yield transaction
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """The only writer until the end of the block, which makes everything durable, or nothing after an error."""
+        with self._begun(writing=True) as transaction:
+            self._recognise(transaction)
+            yield transaction
+        if transaction.added is not None:
+            self.remember(*transaction.added)
+
+    @contextmanager
+    def created(self, header: Header) -> Iterator[Transaction]:
+        """Begin a record in a place that has none; nothing is there if the block fails."""
+        with self._begun(writing=True) as transaction:
+            if transaction.header() is not None:
+                raise Conflict(f"{self.place} holds a campaign already; open it, or choose another place for a new one")
+            transaction.put_header(header)
+            yield transaction
+
+    @contextmanager
+    def _begun(self, *, writing: bool) -> Iterator[Transaction]:
+        with self.transaction(writing=writing) as transaction:
+            transaction.place, transaction.keys = self.place, self.keys
+            yield transaction
+
+    def _recognise(self, transaction: Transaction) -> None:
+        """Refuse a record that is not the one this process has seen before."""
+        if self._name is not None and transaction.name() != self._name:
+            raise StorageFailure(
+                f"{self.place} was campaign {self._name} and is {transaction.name() or 'none'} now: another database was "
+                "put in its place, and nothing was written to it. Open the campaign again"
+            )
+        sequence, digest = self._known
+        found = transaction.digest_at(sequence) if sequence else digest
+        if found != digest:
+            end, _ = transaction.last()
+            how = f"ends with event {end} now" if found is None else "holds another event in its place now"
+            raise StorageFailure(
+                f"{self.place} went back: this process has seen event {sequence} of the record, which {how} (a backup was "
+                "restored, or a standby took over that had not received everything). Nothing was written. Open the campaign "
+                "again to go on from the record as it is; say once that it is a new branch with `safe2real campaign branch`"
+            )
+
+
+def check_format(found: object, place: str) -> None:
+    """Refuse what only a newer release can read."""
+    if not isinstance(found, int) or found > FORMAT:
+        raise StorageFailure(
+            f"{place} has format {found} and this version reads up to {FORMAT}; upgrade safe2real to open it"
+        )
+
+
+def _signature_name(sequence: int) -> str:
+    return f"signature-{sequence}"

@@ -1,0 +1,125 @@
+"""What one process knows of a record: the journal, and the state that its events lead to, kept up with what others write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from safe2real.campaign.events import CREATE, Event
+from safe2real.campaign.journal import Journal, Transaction
+from safe2real.campaign.leases import lease_in
+from safe2real.campaign.replay import Replay
+from safe2real.campaign.signing import who_calls
+from safe2real.campaign.snapshot import is_due, replay_from, snapshot_of
+from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.exploration.problem import Problem
+from safe2real.model.encoding import digest_of, from_text, policy_from_bytes, policy_to_bytes
+from safe2real.model.policy import MarkovPolicy
+
+_REMEMBERED = 1000  # policies kept decoded: enough for a fleet; they can be read again
+
+
+class Record:
+    """A journal with a replay of its events."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.by = who_calls(journal.keys)  # named in everything that this object records
+        header = journal.header()
+        self.name, self.format = header.name, header.format
+        self.problem_digest = digest_of(header.specification.encode())
+        try:
+            self.problem = Problem.from_text(header.specification)
+        except InvalidInput as error:
+            with journal.reading() as transaction:
+                first = next(transaction.events(until=1), None)
+            if first is not None and self._began(first):  # it is as it was recorded: what differs is this process
+                raise
+            raise StorageFailure(
+                f"{journal.place}: the stored specification was changed after it was recorded ({error}); restore a copy"
+            ) from error
+        self.replay = Replay(self.problem)
+        self.covered = 0  # by the newest snapshot that is known
+        self._policies: dict[str, MarkovPolicy] = {}
+        self._baseline_content: bytes | None = None
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """The only writer, with all taken in that others have recorded."""
+        self.catch_up()  # before others are kept waiting
+        with self.journal.writing() as transaction:
+            self.catch_up(transaction)
+            yield transaction
+
+    def catch_up(self, transaction: Transaction | None = None) -> Replay:
+        """Take in what others have recorded."""
+        if transaction is None:
+            with self.journal.reading() as own:
+                return self.catch_up(own)
+        if self.replay.sequence == 0:
+            self._resume(transaction)
+        for event in transaction.events(self.replay.sequence):
+            if event.kind == CREATE and not self._began(event):
+                raise StorageFailure(
+                    "the campaign's name or its specification was changed after it was created, so nothing is handed out; "
+                    "run verify, or restore a copy"
+                )
+            self.replay.apply(event)
+        if self.replay.sequence == 0:
+            raise StorageFailure(
+                f"{self.journal.place}: the campaign's events are gone, even the first; nothing is handed out, for numbers "
+                "would be given twice: restore a copy"
+            )
+        self.journal.remember(self.replay.sequence, self.replay.digest)
+        return self.replay
+
+    def _resume(self, transaction: Transaction) -> None:
+        """Begin from a snapshot, where there is one that can be used."""
+        found, first = transaction.snapshot(), next(transaction.events(until=1), None)
+        if found is None or first is None or not self._began(first):
+            return
+        sequence, digest, content = found
+        replay = replay_from(content, (sequence, digest), self.problem, self.problem_digest, self.journal.keys)
+        if replay is not None:
+            replay.lease = lease_in(from_text(first.body, "the first event"))
+            self.replay, self.covered = replay, sequence
+
+    def keep_snapshot(self) -> None:
+        """Save the next process the reading; nobody depends on it, so whoever may not write it goes without."""
+        replay = self.replay
+        if not is_due(replay.sequence, self.covered):
+            return
+        self.covered = replay.sequence  # also when it fails: the next attempt is as far away
+        content = snapshot_of(replay, self.problem_digest, self.journal.keys)
+        with suppress(StorageFailure), self.journal.writing() as transaction:
+            there = transaction.snapshot()
+            if there is None or is_due(replay.sequence, there[0]):
+                transaction.keep_snapshot(replay.sequence, replay.digest, content)
+
+    def _began(self, event: Event) -> bool:
+        """Whether the first event speaks of this campaign."""
+        body = from_text(event.body, "the first event")
+        spoken = (body.get("campaign"), body.get("specification")) if isinstance(body, dict) else None
+        return spoken == (self.name, self.problem_digest)
+
+    def encoded(self, policy: MarkovPolicy) -> bytes:
+        """What is stored of a policy."""
+        baseline = self.replay.learner.baseline
+        if self._baseline_content is None:  # in every mixture, and often the largest of its policies
+            self._baseline_content = policy_to_bytes(baseline)
+        return self._baseline_content if policy is baseline else policy_to_bytes(policy)
+
+    def policy(self, transaction: Transaction, digest: str) -> MarkovPolicy:
+        """A stored policy, checked against its digest."""
+        if digest in self._policies:
+            return self._policies[digest]
+        content = transaction.blob(digest)
+        if content is None or digest_of(content) != digest:
+            raise StorageFailure(
+                f"policy {digest[:12]} is missing or was changed after it was recorded, so it is not handed out; run verify"
+            )
+        policy = policy_from_bytes(content)
+        if len(self._policies) > _REMEMBERED:
+            self._policies.clear()
+        self._policies[digest] = policy
+        return policy

@@ -1,0 +1,347 @@
+"""The contract of journals: whether a campaign may be trusted to the place where its record is kept.
+
+Subclass it in a test file, and say how a journal at an empty place is made and how another object on the same place is:
+
+    class TestMyJournal(JournalContract):
+        def make(self): return MyJournal(fresh_place())
+        def reopen(self, journal): return MyJournal(journal.where)
+
+A process cannot pull its own plug: that what was acknowledged survives a loss of power is for the journal's author to show.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from safe2real.campaign import Campaign
+from safe2real.campaign.events import BEFORE_THE_FIRST, Draft, Event
+from safe2real.campaign.journal import FORMAT, Header, Journal, Transaction
+from safe2real.campaign.signing import Signature
+from safe2real.errors import Conflict, Safe2RealError, StorageFailure
+from safe2real.exploration import roll_out
+from safe2real.exploration.problem import Problem
+from safe2real.exploration.settings import Settings
+from safe2real.model.cmdp import CMDP, AtLeast
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy
+
+HEADER = Header("0123abcd", '{"any": "text, \\u00e9 or \'é\'"}', FORMAT)
+MANY = 300  # events: one lost in a hundred shows
+TEXTS = ("", "a", "two\nlines", "quotes \"'", "é ☃ \U0001f600", "null", " spaces ", "\\n", "0")
+
+
+class JournalContract:
+    """Test methods for pytest, or for `check()`; every one of them works on a new journal."""
+
+    durable = True  # whether what was acknowledged outlives a process that is killed
+    kills = 10
+
+    def make(self) -> Journal:
+        """A journal at a place that holds nothing yet, another place at each call."""
+        raise NotImplementedError
+
+    def reopen(self, journal: Journal) -> Journal:
+        """Another object on the same place, as another process would make it."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """All tests, one after the other; an AssertionError says which was the first to fail, and why."""
+        for name in sorted(dir(self)):
+            if name.startswith("test_"):
+                try:
+                    getattr(self, name)()
+                except (AssertionError, Safe2RealError) as error:
+                    raise AssertionError(f"{name}: {error}") from error
+
+    def test_a_header_comes_back_as_it_was_put(self) -> None:
+        journal = self.make()
+        with journal.created(HEADER):
+            pass
+        _expect("the header", journal.header(), HEADER)
+        _expect("the header of another object", self.reopen(journal).header(), HEADER)
+        with _refused(Conflict, "a second campaign in the same place"), self.reopen(journal).created(HEADER):
+            pass
+
+    def test_events_come_back_in_order_as_they_were_put(self) -> None:
+        journal = self._begun()
+        drafts = [Draft(f"note {index}", text, index or None) for index, text in enumerate(TEXTS)]
+        drafts += [Draft("note", None, None, text) for text in TEXTS]
+        with journal.writing() as transaction:
+            put = transaction.append(drafts)
+            _expect("what a transaction sees of its own", list(transaction.events()), put)
+        for index in range(MANY):
+            with journal.writing() as transaction:
+                put += transaction.append([Draft("note", {"number": index})])
+        for one in (journal, self.reopen(journal)):
+            with one.reading() as transaction:
+                _expect("the events", list(transaction.events()), put)
+                _expect("the end", transaction.last(), (len(put), put[-1].digest))
+                for after, until in ((0, 1), (0, 0), (7, None), (7, 7), (7, 12), (len(put), None), (len(put) - 1, 10**9)):
+                    found = list(transaction.events(after, until))
+                    _expect(f"events after {after} until {until}", found, put[after:until])
+                _expect("the digest of one event", transaction.digest_at(9), put[8].digest)
+                _expect("the digest of an event that is not there", transaction.digest_at(len(put) + 1), None)
+                _expect("the events of one deployment", transaction.events_of(3), {"note 3": put[3]})
+                _expect("the events of a kind", list(transaction.events_of_kind("note")), put[len(TEXTS) :])
+        _check_chain(put)
+
+    def test_an_exception_leaves_nothing(self) -> None:
+        journal = self._begun()
+        with journal.writing() as transaction:
+            put = transaction.append([Draft("note", "kept")])
+        for _ in range(2):
+            with _refused(_Interrupted, "an exception, which has to come out as it is"), journal.writing() as transaction:
+                (digest,) = transaction.add_policies([b"lost"])
+                transaction.append([Draft("note", "lost"), Draft("note", "too")])
+                raise _Interrupted
+        for one in (journal, self.reopen(journal)):
+            with one.reading() as transaction:
+                _expect("the events after an exception", list(transaction.events()), put)
+                _expect("a blob after an exception", transaction.blob(digest), None)
+        with journal.writing() as transaction:
+            put += transaction.append([Draft("note", "after")])
+        with self.reopen(journal).reading() as transaction:
+            _expect("the events of the next transaction", list(transaction.events()), put)
+
+    def test_an_exception_while_it_is_created_leaves_no_campaign(self) -> None:
+        journal = self.make()
+        with _refused(_Interrupted, "an exception, which has to come out as it is"), journal.created(HEADER):
+            raise _Interrupted
+        with _refused(StorageFailure, "a place without a campaign"):
+            self.reopen(journal).header()
+        with journal.created(HEADER):
+            pass
+        _expect("the header", journal.header(), HEADER)
+
+    def test_blobs_come_back_by_their_digests(self) -> None:
+        journal = self._begun()
+        contents = [bytes(range(256)) * 50, b"\n", b'{"kind":"deterministic"}', "é".encode()]
+        with journal.writing() as transaction:
+            digests = transaction.add_policies(contents)
+        with journal.writing() as transaction:
+            _expect("the digests of what is there already", transaction.add_policies(contents[:2]), digests[:2])
+        with self.reopen(journal).reading() as transaction:
+            for digest, content in zip(digests, contents, strict=True):
+                _expect("a blob", transaction.blob(digest), content)
+            _expect("a blob that is not there", transaction.blob("0" * 64), None)
+
+    def test_signatures_and_snapshots_come_back(self) -> None:
+        journal = self._begun()
+        with journal.writing() as transaction:
+            first, second = transaction.append([Draft("note", 1), Draft("note", 2)])
+            _expect("whether a record without signatures is signed", transaction.is_signed(), False)
+            signatures = [Signature(event.sequence, "cell 3 é", "f" * 64) for event in (first, second)]
+            transaction.put_signatures(signatures)
+            transaction.keep_snapshot(1, first.digest, b"old\n")
+        with journal.writing() as transaction:
+            transaction.keep_snapshot(2, second.digest, b"new\n\0")
+        with self.reopen(journal).reading() as transaction:
+            _expect("the signatures", list(transaction.signatures()), signatures)
+            _expect("whether a record with signatures is signed", transaction.is_signed(), True)
+            _expect("the newest snapshot", transaction.snapshot(), (2, second.digest, b"new\n\0"))
+
+    def test_two_objects_on_one_place_see_each_other(self) -> None:
+        journal = self._begun()
+        objects = [journal, self.reopen(journal), self.reopen(journal)]
+        for index in range(9):
+            with objects[index % 3].writing() as transaction:
+                transaction.append([Draft("note", index)])
+            with objects[(index + 1) % 3].reading() as transaction:
+                _expect("what another object has written", transaction.last()[0], index + 1)
+
+    def test_one_writer_at_a_time(self) -> None:
+        journal, failures = self._begun(), []
+
+        def write() -> None:
+            own = self.reopen(journal)
+            try:
+                for index in range(20):
+                    with own.writing() as transaction:
+                        transaction.append([Draft("note", index), Draft("note", index)])
+            except (StorageFailure, Conflict) as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=write) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        _expect("what writers that wait for each other meet", failures, [])
+        with journal.reading() as transaction:
+            _expect("the events of four writers", _check_chain(list(transaction.events())), 4 * 20 * 2)
+
+    def test_a_campaign_runs_on_it_and_verifies(self) -> None:
+        journal = self.make()
+        campaign = _run_campaign(journal, rounds=30)
+        ledger = campaign.verify()
+        _expect("what a check of the record finds", ledger.problems, ())
+        _expect("the deployments that were reproduced", (ledger.events, ledger.identical), (61, 30))
+        again = Campaign.open(self.reopen(journal))
+        _expect("the record after it was opened again", again.events(), campaign.events())
+        _expect("the end of the record", again.verify(head=ledger.head).holds, True)
+
+    def test_what_is_lost_reordered_or_changed_is_caught(self) -> None:
+        """By the campaign, whatever the journal is: so a journal that does it cannot go unnoticed."""
+        journal = self.make()
+        _run_campaign(journal, rounds=5)
+        changes: dict[str, Callable[[list[Event]], list[Event]]] = {
+            "loses one": lambda events: events[:5] + events[6:],
+            "loses the first": lambda events: events[1:],
+            "reorders": lambda events: [*events[:4], events[5], events[4], *events[6:]],
+            "alters": lambda events: [*events[:6], _altered(events[6]), *events[7:]],
+        }
+        for what, change in changes.items():
+            _expect(f"verify of a journal that {what}", Campaign.open(_Altering(journal, change)).verify().holds, False)
+        with _refused(StorageFailure, "a campaign that lost an event"):
+            Campaign.open(_Altering(journal, changes["loses one"])).ask(worker="worker")
+
+    def test_a_killed_process_takes_nothing_with_it(self) -> None:
+        """Killed at any moment: what it had acknowledged is there, and of each transaction all or nothing."""
+        if not self.durable or not hasattr(os, "fork"):
+            return
+        journal, chance = self._begun(), random.Random(1)
+        for _ in range(self.kills):
+            acknowledged = _kill_a_writer(lambda: self.reopen(journal), chance.uniform(0.0, 0.05))
+            with self.reopen(journal).reading() as transaction:
+                found = list(transaction.events())
+            length = _check_chain(found)
+            _expect("whether what was acknowledged is there", length >= acknowledged, True)
+            _expect("events of a transaction of three that are there without the others", length % 3, 0)
+
+    def _begun(self) -> Journal:
+        journal = self.make()
+        with journal.created(HEADER):
+            pass
+        journal.header()
+        return journal
+
+
+class _Interrupted(Exception):
+    """What goes wrong in the middle of a transaction."""
+
+
+def _expect(what: str, found: Any, wanted: Any) -> None:
+    if found != wanted or type(found) is not type(wanted):
+        raise AssertionError(f"{what}: {_brief(found)} instead of {_brief(wanted)}")
+
+
+def _brief(value: Any) -> str:
+    text = f"{len(value)} of them, {value!r}" if isinstance(value, list) else repr(value)
+    return text if len(text) < 300 else f"{text[:300]}..."
+
+
+@contextmanager
+def _refused(kind: type[Exception], what: str) -> Iterator[None]:
+    try:
+        yield
+    except kind:
+        return
+    raise AssertionError(f"{what}: nothing was raised, instead of {kind.__name__}")
+
+
+def _check_chain(events: Sequence[Event]) -> int:
+    previous = BEFORE_THE_FIRST
+    for index, event in enumerate(events):
+        _expect("the place of an event", event.sequence, index + 1)
+        _expect("the digest of an event", event.digest, event.digest_after(previous))
+        previous = event.digest
+    return len(events)
+
+
+def _kill_a_writer(open_journal: Callable[[], Journal], delay: float) -> int:
+    """The number of the last event that a process acknowledged before it was killed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:  # a process of its own: it leaves by no other way than being killed
+        try:
+            journal = open_journal()
+            while True:
+                with journal.writing() as transaction:
+                    events = transaction.append([Draft("note", index) for index in range(3)])
+                os.write(writing, f"{events[-1].sequence}\n".encode())
+        finally:
+            os._exit(1)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as said:
+        first = said.readline()  # else most would be killed before they had begun
+        time.sleep(delay)
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        rest = said.read().splitlines()
+    if not os.WIFSIGNALED(status):
+        raise AssertionError("a process that was to write until it is killed ended by itself; run it alone to see why")
+    return int(rest[-1] if rest else first)
+
+
+# A campaign to run
+
+
+@cache
+def _problem() -> Problem:
+    """Two states, one of them fallen; certified, and far from its stop."""
+    kernel = Kernel.from_dense(np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.5, 0.5], [0.2, 0.8]]]))
+    upright = np.array([[1.0, 1.0], [0.0, 0.0]])
+    model = CMDP.of(kernel, 3, 0, AtLeast(upright, 1.0, "upright"))
+    baseline = MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=3)
+    return Problem(model, baseline, Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1))
+
+
+def _run_campaign(journal: Journal, rounds: int) -> Campaign:
+    campaign = Campaign.create(journal, _problem())
+    for _ in range(rounds):
+        deployment = campaign.ask(worker="worker")
+        episode = roll_out(campaign.problem.simulator, deployment.policy, seed=1, round_number=deployment.number)
+        campaign.tell(deployment.id, episode)
+    return campaign
+
+
+# A journal that cheats
+
+
+class _Altering(Journal):
+    """Another journal, whose events are read through `change`."""
+
+    def __init__(self, journal: Journal, change: Callable[[list[Event]], list[Event]]) -> None:
+        self._journal, self._change = journal, change
+
+    @contextmanager
+    def transaction(self, *, writing: bool) -> Iterator[Transaction]:
+        with self._journal.transaction(writing=writing) as transaction:
+            yield _Altered(transaction, self._change)
+
+
+class _Altered(Transaction):
+    def __init__(self, inner: Transaction, change: Callable[[list[Event]], list[Event]]) -> None:
+        self._inner, self._changed = inner, change(list(inner.events()))
+
+    def header(self) -> Header | None:
+        return self._inner.header()
+
+    def events(self, after: int = 0, until: int | None = None) -> Iterator[Event]:
+        return (event for event in self._changed if after < event.sequence <= (10**9 if until is None else until))
+
+    def blob(self, name: str) -> bytes | None:
+        return self._inner.blob(name)
+
+    def put_header(self, header: Header) -> None:
+        self._inner.put_header(header)
+
+    def put_events(self, events: Sequence[Event]) -> None:
+        self._inner.put_events(events)
+
+    def put_blobs(self, blobs: Mapping[str, bytes]) -> None:
+        self._inner.put_blobs(blobs)
+
+
+def _altered(event: Event) -> Event:
+    return Event(**{name: getattr(event, name) for name in Event.__slots__} | {"at": "2001-01-01T00:00:00.000+00:00"})
