@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Deployment, Problem
+from safe2real.campaign import Campaign, Deployment
+from safe2real.problem.problem import Problem
 from safe2real.campaign.deployment import id_of
-from safe2real.evidence.confidence import ScaledRadius
-from safe2real.exploration import Settings, roll_out
+from safe2real import radii
+from safe2real.exploration import roll_out
+from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,7 +49,7 @@ def paper_grid() -> System:
         calibrated_gap=0.0,
         mismatch_gap=0.68,
         tolerance=0.385,
-        radius=ScaledRadius(0.376),
+        radius=radii.Scaled(0.376),
         bonus_scale=0.0201,
     )
     return System(Problem(model, baseline, settings), model.with_kernel(grid.real()))
@@ -101,7 +103,7 @@ def ids_of(campaign: Campaign) -> dict[int, str]:
 def model_of(campaign: Campaign) -> dict[str, Any]:
     """Everything that the next deployment follows from, and the deployment itself."""
     proposal = campaign.proposal()
-    hybrid = campaign._record.replay.learner.hybrid
+    hybrid = campaign._record.replay.learner.evidence
     return described(hybrid, proposal)
 
 

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment, Problem
+from safe2real.campaign import Campaign, Deployment, FIELD_ASSUMPTIONS
+from safe2real.problem.problem import Problem
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import Learner, roll_out
-from safe2real.exploration.learner import coin_of, drawn
+from safe2real.exploration.coin import coin_of, drawn
 from safe2real.standing import Standing
 from safe2real.systems import WindyGrid
 
@@ -26,7 +27,7 @@ SETTINGS = s2r.Settings.paper(
     mismatch_gap=0.68,
     tolerance=0.385,
     seed=4,
-    radius=s2r.ScaledRadius(0.376),
+    radius=s2r.radii.Scaled(0.376),
     bonus_scale=0.0201,
 )
 SPECIFICATION = Problem(MODEL, BASELINE, SETTINGS)
@@ -47,7 +48,7 @@ def run(campaign: Campaign, rounds: int, worker: str = "arm") -> list[Deployment
 
 
 def same_model(one: Learner, other: Learner) -> bool:
-    left, right = one.hybrid, other.hybrid
+    left, right = one.evidence, other.evidence
     first, second = one.propose(), other.propose()
     return (
         np.array_equal(left.counts.visits, right.counts.visits)
@@ -83,7 +84,7 @@ def place(tmp_path: Path) -> Path:
 
 def test_a_single_worker_runs_exactly_algorithm_1(place: Path) -> None:
     campaign = Campaign.create(place, SPECIFICATION)
-    learner = Learner(MODEL, BASELINE, SETTINGS, warm_start=False)
+    learner = Learner(Problem(MODEL, BASELINE, SETTINGS), warm_start=False)
     mixtures = 0
     for _ in range(150):
         deployment = campaign.ask(worker="arm")
@@ -176,14 +177,14 @@ def test_episodes_are_counted_in_the_order_of_their_deployments(place: Path) -> 
     assert (status.samples, status.samples_counted) == (24, 0)
     assert (status.episodes_waiting, status.waiting_for) == (2, slow.id)
     campaign.tell(slow.id, episode_of(slow))
-    learner = Learner(MODEL, BASELINE, SETTINGS, warm_start=False)
+    learner = Learner(Problem(MODEL, BASELINE, SETTINGS), warm_start=False)
     for one in (slow, fast, last):
         learner.observe(episode_of(one))
     assert same_model(model_of(campaign), learner)
     status = campaign.status(forecast=False)
     assert (status.samples_counted, status.episodes_waiting, status.waiting_for) == (36, 0, None)
     # The record of arrivals differs, the model does not: also bit for bit in the order of first successors.
-    assert np.array_equal(model_of(campaign).hybrid.counts.tally.successor, learner.hybrid.counts.tally.successor)
+    assert np.array_equal(model_of(campaign).evidence.counts.tally.successor, learner.evidence.counts.tally.successor)
 
 
 def test_abandoning_releases_the_episodes_behind_and_a_late_report_is_still_taken(place: Path) -> None:
@@ -239,10 +240,10 @@ def test_a_log_is_imported_once(place: Path) -> None:
     assert not campaign.import_log("october", BASELINE, as_objects).new
     with pytest.raises(s2r.Conflict, match="another log"):
         campaign.import_log("october", BASELINE, log[:6])
-    learner = Learner(MODEL, BASELINE, SETTINGS, warm_start=False)
+    learner = Learner(Problem(MODEL, BASELINE, SETTINGS), warm_start=False)
     for one in log:
         learner.observe(one)
-    assert np.array_equal(campaign.mismatch_map().visits, learner.hybrid.counts.visits)
+    assert np.array_equal(campaign.mismatch_map().visits, learner.evidence.counts.visits)
     assert campaign.status(forecast=False).imported == 7
     follows = s2r.MarkovPolicy.deterministic(np.zeros(25, dtype=int), num_actions=4, horizon=12)
     with pytest.raises(s2r.InvalidInput, match=r"episodes\[0\].*never does there"):
@@ -290,7 +291,7 @@ def test_forecasts_are_of_the_right_size(place: Path) -> None:
 
 
 def test_a_forecast_with_literal_constants_is_quick_and_large(place: Path) -> None:
-    literal = replace(SETTINGS, tolerance=0.306 / 4, radius=s2r.LiteralRadius(), bonus_scale=1.0)
+    literal = replace(SETTINGS, tolerance=0.306 / 4, radius=s2r.radii.Literal(), bonus_scale=1.0)
     campaign = Campaign.create(place, Problem(MODEL, BASELINE, literal))
     optimistic = campaign.forecast()  # nothing is known to be wrong yet
     assert optimistic.samples is not None
@@ -305,7 +306,7 @@ def test_what_is_handed_out_says_what_it_is(place: Path, tmp_path: Path) -> None
     heuristic = Campaign.create(place, SPECIFICATION).ask(worker="arm").certificate
     assert not heuristic.certified
     assert heuristic.describe().startswith("HEURISTIC")
-    literal = replace(SETTINGS, tolerance=0.306 / 4, radius=s2r.LiteralRadius(), bonus_scale=1.0)
+    literal = replace(SETTINGS, tolerance=0.306 / 4, radius=s2r.radii.Literal(), bonus_scale=1.0)
     campaign = Campaign.create(tmp_path / "literal.db", Problem(MODEL, BASELINE, literal))
     certificate = campaign.ask(worker="arm").certificate
     assert certificate.certified
@@ -333,7 +334,7 @@ def test_nothing_leaves_without_a_certificate(place: Path, monkeypatch: pytest.M
 
 
 def test_a_campaign_that_would_ignore_safety_is_refused(place: Path) -> None:
-    careless = Problem(MODEL, BASELINE, replace(SETTINGS, algorithm=s2r.Algorithm.UNCONSTRAINED))
+    careless = Problem(MODEL, BASELINE, replace(SETTINGS, algorithm=s2r.methods.Unconstrained()))
     with pytest.raises(s2r.InvalidInput, match="without a certificate"):
         Campaign.create(place, careless)
     assert not place.exists()
@@ -405,17 +406,17 @@ def test_the_learner_knows_which_episodes_are_the_baselines(place: Path) -> None
     shown = [one for one in deployments if one.mixture.policies[one.drawn] is one.mixture.policies[-1]]
     alone = [one for one in shown if np.array_equal(one.policy.probabilities, BASELINE.probabilities)]
     assert 0 < len(alone) < len(deployments)
-    assert model_of(campaign).trust.episodes == len(alone)
+    assert model_of(campaign).evidence.trust.episodes == len(alone)
     other = s2r.MarkovPolicy.deterministic(np.zeros((12, 25), dtype=int), num_actions=4)
     campaign.import_log("other", other, [roll_out(REAL, other, seed=3, round_number=i) for i in range(5)], overlap="count")
-    assert model_of(campaign).trust.episodes == len(alone)
+    assert model_of(campaign).evidence.trust.episodes == len(alone)
     campaign.import_log("own", BASELINE, [roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(5)])
-    assert model_of(campaign).trust.episodes == len(alone) + 5
+    assert model_of(campaign).evidence.trust.episodes == len(alone) + 5
     late = campaign.ask(worker="late")
     campaign.abandon(late.id, "power cut")
     campaign.tell(late.id, episode_of(late))
     is_baseline = np.array_equal(late.policy.probabilities, BASELINE.probabilities)
-    assert model_of(campaign).trust.episodes == len(alone) + 5 + is_baseline
+    assert model_of(campaign).evidence.trust.episodes == len(alone) + 5 + is_baseline
 
 
 def test_a_transition_outside_the_declared_support_ends_certification(place: Path) -> None:
@@ -496,8 +497,8 @@ def test_verify_wants_a_candidate_that_is_feasible_on_the_model(place: Path) -> 
     proposal = learner.propose()
     assert proposal.mixture is not None
     candidate = s2r.Mixture.of([1.0], [proposal.mixture.policies[0]])
-    value = learner.estimate(candidate)
+    value = learner.evidence.estimate(candidate)
     learner.simulator = MODEL.with_thresholds(value - 0.1)
-    assert np.array_equal(learner.lower_bounds(candidate, 0.2), value - 0.2)
+    assert np.array_equal(learner.evidence.lower_bounds(candidate, 0.2), value - 0.2)
     learner.simulator = MODEL.with_thresholds(value + 0.001)
-    assert np.isneginf(learner.lower_bounds(candidate, 0.2)).all()
+    assert np.isneginf(learner.evidence.lower_bounds(candidate, 0.2)).all()

@@ -79,7 +79,7 @@ def counted_by_hand(campaign: Campaign) -> dict:
     passed = 0
 
     def count(number: int) -> None:
-        learner.hybrid.observe(episodes[number])
+        learner.evidence.observe(episodes[number])
 
     for event in campaign.events():
         if event.kind == "tell":
@@ -95,7 +95,7 @@ def counted_by_hand(campaign: Campaign) -> dict:
             passed += 1
             if passed in episodes:
                 count(passed)
-    return described(learner.hybrid, learner.propose())
+    return described(learner.evidence, learner.propose())
 
 
 def test_eight_wild_processes_on_one_campaign(nursery, url):

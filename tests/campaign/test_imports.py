@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Overlap, Problem
+from safe2real.campaign import Campaign, Overlap
+from safe2real.problem.problem import Problem
 from safe2real.campaign import events as kinds
 from safe2real.campaign.events import IMPORT, Draft, ImportBody
 from safe2real.campaign.imports import _overhang
@@ -74,7 +75,7 @@ def test_a_sorted_log_clears_no_row_on_its_prefix(place: Path, sort: bool) -> No
     with Campaign.create(place, specification) as campaign:
         campaign.import_log("a year", specification.baseline, [{"states": states, "actions": [0]} for states in log])
         assert campaign.assurance().certified
-        assert campaign._record.replay.learner.hybrid.suspects[0, 0]
+        assert campaign._record.replay.learner.evidence.suspects[0, 0]
         assert campaign.verify().holds
 
 
@@ -133,8 +134,8 @@ def test_a_log_takes_its_place_after_what_is_out(campaign: Campaign) -> None:
     last = SYSTEM.episode(third)
     learner.count(last.states, last.actions, np.array([0, 4]))
     campaign.proposal()
-    found = campaign._record.replay.learner.hybrid.counts.tally
-    expected = learner.hybrid.counts.tally
+    found = campaign._record.replay.learner.evidence.counts.tally
+    expected = learner.evidence.counts.tally
     for name in ("visits", "successor", "count"):  # also in the order of first successors
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
     assert campaign.verify().holds

@@ -11,7 +11,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.campaign import Campaign
-from safe2real.exploration import Reason
+from safe2real.methods.base import Reason
 from safe2real.report.campaign import write_campaign_report
 from safe2real.report.export import export_csv, export_json
 from safe2real.standing import DoubtCode, Standing
@@ -158,9 +158,9 @@ def test_what_comes_before_and_after_it_is_counted_in_order(place: Path) -> None
                 learner.count(episode.states, episode.actions, np.array([0, 4]), of_baseline=np.array([False]))
         campaign.proposal()
         found = campaign._record.replay.learner
-        assert np.array_equal(found.hybrid.counts.visits, learner.hybrid.counts.visits)
-        assert np.array_equal(found.hybrid.belief.refuted, learner.hybrid.belief.refuted)
-        assert np.array_equal(found.hybrid.bonus, learner.hybrid.bonus)
+        assert np.array_equal(found.evidence.counts.visits, learner.evidence.counts.visits)
+        assert np.array_equal(found.evidence.belief.refuted, learner.evidence.belief.refuted)
+        assert np.array_equal(found.evidence.bonus, learner.evidence.bonus)
         assert found.doubts() == learner.doubts()
 
 

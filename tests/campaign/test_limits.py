@@ -15,7 +15,7 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign.files import whole_file
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.exploration.problem import kernel_from_json
+from safe2real.problem.document import kernel_from_json
 from safe2real.model.encoding import array_from_json, check_unpacked
 from safe2real.model.limits import human
 from safe2real.preflight.array_files import ArrayFiles

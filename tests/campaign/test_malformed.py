@@ -20,10 +20,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Problem
+from safe2real.campaign import Campaign
+from safe2real.problem.problem import Problem
 from safe2real.errors import InvalidInput, Safe2RealError
-from safe2real.evidence.confidence import ScaledRadius
-from safe2real.exploration import Algorithm, Settings
+from safe2real import radii
+from safe2real import methods
+from safe2real.problem.settings import Settings
 from safe2real.model.trajectory import Trajectory
 
 # How many refusals each test must count; together more than 10,000.
@@ -506,7 +508,7 @@ WRONG_NUMBERS = {
         (("settings", "delta"), st.one_of(NOT_POSITIVE, st.just(1), st.floats(1.0, 1e300), HUGE)),
         (("settings", "seed"), NO_SEED),
         (("settings", "bonus_scale"), NOT_POSITIVE),
-        (("settings", "algorithm"), st.one_of(st.text(max_size=20), st.just(Algorithm.UNCONSTRAINED.value))),
+        (("settings", "algorithm"), st.one_of(st.text(max_size=20), st.just(methods.Unconstrained().value))),
         (("settings", "radius"), st.sampled_from(NO_RADIUS)),
     ],
     "per step": [
@@ -831,7 +833,7 @@ def test_create_refuses_and_leaves_no_file_behind(tmp_path):
         st.tuples(st.sampled_from(["margin", "tolerance", "delta"]), st.floats(3.001, 1e300)),
         st.tuples(st.sampled_from(["calibrated_gap", "mismatch_gap"]), st.one_of(BELOW_0, ABOVE_1)),
         st.tuples(st.just("seed"), NO_SEED),
-        st.sampled_from([("algorithm", Algorithm.UNCONSTRAINED), ("algorithm", "fast"), ("radius", 0.4), ("radius", None)]),
+        st.sampled_from([("algorithm", methods.Unconstrained()), ("algorithm", "fast"), ("radius", 0.4), ("radius", None)]),
         st.tuples(st.sampled_from(["calibrated_gap", "mismatch_gap", "tolerance", "delta", "seed"]), st.sampled_from(JUNK)),
     )
     short = s2r.MarkovPolicy.uniform(horizon=H - 1, num_states=S, num_actions=A)
@@ -868,7 +870,7 @@ def test_create_refuses_and_leaves_no_file_behind(tmp_path):
 def test_labels_that_a_database_cannot_keep_are_refused_before_there_is_one(tmp_path):
     """Half a character cannot be encoded, and PostgreSQL keeps no character zero."""
     baseline = s2r.MarkovPolicy.deterministic([0, 0, 0], num_actions=A, horizon=H)
-    chosen = Settings(margin=1.0, calibrated_gap=0.1, mismatch_gap=0.6, tolerance=0.3, radius=ScaledRadius(0.4))
+    chosen = Settings(margin=1.0, calibrated_gap=0.1, mismatch_gap=0.6, tolerance=0.3, radius=radii.Scaled(0.4))
     for label in ("\ud800", "a\x00b", "line\nline"):
         model = s2r.CMDP.of(s2r.Kernel.from_dense(TRANSITION), H, 0, s2r.AtLeast(SAFE, 1.0, name=label))
         with pytest.raises(InvalidInput, match=r"constraints\[0\]\.name is .*printable"):

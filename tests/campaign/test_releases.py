@@ -17,7 +17,7 @@ from safe2real.campaign.events import BEFORE_THE_FIRST, IMPORT, Draft, event_aft
 from safe2real.campaign.history import entries_of
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import bounds_of
-from safe2real.evidence.confidence import RADII
+from safe2real import radii
 from safe2real.exploration import roll_out
 from safe2real.model.encoding import to_text
 from safe2real.report.campaign import write_campaign_report
@@ -86,7 +86,7 @@ def test_the_first_event_names_version_method_and_bounds(tmp_path: Path) -> None
 
 
 def test_every_radius_has_a_revision() -> None:
-    assert {(kind.name, kind.revision) for kind in RADII} == {
+    assert {(kind.name, kind.revision) for kind in radii.ALL} == {
         (name, 1) for name in ("literal", "scaled", "kl", "union", "stitched", "adaptive")
     }
 
@@ -196,5 +196,5 @@ def test_a_log_of_many_events_by_the_first_release_is_one_log(tmp_path: Path, mo
         event = event_after(sequence, digest, Draft(IMPORT, {**body, "episodes": part}, worker="last year"))
         replay.apply(event)
         sequence, digest = event.sequence, event.digest
-        assert replay.learner.hybrid.counts.episodes == (0 if sequence == 1 else 4)
+        assert replay.learner.evidence.counts.episodes == (0 if sequence == 1 else 4)
     assert not replay.unfinished

@@ -56,7 +56,7 @@ def replayed(campaign: Campaign) -> Replay:
 
 
 def state_of(replay: Replay) -> dict:
-    counted = replay.learner.hybrid.counts
+    counted = replay.learner.evidence.counts
     plain = {name: getattr(replay, name) for name in snapshot._NUMBERS}
     others = (
         replay.held,

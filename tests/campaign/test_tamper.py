@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Differences, Problem
+from safe2real.campaign import Campaign, Differences
+from safe2real.problem.problem import Problem
 from safe2real.campaign.events import AskBody, Event
 from safe2real.errors import Safe2RealError, StorageFailure
-from safe2real.evidence.confidence import ScaledRadius
-from safe2real.exploration import Settings, roll_out
-from safe2real.exploration.learner import coin_of, drawn
+from safe2real import radii
+from safe2real.exploration import roll_out
+from safe2real.problem.settings import Settings
+from safe2real.exploration.coin import coin_of, drawn
 from safe2real.model.encoding import digest_of, policy_from_bytes, policy_to_bytes, to_text
 
 H = 4
@@ -38,7 +40,7 @@ def system():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR), H, 0, constraints)
     baseline = s2r.MarkovPolicy.deterministic([0, 0, 0], num_actions=2, horizon=H)
     settings = Settings.paper(
-        margin=(1.0, 1.2), calibrated_gap=0.0, mismatch_gap=0.1, tolerance=0.05, seed=SEED, radius=ScaledRadius(0.06)
+        margin=(1.0, 1.2), calibrated_gap=0.0, mismatch_gap=0.1, tolerance=0.05, seed=SEED, radius=radii.Scaled(0.06)
     )
     return Problem(model, baseline, settings)
 
@@ -373,7 +375,7 @@ def mixed_asks(record):
 def bounds_of(record, body, alpha, delta):
     """The lower bounds that belong to another weight and another Delta, from the recorded ones."""
     learner = record.specification.learner()
-    trusted = learner.simulator.thresholds + learner.margins
+    trusted = learner.simulator.thresholds + learner.evidence.stated
     weight = body["exploration_weight"]
     values = (np.array(body["lower_bounds"]) - (1.0 - weight) * trusted) / weight + body["uncertainty"]
     return (alpha * (values - delta) + (1.0 - alpha) * trusted).tolist()
@@ -455,7 +457,7 @@ def policy_without_weight(record, index, body):
 def mixture_of_the_baseline_alone(record, index, body):
     alone = {"policies": body["policies"][-1:], "weights": [1.0], "candidates": 0, "drawn": 0, "exploration_weight": 0.0}
     learner = record.specification.learner()
-    return alone | {"lower_bounds": (learner.simulator.thresholds + learner.margins).tolist()}
+    return alone | {"lower_bounds": (learner.simulator.thresholds + learner.evidence.stated).tolist()}
 
 
 def two_baselines(record, index, body):
@@ -585,7 +587,7 @@ def test_a_deployment_after_the_stop_is_said_to_differ(tmp_path):
         drawn=0,
         exploration_weight=1.0,
         uncertainty=0.0,
-        lower_bounds=learner.estimate(policy).tolist(),
+        lower_bounds=learner.evidence.estimate(policy).tolist(),
         certified=False,
         episodes_counted=0,
         bounds=record.body(0)["bounds"],

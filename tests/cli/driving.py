@@ -19,7 +19,7 @@ BASELINE = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
 
 
 def specification(*, tolerance: float = 0.385, certified: bool = False) -> str:
-    heuristic = {} if certified else {"radius": s2r.ScaledRadius(0.376), "bonus_scale": 0.0201}
+    heuristic = {} if certified else {"radius": s2r.radii.Scaled(0.376), "bonus_scale": 0.0201}
     settings = s2r.Settings.paper(margin=0.306, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=tolerance, **heuristic)
     return s2r.Problem(MODEL, BASELINE, settings).to_text()
 

@@ -12,9 +12,12 @@ from safe2real.campaign.journal import FORMAT, Header, Journal
 from safe2real.campaign.leases import Lease
 from safe2real.campaign.revisions import bounds_of
 from safe2real.errors import Conflict, InvalidInput
-from safe2real.exploration.problem import Problem
+from safe2real.exploration.learner import Learner
+from safe2real.methods.base import Method
+from safe2real.methods.named import document_of, extensions_of, read_document
 from safe2real.model.checks import shown
-from safe2real.model.encoding import digest_of, from_text
+from safe2real.model.encoding import digest_of, from_text, to_text
+from safe2real.problem.problem import Problem
 from safe2real.version import __version__
 
 _NAMED = 3  # differences, before the rest is counted
@@ -28,21 +31,35 @@ class Beginning:
     body: dict[str, Any]
 
     @classmethod
-    def of(cls, problem: Problem, *, trust_margin: bool, lease: float | None, withdraw_overdue: bool) -> Beginning:
+    def of(
+        cls,
+        problem: Problem,
+        method: Method,
+        *,
+        trust_margin: bool,
+        lease: float | None,
+        withdraw_overdue: bool,
+    ) -> Beginning:
         """Refuses what no campaign can be about, before anything is written."""
         if withdraw_overdue and lease is None:
             raise InvalidInput("withdraw_overdue is set without a lease; give the seconds that a deployment may be out")
         stated = {} if lease is None else {"lease": Lease.of(lease, withdraw_overdue).to_json()}
         if not isinstance(problem, Problem):
             raise InvalidInput(f"specification is a {type(problem).__name__}; give a Problem")
-        problem.learner(trust_margin=trust_margin)
-        text = problem.to_text()
-        Problem.from_text(text)
+        Learner(problem, method, trust_margin=trust_margin)
+        if not method.can_be_rechecked:
+            raise InvalidInput(
+                f"the method {method.name!r} brings nothing by which its record could be checked again; a campaign hands "
+                "out no policy without a certificate: use methods.SimToReal(), or `simulate` to study it"
+            )
+        text = to_text(document_of(problem, method))
+        read_document(text, extensions_of(problem, method))
         body = {
             "campaign": secrets.token_hex(4),
             "specification": digest_of(text.encode()),
             "version": __version__,
-            "method": problem.settings.algorithm.value,
+            "method": method.name,
+            "method_revision": method.revision,
             "bounds": bounds_of(problem.settings),
         }
         return cls(text, body | ({"trust_margin": True} if trust_margin else {}) | stated)

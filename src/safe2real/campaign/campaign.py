@@ -26,17 +26,23 @@ from safe2real.campaign.imports import Overlap
 from safe2real.campaign.journal import FORMAT, Journal, journal_at
 from safe2real.campaign.ledger import Ledger, verify_record
 from safe2real.campaign.record import Record
-from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
+from safe2real.campaign.status import CampaignStatus, status_of
 from safe2real.campaign.telling import checked_text
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.learner import Proposal
+from safe2real.exploration.forecast import Forecast
+from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.plan import Plan
-from safe2real.exploration.problem import Problem
+from safe2real.exploration.proposal import Proposal
+from safe2real.methods.base import Method
+from safe2real.methods.named import extensions_of
+from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.encoding import policy_from_bytes
+from safe2real.model.naming import Extensions
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
+from safe2real.problem.problem import Problem
 from safe2real.version import __version__
 
 Place = str | os.PathLike[str] | Journal
@@ -49,10 +55,10 @@ class Campaign:
     between threads.
     """
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, extensions: Extensions = ()) -> None:
         self.journal = journal
-        self._record = Record(journal)
-        self.name, self.problem = self._record.name, self._record.problem
+        self._record = Record(journal, extensions)
+        self.name, self.problem, self.method = self._record.name, self._record.problem, self._record.method
 
     @classmethod
     def create(
@@ -60,10 +66,12 @@ class Campaign:
         place: Place,
         problem: Problem,
         *,
+        method: Method | None = None,
         trust_margin: bool = False,
         lease: float | None = None,
         withdraw_overdue: bool = False,
         exist_ok: bool = False,
+        extensions: Extensions = (),
     ) -> Campaign:
         """Begin a campaign. An existing one is never overwritten.
 
@@ -75,27 +83,41 @@ class Campaign:
         Args:
             place: A file name (SQLite), postgresql://..., or a `Journal`.
             problem: What is given and assumed; stored, and the same from now on.
+            method: What decides what is handed out; `methods.SimToReal()` unless another is given.
             trust_margin: Whether the baseline's margin stands though the simulator does not show it.
             lease: Seconds that a deployment may be out.
             withdraw_overdue: Whether it is taken back then.
             exist_ok: Whether to open the campaign that is there, if it is about the same problem.
+            extensions: Classes of radii and methods from elsewhere that the problem and the method are made of.
 
         Raises:
             Conflict: There is a campaign already; with `exist_ok`, one about another problem, or with another lease.
             InvalidInput: The problem cannot be what it says.
         """
-        beginning = Beginning.of(problem, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue)
+        method = SimToReal() if method is None else method
+        extensions = (*extensions, *extensions_of(problem, method))
+        beginning = Beginning.of(
+            problem,
+            method,
+            trust_margin=trust_margin,
+            lease=lease,
+            withdraw_overdue=withdraw_overdue,
+        )
         journal = journal_at(place, new=True)
         with _closed_on_failure(journal):
             beginning.write(journal, exist_ok=exist_ok)
-            return cls(journal)
+            return cls(journal, extensions)
 
     @classmethod
-    def open(cls, place: Place) -> Campaign:
-        """Come back to a campaign, wherever `create` made it. The events are read when they are first needed."""
+    def open(cls, place: Place, *, extensions: Extensions = ()) -> Campaign:
+        """Come back to a campaign, wherever `create` made it. The events are read when they are first needed.
+
+        `extensions` are classes of radii and methods from elsewhere that the record names; those of installed packages are
+        found by their entry points.
+        """
         journal = journal_at(place)
         with _closed_on_failure(journal):
-            return cls(journal)
+            return cls(journal, extensions)
 
     def close(self) -> None:
         self.journal.close()
@@ -254,17 +276,17 @@ class Campaign:
     def status(self, *, forecast: bool = True) -> CampaignStatus:
         """Where the campaign stands; `forecast` rehearses the rest of it on the learnt model."""
         replay = self._record.catch_up()
-        return status_of(self.name, replay, forecast_of(self.problem, replay.learner) if forecast else None)
+        return status_of(self.name, replay, rehearsed(replay.learner) if forecast else None)
 
     def forecast(self) -> Forecast:
         """Rounds and samples until the stop, by a rehearsal on the learnt model."""
-        return forecast_of(self.problem, self._record.catch_up().learner)
+        return rehearsed(self._record.catch_up().learner)
 
     def assurance(self) -> Certificate:
         """What everything that is handed out now is worth: the certificate of the baseline, with all it rests on."""
         replay = self._record.catch_up()
         learner = replay.learner
-        return in_the_field(learner.certify(learner.trusted, learner.simulator.thresholds), replay.said_of_logs)
+        return in_the_field(learner.certify(learner.evidence.trusted), replay.said_of_logs)
 
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for any reward in [0, 1], certified feasible, with a bound on what it may miss (see `Learner.plan`)."""
@@ -274,7 +296,7 @@ class Campaign:
 
     def mismatch_map(self) -> MismatchMap:
         """For every row how far it is from the simulator, and what is known about it."""
-        return map_mismatch(self._record.catch_up().learner.hybrid)
+        return map_mismatch(self._record.catch_up().learner.evidence)
 
     def proposal(self) -> Proposal:
         """What the next deployment would be made from; nothing is recorded."""

@@ -21,8 +21,9 @@ from safe2real.campaign.recheck import Recorded, check_coin, recheck
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import check_bounds
 from safe2real.errors import InvalidInput
-from safe2real.exploration.learner import Reason, coin_of
-from safe2real.exploration.problem import Problem
+from safe2real.exploration.coin import coin_of
+from safe2real.exploration.learner import Learner
+from safe2real.methods.base import Reason
 from safe2real.model.checks import shown
 from safe2real.model.encoding import check_keys, digest_of, from_text, policy_from_bytes
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
@@ -46,9 +47,9 @@ class Discrepancy:
 class Checker:
     """Takes the events of a record in order; `problems` are what it found."""
 
-    def __init__(self, name: str, problem: Problem, digest: str, policy_content: Callable[[str], bytes | None]) -> None:
-        self.name, self.problem, self.problem_digest = name, problem, digest
-        self.replay = Replay(problem)
+    def __init__(self, name: str, learner: Learner, digest: str, policy_content: Callable[[str], bytes | None]) -> None:
+        self.name, self.problem, self.problem_digest = name, learner.problem, digest
+        self.replay = Replay(learner)
         self.events, self.identical, self.smallest_margin = 0, 0, float("inf")
         self.different, self.largest_difference = 0, 0.0
         self.version: str | None = None
@@ -112,19 +113,24 @@ class Checker:
             from_text(event.body, "the first event"),
             "the first event",
             required=named,
-            optional=("version", "method", "bounds", "trust_margin", "lease"),
+            optional=("version", "method", "method_revision", "bounds", "trust_margin", "lease"),
         )
         if (body["campaign"], body["specification"]) != (self.name, self.problem_digest):
             raise InvalidInput("the campaign's name or its specification was changed after it was created")
         if len(body) == len(named):  # by release 0.1
             return
-        method = self.problem.settings.algorithm.value
+        method = self.replay.learner.method.name
         if (
             body.get("method") != method
             or not isinstance(body.get("version"), str)
             or body.get("trust_margin", True) is not True
         ):
             raise InvalidInput(f"the first event does not say the version and the method {method} as it must")
+        revision, here = body.get("method_revision", 1), self.replay.learner.method.revision
+        if not isinstance(revision, int) or revision > here:
+            raise InvalidInput(
+                f"revision {shown(revision)} of the method {method} is newer than {here}; upgrade to check it"
+            )
         check_bounds(body.get("bounds"), self.problem.settings)
         self.version = body["version"]
 
@@ -204,7 +210,7 @@ class Checker:
         # same text but for that, the same numbers follow.
         learner, text = self.replay.learner, str(event.body)  # SQLite keeps any type in any column
         found = _DRAWN.search(text)
-        basis = (_DRAWN.sub("", text, count=1), learner.hybrid.counts.episodes, learner.doubts())
+        basis = (_DRAWN.sub("", text, count=1), learner.evidence.counts.episodes, learner.doubts())
         if self._last is not None and self._last[0] == basis and found is not None:
             body, index = self._last[1], int(found.group(1))
             if index >= len(body.policies):
@@ -225,9 +231,9 @@ class Checker:
         mixture = Mixture.of(body.weights, [self._policy(digest) for digest in body.policies])
         if len(mixture.weights) != len(body.weights):
             raise InvalidInput("the mixture names policies without weight")
-        if body.episodes_counted != learner.hybrid.counts.episodes:
+        if body.episodes_counted != learner.evidence.counts.episodes:
             raise InvalidInput(
-                f"the model had counted {learner.hybrid.counts.episodes} episodes here, not {body.episodes_counted}"
+                f"the model had counted {learner.evidence.counts.episodes} episodes here, not {body.episodes_counted}"
             )
         found = recheck(
             Recorded(

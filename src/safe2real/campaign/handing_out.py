@@ -16,7 +16,9 @@ from safe2real.campaign.record import Record
 from safe2real.campaign.replay import Held
 from safe2real.campaign.revisions import bounds_of
 from safe2real.errors import Halted, InvalidInput, Stopped, StorageFailure
-from safe2real.exploration.learner import Proposal, Reason, coin_of, drawn
+from safe2real.exploration.coin import coin_of, drawn
+from safe2real.exploration.proposal import Proposal
+from safe2real.methods.base import Reason
 from safe2real.model.checks import positive_integer, shown
 from safe2real.model.encoding import finite_or_none
 from safe2real.model.limits import DEPLOYMENTS, ask_limit
@@ -123,7 +125,7 @@ def record_asks(record: Record, transaction: Transaction, proposal: Proposal, wo
             uncertainty=finite_or_none(proposal.uncertainty),
             lower_bounds=certificate.lower_bounds.tolist(),
             certified=certificate.certified,
-            episodes_counted=learner.hybrid.counts.episodes,
+            episodes_counted=learner.evidence.counts.episodes,
             bounds=bounds_of(learner.settings),
             by=record.by,
         )
@@ -147,7 +149,7 @@ def deployment_of(record: Record, held: Held, policies: dict[str, MarkovPolicy])
         reason=Reason[body.reason],
         exploration_weight=body.exploration_weight,
         uncertainty=np.inf if body.uncertainty is None else body.uncertainty,
-        certificate=in_the_field(learner.certify(bounds, learner.simulator.thresholds), record.replay.said_of_logs),
+        certificate=in_the_field(learner.certify(bounds), record.replay.said_of_logs),
         withdrawn=_withdrawals(record, held.worker),
     )
 

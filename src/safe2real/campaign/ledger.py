@@ -20,7 +20,7 @@ from safe2real.campaign.journal.sqlite import Disturbed
 from safe2real.campaign.record import Record
 from safe2real.campaign.signing import KEY_FILE, signatures_checked
 from safe2real.errors import InvalidInput
-from safe2real.exploration.problem import Problem
+from safe2real.exploration.learner import Learner
 from safe2real.standing import Doubt, Standing, standing_of
 
 _UNCHECKED = f"; the record is signed, and its signatures were NOT checked: {KEY_FILE} names no file of keys here"
@@ -108,7 +108,7 @@ def _verified(record: Record, head: str | None, progress: Callable[[int, int], N
             )
         ledger = check_record(
             record.name,
-            record.problem,
+            record.fresh_learner(),
             record.problem_digest,
             events,
             transaction.blob,
@@ -123,7 +123,7 @@ def _verified(record: Record, head: str | None, progress: Callable[[int, int], N
 
 def check_record(
     name: str,
-    problem: Problem,
+    learner: Learner,
     problem_digest: str,
     events: Iterable[Event],
     policy_content: Callable[[str], bytes | None],
@@ -132,11 +132,11 @@ def check_record(
     end: tuple[int, str] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Ledger:
-    """Check every event of a record; `policy_content` looks a stored policy up by its digest.
+    """Check every event of a record; `learner` has counted nothing, `policy_content` looks a policy up by its digest.
 
     `end` is the (sequence, digest) with which the record ends, as it was read first: all events up to it must be there.
     """
-    checker = Checker(name, problem, problem_digest, policy_content)
+    checker = Checker(name, learner, problem_digest, policy_content)
     head_seen = head is None
     previous = BEFORE_THE_FIRST
     for event in events:

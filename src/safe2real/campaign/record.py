@@ -12,8 +12,10 @@ from safe2real.campaign.replay import Replay
 from safe2real.campaign.signing import who_calls
 from safe2real.campaign.snapshot import is_due, replay_from, snapshot_of
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.exploration.problem import Problem
+from safe2real.exploration.learner import Learner
+from safe2real.methods.named import read_document
 from safe2real.model.encoding import digest_of, from_text, policy_from_bytes, policy_to_bytes
+from safe2real.model.naming import Extensions
 from safe2real.model.policy import MarkovPolicy
 
 _REMEMBERED = 1000  # policies kept decoded: enough for a fleet; they can be read again
@@ -22,14 +24,14 @@ _REMEMBERED = 1000  # policies kept decoded: enough for a fleet; they can be rea
 class Record:
     """A journal with a replay of its events."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, extensions: Extensions = ()) -> None:
         self.journal = journal
         self.by = who_calls(journal.keys)  # named in everything that this object records
         header = journal.header()
         self.name, self.format = header.name, header.format
         self.problem_digest = digest_of(header.specification.encode())
         try:
-            self.problem = Problem.from_text(header.specification)
+            self.problem, self.method = read_document(header.specification, extensions)
         except InvalidInput as error:
             with journal.reading() as transaction:
                 first = next(transaction.events(until=1), None)
@@ -38,10 +40,14 @@ class Record:
             raise StorageFailure(
                 f"{journal.place}: the stored specification was changed after it was recorded ({error}); restore a copy"
             ) from error
-        self.replay = Replay(self.problem)
+        self.replay = Replay(self.fresh_learner())
         self.covered = 0  # by the newest snapshot that is known
         self._policies: dict[str, MarkovPolicy] = {}
         self._baseline_content: bytes | None = None
+
+    def fresh_learner(self) -> Learner:
+        """One that has counted nothing."""
+        return Learner(self.problem, self.method, warm_start=False)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -79,7 +85,7 @@ class Record:
         if found is None or first is None or not self._began(first):
             return
         sequence, digest, content = found
-        replay = replay_from(content, (sequence, digest), self.problem, self.problem_digest, self.journal.keys)
+        replay = replay_from(content, (sequence, digest), self.fresh_learner(), self.problem_digest, self.journal.keys)
         if replay is not None:
             replay.lease = lease_in(from_text(first.body, "the first event"))
             self.replay, self.covered = replay, sequence

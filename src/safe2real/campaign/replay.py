@@ -27,7 +27,6 @@ from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.tape import Tape, entry_of
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.problem import Problem
 from safe2real.model.encoding import digest_of, from_text, policy_to_bytes, to_text
 from safe2real.standing import Assumption, AssumptionCode
 
@@ -66,8 +65,9 @@ class Episodes:
 class Replay:
     """Applies events in order; `learner` is the model they lead to."""
 
-    def __init__(self, problem: Problem) -> None:
-        self._learner = problem.learner(trust_margin=True)
+    def __init__(self, learner: Learner) -> None:
+        """`learner` is a fresh one, without warm starts: what it proposes has to be a function of the record alone."""
+        self._learner, problem = learner, learner.problem
         self._support = problem.support
         self._baseline = digest_of(policy_to_bytes(problem.baseline))
         self.tape = Tape()  # what the learner has counted
@@ -105,8 +105,7 @@ class Replay:
                 self._count(ready)
             except _MALFORMED as error:
                 raise StorageFailure(f"a recorded episode is not one ({error}); run verify, or restore a copy") from error
-        self._learner.announce_departures(self.departures)
-        self._learner.announce_outside_support(self.outside_support)
+        self._learner.evidence.announce(departures=self.departures, outside_support=self.outside_support)
         return self._learner
 
     @property

@@ -20,7 +20,7 @@ from safe2real.campaign.replay import Episodes, Held, Replay, Withdrawn
 from safe2real.campaign.signing import Keys
 from safe2real.campaign.tape import Entry, Tape
 from safe2real.errors import InvalidInput
-from safe2real.exploration.problem import Problem
+from safe2real.exploration.learner import Learner
 from safe2real.model.encoding import from_text, to_text
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
@@ -65,7 +65,7 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes:
     return _seal(payload, keys).encode() + payload
 
 
-def replay_from(content: bytes, covered: tuple[int, str], given: Problem, digest: str, keys: Keys | None) -> Replay | None:
+def replay_from(content: bytes, covered: tuple[int, str], learner: Learner, digest: str, keys: Keys | None) -> Replay | None:
     """The replay that a snapshot holds; None if it is damaged, of another release or campaign, or not of that event."""
     seal, payload = content[:_SEAL], content[_SEAL:]
     if not hmac.compare_digest(seal, _seal(payload, keys).encode()):
@@ -77,13 +77,13 @@ def replay_from(content: bytes, covered: tuple[int, str], given: Problem, digest
         numbers = document["numbers"]
         if known != (_REVISION, __version__, digest) or (numbers["sequence"], numbers["digest"]) != covered:
             return None
-        return _restored(document, raw, given)
+        return _restored(document, raw, learner)
     except (InvalidInput, ValueError, KeyError, TypeError, IndexError):  # sealed, and yet not ours: the events know better
         return None
 
 
-def _restored(document: dict[str, Any], raw: bytes, given: Problem) -> Replay:
-    replay = Replay(given)
+def _restored(document: dict[str, Any], raw: bytes, learner: Learner) -> Replay:
+    replay = Replay(learner)
     for name in _NUMBERS:
         setattr(replay, name, document["numbers"][name])
     replay.held = _held(document["held"])

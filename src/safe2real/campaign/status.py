@@ -4,34 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from safe2real._compiled import evidence as _kernels
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import now
 from safe2real.campaign.leases import overdue
 from safe2real.campaign.replay import Replay
-from safe2real.exploration.learner import Learner, Reason
-from safe2real.exploration.problem import Problem
-from safe2real.model.checks import Floats
-from safe2real.planning.evaluate import occupancy
-from safe2real.planning.robust import TVBalls
-from safe2real.planning.solve import solve
+from safe2real.exploration.forecast import Forecast
+from safe2real.methods.base import Reason
 from safe2real.standing import Standing
-
-_GROWTH = 0.03  # of the rounds between two plans of a rehearsal
-_MOST_PLANS = 2_000
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """Expected rounds and samples until the stop; None where a rehearsal did not reach it. No promise.
-
-    Rows that the data do not show to be wrong are taken to be right, so an early forecast is an optimistic one.
-    """
-
-    rounds: int | None
-    samples: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,64 +82,9 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         uncertainty=proposal.uncertainty,
         tolerance=learner.settings.tolerance,
         exploration_weight=proposal.exploration_weight,
-        suspects=int(learner.hybrid.suspects.sum()),
+        suspects=int(learner.evidence.suspects.sum()),
         rows=learner.simulator.kernel.num_rows,
         events=replay.sequence,
         head=replay.digest,
         forecast=forecast,
     )
-
-
-def forecast_of(problem: Problem, learner: Learner) -> Forecast:
-    """Rehearse the rest of the campaign in expectation, with steps that grow with the rounds done.
-
-    Reality is guessed: a suspect row is wrong, and as observed, where its distance to the simulator is beyond the deletion
-    threshold by more than chance would explain; else it is the simulator's. Each step plans once, adds the expected visits
-    of the deployed mixture for that many rounds, and clears the rows that would be cleared by then.
-    """
-    if learner.propose().reason is Reason.STOP:
-        return Forecast(0, 0)
-    hybrid, task = learner.hybrid, problem.simulator
-    if learner.standing is Standing.REFUTED:
-        return Forecast(None, None)  # at most the baseline is deployed from now on
-    rule, visits = hybrid.rule, hybrid.counts.tally.visits.astype(np.float64)
-    distance = hybrid.counts.distances()
-    wrong = hybrid.belief.suspect & (visits > 0.0)
-    wrong &= distance > max(0.0, rule.threshold) + 1.0 / np.sqrt(np.maximum(visits, 1.0))
-    reality = task.with_kernel(hybrid.view(wrong))
-    gap = np.where(wrong, distance, 0.0)
-    suspect, known = hybrid.belief.suspect.copy(), hybrid.belief.known
-    spans, tally = learner.spans, hybrid.counts.tally
-    seen = np.maximum(tally.length, tally.simulator_length).astype(np.int64)  # by the time it matters
-    baseline_visits = occupancy(reality, learner.baseline)
-    margins = learner.trusted - task.thresholds
-    solution, done, past = None, 0, max(1, hybrid.counts.episodes)
-    radius = np.empty(visits.shape)
-    for _ in range(_MOST_PLANS):
-        _kernels.radii(rule, visits, seen, radius)
-        suspect &= gap + radius > rule.threshold
-        bonus = np.where(suspect, rule.suspect_bonus * radius, np.where(known, 0.0, rule.cleared_bonus))
-        rows = bonus.reshape((-1, task.num_states, task.num_actions))
-        reward = _per_pair(rows) if spans[0] == 1.0 else spans[:, None, None] * rows
-        solution = solve(reality, reward if task.horizon > 1 else _per_pair(reward), warm=solution)
-        if not solution.is_feasible:
-            return Forecast(None, None)
-        delta = min(float(task.horizon), max(solution.bound, solution.value))
-        if delta <= learner.settings.tolerance:
-            return Forecast(done, done * task.horizon)
-        lower = solution.constraint_values - delta
-        if learner.settings.robust_safety:
-            gaps = np.where(suspect, radius, np.where(known, 0.0, rule.cleared_gap))
-            lower = np.maximum(lower, TVBalls(reality, gaps, hybrid.reach).worst_constraints(solution.policy))
-        excess = np.maximum(0.0, task.thresholds - lower)
-        alpha = float(np.min(margins / (margins + excess), initial=1.0))
-        mixed = alpha * occupancy(reality, solution.policy) + (1.0 - alpha) * baseline_visits
-        rounds = max(1, int(_GROWTH * (past + done)))
-        visits += rounds * (mixed.sum(axis=0) if task.kernel.is_stationary else mixed).reshape(-1)
-        done += rounds
-    return Forecast(None, None)
-
-
-def _per_pair(rows: Floats) -> Floats:
-    """[S, A] where rows do not change with the step."""
-    return rows[0] if len(rows) == 1 else rows

@@ -10,6 +10,7 @@ from safe2real.methods import ALL
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import shown
+from safe2real.model.encoding import from_text
 from safe2real.model.naming import Extensions, named_from_json, named_to_json
 from safe2real.problem.document import METHOD, to_document
 from safe2real.problem.problem import Problem
@@ -20,6 +21,20 @@ def document_of(problem: Problem, method: Method) -> dict[str, Any]:
     document = to_document(problem)
     document["settings"][METHOD] = named_to_json(method) if fields(method) else method.name  # type: ignore[arg-type]
     return document
+
+
+def read_document(text: str | bytes, extensions: Extensions = ()) -> tuple[Problem, Method]:
+    """The problem and the method of a stored document, checked. `extensions` are classes that it may name."""
+    document = from_text(text, "the specification")
+    problem = Problem.from_document(document, extensions=extensions)
+    problem.check()
+    return problem, method_in(document, extensions)
+
+
+def extensions_of(problem: Problem, method: Method) -> Extensions:
+    """The classes that a document of these names."""
+    settings = getattr(problem, "settings", None)
+    return (type(method), type(getattr(settings, "radius", None)))
 
 
 def method_in(document: Any, extensions: Extensions = ()) -> Method:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from safe2real.errors import InvalidInput
-from safe2real.evidence.evidence import Evidence
-from safe2real.methods.base import Provable, Recorded
 from safe2real.methods.sim_to_real import SimToReal
 
 

@@ -29,11 +29,11 @@ from safe2real.campaign.journal import FORMAT, Header, Journal, Transaction
 from safe2real.campaign.signing import Signature
 from safe2real.errors import Conflict, Safe2RealError, StorageFailure
 from safe2real.exploration import roll_out
-from safe2real.exploration.problem import Problem
-from safe2real.exploration.settings import Settings
 from safe2real.model.cmdp import CMDP, AtLeast
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 
 HEADER = Header("0123abcd", '{"any": "text, \\u00e9 or \'é\'"}', FORMAT)
 MANY = 300  # events: one lost in a hundred shows

@@ -17,7 +17,6 @@ from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import Floats
 from safe2real.model.policy import Mixture
-from safe2real.planning.evaluate import constraint_values
 from safe2real.testing.systems import Case, random_case
 
 _ROUNDING = 1e-9

@@ -11,6 +11,7 @@ from safe2real._compiled import evidence as compiled
 from safe2real.evidence.rule import rule_of
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
+from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem
 from safe2real.radii.base import Radius, RowShape, System
 from safe2real.standing import Standing
@@ -91,10 +92,10 @@ class RadiusContract(ABC):
             runs.append(learner.evidence.counts.visits)
             expected = Standing.CERTIFIED if case.problem.settings.radius.certified else Standing.HEURISTIC
             assert learner.standing is expected, f"the run is {learner.standing}, not {expected}"
-        assert np.array_equal(*runs), "two runs of the same problem differ"
+        assert np.array_equal(runs[0], runs[1]), "two runs of the same problem differ"
 
 
-def _ever_leaves(radius: Radius, row: np.ndarray, shape: RowShape, rng: np.random.Generator) -> bool:  # type: ignore[type-arg]
+def _ever_leaves(radius: Radius, row: Floats, shape: RowShape, rng: np.random.Generator) -> bool:
     drawn = rng.choice(row.size, size=_LENGTH, p=row)
     counts = np.cumsum(np.eye(row.size)[drawn], axis=0)
     visits = np.arange(1, _LENGTH + 1)
