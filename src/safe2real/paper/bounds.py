@@ -60,4 +60,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-BOUNDS = Artefact("bounds", "Comparison of bounds", "formulas only", Standing.CERTIFIED, tasks, draw)
+ARTEFACT = Artefact("bounds", "Comparison of bounds", "formulas only", Standing.CERTIFIED, tasks, draw)

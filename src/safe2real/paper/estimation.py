@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from safe2real.paper import printed
 from safe2real.paper.artefact import BLUE, Artefact, Comparison, Outcome, markdown_table, ratio_of, save_figure
+from safe2real.paper.runs import estimation_run
 from safe2real.paper.store import Row, Task
 from safe2real.standing import Standing
 
@@ -20,7 +21,7 @@ EPISODES_PER_POINT = 1_000
 def tasks(seeds: int | None) -> list[Task]:
     return [
         Task(
-            "estimation",
+            estimation_run,
             {
                 "instance": instance,
                 "seed": seed,
@@ -75,6 +76,6 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-ESTIMATION = Artefact(
+ARTEFACT = Artefact(
     "estimation", "Estimating the separation (Algorithm 4)", "literal radius, certified", Standing.CERTIFIED, tasks, draw
 )

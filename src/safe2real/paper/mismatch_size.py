@@ -81,7 +81,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-MISMATCH_SIZE = Artefact(
+ARTEFACT = Artefact(
     "mismatch-size",
     "Iterations against the size of the mismatch",
     "inferred constants (heuristic)",

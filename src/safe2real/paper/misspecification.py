@@ -43,7 +43,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
                 "unsafe": float(np.mean([result["unsafe_share"] > 0.0 for result in group])),
                 "lost": float(np.mean([result["lost"] for result in group])),
                 "false_deletion": float(np.mean([result["lost"] > 0 for result in group])),
-                "gap": float(np.mean([result["gap"] for result in group])),
+                "suboptimality": float(np.mean([result["suboptimality"] for result in group])),
                 "feasible": float(np.mean([result["feasible"] for result in group])),
             }
             cells[instance, gap] = cell
@@ -58,7 +58,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
                     f"{cell['unsafe']:.1%}",
                     f"{cell['lost']:.1f} ({reported['lost']:.1f})",
                     f"{cell['false_deletion']:.0%} ({reported['false_deletion']:.0%})",
-                    f"{cell['gap']:.4f} ({reported['gap']:.4f})",
+                    f"{cell['suboptimality']:.4f} ({reported['suboptimality']:.4f})",
                     f"{cell['feasible']:.1%} ({reported['feasible']:.1%})",
                 ]
             )
@@ -125,6 +125,6 @@ def _figure(outcome: Outcome, cells: dict[tuple[str, float], dict[str, float]], 
     save_figure(figure, folder, "misspecification", outcome)
 
 
-MISSPECIFICATION = Artefact(
+ARTEFACT = Artefact(
     "misspecification", "Misspecifying the separation", "inferred constants (heuristic)", Standing.HEURISTIC, tasks, draw
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,19 +13,8 @@ from scipy.optimize import linprog
 
 from safe2real.errors import InvalidInput
 from safe2real.exploration.simulate import simulate
-from safe2real.paper import (
-    bounds,
-    certified,
-    estimation,
-    gridworld,
-    heatmaps,
-    mismatch_size,
-    misspecification,
-    safety,
-    separation,
-    table1,
-)
 from safe2real.paper.artefact import Artefact, Outcome, save_rows
+from safe2real.paper.catalogue import NAMES, artefact_of, check_names
 from safe2real.paper.engine import run_all
 from safe2real.paper.inferred import learner_on
 from safe2real.paper.page import write_report
@@ -34,28 +22,12 @@ from safe2real.paper.store import Row, Store
 from safe2real.planning.linear_program import occupancy_program
 from safe2real.systems.windy_grid import WindyGrid
 
-ARTEFACTS: tuple[Artefact, ...] = (
-    table1.TABLE1,
-    gridworld.GRIDWORLD,
-    safety.SAFETY,
-    heatmaps.HEATMAPS,
-    mismatch_size.MISMATCH_SIZE,
-    separation.SEPARATION,
-    estimation.ESTIMATION,
-    misspecification.MISSPECIFICATION,
-    bounds.BOUNDS,
-    certified.CERTIFIED,
-)
+ARTEFACTS: tuple[Artefact, ...] = tuple(artefact_of(name) for name in NAMES)
 
 
 def choose(names: Sequence[str]) -> list[Artefact]:
     """The named artefacts in the paper's order; all that are the paper's for no name."""
-    known = [artefact.name for artefact in ARTEFACTS]
-    for name in names:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(known)}"
-            raise InvalidInput(f"there is no artefact called {name!r}; {hint}")
+    check_names(names)
     return [artefact for artefact in ARTEFACTS if (artefact.name in names if names else not artefact.beyond_the_paper)]
 
 

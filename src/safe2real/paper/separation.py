@@ -72,6 +72,6 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-SEPARATION = Artefact(
+ARTEFACT = Artefact(
     "separation", "Iterations against the separation", "inferred constants (heuristic)", Standing.HEURISTIC, tasks, draw
 )
