@@ -25,7 +25,7 @@ from safe2real.exploration import (
 )
 from safe2real.model import CMDP, AtLeast, AtMost, Constraint, Kernel, MarkovPolicy, Mixture, Policy, Trajectory
 from safe2real.planning import Solution, Status, constraint_values, evaluate, occupancy, solve, value_functions
-from safe2real.preflight import Guess, Preflight, preflight
+from safe2real.preflight import Guess, Preflight, check_problem
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing
 from safe2real.systems import Discretised, FiniteSystem, from_gymnasium
 from safe2real.systems.estimate import estimate_model
@@ -77,12 +77,12 @@ __all__ = [
     "StorageFailure",
     "Trajectory",
     "__version__",
+    "check_problem",
     "constraint_values",
     "estimate_model",
     "evaluate",
     "from_gymnasium",
     "occupancy",
-    "preflight",
     "simulate",
     "solve",
     "value_functions",

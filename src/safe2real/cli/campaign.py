@@ -77,7 +77,7 @@ def init(
     if specification.endswith(".toml"):
         from safe2real.preflight.spec_file import read_spec_file
 
-        given = read_spec_file(specification, allow_code=not no_code, files_anywhere=files_anywhere).specification
+        given = read_spec_file(specification, allow_code=not no_code, files_anywhere=files_anywhere).problem
     else:
         given = Problem.from_text(read_text(specification))
     with Campaign.create(url, given, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue) as made:

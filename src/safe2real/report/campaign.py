@@ -47,14 +47,14 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     Everything on it is computed anew from the events that are recorded now. `broken` are assumptions that are known to be
     false, as they can be in a rehearsal: nothing on the page is a guarantee then.
     """
-    specification, events = campaign.specification, campaign.events()
-    replay, looked_at, suspects = _replayed(specification, events)
+    problem, events = campaign.specification, campaign.events()
+    replay, looked_at, suspects = _replayed(problem, events)
     learner = replay.learner
-    entries = entries_of(campaign.name, events, specification.simulator)
-    status = status_of(campaign.name, replay, forecast_of(specification, learner) if forecast else None)
+    entries = entries_of(campaign.name, events, problem.simulator)
+    status = status_of(campaign.name, replay, forecast_of(problem, learner) if forecast else None)
     found = map_mismatch(learner.hybrid)
     stop = (status.rounds, status.uncertainty) if status.stopped else None
-    course = _course(entries, specification.simulator.thresholds, looked_at, suspects, stop)
+    course = _course(entries, problem.simulator.thresholds, looked_at, suspects, stop)
     now, standing = datetime.now(UTC), standing_of((*broken, *learner.doubts()))
     body = "".join(
         (
@@ -62,9 +62,9 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
             _headline(status, standing, found, now, broken),
             _warnings(status, found, entries, course, now),
             _guarantee(replay, broken),
-            _deployed(course, specification, standing),
+            _deployed(course, problem, standing),
             _simulator(learner, found),
-            _tables(entries, specification.simulator.thresholds, now),
+            _tables(entries, problem.simulator.thresholds, now),
         )
     )
     with whole_file(path) as file:
@@ -72,9 +72,9 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     return path
 
 
-def _replayed(specification: Problem, events: Sequence[Event]) -> tuple[Replay, list[int], list[int]]:
+def _replayed(problem: Problem, events: Sequence[Event]) -> tuple[Replay, list[int], list[int]]:
     """The state after all events, and how many rows were suspect on the way."""
-    replay, looked_at, suspects = Replay(specification), [0], []
+    replay, looked_at, suspects = Replay(problem), [0], []
     suspects.append(int(replay.learner.hybrid.belief.suspect.sum()))
     every = max(1, len(events) // _LOOKS)
     for index, event in enumerate(events):
@@ -251,11 +251,11 @@ def _guarantee(replay: Replay, broken: Sequence[Doubt]) -> str:
     )
 
 
-def _deployed(course: Course, specification: Problem, standing: Standing) -> str:
+def _deployed(course: Course, problem: Problem, standing: Standing) -> str:
     if len(course.numbers) == 0:
         return "<h2>Deployments</h2><p>None has been handed out yet.</p>"
-    model = specification.simulator
-    certificate = draw_certificate(course, specification.settings.tolerance, model.horizon)
+    model = problem.simulator
+    certificate = draw_certificate(course, problem.settings.tolerance, model.horizon)
     parts = [
         "<h2>Certificate</h2>",
         picture(_png(certificate), "the certificate over time", whole=True),

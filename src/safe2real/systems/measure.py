@@ -16,7 +16,7 @@ from safe2real.evidence.counts import Counts
 from safe2real.model.checks import Floats, finite_number, positive_integer, probability_of_failure, unit_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,13 +109,8 @@ def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float
         raise InvalidInput("no episode was given; a confidence bound on the margin needs at least 1")
     if model.num_constraints == 0:
         raise InvalidInput("this system has no constraint, so there is no margin to estimate; add AtLeast or AtMost")
-    steps = np.arange(model.horizon)
-    returns = np.empty((len(episodes), model.num_constraints))
-    for i, episode in enumerate(episodes):
-        checked = check_trajectory(model, episode)
-        for k, utility in enumerate(model.utilities):
-            when = steps if len(utility) > 1 else 0
-            returns[i, k] = utility[when, checked.states[:-1], checked.actions].sum()
+    checked = [check_trajectory(model, episode) for episode in episodes]
+    returns = np.array([utilities_along(model, one.states, one.actions).sum(axis=1) for one in checked])
     alpha = delta / model.num_constraints
     bounds = np.array([mean_bounds(returns[:, k], alpha, low=low, high=high) for k, (low, high) in enumerate(spans(model))])
     lower, upper = bounds.T
