@@ -52,6 +52,15 @@ def test_what_a_run_does_not_import_leaves_it(copy, file):
     assert (digest_of_sources(EXPLORE, copy.parent), digest_of_sources(CERTIFIED, copy.parent)) == before
 
 
+def test_a_changed_template_leaves_every_run(copy):
+    before = digest_of_sources(EXPLORE, copy.parent), digest_of_sources(CERTIFIED, copy.parent)
+    templates = list((copy / "report" / "templates").iterdir())
+    assert templates
+    for template in templates:
+        template.write_text("another page")
+    assert (digest_of_sources(EXPLORE, copy.parent), digest_of_sources(CERTIFIED, copy.parent)) == before
+
+
 def test_late_imports_count_and_those_for_type_checkers_do_not(tmp_path):
     package = tmp_path / "safe2real"
     (package / "part").mkdir(parents=True)

@@ -98,7 +98,7 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
     """The report and the figures, by name."""
     from safe2real.evidence.hybrid import Separation
     from safe2real.report.campaign import write_campaign_report
-    from safe2real.report.campaign_figures import draw_mismatch
+    from safe2real.report.mismatch_figures import draw_mismatch
     from safe2real.report.rehearsal_figures import draw_exact
 
     model, settings = campaign.specification.simulator, campaign.specification.settings

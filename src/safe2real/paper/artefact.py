@@ -33,11 +33,23 @@ class Comparison:
     within: bool | None  # None where no target was set
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of texts."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        lines = (self.header, ["---"] * len(self.header), *self.rows)
+        return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
 @dataclass(slots=True)
 class Outcome:
-    """What drawing an artefact gave: a table in Markdown, figures, comparisons, remarks."""
+    """What drawing an artefact gave: a table, figures, comparisons, remarks."""
 
-    table: str = ""
+    table: Table | None = None
     figures: list[Path] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -45,7 +57,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """One table or figure."""
+    """One table or figure: for a number of seeds the tasks that it needs, and from their rows the picture.
+
+    `tasks` names what is to be run and runs nothing. `draw` gets the rows of these tasks, in their order, and a folder for
+    its figures; it runs nothing either, so that a picture can be drawn anew from kept rows. What is the paper's stands in
+    `printed`; each number of it that is compared with ours is a `Comparison`, with its target if one was set.
+    """
 
     name: str
     title: str
@@ -85,11 +102,6 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
         if isinstance(value, dict):
             plain |= {f"{key}.{inner}": item for inner, item in value.items()}
     return plain
-
-
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---" for _ in header) + " |"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
 def ratio_of(ours: float, paper: float) -> str:

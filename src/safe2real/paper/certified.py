@@ -16,7 +16,7 @@ from safe2real.paper.artefact import (
     Artefact,
     Comparison,
     Outcome,
-    markdown_table,
+    Table,
     save_figure,
 )
 from safe2real.paper.certified_runs import anytime_run, certified_run
@@ -88,8 +88,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         "mean suboptimality",
         "mean printed bound",
     ]
-    outcome.table = markdown_table(header, lines)
-    (folder / "certified.md").write_text(outcome.table)
+    outcome.table = Table(header, lines)
     for variant, wanted in ((ALL, 170), (ALL_DECLARED, 300)):
         ratio = literal / means[variant]
         outcome.comparisons.append(

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from safe2real.paper import printed
-from safe2real.paper.artefact import BLUE, Artefact, Comparison, Outcome, markdown_table, ratio_of, save_figure
+from safe2real.paper.artefact import BLUE, Artefact, Comparison, Outcome, Table, ratio_of, save_figure
 from safe2real.paper.runs import estimation_run
 from safe2real.paper.store import Row, Task
 from safe2real.standing import Standing
@@ -72,7 +72,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     panels[0].set_ylabel(r"estimate $\hat\sigma_s$")
     save_figure(figure, folder, "estimation", outcome)
     header = ["instance", "sigma_s", "C = B at (mean)", "paper", "ratio", "earliest", "latest", "runs above sigma_s"]
-    outcome.table = markdown_table(header, lines)
+    outcome.table = Table(header, lines)
     return outcome
 
 

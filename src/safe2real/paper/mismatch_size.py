@@ -15,7 +15,7 @@ from safe2real.paper.artefact import (
     Artefact,
     Comparison,
     Outcome,
-    markdown_table,
+    Table,
     save_figure,
     yes_or_no,
 )
@@ -57,7 +57,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=9)
     save_figure(figure, folder, "mismatch-size", outcome)
-    outcome.table = markdown_table(
+    outcome.table = Table(
         ["pairs in B", "iterations (mean)", "min", "max"],
         [
             [str(size), f"{run.mean():,.0f}", f"{run.min():,}", f"{run.max():,}"]

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from safe2real.paper import printed
-from safe2real.paper.artefact import BLUE, GREEN, ORANGE, Artefact, Comparison, Outcome, markdown_table, save_figure
+from safe2real.paper.artefact import BLUE, GREEN, ORANGE, Artefact, Comparison, Outcome, Table, save_figure
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task
 from safe2real.paper.store import Row, Task
@@ -64,8 +64,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
             )
     header = ["instance", "sigma + eps", "samples", "paper", "ratio", "unsafe (seeds)", "pairs of B lost (paper)",
               "false deletion (paper)", "optimality (paper)", "feasible (paper)"]  # fmt: skip
-    outcome.table = markdown_table(header, lines)
-    (folder / "misspecification.md").write_text(outcome.table)
+    outcome.table = Table(header, lines)
     _compare(outcome, cells, ratios)
     _figure(outcome, cells, folder)
     return outcome

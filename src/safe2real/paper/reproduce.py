@@ -63,9 +63,12 @@ def reproduce(
         shown += rows
         if rows:
             save_rows(rows, folder)
-        results.append((artefact, artefact.draw(rows, folder), sum(row["seconds"] for row in rows)))
+        outcome = artefact.draw(rows, folder)
+        if outcome.table is not None:
+            (folder / f"{artefact.name}.md").write_text(outcome.table.markdown())
+        results.append((artefact, outcome, sum(row["seconds"] for row in rows)))
         if artefact in chosen:
-            _print(console, artefact, results[-1][1])
+            _print(console, artefact, outcome)
     cost = linprog_cost(shown)
     report = out / "report.html"
     write_report(results, report, wall=time.perf_counter() - began, cost=cost, seeds=seeds)

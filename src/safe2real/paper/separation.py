@@ -15,7 +15,7 @@ from safe2real.paper.artefact import (
     Artefact,
     Comparison,
     Outcome,
-    markdown_table,
+    Table,
     save_figure,
     yes_or_no,
 )
@@ -54,7 +54,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=9, loc="lower right")
     save_figure(figure, folder, "separation", outcome)
-    outcome.table = markdown_table(
+    outcome.table = Table(
         ["wind", "sigma_s", "iterations (mean)", "min", "max", "Algorithm 2"],
         [
             [f"{wind}", f"{INTENDED * wind:.4f}", f"{run.mean():,.0f}", f"{run.min():,}", f"{run.max():,}", f"{top:,.0f}"]

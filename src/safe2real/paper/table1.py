@@ -8,7 +8,7 @@ import numpy as np
 
 from safe2real.exploration.settings import Algorithm
 from safe2real.paper import printed
-from safe2real.paper.artefact import Artefact, Comparison, Outcome, markdown_table, ratio_of
+from safe2real.paper.artefact import Artefact, Comparison, Outcome, Table, ratio_of
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task
 from safe2real.paper.store import Row, Task
@@ -69,8 +69,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
             ),
         ]
     header = ["algorithm", "samples", "paper", "ratio", "suboptimality", "paper", "unsafe iterations", "paper"]
-    outcome.table = markdown_table(header, lines)
-    (folder / "table1.md").write_text(outcome.table)
+    outcome.table = Table(header, lines)
     return outcome
 
 

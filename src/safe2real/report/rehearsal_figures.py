@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from safe2real.preflight.rehearsal import Exact
-from safe2real.report.campaign_figures import thinned
+from safe2real.report.course_figures import thinned
 
 _BLUE, _ORANGE, _RED = "#2563eb", "#ea580c", "#b91c1c"
 _MOST_PANELS = 6
