@@ -56,8 +56,9 @@ def needed_for(what: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == __name__.partition(".")[0]:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", __name__.partition(".")[0]):
             raise
         raise MissingExtra(
-            f"{what} need the package {error.name}, which is not installed; get it with: pip install 'safe2real[{extra}]'"
+            f"{what} need the package {package}, which is not installed; get it with: pip install 'safe2real[{extra}]'"
         ) from error

@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Any
 
 from safe2real.paper.store import Row, Task
 from safe2real.standing import Standing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9730d", "#2e8b57", "#6b7280"
 COLOURS = {

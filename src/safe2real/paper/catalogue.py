@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from safe2real.errors import InvalidInput
+from safe2real.errors import InvalidInput, needed_for
 
 if TYPE_CHECKING:
     from safe2real.paper.artefact import Artefact
@@ -35,7 +35,8 @@ ENGINES = ("local", "dask", "ray")
 
 def artefact_of(name: str) -> Artefact:
     """The artefact of that name."""
-    found: Artefact = import_module(f"safe2real.paper.{name.replace('-', '_')}").ARTEFACT
+    with needed_for("tables and figures of the paper", "paper"):
+        found: Artefact = import_module(f"safe2real.paper.{name.replace('-', '_')}").ARTEFACT
     return found
 
 

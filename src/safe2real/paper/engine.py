@@ -7,14 +7,16 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-import joblib
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from safe2real.errors import InvalidInput
+from safe2real.errors import InvalidInput, needed_for
 from safe2real.paper.catalogue import ENGINES
 from safe2real.paper.runs import compile_everything
 from safe2real.paper.store import Plain, Store, Task
+
+with needed_for("runs of the paper", "paper"):
+    import joblib
 
 
 def run_all(

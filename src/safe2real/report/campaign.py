@@ -6,10 +6,9 @@ import io
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import in_the_field
@@ -28,6 +27,9 @@ from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed,
 from safe2real.report.page import moment, render, since
 from safe2real.standing import Doubt, DoubtCode, Standing, standing_of
 from safe2real.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _LOOKS = 200  # moments at which the suspects are counted
 _LAST = 20  # deployments in the table

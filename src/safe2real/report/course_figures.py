@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
+from safe2real.errors import needed_for
 from safe2real.model.checks import Floats
+
+with needed_for("figures", "report"):
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 _BLUE, _ORANGE, _GREEN, _RED = "#2563a8", "#d9730d", "#2e8b57", "#b91c1c"
 _FEW = 60  # deployments that are drawn as dots

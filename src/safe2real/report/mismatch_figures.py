@@ -6,20 +6,23 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.artist import Artist
-from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.collections import PatchCollection
-from matplotlib.colors import Normalize
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
+from safe2real.errors import needed_for
 from safe2real.evidence.hybrid import Separation
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.model.checks import Floats
+
+with needed_for("figures", "report"):
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.collections import PatchCollection
+    from matplotlib.colors import Normalize
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch, Rectangle
+    from matplotlib.ticker import FuncFormatter
 
 _BLUE = "#2563a8"
 _MOST_CELLS = 20_000  # of a map; larger ones are drawn in groups
