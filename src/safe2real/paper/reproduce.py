@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from scipy.optimize import linprog
 
 from safe2real.errors import InvalidInput
 from safe2real.exploration.simulate import simulate
@@ -82,6 +81,8 @@ def linprog_cost(rows: Sequence[Row]) -> str:
     explored = {row["id"]: row for row in rows if row["kind"] == "explore"}
     if not explored:
         return ""
+    from scipy.optimize import linprog  # slow to import
+
     grid = WindyGrid.paper()
     learner = learner_on(grid, seed=0, mismatch_gap=0.68)
     times = []

@@ -55,8 +55,16 @@ def estimate_mismatch_gap(
 ) -> SeparationEstimate:
     """Algorithm 4 on the counts of a safe policy's episodes (paper, appendix on estimating sigma_s).
 
-    A row with upper bound at most `resolution` counts as shown to be close; with 0 (the paper's eps_s = 0) no finite
-    sample can show that, and every undetected row is undecided.
+    Args:
+        counts: of the episodes.
+        delta: probability that a bound on some row's distance is wrong.
+        min_visits: a row with fewer is undecided.
+        radius: the paper's literal one if None.
+        resolution: a row with an upper bound of at most this counts as shown to be close; with 0 (the paper's eps_s = 0) no
+            finite sample can show that, and every undetected row is undecided.
+
+    Returns:
+        The estimate, and what it does not cover: read `SeparationEstimate` before it is used.
     """
     probability_of_failure("delta", delta)
     resolution = unit_number("resolution", resolution)
@@ -101,8 +109,18 @@ def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float
 
     The bounds on V_c are those of `betting`, at delta / K for each constraint, so that all lower ones hold together with
     probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out more until the
-    margin is confirmed, and stop when it is. What must not be chosen is which episodes are given: all of them, whatever
-    happened in them.
+    margin is confirmed, and stop when it is. What must not be chosen is which episodes are given.
+
+    Args:
+        model: with the constraints; its kernel does not matter.
+        episodes: all of them, whatever happened in them, H steps each.
+        delta: probability that a lower bound is wrong.
+
+    Returns:
+        Bounds for each constraint; `margins` can be stated as xi where they are positive.
+
+    Raises:
+        InvalidInput: without an episode or a constraint, or where an episode is not one of `model`.
     """
     probability_of_failure("delta", delta)
     if len(episodes) == 0:
