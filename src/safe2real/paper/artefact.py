@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from numpy.typing import ArrayLike, NDArray
+
 from safe2real.paper.store import Row, Task
 from safe2real.standing import Standing
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9730d", "#2e8b57", "#6b7280"
@@ -30,8 +33,18 @@ class Comparison:
     name: str
     paper: str
     ours: str
-    ratio: str
     within: bool | None  # None where no target was set
+    ratio: str = "-"
+
+    @classmethod
+    def count(cls, name: str, wanted: int, found: int) -> Comparison:
+        """A number that is met or not."""
+        return cls(name, str(wanted), str(found), found == wanted)
+
+    @classmethod
+    def truth(cls, name: str, value: bool) -> Comparison:
+        """A statement of the paper that is true of ours or not."""
+        return cls(name, "yes", "yes" if value else "no", value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +118,8 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def ratio_of(ours: float, paper: float) -> str:
-    return f"{ours / paper:.3f}" if paper else "-"
-
-
-def yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"
+def draw_band(axes: Axes, across: ArrayLike, runs: Sequence[NDArray[Any]], colour: str, label: str, **style: Any) -> None:
+    """The mean of each of `runs`, in a band from its smallest to its largest."""
+    low, high = [run.min() for run in runs], [run.max() for run in runs]
+    axes.fill_between(across, low, high, color=colour, alpha=0.25, linewidth=0)
+    axes.plot(across, [run.mean() for run in runs], color=colour, label=label, **style)

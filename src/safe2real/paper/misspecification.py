@@ -84,12 +84,12 @@ def _compare(
     near = bold | {(i, g) for i, g in printed.MISSPECIFICATION if any(_adjacent(g, b) for k, b in bold if k == i)}
     stray = [key for key, cell in cells.items() if cell["feasible"] < 1.0 and key not in near]
     outcome.comparisons = [
-        Comparison("rows with samples within 12 %", "60", str(close), f"{close / 60:.2f}", close >= 54),
-        Comparison("rows with an unsafe iteration", "0", str(unsafe), "-", unsafe == 0),
-        Comparison("first false deletion, I", "none", str(first["I"] or "none"), "-", first["I"] is None),
-        Comparison("first false deletion, II", "0.75", str(first["II"]), "-", first["II"] in (0.7, 0.75, 0.8)),
-        Comparison("first false deletion, III", "0.55", str(first["III"]), "-", first["III"] in (0.55, 0.595, 0.62, 0.65)),
-        Comparison("infeasible outputs away from the paper's bold rows", "0", str(len(stray)), "-", not stray),
+        Comparison("rows with samples within 12 %", "60", str(close), close >= 54, f"{close / 60:.2f}"),
+        Comparison.count("rows with an unsafe iteration", 0, unsafe),
+        Comparison("first false deletion, I", "none", str(first["I"] or "none"), first["I"] is None),
+        Comparison("first false deletion, II", "0.75", str(first["II"]), first["II"] in (0.7, 0.75, 0.8)),
+        Comparison("first false deletion, III", "0.55", str(first["III"]), first["III"] in (0.55, 0.595, 0.62, 0.65)),
+        Comparison.count("infeasible outputs away from the paper's bold rows", 0, len(stray)),
     ]
     worst = max(ratios, key=lambda key: abs(ratios[key] - 1.0))
     outcome.remarks.append(f"Largest deviation in samples: {ratios[worst]:.3f} at instance {worst[0]}, {worst[1]}.")
@@ -105,16 +105,10 @@ def _figure(outcome: Outcome, cells: dict[tuple[str, float], dict[str, float]], 
     left, right = figure.subplots(1, 2)
     for instance, colour in zip(printed.INSTANCES, (BLUE, ORANGE, GREEN), strict=True):
         gaps = printed.GAP_VALUES
-        left.plot(gaps, [cells[instance, gap]["samples"] for gap in gaps], color=colour, label=f"{instance}, ours")
-        left.plot(
-            gaps, [printed.MISSPECIFICATION[instance, gap]["samples"] for gap in gaps], color=colour, linestyle=":",
-            marker=".", label=f"{instance}, paper",
-        )  # fmt: skip
-        right.plot(gaps, [cells[instance, gap]["lost"] for gap in gaps], color=colour, label=f"{instance}, ours")
-        right.plot(
-            gaps, [printed.MISSPECIFICATION[instance, gap]["lost"] for gap in gaps], color=colour, linestyle=":",
-            marker=".", label=f"{instance}, paper",
-        )  # fmt: skip
+        for axes, column in ((left, "samples"), (right, "lost")):
+            ours, reported = ([table[instance, gap][column] for gap in gaps] for table in (cells, printed.MISSPECIFICATION))
+            axes.plot(gaps, ours, color=colour, label=f"{instance}, ours")
+            axes.plot(gaps, reported, color=colour, linestyle=":", marker=".", label=f"{instance}, paper")
     left.set_ylabel("samples to the stop")
     left.set_ylim(bottom=0)
     right.set_ylabel("pairs of B lost (of 64)")
