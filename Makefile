@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test slow bench trial examples lint docs clean torture
+.PHONY: demo test coverage slow bench trial examples lint docs clean torture
 
 demo: $(READY)
 	$(BIN)/safe2real reproduce table1 gridworld safety heatmaps --seeds 3 --out out/demo
@@ -12,6 +12,10 @@ demo: $(READY)
 # A file's tests stay on one worker, so that the two do not compile the same functions.
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# Which lines no test runs, and whether they have become more; compiled code is not seen.
+coverage: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
 
 slow: $(READY)
 	$(BIN)/python -m pytest -n 2 -m slow

@@ -28,7 +28,7 @@ def tables_of(outcomes: Sequence[Outcome], limit: float) -> Iterator[Table]:
     """What the learnt model gives, and what the raw simulator would have given, for each kind of errand."""
     ours = Table(title="Planned from the learnt model (expected reward, exact on the real system)")
     raw = Table(title="Planned on the raw simulator")
-    for heading in ("", "rewards", "bound: mean", "max", "gap: mean", "max", "best", "ours", "base"):
+    for heading in ("", "rewards", "bound: mean", "max", "real: mean", "max", "best", "ours", "base"):
         ours.add_column(heading, justify="right" if heading else "left")
     for heading in ("", "rewards", "unsafe in reality", "reward promised", "real", "people: max"):
         raw.add_column(heading, justify="right" if heading else "left")
@@ -41,7 +41,7 @@ def tables_of(outcomes: Sequence[Outcome], limit: float) -> Iterator[Table]:
         ours.add_row(
             kind,
             str(len(group)),
-            *(f"{number:.3f}" for name in ("bound", "gap") for number in (mean[name], max(values[name]))),
+            *(f"{number:.3f}" for name in ("bound", "suboptimality") for number in (mean[name], max(values[name]))),
             *(f"{mean[name]:.2f}" for name in ("best", "value", "baseline_value")),
             end_section=last,
         )
@@ -61,10 +61,12 @@ def table_on_the_way(exploration: Exploration) -> Table:
     """Nobody has to wait for the stop: plans made earlier are as certified, with larger bounds."""
     first = exploration.checkpoints[0]
     table = Table(title=f"On the way: plans for {len(first.bounds)} of the rewards")
-    for heading in ("samples", "Delta", "bound: mean", "max", "gap: mean", "max"):
+    for heading in ("samples", "Delta", "bound: mean", "max", "real: mean", "max"):
         table.add_column(heading, justify="right")
     for point in exploration.checkpoints:
-        numbers = [number for column in (point.bounds, point.gaps) for number in (float(np.mean(column)), max(column))]
+        numbers = [
+            number for column in (point.bounds, point.suboptimalities) for number in (float(np.mean(column)), max(column))
+        ]
         table.add_row(f"{point.samples:,}", f"{point.uncertainty:.2f}", *(f"{number:.3f}" for number in numbers))
     return table
 

@@ -59,7 +59,7 @@ def draw_rewards(study: Study, exploration: Exploration, outcomes: Sequence[Outc
     costs.text(0.99, limit + 0.15, "not allowed", color=RED, fontsize=9, ha="right", transform=costs.get_yaxis_transform())
     costs.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0.02, 0.06))
     samples = [point.samples for point in exploration.checkpoints]
-    for name, colour, label in (("bounds", BLUE, "certified bound"), ("gaps", ORANGE, "real gap, exact")):
+    for name, colour, label in (("bounds", BLUE, "certified bound"), ("suboptimalities", ORANGE, "real, exact")):
         values = np.array([getattr(point, name) for point in exploration.checkpoints])
         bounds.plot(samples, values.mean(axis=1), "o-", color=colour, ms=4, label=f"{label}: mean")
         bounds.plot(samples, values.max(axis=1), "^:", color=colour, ms=4, label=f"{label}: largest")

@@ -51,7 +51,7 @@ class Outcome:
     kind: str
     place: str
     bound: float  # certified: at most this far from the best feasible policy
-    gap: float  # how far it really is
+    suboptimality: float  # how far it really is
     value: float
     best: float  # of the best policy that is feasible in reality
     people: float  # expected steps among people
@@ -64,7 +64,7 @@ class Outcome:
 
     def kept(self, limit: float) -> bool:
         """Whether all that was promised is true."""
-        return self.certified and self.people <= limit + ROUNDING and self.gap <= self.bound + ROUNDING
+        return self.certified and self.people <= limit + ROUNDING and self.suboptimality <= self.bound + ROUNDING
 
 
 NUMBERS = tuple(field.name for field in fields(Outcome) if field.type == "float")
@@ -77,7 +77,7 @@ class Checkpoint:
     samples: int
     uncertainty: float  # Delta
     bounds: tuple[float, ...]
-    gaps: tuple[float, ...]
+    suboptimalities: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Study:
             kind=errand.kind,
             place=errand.place,
             bound=plan.suboptimality,
-            gap=best.bound - value,
+            suboptimality=best.bound - value,
             value=value,
             best=best.value,
             people=self.people(plan.policy),
@@ -207,8 +207,8 @@ class Study:
             if stopped or episodes in waiting:
                 waiting = waiting[1:]
                 plans = [self.plan(errand) for errand in peeks]
-                bounds, gaps = tuple(plan.bound for plan in plans), tuple(plan.gap for plan in plans)
-                checkpoints.append(Checkpoint(self.learner.samples, uncertainty, bounds, gaps))
+                bounds, real = tuple(plan.bound for plan in plans), tuple(plan.suboptimality for plan in plans)
+                checkpoints.append(Checkpoint(self.learner.samples, uncertainty, bounds, real))
             progress(1.0 if stopped else float(np.log(horizon / uncertainty) / np.log(horizon / tolerance)))
         people = horizon - np.concatenate([run.real_values[:, 0] for run in runs])
         deployed = np.concatenate([run.deployed for run in runs])

@@ -1,5 +1,10 @@
 """The conditions safe2real raises. Every message carries the place, the value and the cure."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class Safe2RealError(Exception):
     """Base of every error this package raises on purpose."""
@@ -31,3 +36,29 @@ class Conflict(Safe2RealError):
 
 class StorageFailure(Safe2RealError):
     """The database cannot be read or written as it should; what was told before is still there."""
+
+
+class MissingExtra(InvalidInput, ImportError):
+    """A package is not installed that an optional part of this one needs."""
+
+
+@contextmanager
+def needed_for(what: str, extra: str) -> Iterator[None]:
+    """Imports within that `what` cannot do without; where one fails, the extra that brings it is named.
+
+    Args:
+        what: in the plural, for the message.
+        extra: as in ``pip install 'safe2real[extra]'``.
+
+    Raises:
+        MissingExtra: where a package is not installed; mistakes within this package are raised as they are.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package in ("", __name__.partition(".")[0]):
+            raise
+        raise MissingExtra(
+            f"{what} need the package {package}, which is not installed; get it with: pip install 'safe2real[{extra}]'"
+        ) from error

@@ -11,7 +11,7 @@ import safe2real as s2r
 from safe2real.cli import app
 from safe2real.cli import run as module
 from safe2real.errors import Conflict
-from safe2real.preflight.rehearsal import Exact, exact_values, explore, open_or_begin
+from safe2real.preflight.rehearsal import Exact, exact_values, open_or_begin, rehearse
 from safe2real.report.rehearsal_figures import draw_exact
 from tests.preflight.specs import LAKE, REAL, TOML, kernel, tiny, write
 
@@ -76,7 +76,7 @@ def test_it_goes_on_where_it_ended_as_if_it_had_never_stopped(tmp_path):
     for rounds in (25, 25, 60):  # the second time there is nothing more to do
         assert document_of(file, "--out", parts, "--max-rounds", rounds)["rounds"] == rounds
     with open_or_begin(tiny(), WRONG, 1, whole) as campaign:
-        explore(campaign, WRONG, max_rounds=60, growth=0.0, seed=1)
+        rehearse(campaign, WRONG, max_rounds=60, growth=0.0, seed=1)
     assert told(parts) == told(whole)
     assert len(told(whole)) == 60
 
@@ -85,7 +85,7 @@ def test_what_was_handed_out_and_not_told_is_told_first(tmp_path):
     with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
         campaign.ask_batch(3, worker="rehearsal")  # and here the process died
     with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
-        explore(campaign, WRONG, max_rounds=3, growth=0.0, seed=1)
+        rehearse(campaign, WRONG, max_rounds=3, growth=0.0, seed=1)
         status = campaign.status(forecast=False)
         assert (status.rounds, status.told, len(status.held)) == (3, 3, 0)
 
@@ -148,7 +148,7 @@ def test_a_reality_that_breaks_an_assumption_is_said_first(tmp_path):
 def test_exact_values_are_those_of_the_mixtures(tmp_path):
     system = tiny().simulator.with_kernel(WRONG)
     with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
-        explore(campaign, WRONG, max_rounds=40, growth=0.0, seed=1)
+        rehearse(campaign, WRONG, max_rounds=40, growth=0.0, seed=1)
         exact = exact_values(campaign, system)
         deployment = campaign.ask(worker="someone")
         again = exact_values(campaign, system)
@@ -228,7 +228,7 @@ def test_the_example_is_as_its_script_makes_it(tmp_path):
     assert document["certified"] is True
     assert document["unsafe_deployments"] == 0
     assert document["wrong_rows"] == 12
-    grid = s2r.envs.WindyGrid.paper()
+    grid = s2r.systems.WindyGrid.paper()
     with np.load(EXAMPLE.with_name("windy_grid.npz"), allow_pickle=False) as arrays:
         np.testing.assert_array_equal(arrays["simulator"], grid.simulator().to_dense())
         np.testing.assert_array_equal(arrays["real"], grid.real().to_dense())

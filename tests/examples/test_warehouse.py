@@ -60,7 +60,7 @@ def test_every_plan_is_as_promised(done):
     for outcome in outcomes:
         assert outcome.certified, outcome.place
         assert outcome.people <= study.case.limit + 1e-8, outcome.place
-        assert -1e-8 <= outcome.gap <= outcome.bound + 1e-8, outcome.place
+        assert -1e-8 <= outcome.suboptimality <= outcome.bound + 1e-8, outcome.place
         assert outcome.value >= outcome.baseline_value - 1e-8, outcome.place
         assert outcome.kept(study.case.limit)
     assert max(outcome.bound for outcome in outcomes) < 0.05 * study.case.horizon
@@ -78,7 +78,7 @@ def test_bounds_shrink_on_the_way(done):
     means = [np.mean(point.bounds) for point in exploration.checkpoints]
     assert len(means) == 3
     assert means[0] > 2.0 * means[-1]
-    assert all((np.array(point.gaps) <= np.array(point.bounds) + 1e-8).all() for point in exploration.checkpoints)
+    assert all((np.array(point.suboptimalities) <= np.array(point.bounds) + 1e-8).all() for point in exploration.checkpoints)
 
 
 def test_a_run_in_pieces_is_the_run_in_one(done):
@@ -94,7 +94,7 @@ def test_a_promise_that_is_broken_is_noticed(done):
     outcome = outcomes[0]
     values = {name: getattr(outcome, name) for name in ("kind", "place", "certified", *NUMBERS)}
     assert Outcome(**values).kept(2.0)
-    for broken in ({"people": 2.1}, {"gap": outcome.bound + 0.1}, {"certified": False}):
+    for broken in ({"people": 2.1}, {"suboptimality": outcome.bound + 0.1}, {"certified": False}):
         assert not Outcome(**values | broken).kept(2.0)
 
 

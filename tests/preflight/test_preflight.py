@@ -14,7 +14,7 @@ from safe2real.exploration import roll_out
 from safe2real.preflight import rounds, trials
 from safe2real.preflight.assumptions import floor_of
 from safe2real.preflight.baseline import spread_of
-from safe2real.preflight.check import preflight
+from safe2real.preflight.check import check_problem
 from safe2real.preflight.findings import _LOOKED_AT, About, Code, Level
 from safe2real.preflight.gaps import largest_distances
 from safe2real.preflight.guess import Guess
@@ -31,7 +31,7 @@ WRONG = kernel(s0a1=[0.6, 0.4])  # 0.6 away, and the baseline never goes there
 
 
 def look(specification=None, reality=WRONG, **options):
-    return preflight(specification or tiny(), reality=reality, **({"runs": 1, "max_rounds": 150} | options))
+    return check_problem(specification or tiny(), reality=reality, **({"runs": 1, "max_rounds": 150} | options))
 
 
 def of(found, name):
@@ -148,13 +148,13 @@ def test_what_is_no_number_or_of_another_system_is_refused(changes, words):
         look(tiny(**changes))
 
 
-def test_what_is_no_specification_is_refused():
-    with pytest.raises(InvalidInput, match=r"specification is a CMDP; give Problem\(model, baseline, settings\)"):
-        preflight(tiny().simulator)
-    with pytest.raises(InvalidInput, match="settings of the specification is a dict"):
-        preflight(s2r.Problem(tiny().simulator, tiny().baseline, {}))
-    with pytest.raises(InvalidInput, match="simulator of the specification is a Kernel; give a CMDP"):
-        preflight(s2r.Problem(WRONG, tiny().baseline, tiny().settings))
+def test_what_is_no_problem_is_refused():
+    with pytest.raises(InvalidInput, match=r"problem is a CMDP; give Problem\(model, baseline, settings\)"):
+        check_problem(tiny().simulator)
+    with pytest.raises(InvalidInput, match="settings of the problem is a dict"):
+        check_problem(s2r.Problem(tiny().simulator, tiny().baseline, {}))
+    with pytest.raises(InvalidInput, match="simulator of the problem is a Kernel; give a CMDP"):
+        check_problem(s2r.Problem(WRONG, tiny().baseline, tiny().settings))
 
 
 # Thresholds
@@ -749,7 +749,7 @@ def test_batches_of_one_are_the_rounds_of_compiled_code(monkeypatch):
     one_by_one = rounds.lazily(other, WRONG, 0, 150)
     assert batches.deployed.sum() == one_by_one.deployed.sum() == 150
     np.testing.assert_array_equal(one.hybrid.counts.visits, other.hybrid.counts.visits)
-    np.testing.assert_array_equal(batches.certificates, one_by_one.certificates)
+    np.testing.assert_array_equal(batches.uncertainties, one_by_one.uncertainties)
     np.testing.assert_allclose(batches.real_values, one_by_one.real_values)
 
 

@@ -31,14 +31,14 @@ def same(one, other):
 
 def test_inline_toml_is_the_specification_it_says(tmp_path):
     given = read_spec_file(write(tmp_path))
-    same(given.specification, tiny())
+    same(given.problem, tiny())
     assert given.reality is None
     assert given.guess is None
     assert given.options.max_rounds == 5_000
 
 
 def test_the_json_document_of_campaigns_is_one_too(tmp_path):
-    same(read_spec_file(write(tmp_path, tiny().to_text(), "spec.json")).specification, tiny())
+    same(read_spec_file(write(tmp_path, tiny().to_text(), "spec.json")).problem, tiny())
 
 
 def test_arrays_may_be_in_files_beside_it(tmp_path):
@@ -54,7 +54,7 @@ def test_arrays_may_be_in_files_beside_it(tmp_path):
         text = text.replace("actions = [0, 0]", 'policy = "policy.npy"').replace(
             "horizon = 3", 'horizon = 3\nstart = "start.npy"'
         )
-        same(read_spec_file(write(tmp_path, text)).specification, tiny())
+        same(read_spec_file(write(tmp_path, text)).problem, tiny())
 
 
 def test_transitions_as_parallel_lists_in_one_file(tmp_path):
@@ -69,17 +69,17 @@ def test_transitions_as_parallel_lists_in_one_file(tmp_path):
         num_actions=2,
     )
     text = TOML.replace("transition = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]", 'file = "lists.npz"')
-    same(read_spec_file(write(tmp_path, text)).specification, tiny())
+    same(read_spec_file(write(tmp_path, text)).problem, tiny())
 
 
 def test_unsafe_states_cost_one_each(tmp_path):
     text = TOML.replace("utility = [[1.0, 1.0], [0.0, 0.0]]\nthreshold = 1.5", "unsafe = [1]\nlimit = 1.5")
-    same(read_spec_file(write(tmp_path, text)).specification, tiny())
+    same(read_spec_file(write(tmp_path, text)).problem, tiny())
 
 
 def test_baselines(tmp_path):
     def read(words):
-        return read_spec_file(write(tmp_path, TOML.replace("actions = [0, 0]", words))).specification.baseline.probabilities
+        return read_spec_file(write(tmp_path, TOML.replace("actions = [0, 0]", words))).problem.baseline.probabilities
 
     np.testing.assert_array_equal(read('policy = "uniform"'), np.full((3, 2, 2), 0.5))
     np.testing.assert_array_equal(read("probabilities = [[0.9, 0.1], [0.5, 0.5]]")[2], [[0.9, 0.1], [0.5, 0.5]])
@@ -130,15 +130,15 @@ def test_rewards_are_one_or_a_list(tmp_path, written, meant):
 
 def test_a_gymnasium_environment_and_its_slippery_reality(tmp_path):
     given = read_spec_file(write(tmp_path, LAKE))
-    model = given.specification.simulator
+    model = given.problem.simulator
     assert model.num_states == 17  # one more: after the end
-    assert np.asarray(given.specification.known).sum() == 6 * 4  # four holes, the goal, and after the end
+    assert np.asarray(given.problem.known).sum() == 6 * 4  # four holes, the goal, and after the end
     assert model.thresholds.tolist() == [5.5]
     # Into the hole of state 5 at the first chance: 1 -> 5 is paid once, on arrival.
     down = s2r.MarkovPolicy.deterministic(np.where(np.arange(17) == 0, 2, 1), num_actions=4, horizon=6)
     assert s2r.constraint_values(model, down)[0] == pytest.approx(5.0)
     assert given.reality.distances_to(model.kernel).reshape(-1).max() == pytest.approx(2 / 3)
-    assert given.specification.baseline.actions[0, 1] == 3
+    assert given.problem.baseline.actions[0, 1] == 3
     (reward,) = given.options.rewards
     assert reward[14, 2] == reward.max() == 1.0
     guess = read_spec_file(write(tmp_path, LAKE.split("[real]")[0] + "[baseline]" + LAKE.split("[baseline]")[1]
@@ -170,7 +170,7 @@ def test_which_state_of_the_model_is_what(tmp_path):
 
 def test_the_end_in_a_hole_may_cost_more_than_the_end_at_the_goal(tmp_path):
     np.save(tmp_path / "ended.npy", np.isin(np.arange(16), [5, 7, 11, 12]).astype(float))
-    model = read_spec_file(write(tmp_path, LAKE.replace("ended = 0.0", 'ended = "ended.npy"'))).specification.simulator
+    model = read_spec_file(write(tmp_path, LAKE.replace("ended = 0.0", 'ended = "ended.npy"'))).problem.simulator
     down = np.where(np.arange(model.num_states) == 0, 2, 1)
     fall = s2r.MarkovPolicy.deterministic(down, num_actions=4, horizon=6)
     assert s2r.constraint_values(model, fall)[0] == pytest.approx(2.0)  # in the hole from the third of six steps on
@@ -194,7 +194,7 @@ tolerance = 0.025
 """
     given = read_spec_file(write(tmp_path, text + "[guess]\npairs = [[36, 0]]"))
     assert given.guess.rows.sum() == 2  # who fell begins anew in state 36, which has a copy for that
-    model = given.specification.simulator
+    model = given.problem.simulator
     fall = s2r.MarkovPolicy.deterministic(np.ones(model.num_states, dtype=int), num_actions=4, horizon=5)
     assert s2r.constraint_values(model, fall)[0] == pytest.approx(1.0)  # right, into the cliff, at each of the first 4 steps
 
@@ -279,7 +279,7 @@ def test_an_array_that_is_not_in_the_file(tmp_path):
     np.savez(tmp_path / "more.npz", transition=ROWS, simulator=ROWS)
     refused(tmp_path, TOML.replace(simulator, 'file = "more.npz"'), "which holds simulator, transition; say which one")
     np.savez(tmp_path / "single.npz", alpha=ROWS)
-    same(read_spec_file(write(tmp_path, TOML.replace(simulator, 'file = "single.npz"'))).specification, tiny())
+    same(read_spec_file(write(tmp_path, TOML.replace(simulator, 'file = "single.npz"'))).problem, tiny())
     refused(tmp_path, TOML.replace(simulator, 'file = "m.csv"'), "simulator.file is 'm.csv'", ".npy")
 
 

@@ -4,10 +4,12 @@ import base64
 import io
 import re
 from datetime import UTC, datetime, timedelta
-from html import escape
+from html import unescape
+from importlib.resources import files
 
 import numpy as np
 import pytest
+from jinja2 import UndefinedError
 from matplotlib.image import imread
 
 import safe2real as s2r
@@ -18,15 +20,9 @@ from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration import Algorithm, Settings, roll_out
 from safe2real.report import campaign as report
 from safe2real.report.campaign import write_campaign_report
-from safe2real.report.campaign_figures import (
-    Course,
-    draw_certificate,
-    draw_mismatch,
-    draw_safety,
-    draw_visits_needed,
-    thinned,
-)
-from safe2real.report.page import Html, document, label, table
+from safe2real.report.course_figures import Course, draw_certificate, draw_safety, thinned
+from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed
+from safe2real.report.page import environment, render, since
 
 ROWS = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9]]])
 SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
@@ -54,9 +50,14 @@ def page_of(campaign, folder):
     return path.read_text()
 
 
+def label(text, kind=""):
+    """A coloured label as it stands in a page."""
+    return f"<span class='{f'label {kind}'.strip()}'>{text}</span>"
+
+
 def words(page):
     """The text that a reader sees."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", page))
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]*>", " ", page)))
 
 
 def section(page, title):
@@ -85,11 +86,11 @@ def test_a_heuristic_campaign_is_labelled_and_promises_nothing(tmp_path, unpaint
     assert label("HEURISTIC, not a guarantee") in page
     assert label("certified", "certified") not in page
     assert "The guarantee" not in page
-    assert "0.3 x the paper&#x27;s radius" in page
+    assert "0.3 x the paper's radius" in text
     assert "the bonus is 0.5 times the literal one" in page
     assert "7 rounds handed out" in text
     assert "21 samples recorded" in text
-    assert f"{status.uncertainty:.4g} &gt; 0.1" in text
+    assert f"{status.uncertainty:.4g} > 0.1" in text
     assert f"{status.suspects} of 4 suspect rows left" in text
     assert f"{status.forecast.rounds:,} rounds, {status.forecast.samples:,} samples expected" in text
     assert status.head in page
@@ -106,9 +107,10 @@ def test_a_certified_campaign_states_all_its_assumptions(tmp_path, unpainted):
     guarantee = words(section(page, "The guarantee"))
     assert set(FIELD_ASSUMPTIONS) < set(assumed)
     for assumption in assumed:
-        assert escape(str(assumption)) in guarantee
+        assert str(assumption) in guarantee
     assert "at least 0.95" in guarantee
-    assert "on &lt;the&gt; track: the expected sum over an episode is at least 0.2" in guarantee
+    assert "on <the> track: the expected sum over an episode is at least 0.2" in guarantee
+    assert "on &lt;the&gt; track" in page
     assert f"{one.uncertainty:.4g}" in section(page, "The last 1 deployments")
 
 
@@ -431,15 +433,36 @@ def test_visits_needed_are_sorted_and_only_of_open_rows_that_can_be_cleared():
 # What pages are made of
 
 
-def test_only_what_is_marked_as_html_is_not_escaped():
-    assert table(("a<b",), [("<i>", Html("<i>x</i>"))]) == (
-        "<table><tr><th>a&lt;b</th></tr><tr><td>&lt;i&gt;</td><td><i>x</i></td></tr></table>"
+HOSTILE = "<i a='b' c=\"d\">&amp;"
+HARMLESS = "&lt;i a=&#39;b&#39; c=&#34;d&#34;&gt;&amp;amp;"
+
+
+def test_whatever_is_put_into_a_page_is_escaped():
+    page = environment().from_string(
+        "{% extends 'base.html.jinja' %}{% from 'parts.html.jinja' import label, picture, table %}"
+        "{% block body %}{{ table((x,), ((x,),)) }}{{ label(x, x) }}{{ picture(b, x) }}{{ x }}{% endblock %}"
     )
-    assert label("x & y", "certified") == "<span class='label certified'>x &amp; y</span>"
-    assert "<title>a&lt;b</title>" in document("a<b", "<p>")
+    text = page.render(title=HOSTILE, x=HOSTILE, b=b"")
+    assert "<i " not in text
+    assert text.count(HARMLESS) == 7
+    assert f"<title>{HARMLESS}</title>" in text
+    assert f"<table><tr><th>{HARMLESS}</th></tr><tr><td>{HARMLESS}</td></tr></table>" in text
+
+
+def test_a_template_that_misspells_a_name_is_an_error():
+    with pytest.raises(UndefinedError):
+        environment().from_string("{{ statsu }}").render(status=1)
+    with pytest.raises(UndefinedError):
+        render("campaign.html.jinja", title="nothing else")
+
+
+def test_the_templates_are_packaged():
+    names = {"base", "parts", "campaign", "paper"}
+    held = {file.name for file in files("safe2real.report").joinpath("templates").iterdir()}
+    assert held == {f"{name}.html.jinja" for name in names}
 
 
 def test_times_in_words():
     now = datetime(2030, 1, 8, tzinfo=UTC)
     for ago, expected in ((30, "30 seconds"), (600, "10 minutes"), (3 * 3600, "3 hours"), (5 * 86400, "5 days")):
-        assert report._since((now - timedelta(seconds=ago)).isoformat(), now) == expected
+        assert since((now - timedelta(seconds=ago)).isoformat(), now) == expected

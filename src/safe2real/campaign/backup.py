@@ -12,7 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from safe2real.campaign.journal import SQLJournal
+from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.campaign.journal.sqlite import log_of
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 

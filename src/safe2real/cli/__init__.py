@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
+from safe2real.errors import needed_for
+
+with needed_for("commands", "campaign"):
+    import typer
 
 from safe2real.cli import campaign, check, record, reproduce, run
 from safe2real.cli.exits import JsonErrorsCommand, JsonUsage, keep_to_one_line

@@ -78,10 +78,13 @@ def init(
     if problem.endswith(".toml"):
         from safe2real.preflight.spec_file import read_spec_file
 
-        given = read_spec_file(problem, allow_code=not no_code, files_anywhere=files_anywhere).specification
+        read = read_spec_file(problem, allow_code=not no_code, files_anywhere=files_anywhere)
+        given, method = read.problem, read.method
     else:
-        given = Problem.from_text(read_text(problem))
-    with Campaign.create(url, given, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue) as made:
+        given, method = read_document(read_text(problem))
+    with Campaign.create(
+        url, given, method=method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue
+    ) as made:
         answer(documents.created(made, url))
 
 

@@ -61,17 +61,17 @@ def check(
     """
     from safe2real.model.encoding import within
     from safe2real.preflight.baseline import check_rollouts
-    from safe2real.preflight.check import preflight
-    from safe2real.preflight.spec_file import read_episodes, read_spec_file
+    from safe2real.preflight.check import check_problem
+    from safe2real.preflight.spec_file import read_rollouts, read_spec_file
 
     given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
     episodes = None
     if rollouts is not None:
-        episodes = read_episodes(given.specification.simulator, read_text(str(rollouts)), str(rollouts))
-        check_rollouts(given.specification, episodes, str(rollouts))
+        episodes = read_rollouts(given.problem.simulator, read_text(str(rollouts)), str(rollouts))
+        check_rollouts(given.problem, episodes, str(rollouts))
     with progress_bar("rehearsed rounds") as progress, within(spec.name):
-        found = preflight(
-            given.specification,
+        found = check_problem(
+            given.problem,
             rollouts=episodes,
             reality=asked_guess(given, guess_rows, guess_gap) or given.reality or given.guess,
             runs=runs,

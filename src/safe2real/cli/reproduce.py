@@ -1,8 +1,4 @@
-"""`safe2real reproduce`: the paper's tables and figures.
-
-The experiments need matplotlib, joblib and more, a second and a half to import, so they are imported when they are run and
-their names stand here for the help; a test holds them equal.
-"""
+"""`safe2real reproduce`: the paper's tables and figures, which are imported when they are made."""
 
 from __future__ import annotations
 
@@ -12,31 +8,18 @@ from typing import Annotated
 import typer
 
 from safe2real.errors import Safe2RealError
-
-ARTEFACT_NAMES = (
-    "table1",
-    "gridworld",
-    "safety",
-    "heatmaps",
-    "mismatch-size",
-    "separation",
-    "estimation",
-    "misspecification",
-    "bounds",
-    "certified",
-)
-ENGINE_NAMES = ("local", "dask", "ray")
+from safe2real.paper.catalogue import ENGINES, NAMES
 
 
 def reproduce(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help=f"What to regenerate: {', '.join(ARTEFACT_NAMES)}. All of the paper's if none."),
+        typer.Argument(help=f"What to regenerate: {', '.join(NAMES)}. All of the paper's if none."),
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per setting; the paper's numbers by default.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
     out: Annotated[Path, typer.Option(help="Where results go; finished runs found there are not repeated.")] = Path("out"),
-    engine: Annotated[str, typer.Option(help=f"Where runs are done: {', '.join(ENGINE_NAMES)}.")] = "local",
+    engine: Annotated[str, typer.Option(help=f"Where runs are done: {', '.join(ENGINES)}.")] = "local",
     address: Annotated[str | None, typer.Option(help="Address of a Dask or Ray cluster.")] = None,
 ) -> None:
     """Regenerate the paper's tables and figures, with its values beside ours, into one report."""

@@ -56,28 +56,28 @@ def run(
     from safe2real.preflight.assumptions import constrained
     from safe2real.preflight.findings import check_readable
     from safe2real.preflight.guess import Guess, guess_reality
-    from safe2real.preflight.rehearsal import broken_assumptions, conclude, explore, open_or_begin
+    from safe2real.preflight.rehearsal import broken_assumptions, conclude, open_or_begin, rehearse
     from safe2real.preflight.spec_file import read_spec_file
 
     given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
-    specification, options = given.specification, given.options
+    problem, options = given.problem, given.options
     guess = asked_guess(given, guess_rows, guess_gap)
     guessed = guess is not None or given.reality is None
     real = given.reality
     folder = out or options.out or spec.with_name(f"{spec.stem}-run")
     rounds = max_rounds or options.max_rounds
     with within(spec.name):
-        check_readable(specification)
+        check_readable(problem)
         if guessed or real is None:
-            real = guess_reality(specification, guess or given.guess or Guess()).kernel
-        begun = open_or_begin(specification, real, options.seed, folder)
+            real = guess_reality(problem, guess or given.guess or Guess()).kernel
+        begun = open_or_begin(problem, real, options.seed, folder)
     with begun as campaign:
-        broken = broken_assumptions(specification, real, guessed=guessed)
+        broken = broken_assumptions(problem, real, guessed=guessed)
         if not as_json:
-            _print_before([*constrained(specification), *broken], guessed)
+            _print_before([*constrained(problem), *broken], guessed)
         with progress_bar("deployments") as progress:
-            explore(campaign, real, max_rounds=rounds, growth=options.growth, seed=options.seed, progress=progress)
-        shape = (specification.simulator.num_states, specification.simulator.num_actions)
+            rehearse(campaign, real, max_rounds=rounds, growth=options.growth, seed=options.seed, progress=progress)
+        shape = (problem.simulator.num_states, problem.simulator.num_actions)
         rewards = options.rewards or [np.random.default_rng([7, i]).random(shape) for i in range(options.plans)]
         with progress_bar("events verified") as progress:
             ended = conclude(campaign, real, rewards, broken=broken, progress=progress)
@@ -98,7 +98,7 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
     """The report and the figures, by name."""
     from safe2real.evidence.hybrid import Separation
     from safe2real.report.campaign import write_campaign_report
-    from safe2real.report.campaign_figures import draw_mismatch
+    from safe2real.report.mismatch_figures import draw_mismatch
     from safe2real.report.rehearsal_figures import draw_exact
 
     model, settings = campaign.problem.simulator, campaign.problem.settings

@@ -22,6 +22,7 @@ tighter for a hundred values and wider for ten thousand (docs/radii.md).
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +37,7 @@ _SHARES: Floats = 1.0 / np.arange(2.0, 18.0)
 _LOG_WEIGHTS: Floats = np.log(_SHARES / _SHARES.sum())
 _BISECTIONS = 60
 _ROUNDING = 1e-9  # of a logarithm of capital, on the safe side
-_MOST = 10**12
+_MOST = 2**39
 
 
 def mean_bounds(values: ArrayLike, alpha: float, *, low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
@@ -73,16 +74,8 @@ def values_needed(
     growth = weights @ np.log(np.maximum(_factors(points, goal), np.finfo(float).tiny))
     if growth.max() <= 0.0:
         return None
-    before, after = 0, 1
-    while _log_sum(_LOG_WEIGHTS + after * growth) < -math.log(alpha):
-        before, after = after, 2 * after
-        if after > _MOST:
-            return None
-    while after - before > 1:
-        middle = (before + after) // 2
-        enough = _log_sum(_LOG_WEIGHTS + middle * growth) >= -math.log(alpha)
-        before, after = (before, middle) if enough else (middle, after)
-    return after
+    needed = 1 + bisect_left(range(1, _MOST + 1), -math.log(alpha), key=lambda n: _log_sum(_LOG_WEIGHTS + n * growth))
+    return needed if needed <= _MOST else None
 
 
 def _lower(units: Floats, alpha: float) -> float:

@@ -161,3 +161,8 @@ def _start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
     if given.shape != (num_states,):
         raise InvalidInput(f"start has shape {given.shape}; give a state, or a distribution over {num_states} states")
     return frozen(distributions("start", given))
+
+
+def without_steps(table: Floats) -> Floats:
+    """[S, A] of a utility or reward [1, S, A] that does not change with the step; [H, S, A] as it is."""
+    return np.asarray(table[0]) if len(table) == 1 else table

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Indices, frozen, whole_numbers
+from safe2real.model.checks import Floats, Indices, frozen, whole_numbers
 from safe2real.model.cmdp import CMDP
 
 
@@ -58,3 +58,13 @@ def check_trajectory(model: CMDP, trajectory: Trajectory, *, partial: bool = Fal
     if not isinstance(trajectory, Trajectory):
         raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give Trajectory.of(model, states, actions)")
     return Trajectory.of(model, trajectory.states, trajectory.actions, partial=partial)
+
+
+def utilities_along(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Floats:
+    """[K, n] what each step of an episode of n actions is worth to each constraint; the sums are its returns."""
+    taken = np.asarray(actions)
+    steps = np.arange(taken.size) if model.utilities.shape[1] > 1 else 0
+    before = np.asarray(states)[: taken.size]
+    return np.array([utility[steps, before, taken] for utility in model.utilities]).reshape(
+        model.num_constraints, taken.size
+    )

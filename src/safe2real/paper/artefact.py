@@ -7,12 +7,16 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
 
 from safe2real.paper.store import Row, Task
 from safe2real.standing import Standing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9730d", "#2e8b57", "#6b7280"
 COLOURS = {
@@ -29,15 +33,37 @@ class Comparison:
     name: str
     paper: str
     ours: str
-    ratio: str
     within: bool | None  # None where no target was set
+    ratio: str = "-"
+
+    @classmethod
+    def count(cls, name: str, wanted: int, found: int) -> Comparison:
+        """A number that is met or not."""
+        return cls(name, str(wanted), str(found), found == wanted)
+
+    @classmethod
+    def truth(cls, name: str, value: bool) -> Comparison:
+        """A statement of the paper that is true of ours or not."""
+        return cls(name, "yes", "yes" if value else "no", value)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of texts."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> str:
+        lines = (self.header, ["---"] * len(self.header), *self.rows)
+        return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What drawing an artefact gave: a table in Markdown, figures, comparisons, remarks."""
+    """What drawing an artefact gave: a table, figures, comparisons, remarks."""
 
-    table: str = ""
+    table: Table | None = None
     figures: list[Path] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
@@ -45,7 +71,12 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Artefact:
-    """One table or figure."""
+    """One table or figure: for a number of seeds the tasks that it needs, and from their rows the picture.
+
+    `tasks` names what is to be run and runs nothing. `draw` gets the rows of these tasks, in their order, and a folder for
+    its figures; it runs nothing either, so that a picture can be drawn anew from kept rows. What is the paper's stands in
+    `printed`; each number of it that is compared with ours is a `Comparison`, with its target if one was set.
+    """
 
     name: str
     title: str
@@ -87,14 +118,8 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---" for _ in header) + " |"]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
-
-
-def ratio_of(ours: float, paper: float) -> str:
-    return f"{ours / paper:.3f}" if paper else "-"
-
-
-def yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"
+def draw_band(axes: Axes, across: ArrayLike, runs: Sequence[NDArray[Any]], colour: str, label: str, **style: Any) -> None:
+    """The mean of each of `runs`, in a band from its smallest to its largest."""
+    low, high = [run.min() for run in runs], [run.max() for run in runs]
+    axes.fill_between(across, low, high, color=colour, alpha=0.25, linewidth=0)
+    axes.plot(across, [run.mean() for run in runs], color=colour, label=label, **style)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from safe2real.paper.artefact import Artefact, Outcome, markdown_table
+from safe2real.paper.artefact import Artefact, Outcome, Table
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.store import Row, Task
 from safe2real.standing import Standing
@@ -33,7 +33,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         **common, mismatch_size=MISMATCH, mismatch_gap=0.68, calibrated_gap=0.0, reachability=0.01, return_dimension=2
     )
     yes = {True: "yes", False: "no"}
-    outcome.table = markdown_table(
+    outcome.table = Table(
         ["algorithm", "sim-to-real", "reward", "constraints", "safe exploration", "order", "value"],
         [
             [
@@ -48,7 +48,6 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
             for bound in table
         ],
     )
-    (folder / "bounds.md").write_text(outcome.table)
     finite = run_length_bounds(**common, mismatch_size=MISMATCH, mismatch_gap=0.68, calibrated_gap=0.0, delta=INFERRED.delta)
     outcome.remarks = [
         f"S = {STATES}, A = {ACTIONS}, H = {HORIZON}, xi = {INFERRED.margin}, epsilon = {EPSILON}, "
@@ -60,4 +59,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-BOUNDS = Artefact("bounds", "Comparison of bounds", "formulas only", Standing.CERTIFIED, tasks, draw)
+ARTEFACT = Artefact("bounds", "Comparison of bounds", "formulas only", Standing.CERTIFIED, tasks, draw)

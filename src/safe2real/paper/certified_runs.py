@@ -6,8 +6,6 @@ and stays there; threshold 10.8, the baseline's true margin, tau = xi / 4, delta
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from safe2real.evidence.confidence import RADII
@@ -15,6 +13,7 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.settings import Settings
 from safe2real.exploration.simulate import simulate
 from safe2real.model.policy import MarkovPolicy
+from safe2real.paper.store import Plain
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.systems.windy_grid import ACTIONS, WindyGrid
@@ -34,7 +33,7 @@ def corner_walk(grid: WindyGrid) -> MarkovPolicy:
     return MarkovPolicy.stochastic(table, horizon=grid.horizon)
 
 
-def learner_of(settings: dict[str, Any]) -> tuple[WindyGrid, Learner]:
+def learner_of(settings: Plain) -> tuple[WindyGrid, Learner]:
     grid = WindyGrid.paper()
     baseline = corner_walk(grid)
     real = grid.cmdp(grid.real(), THRESHOLD)
@@ -56,7 +55,7 @@ def learner_of(settings: dict[str, Any]) -> tuple[WindyGrid, Learner]:
     return grid, Learner(grid.cmdp(grid.simulator(), THRESHOLD), baseline, chosen, support=support)
 
 
-def certified_run(settings: dict[str, Any]) -> dict[str, Any]:
+def certified_run(settings: Plain) -> Plain:
     """To the certified stop, with exact values of everything that was deployed, and plans for random rewards."""
     grid, learner = learner_of(settings)
     run = simulate(learner, grid.real(), max_rounds=MOST_ROUNDS)
@@ -73,10 +72,10 @@ def certified_run(settings: dict[str, Any]) -> dict[str, Any]:
     } | planned(grid, learner, settings)
 
 
-def anytime_run(settings: dict[str, Any]) -> dict[str, Any]:
+def anytime_run(settings: Plain) -> Plain:
     """Plans for the same rewards at growing numbers of samples, until the stop."""
     grid, learner = learner_of(settings)
-    points: list[dict[str, Any]] = []
+    points: list[Plain] = []
     for rounds in settings["checkpoints"]:
         simulate(learner, grid.real(), max_rounds=rounds - learner.round + 1)
         points.append({"samples": learner.samples, "stopped": learner.stopped} | planned(grid, learner, settings))
@@ -85,17 +84,17 @@ def anytime_run(settings: dict[str, Any]) -> dict[str, Any]:
     return {"points": points}
 
 
-def planned(grid: WindyGrid, learner: Learner, settings: dict[str, Any]) -> dict[str, Any]:
-    """For random rewards: the printed bound on the gap, the real gap, and whether all that was said is true."""
+def planned(grid: WindyGrid, learner: Learner, settings: Plain) -> Plain:
+    """For random rewards: the printed bound on the suboptimality, the real one, and whether all that was said is true."""
     real = learner.simulator.with_kernel(grid.real())
     rng = np.random.default_rng([settings["seed"], 20_261_115])
-    bounds, gaps, true = [], [], 0
+    bounds, suboptimalities, true = [], [], 0
     for _ in range(settings["rewards"]):
         reward = rng.random((grid.num_states, grid.num_actions))
         plan = learner.plan(reward)
-        gap = solve(real, reward).bound - evaluate(real, plan.policy, reward)
+        suboptimality = solve(real, reward).bound - evaluate(real, plan.policy, reward)
         feasible = bool((constraint_values(real, plan.policy) >= real.thresholds - REAL_ERROR).all())
-        true += feasible and gap <= plan.suboptimality + REAL_ERROR and plan.certificate.certified
+        true += feasible and suboptimality <= plan.suboptimality + REAL_ERROR and plan.certificate.certified
         bounds.append(round(plan.suboptimality, 6))
-        gaps.append(round(gap, 6))
-    return {"bounds": bounds, "gaps": gaps, "true": true}
+        suboptimalities.append(round(suboptimality, 6))
+    return {"bounds": bounds, "suboptimalities": suboptimalities, "true": true}

@@ -6,17 +6,17 @@ import random
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
-import joblib
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from safe2real.errors import InvalidInput
-from safe2real.paper.runs import compile_everything, run_task
-from safe2real.paper.store import Store, Task
+from safe2real.errors import InvalidInput, needed_for
+from safe2real.paper.catalogue import ENGINES
+from safe2real.paper.runs import compile_everything
+from safe2real.paper.store import Plain, Store, Task
 
-ENGINES = ("local", "dask", "ray")
+with needed_for("runs of the paper", "paper"):
+    import joblib
 
 
 def run_all(
@@ -47,9 +47,9 @@ def run_all(
     return len(missing)
 
 
-def _timed(task: Task) -> tuple[Task, dict[str, Any], float]:
+def _timed(task: Task) -> tuple[Task, Plain, float]:
     began = time.perf_counter()
-    result = run_task(task)
+    result = task.run(task.settings)
     return task, result, time.perf_counter() - began
 
 

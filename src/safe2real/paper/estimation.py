@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from safe2real.paper import printed
-from safe2real.paper.artefact import BLUE, Artefact, Comparison, Outcome, markdown_table, ratio_of, save_figure
+from safe2real.paper.artefact import BLUE, Artefact, Comparison, Outcome, Table, draw_band, save_figure
+from safe2real.paper.runs import estimation_run
 from safe2real.paper.store import Row, Task
 from safe2real.standing import Standing
 
@@ -20,7 +21,7 @@ EPISODES_PER_POINT = 1_000
 def tasks(seeds: int | None) -> list[Task]:
     return [
         Task(
-            "estimation",
+            estimation_run,
             {
                 "instance": instance,
                 "seed": seed,
@@ -43,8 +44,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         truth, samples = printed.MISMATCH_GAPS[instance], np.array(group[0]["samples"])
         curves = np.array([result["estimates"] for result in group])
         firsts = np.array([result["first_complete"] or np.nan for result in group])
-        axes.fill_between(samples, curves.min(axis=0), curves.max(axis=0), color=BLUE, alpha=0.25, linewidth=0)
-        axes.plot(samples, curves.mean(axis=0), color=BLUE, label=r"$\hat\sigma_s$: mean, min to max")
+        draw_band(axes, samples, list(curves.T), BLUE, r"$\hat\sigma_s$: mean, min to max")
         axes.axhline(truth, color="black", linestyle="--", linewidth=1.0, label=rf"$\sigma_s$ = {truth:g}")
         first = float(np.mean(firsts))
         axes.axvline(
@@ -57,24 +57,28 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         axes.legend(frameon=False, fontsize=8, loc="upper left")
         above = sum(result["ever_above"] for result in group)
         reported = printed.ESTIMATION[instance]
+        ratio = f"{first / reported:.3f}"
         lines.append(
-            [instance, f"{truth:g}", f"{first:.3g}", f"{reported:.2g}", ratio_of(first, reported),
+            [instance, f"{truth:g}", f"{first:.3g}", f"{reported:.2g}", ratio,
              f"{np.nanmin(firsts):.3g}", f"{np.nanmax(firsts):.3g}", str(above)]
         )  # fmt: skip
         outcome.comparisons += [
             Comparison(
-                f"instance {instance}: samples until C = B", f"{reported:.2g}", f"{first:.3g}", ratio_of(first, reported),
+                f"instance {instance}: samples until C = B",
+                f"{reported:.2g}",
+                f"{first:.3g}",
                 abs(first / reported - 1) <= 0.25,
+                ratio,
             ),
-            Comparison(f"instance {instance}: runs above sigma_s once C = B", "0", str(above), "-", above == 0),
-        ]  # fmt: skip
+            Comparison.count(f"instance {instance}: runs above sigma_s once C = B", 0, above),
+        ]
     panels[0].set_ylabel(r"estimate $\hat\sigma_s$")
     save_figure(figure, folder, "estimation", outcome)
     header = ["instance", "sigma_s", "C = B at (mean)", "paper", "ratio", "earliest", "latest", "runs above sigma_s"]
-    outcome.table = markdown_table(header, lines)
+    outcome.table = Table(header, lines)
     return outcome
 
 
-ESTIMATION = Artefact(
+ARTEFACT = Artefact(
     "estimation", "Estimating the separation (Algorithm 4)", "literal radius, certified", Standing.CERTIFIED, tasks, draw
 )

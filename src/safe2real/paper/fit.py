@@ -21,7 +21,7 @@ import numpy as np
 from safe2real.exploration.settings import Algorithm
 from safe2real.paper import printed
 from safe2real.paper.inferred import INFERRED, Constants
-from safe2real.paper.runs import explore_task, run_task
+from safe2real.paper.runs import explore_task
 from safe2real.paper.store import Task
 
 GAPS = (0.0, 0.3, 0.5, 0.7, 0.85, 1.0)
@@ -57,7 +57,7 @@ def main() -> None:
     for threshold, margin, tolerance, radius, bonus in itertools.product(*lists):
         constants = Constants(threshold, margin, tolerance, INFERRED.delta, radius, bonus)
         cells = selection(constants, given.seeds)
-        results = joblib.Parallel(n_jobs=-1)(joblib.delayed(run_task)(task) for _, _, task in cells)
+        results = joblib.Parallel(n_jobs=-1)(joblib.delayed(task.run)(task.settings) for _, _, task in cells)
         groups: dict[str, list[tuple[float, float, float]]] = {}
         for (name, reported, _), result in zip(cells, results, strict=True):
             groups.setdefault(name, []).append((result["samples"] / reported, result["lost"], result["unsafe_share"]))

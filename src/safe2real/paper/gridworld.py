@@ -26,4 +26,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-GRIDWORLD = Artefact("gridworld", "Figure 1(a): the gridworld", "no constants", Standing.CERTIFIED, tasks, draw)
+ARTEFACT = Artefact("gridworld", "Figure 1(a): the gridworld", "no constants", Standing.CERTIFIED, tasks, draw)

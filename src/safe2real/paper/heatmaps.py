@@ -54,4 +54,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-HEATMAPS = Artefact("heatmaps", "State visitation", "inferred constants (heuristic)", Standing.HEURISTIC, table1.tasks, draw)
+ARTEFACT = Artefact("heatmaps", "State visitation", "inferred constants (heuristic)", Standing.HEURISTIC, table1.tasks, draw)

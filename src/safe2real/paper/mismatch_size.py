@@ -9,16 +9,7 @@ from matplotlib.figure import Figure
 
 from safe2real.exploration.settings import Algorithm
 from safe2real.paper import printed
-from safe2real.paper.artefact import (
-    BLUE,
-    ORANGE,
-    Artefact,
-    Comparison,
-    Outcome,
-    markdown_table,
-    save_figure,
-    yes_or_no,
-)
+from safe2real.paper.artefact import BLUE, ORANGE, Artefact, Comparison, Outcome, Table, draw_band, save_figure
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task, rounds_where, unsafe_runs
 from safe2real.paper.store import Row, Task
@@ -48,8 +39,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     fit = 1.0 - float((residual**2).sum() / ((means - means.mean()) ** 2).sum())
     figure = Figure(figsize=(6.4, 4.0))
     axes = figure.add_subplot()
-    axes.fill_between(sizes, [run.min() for run in runs], [run.max() for run in runs], color=BLUE, alpha=0.25, linewidth=0)
-    axes.plot(sizes, means, color=BLUE, marker="o", label="sim-to-real safe RL (mean; band: min to max)")
+    draw_band(axes, sizes, runs, BLUE, "sim-to-real safe RL (mean; band: min to max)", marker="o")
     axes.plot(sizes, slope * sizes + offset, color="black", linestyle=":", label=f"linear fit, $R^2$ = {fit:.3f}")
     axes.axhline(reference.mean(), color=ORANGE, linestyle="--", label="reward-free safe RL, all rows wrong")
     axes.set_xlabel("size of the mismatch region |B| (state-action pairs, of 100)")
@@ -57,31 +47,24 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=9)
     save_figure(figure, folder, "mismatch-size", outcome)
-    outcome.table = markdown_table(
+    outcome.table = Table(
         ["pairs in B", "iterations (mean)", "min", "max"],
         [
             [str(size), f"{run.mean():,.0f}", f"{run.min():,}", f"{run.max():,}"]
             for size, run in zip(sizes, runs, strict=True)
         ],
     )
-    same = bool((runs[-1] == reference).all())
     outcome.comparisons = [
-        Comparison(
-            "iterations rise with |B|",
-            "yes",
-            yes_or_no(bool((np.diff(means) > 0).all())),
-            "-",
-            bool((np.diff(means) > 0).all()),
-        ),
-        Comparison("linear in |B|: R^2", "approximately", f"{fit:.3f}", "-", None),
-        Comparison("same as Algorithm 2 at |B| = 100", "yes", yes_or_no(same), "-", same),
-        Comparison("runs with an unsafe iteration", "0", str(unsafe_runs(rows)), "-", unsafe_runs(rows) == 0),
+        Comparison.truth("iterations rise with |B|", bool((np.diff(means) > 0).all())),
+        Comparison("linear in |B|: R^2", "approximately", f"{fit:.3f}", None),
+        Comparison.truth("same as Algorithm 2 at |B| = 100", bool((runs[-1] == reference).all())),
+        Comparison.count("runs with an unsafe iteration", 0, unsafe_runs(rows)),
     ]
     outcome.remarks.append(f"Linear fit: iterations = {slope:.1f} |B| + {offset:.0f}, R^2 = {fit:.4f}")
     return outcome
 
 
-MISMATCH_SIZE = Artefact(
+ARTEFACT = Artefact(
     "mismatch-size",
     "Iterations against the size of the mismatch",
     "inferred constants (heuristic)",

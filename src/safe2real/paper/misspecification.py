@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from safe2real.paper import printed
-from safe2real.paper.artefact import BLUE, GREEN, ORANGE, Artefact, Comparison, Outcome, markdown_table, save_figure
+from safe2real.paper.artefact import BLUE, GREEN, ORANGE, Artefact, Comparison, Outcome, Table, save_figure
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task
 from safe2real.paper.store import Row, Task
@@ -43,7 +43,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
                 "unsafe": float(np.mean([result["unsafe_share"] > 0.0 for result in group])),
                 "lost": float(np.mean([result["lost"] for result in group])),
                 "false_deletion": float(np.mean([result["lost"] > 0 for result in group])),
-                "gap": float(np.mean([result["gap"] for result in group])),
+                "suboptimality": float(np.mean([result["suboptimality"] for result in group])),
                 "feasible": float(np.mean([result["feasible"] for result in group])),
             }
             cells[instance, gap] = cell
@@ -58,14 +58,13 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
                     f"{cell['unsafe']:.1%}",
                     f"{cell['lost']:.1f} ({reported['lost']:.1f})",
                     f"{cell['false_deletion']:.0%} ({reported['false_deletion']:.0%})",
-                    f"{cell['gap']:.4f} ({reported['gap']:.4f})",
+                    f"{cell['suboptimality']:.4f} ({reported['suboptimality']:.4f})",
                     f"{cell['feasible']:.1%} ({reported['feasible']:.1%})",
                 ]
             )
     header = ["instance", "sigma + eps", "samples", "paper", "ratio", "unsafe (seeds)", "pairs of B lost (paper)",
               "false deletion (paper)", "optimality (paper)", "feasible (paper)"]  # fmt: skip
-    outcome.table = markdown_table(header, lines)
-    (folder / "misspecification.md").write_text(outcome.table)
+    outcome.table = Table(header, lines)
     _compare(outcome, cells, ratios)
     _figure(outcome, cells, folder)
     return outcome
@@ -85,12 +84,12 @@ def _compare(
     near = bold | {(i, g) for i, g in printed.MISSPECIFICATION if any(_adjacent(g, b) for k, b in bold if k == i)}
     stray = [key for key, cell in cells.items() if cell["feasible"] < 1.0 and key not in near]
     outcome.comparisons = [
-        Comparison("rows with samples within 12 %", "60", str(close), f"{close / 60:.2f}", close >= 54),
-        Comparison("rows with an unsafe iteration", "0", str(unsafe), "-", unsafe == 0),
-        Comparison("first false deletion, I", "none", str(first["I"] or "none"), "-", first["I"] is None),
-        Comparison("first false deletion, II", "0.75", str(first["II"]), "-", first["II"] in (0.7, 0.75, 0.8)),
-        Comparison("first false deletion, III", "0.55", str(first["III"]), "-", first["III"] in (0.55, 0.595, 0.62, 0.65)),
-        Comparison("infeasible outputs away from the paper's bold rows", "0", str(len(stray)), "-", not stray),
+        Comparison("rows with samples within 12 %", "60", str(close), close >= 54, f"{close / 60:.2f}"),
+        Comparison.count("rows with an unsafe iteration", 0, unsafe),
+        Comparison("first false deletion, I", "none", str(first["I"] or "none"), first["I"] is None),
+        Comparison("first false deletion, II", "0.75", str(first["II"]), first["II"] in (0.7, 0.75, 0.8)),
+        Comparison("first false deletion, III", "0.55", str(first["III"]), first["III"] in (0.55, 0.595, 0.62, 0.65)),
+        Comparison.count("infeasible outputs away from the paper's bold rows", 0, len(stray)),
     ]
     worst = max(ratios, key=lambda key: abs(ratios[key] - 1.0))
     outcome.remarks.append(f"Largest deviation in samples: {ratios[worst]:.3f} at instance {worst[0]}, {worst[1]}.")
@@ -106,16 +105,10 @@ def _figure(outcome: Outcome, cells: dict[tuple[str, float], dict[str, float]], 
     left, right = figure.subplots(1, 2)
     for instance, colour in zip(printed.INSTANCES, (BLUE, ORANGE, GREEN), strict=True):
         gaps = printed.GAP_VALUES
-        left.plot(gaps, [cells[instance, gap]["samples"] for gap in gaps], color=colour, label=f"{instance}, ours")
-        left.plot(
-            gaps, [printed.MISSPECIFICATION[instance, gap]["samples"] for gap in gaps], color=colour, linestyle=":",
-            marker=".", label=f"{instance}, paper",
-        )  # fmt: skip
-        right.plot(gaps, [cells[instance, gap]["lost"] for gap in gaps], color=colour, label=f"{instance}, ours")
-        right.plot(
-            gaps, [printed.MISSPECIFICATION[instance, gap]["lost"] for gap in gaps], color=colour, linestyle=":",
-            marker=".", label=f"{instance}, paper",
-        )  # fmt: skip
+        for axes, column in ((left, "samples"), (right, "lost")):
+            ours, reported = ([table[instance, gap][column] for gap in gaps] for table in (cells, printed.MISSPECIFICATION))
+            axes.plot(gaps, ours, color=colour, label=f"{instance}, ours")
+            axes.plot(gaps, reported, color=colour, linestyle=":", marker=".", label=f"{instance}, paper")
     left.set_ylabel("samples to the stop")
     left.set_ylim(bottom=0)
     right.set_ylabel("pairs of B lost (of 64)")
@@ -125,6 +118,6 @@ def _figure(outcome: Outcome, cells: dict[tuple[str, float], dict[str, float]], 
     save_figure(figure, folder, "misspecification", outcome)
 
 
-MISSPECIFICATION = Artefact(
+ARTEFACT = Artefact(
     "misspecification", "Misspecifying the separation", "inferred constants (heuristic)", Standing.HEURISTIC, tasks, draw
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,23 +9,11 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from scipy.optimize import linprog
 
 from safe2real.errors import InvalidInput
 from safe2real.exploration.simulate import simulate
-from safe2real.paper import (
-    bounds,
-    certified,
-    estimation,
-    gridworld,
-    heatmaps,
-    mismatch_size,
-    misspecification,
-    safety,
-    separation,
-    table1,
-)
 from safe2real.paper.artefact import Artefact, Outcome, save_rows
+from safe2real.paper.catalogue import NAMES, artefact_of, check_names
 from safe2real.paper.engine import run_all
 from safe2real.paper.inferred import learner_on
 from safe2real.paper.page import write_report
@@ -34,28 +21,12 @@ from safe2real.paper.store import Row, Store
 from safe2real.planning.linear_program import occupancy_program
 from safe2real.systems.windy_grid import WindyGrid
 
-ARTEFACTS: tuple[Artefact, ...] = (
-    table1.TABLE1,
-    gridworld.GRIDWORLD,
-    safety.SAFETY,
-    heatmaps.HEATMAPS,
-    mismatch_size.MISMATCH_SIZE,
-    separation.SEPARATION,
-    estimation.ESTIMATION,
-    misspecification.MISSPECIFICATION,
-    bounds.BOUNDS,
-    certified.CERTIFIED,
-)
+ARTEFACTS: tuple[Artefact, ...] = tuple(artefact_of(name) for name in NAMES)
 
 
 def choose(names: Sequence[str]) -> list[Artefact]:
     """The named artefacts in the paper's order; all that are the paper's for no name."""
-    known = [artefact.name for artefact in ARTEFACTS]
-    for name in names:
-        if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"choose from {', '.join(known)}"
-            raise InvalidInput(f"there is no artefact called {name!r}; {hint}")
+    check_names(names)
     return [artefact for artefact in ARTEFACTS if (artefact.name in names if names else not artefact.beyond_the_paper)]
 
 
@@ -91,9 +62,12 @@ def reproduce(
         shown += rows
         if rows:
             save_rows(rows, folder)
-        results.append((artefact, artefact.draw(rows, folder), sum(row["seconds"] for row in rows)))
+        outcome = artefact.draw(rows, folder)
+        if outcome.table is not None:
+            (folder / f"{artefact.name}.md").write_text(outcome.table.markdown())
+        results.append((artefact, outcome, sum(row["seconds"] for row in rows)))
         if artefact in chosen:
-            _print(console, artefact, results[-1][1])
+            _print(console, artefact, outcome)
     cost = linprog_cost(shown)
     report = out / "report.html"
     write_report(results, report, wall=time.perf_counter() - began, cost=cost, seeds=seeds)
@@ -107,6 +81,8 @@ def linprog_cost(rows: Sequence[Row]) -> str:
     explored = {row["id"]: row for row in rows if row["kind"] == "explore"}
     if not explored:
         return ""
+    from scipy.optimize import linprog  # slow to import
+
     grid = WindyGrid.paper()
     learner = learner_on(grid, seed=0, mismatch_gap=0.68)
     times = []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +10,6 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.settings import Algorithm
 from safe2real.exploration.simulate import Run, collect, simulate
 from safe2real.model.policy import Mixture
-from safe2real.paper.certified_runs import anytime_run, certified_run
 from safe2real.paper.inferred import (
     INSTANCE_SEED,
     Constants,
@@ -22,7 +18,7 @@ from safe2real.paper.inferred import (
     misspecification_grid,
     uniform_policy,
 )
-from safe2real.paper.store import Row, Task
+from safe2real.paper.store import Plain, Row, Task
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.systems.measure import estimate_mismatch_gap
@@ -31,7 +27,7 @@ from safe2real.systems.windy_grid import WindyGrid
 CURVE_STEP = 10  # rounds between two points of a safety curve
 
 
-def explore_run(settings: dict[str, Any]) -> dict[str, Any]:
+def explore_run(settings: Plain) -> Plain:
     """One run of Algorithm 1, 2 or 3 on a windy grid, with plans for random rewards after its stop."""
     if settings["grid"] in ("I", "II", "III"):
         grid = misspecification_grid(settings["grid"])
@@ -56,7 +52,7 @@ def compile_everything() -> None:
     simulate(learner_on(grid, seed=0, mismatch_gap=0.68), grid.real(), max_rounds=1)
 
 
-def summary(grid: WindyGrid, learner: Learner, run: Run) -> dict[str, Any]:
+def summary(grid: WindyGrid, learner: Learner, run: Run) -> Plain:
     """What is kept of a run."""
     lost = ~learner.hybrid.suspects & grid.mismatch()
     curve = run.real_values[::CURVE_STEP, 0]
@@ -73,22 +69,26 @@ def summary(grid: WindyGrid, learner: Learner, run: Run) -> dict[str, Any]:
     }
 
 
-def plans(grid: WindyGrid, learner: Learner, seed: int, rewards: int) -> dict[str, Any]:
+def plans(grid: WindyGrid, learner: Learner, seed: int, rewards: int) -> Plain:
     """Suboptimality and feasibility on the real system of the plans for random rewards."""
     real = learner.simulator.with_kernel(grid.real())
     rng = np.random.default_rng([seed, 20_260_101])
-    gaps, feasible = [], []
+    suboptimalities, feasible = [], []
     for _ in range(rewards):
         reward = rng.random((grid.num_states, grid.num_actions))
         policy: Mixture = learner.plan(reward).policy
-        gaps.append(solve(real, reward).value - evaluate(real, policy, reward))
+        suboptimalities.append(solve(real, reward).value - evaluate(real, policy, reward))
         feasible.append(bool((constraint_values(real, policy) >= real.thresholds - 1e-9).all()))
     if not rewards:
         return {}
-    return {"gaps": gaps, "gap": float(np.mean(gaps)), "feasible": float(np.mean(feasible))}
+    return {
+        "suboptimalities": suboptimalities,
+        "suboptimality": float(np.mean(suboptimalities)),
+        "feasible": float(np.mean(feasible)),
+    }
 
 
-def estimation_run(settings: dict[str, Any]) -> dict[str, Any]:
+def estimation_run(settings: Plain) -> Plain:
     """Algorithm 4 on one instance: the estimate at many sample sizes, and when C = B first holds. Literal radius."""
     grid = estimation_grid(settings["instance"])
     truth = grid.mismatch()
@@ -106,18 +106,6 @@ def estimation_run(settings: dict[str, Any]) -> dict[str, Any]:
     return {"samples": samples, "estimates": estimates, "first_complete": first, "ever_above": any(above)}
 
 
-RUNS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-    "explore": explore_run,
-    "estimation": estimation_run,
-    "certified": certified_run,
-    "anytime": anytime_run,
-}
-
-
-def run_task(task: Task) -> dict[str, Any]:
-    return RUNS[task.kind](task.settings)
-
-
 def explore_task(
     *,
     seed: int,
@@ -131,7 +119,7 @@ def explore_task(
 ) -> Task:
     """Settings of `explore_run`."""
     return Task(
-        "explore",
+        explore_run,
         {
             "algorithm": algorithm.value,
             "grid": grid,

@@ -44,7 +44,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-SAFETY = Artefact(
+ARTEFACT = Artefact(
     "safety",
     "Figure 1(b): constraint values during learning",
     "inferred constants (heuristic)",

@@ -5,41 +5,48 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import safe2real
+from safe2real.paper.sources import digest_of_sources
+from safe2real.version import __version__
 
-Row = dict[str, Any]
+Plain = dict[str, Any]
+"""What JSON can hold: the settings of a run, the seed among them, and its results."""
+Row = Plain
+Runner = Callable[[Plain], Plain]
+"""From settings to results: a function of a module, so that any machine finds it by its name."""
 
 
 @cache
-def code_version() -> str:
-    """The version and a digest of the sources that runs depend on: after any change to them, runs are done again."""
-    root = Path(safe2real.__file__).parent
-    digest = hashlib.sha256()
-    for folder in ("_compiled", "model", "planning", "evidence", "theory", "systems", "exploration"):
-        for path in sorted((root / folder).glob("*.py")):
-            digest.update(path.read_bytes())
-    for name in ("runs.py", "certified_runs.py", "inferred.py"):
-        digest.update((root / "paper" / name).read_bytes())
-    return f"{safe2real.__version__}+{digest.hexdigest()[:8]}"
+def code_version(module: str) -> str:
+    """The version and a digest of all sources that `module` imports: after any change to them its runs are done again."""
+    return f"{__version__}+{digest_of_sources(module)[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run: which kind, with which settings (plain JSON values, the seed among them)."""
+    """One run: what does it, with which settings."""
 
-    kind: str
-    settings: dict[str, Any]
+    run: Runner
+    settings: Plain
+
+    @property
+    def kind(self) -> str:
+        """What rows and files are called: `explore` for `explore_run`."""
+        return self.run.__name__.removesuffix("_run")
+
+    @property
+    def version(self) -> str:
+        return code_version(self.run.__module__)
 
     @property
     def id(self) -> str:
         """The same kind, settings and code give the same id."""
-        text = json.dumps([self.kind, self.settings, code_version()], sort_keys=True)
+        text = json.dumps([self.kind, self.settings, self.version], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -60,11 +67,11 @@ class Store:
         """Tasks without a finished run, each once."""
         return list({task.id: task for task in tasks if task.id not in self._rows}.values())
 
-    def add(self, task: Task, result: dict[str, Any], seconds: float) -> None:
+    def add(self, task: Task, result: Plain, seconds: float) -> None:
         row: Row = {
             "id": task.id,
             "kind": task.kind,
-            "version": code_version(),
+            "version": task.version,
             "seconds": round(seconds, 4),
             "settings": task.settings,
             "result": result,

@@ -1,7 +1,7 @@
 """Before anything real is touched: specification files, the pre-flight check, and rehearsals on a reality that is known."""
 
-from safe2real.preflight.check import Preflight, preflight
+from safe2real.preflight.check import Preflight, check_problem
 from safe2real.preflight.guess import Guess
 from safe2real.preflight.spec_file import SpecFile, read_spec_file
 
-__all__ = ["Guess", "Preflight", "SpecFile", "preflight", "read_spec_file"]
+__all__ = ["Guess", "Preflight", "SpecFile", "check_problem", "read_spec_file"]

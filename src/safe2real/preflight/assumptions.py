@@ -9,8 +9,9 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.problem import Problem
 from safe2real.model.checks import finite_floats
 from safe2real.model.cmdp import CMDP
+from safe2real.model.shown import count, rounded_up
 from safe2real.planning.solve import solve
-from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, count, margins_of
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
 from safe2real.preflight.guess import known_rows
 from safe2real.standing import Standing
 from safe2real.theory.conditions import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
@@ -18,10 +19,10 @@ from safe2real.theory.conditions import ConditionName, Conditions, Guarantee, ac
 NO_CONSTRAINT = "no constraint: nothing is promised about safety"
 
 
-def accepted(specification: Problem) -> tuple[Learner | None, Finding]:
+def accepted(problem: Problem) -> tuple[Learner | None, Finding]:
     """A fresh learner, if the library makes one."""
     try:
-        learner = specification.learner(trust_margin=True)  # whether the margin is there is a finding of its own
+        learner = problem.learner(trust_margin=True)  # whether the margin is there is a finding of its own
     except InvalidInput as error:
         said = f"no run can begin: {error}"
         return None, Finding(Code.LIBRARY, Level.FAILURE, said, "change what the message names", affects=EVERY_CLAIM)
@@ -35,24 +36,24 @@ def accepted(specification: Problem) -> tuple[Learner | None, Finding]:
     return learner, Finding(Code.LIBRARY, Level.OK, "a run can begin, with certified constants")
 
 
-def constrained(specification: Problem) -> list[Finding]:
+def constrained(problem: Problem) -> list[Finding]:
     """Without a constraint there is nothing to be safe by: that must not look like a promise."""
-    if specification.simulator.num_constraints:
+    if problem.simulator.num_constraints:
         return []
     cure = "state what must not happen as a constraint; the margin has no meaning without one"
     return [Finding(Code.CONSTRAINTS, Level.WARNING, NO_CONSTRAINT, cure)]
 
 
-def smallest_margin(specification: Problem) -> float:
+def smallest_margin(problem: Problem) -> float:
     """Of all constraints; as stated where there is none."""
-    constraints = specification.simulator.num_constraints
-    stated = margins_of(specification) if constraints else finite_floats("margin", specification.settings.margin)
-    return float(stated.min(initial=np.inf)) if stated.size else float(specification.simulator.horizon)
+    constraints = problem.simulator.num_constraints
+    stated = margins_of(problem) if constraints else finite_floats("margin", problem.settings.margin)
+    return float(stated.min(initial=np.inf)) if stated.size else float(problem.simulator.horizon)
 
 
-def theorem(specification: Problem) -> tuple[Conditions, list[Finding]]:
+def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
     """Every condition of Theorem 1 for the epsilon that the tolerance stands for, or 1, the largest there is."""
-    settings, horizon, margin = specification.settings, specification.simulator.horizon, smallest_margin(specification)
+    settings, horizon, margin = problem.settings, problem.simulator.horizon, smallest_margin(problem)
     tau, small = settings.tolerance, settings.calibrated_gap
     meant = 4.0 * horizon * (tau - horizon**3 * small) / margin if margin > 0.0 else 0.0
     conditions = check_conditions(
@@ -91,12 +92,12 @@ def theorem(specification: Problem) -> tuple[Conditions, list[Finding]]:
     return conditions, findings
 
 
-def estimated_rows(specification: Problem) -> list[Finding]:
+def estimated_rows(problem: Problem) -> list[Finding]:
     """Whether calibrated_gap covers what sampling left open of a simulator that was estimated."""
-    rows, settings = specification.estimated, specification.settings
+    rows, settings = problem.estimated, problem.settings
     if rows is None:
         return []
-    known = known_rows(specification).reshape(rows.accuracy.shape)
+    known = known_rows(problem).reshape(rows.accuracy.shape)
     seen, unseen = (rows.visits > 0) & ~known, rows.unvisited & ~known
     far, gap = seen & (rows.accuracy > settings.calibrated_gap + 1e-12), settings.calibrated_gap
     worst, called_exact = float(rows.accuracy[seen].max(initial=0.0)), known & (rows.accuracy > 0.0)
@@ -119,7 +120,7 @@ def estimated_rows(specification: Problem) -> list[Finding]:
             f"; calibrated_gap {gap:g} is below that in {count(int(far.sum()), 'row')}: rows that are right look as if they "
             "lay between the gaps, and a run will be refuted or take wrong rows for right"
         )
-        cure = f"state a calibrated_gap of at least {_up(worst)}, plus the simulator's own error, or sample more"
+        cure = f"state a calibrated_gap of at least {rounded_up(worst, 4)}, plus the simulator's own error, or sample more"
         return [Finding(Code.ESTIMATED_ROWS, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
     if unseen.any():
         said += f"; never visited, so that nothing supports what the simulator says there: {count(int(unseen.sum()), 'row')}"
@@ -135,27 +136,27 @@ def estimated_rows(specification: Problem) -> list[Finding]:
     return [Finding(Code.ESTIMATED_ROWS, Level.OK, said, numbers=numbers)]
 
 
-def floor_of(specification: Problem) -> float:
+def floor_of(problem: Problem) -> float:
     """What Delta tends to per unit of calibrated_gap: cleared rows go on paying for it at every step.
 
     The largest value of H (span of the step) over rows that are not known, among policies feasible on the simulator: at most
     H (H - 1) / 2 with the span bonus and H^2 without.
     """
-    model, settings = specification.simulator, specification.settings
+    model, settings = problem.simulator, problem.settings
     if not settings.algorithm.reuses_simulator:
         return 0.0
     steps = np.arange(model.horizon)
     weight = model.horizon - 1.0 - steps if settings.span_bonus else np.full(model.horizon, float(model.horizon))
-    unknown = ~known_rows(specification).reshape((-1, model.num_states, model.num_actions))
+    unknown = ~known_rows(problem).reshape((-1, model.num_states, model.num_actions))
     paid = weight[:, None, None] * unknown
     solution = solve(model, paid)
     return float(solution.bound if solution.is_feasible else solve(without_constraints(model), paid).bound)
 
 
-def stop_floor(specification: Problem) -> Finding:
+def stop_floor(problem: Problem) -> Finding:
     """Whether Delta can come down to the tolerance at all."""
-    settings, horizon = specification.settings, specification.simulator.horizon
-    unit = floor_of(specification)
+    settings, horizon = problem.settings, problem.simulator.horizon
+    unit = floor_of(problem)
     floor = min(float(horizon), settings.calibrated_gap * unit)
     enough = settings.tolerance / unit if unit > 0.0 else 1.0
     numbers = {"floor": floor, "tolerance": settings.tolerance, "largest_calibrated_gap": max(0.0, min(1.0, enough))}
@@ -183,8 +184,3 @@ def stop_floor(specification: Problem) -> Finding:
 
 def without_constraints(model: CMDP) -> CMDP:
     return CMDP.of(model.kernel, model.horizon, model.start)
-
-
-def _up(value: float) -> str:
-    """Four digits, rounded up: what is typed in then holds."""
-    return f"{np.ceil(value * 1e4 - 1e-6) / 1e4:.6g}"

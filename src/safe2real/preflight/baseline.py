@@ -11,10 +11,11 @@ import numpy as np
 from safe2real.campaign.episodes import check_actions
 from safe2real.evidence.betting import values_needed
 from safe2real.exploration.problem import Problem
-from safe2real.model.cmdp import CMDP
+from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.encoding import within
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.shown import rounded_down
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve
@@ -58,31 +59,29 @@ class Range:
         return value - self.margin if self.margin > 0.0 and value - self.margin > self.lowest + _ROUNDING else None
 
 
-def check_rollouts(specification: Problem, rollouts: Sequence[Trajectory], what: str) -> None:
+def check_rollouts(problem: Problem, rollouts: Sequence[Trajectory], what: str) -> None:
     """Refuse episodes that the baseline cannot have made: the margin of another policy says nothing about it."""
     for i, episode in enumerate(rollouts):
         with within(f"episode {i + 1} of {what}"):
-            checked = check_trajectory(specification.simulator, episode)
+            checked = check_trajectory(problem.simulator, episode)
         check_actions(
-            specification.baseline,
+            problem.baseline,
             checked,
             f"episode {i + 1} of {what} is not of the baseline, whose margin is looked at (give its episodes alone)",
         )
 
 
-def ranges_of(
-    specification: Problem, real: Kernel, rollouts: Sequence[Trajectory] | None, delta: float
-) -> tuple[Range, ...]:
+def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | None, delta: float) -> tuple[Range, ...]:
     """What is reachable for every constraint."""
-    model, margins = specification.simulator, margins_of(specification)
+    model, margins = problem.simulator, margins_of(problem)
     free = without_constraints(model)
-    own = constraint_values(model, specification.baseline)
-    there = constraint_values(model.with_kernel(real), specification.baseline)
+    own = constraint_values(model, problem.baseline)
+    there = constraint_values(model.with_kernel(real), problem.baseline)
     estimate = estimate_margin(model, rollouts, delta=delta) if rollouts and model.num_constraints else None
     ranges = []
     for k, (name, (low, high)) in enumerate(zip(model.labels, spans(model), strict=True)):
         needed = float(model.thresholds[k] + margins[k])
-        utility = model.utilities[k][0] if len(model.utilities[k]) == 1 else model.utilities[k]
+        utility = without_steps(model.utilities[k])
         ranges.append(
             Range(
                 name=name,
@@ -106,7 +105,7 @@ def ranges_of(
     return tuple(ranges)
 
 
-def threshold_findings(specification: Problem, ranges: Sequence[Range]) -> list[Finding]:
+def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Finding]:
     """Which thresholds are achievable, alone and together."""
     findings = []
     for one in ranges:
@@ -133,7 +132,7 @@ def threshold_findings(specification: Problem, ranges: Sequence[Range]) -> list[
             if one.largest_threshold is not None:
                 said += f", and up to {one.largest_threshold:.4g} would leave the baseline its margin of {one.margin:.4g}"
             findings.append(Finding(Code.THRESHOLD, Level.OK, said, "", numbers, one.name))
-    model = specification.simulator
+    model = problem.simulator
     if len(ranges) > 1:
         together = solve(model, np.zeros((model.num_states, model.num_actions)))
         if together.is_feasible:
@@ -148,7 +147,7 @@ def threshold_findings(specification: Problem, ranges: Sequence[Range]) -> list[
 
 
 def baseline_findings(
-    specification: Problem, ranges: Sequence[Range], real: Kernel, *, guessed: bool, rollouts: int, delta: float
+    problem: Problem, ranges: Sequence[Range], real: Kernel, *, guessed: bool, rollouts: int, delta: float
 ) -> list[Finding]:
     """Whether the baseline has its stated margin; the best evidence decides: rollouts, then a stated reality."""
     findings = []
@@ -163,7 +162,7 @@ def baseline_findings(
         decided = overruled or ("" if guessed else "; the reality decides")
         findings.append(_exact(Code.BASELINE_ON_SIMULATOR, one, one.baseline, decided))
         if one.rollouts is None and one.kept and one.margin > 0.0:
-            findings.append(_rollouts_needed(specification, real, k, one, len(ranges), delta))
+            findings.append(_rollouts_needed(problem, real, k, one, len(ranges), delta))
     return findings
 
 
@@ -178,8 +177,8 @@ def _exact(code: Code, one: Range, value: float, overruled: str) -> Finding:
     if overruled:
         return Finding(code, Level.WARNING, f"{said}{overruled}", "", numbers, one.name)
     lower = one.threshold_below(value)
-    cures = [f"state a margin of at most {_floor(slack)}"] if slack > 0.0 else []
-    cures += [] if lower is None else [f"lower the threshold to {_floor(lower)}"]
+    cures = [f"state a margin of at most {rounded_down(slack, 4)}"] if slack > 0.0 else []
+    cures += [] if lower is None else [f"lower the threshold to {rounded_down(lower, 4)}"]
     cures.append("choose a safer baseline" + ("" if slack > 0.0 else ": this one is unsafe itself"))
     return Finding(code, Level.FAILURE, said, ", or ".join(cures), numbers, one.name, EVERY_CLAIM)
 
@@ -195,7 +194,9 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
     usable = low - one.threshold
     if high < needed - _ROUNDING:
         cure = (
-            f"state a margin of at most {_floor(usable)}" if usable > 0.0 else "choose a safer baseline or a lower threshold"
+            f"state a margin of at most {rounded_down(usable, 4)}"
+            if usable > 0.0
+            else "choose a safer baseline or a lower threshold"
         )
         said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
         return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM)
@@ -207,13 +208,13 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
             f"roll the baseline out more often, about {max(expected, episodes + 1):,} times in all if it goes on as so far"
         )
         more += "; you may look after each of them"
-    wanted = f", or state a margin of at most {_floor(usable)}" if usable > 0.0 else ""
+    wanted = f", or state a margin of at most {rounded_down(usable, 4)}" if usable > 0.0 else ""
     return Finding(code, Level.WARNING, said, f"{more}{wanted}", {**numbers, "rollouts_expected": expected}, one.name)
 
 
-def _rollouts_needed(specification: Problem, real: Kernel, k: int, one: Range, constraints: int, delta: float) -> Finding:
-    model = specification.simulator.with_kernel(real)
-    spread, slack = spread_of(model, specification.baseline, k), one.baseline_real - one.threshold - one.margin
+def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constraints: int, delta: float) -> Finding:
+    model = problem.simulator.with_kernel(real)
+    spread, slack = spread_of(model, problem.baseline, k), one.baseline_real - one.threshold - one.margin
     low, high = spans(model)[k]
     needed, half = (
         values_needed(one.baseline_real, spread, one.threshold + share, delta / constraints, low=low, high=high)
@@ -240,7 +241,7 @@ def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
     """
     horizon, pairs = model.horizon, model.num_states * model.num_actions
     utility = np.broadcast_to(model.utilities[k].reshape(-1, pairs), (horizon, pairs))
-    values = value_functions(model, policy, model.utilities[k] if len(model.utilities[k]) > 1 else model.utilities[k][0])
+    values = value_functions(model, policy, without_steps(model.utilities[k]))
     visits = occupancy(model, policy).reshape(horizon, pairs)
     rows, successors, shares = transitions_of(model.kernel)
     pair, per_step = rows % pairs, not model.kernel.is_stationary
@@ -249,8 +250,3 @@ def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
         change = utility[step, pair] + values[step + 1, successors] - values[step, pair // model.num_actions]
         variance += float((visits[step, pair] * shares * change**2).sum())
     return math.sqrt(variance)
-
-
-def _floor(value: float) -> str:
-    """Four digits, rounded down: what is typed in then holds."""
-    return f"{math.floor(value * 1e4 + 1e-5) / 1e4:.6g}"

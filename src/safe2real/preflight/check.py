@@ -16,11 +16,12 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration.problem import Problem
 from safe2real.model.checks import positive_integer, probability_of_failure
 from safe2real.model.kernel import Kernel
+from safe2real.model.shown import count
 from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.assumptions import NO_CONSTRAINT, accepted, constrained, estimated_rows, stop_floor, theorem
 from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
-from safe2real.preflight.findings import WORTH, Code, Finding, Level, against, check_readable, count
-from safe2real.preflight.gaps import redrawn, separation
+from safe2real.preflight.findings import WORTH, Code, Finding, Level, against, check_readable
+from safe2real.preflight.gaps import gap_findings, redrawn
 from safe2real.preflight.guess import Guess, guess_reality, known_rows
 from safe2real.preflight.trials import Trial, run_trial, shown_standing, trial_findings
 from safe2real.standing import Standing
@@ -93,8 +94,8 @@ class Preflight:
         }
 
 
-def preflight(
-    specification: Problem,
+def check_problem(
+    problem: Problem,
     *,
     rollouts: Sequence[Trajectory] | None = None,
     reality: Kernel | Guess | None = None,
@@ -111,60 +112,60 @@ def preflight(
     about `seconds` in all where that is given. `delta` is the probability of failure of what rollouts confirm; the settings'
     own if None. `progress(done, total)` counts rounds.
     """
-    check_readable(specification)
+    check_readable(problem)
     runs, max_rounds = positive_integer("runs", runs), positive_integer("max_rounds", max_rounds)
-    delta = probability_of_failure("delta", specification.settings.delta if delta is None else delta)
+    delta = probability_of_failure("delta", problem.settings.delta if delta is None else delta)
     if reality is not None and not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
-    learner, begun = accepted(specification)
-    conditions, stated = theorem(specification)
-    findings = [*constrained(specification), begun, *stated, stop_floor(specification), *estimated_rows(specification)]
+    learner, begun = accepted(problem)
+    conditions, stated = theorem(problem)
+    findings = [*constrained(problem), begun, *stated, stop_floor(problem), *estimated_rows(problem)]
     guessed = not isinstance(reality, Kernel)
     if isinstance(reality, Kernel):
         real = reality
-        specification.simulator.with_kernel(real)  # refuse another shape before anything is computed
+        problem.simulator.with_kernel(real)  # refuse another shape before anything is computed
     else:
-        guess = guess_reality(specification, reality or Guess())
+        guess = guess_reality(problem, reality or Guess())
         real = guess.kernel
         findings += redrawn(guess)
-    findings += separation(specification, learner, real, guessed)
-    check_rollouts(specification, rollouts or (), "rollouts")
-    ranges = ranges_of(specification, real, rollouts, delta)
-    findings += threshold_findings(specification, ranges)
-    findings += baseline_findings(specification, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
-    assumed = _standing(specification, findings, ranges)
+    findings += gap_findings(problem, learner, real, guessed)
+    check_rollouts(problem, rollouts or (), "rollouts")
+    ranges = ranges_of(problem, real, rollouts, delta)
+    findings += threshold_findings(problem, ranges)
+    findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
+    assumed = _standing(problem, findings, ranges)
     trials: list[Trial] = []
     # Outside the declared support no row is as it was said to be: there is nothing to rehearse.
     if learner is not None and not any(finding.code is Code.SUPPORT for finding in findings):
-        far = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + 1e-9
-        wrong = far & ~known_rows(specification)  # what is declared known is never looked at
-        shape = (specification.simulator.num_states, specification.simulator.num_actions)
+        far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + 1e-9
+        wrong = far & ~known_rows(problem)  # what is declared known is never looked at
+        shape = (problem.simulator.num_states, problem.simulator.num_actions)
         rewards = [np.random.default_rng([7, i]).random(shape) for i in range(_REWARDS)]
         for i in range(runs):
             report = None if progress is None else _from(progress, i * max_rounds, runs * max_rounds)
             trials.append(
                 run_trial(
-                    specification,
+                    problem,
                     real,
                     wrong,
-                    seed=specification.settings.seed + i,
+                    seed=problem.settings.seed + i,
                     max_rounds=max_rounds,
                     rewards=rewards,
                     seconds=None if seconds is None else seconds / runs,
                     progress=report,
                 )
             )
-        findings += trial_findings(specification, trials, assumed)
+        findings += trial_findings(problem, trials, assumed)
     return Preflight(
         findings=tuple(findings),
-        guarantees=_guarantees(specification, conditions, findings),
+        guarantees=_guarantees(problem, conditions, findings),
         ranges=ranges,
         trials=tuple(trials),
         standing=shown_standing(trials, assumed),
         guessed=guessed,
-        certified=specification.settings.certified,
-        tolerance=specification.settings.tolerance,
-        horizon=specification.simulator.horizon,
+        certified=problem.settings.certified,
+        tolerance=problem.settings.tolerance,
+        horizon=problem.simulator.horizon,
     )
 
 
@@ -172,15 +173,15 @@ def _from(progress: Callable[[int, int], None], before: int, total: int) -> Call
     return lambda done: progress(before + done, total)
 
 
-def _standing(specification: Problem, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:
+def _standing(problem: Problem, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:
     """What a rehearsal is worth: the margin must be there on THIS reality, whatever rollouts say of the real one."""
-    if not specification.settings.certified:
+    if not problem.settings.certified:
         return Standing.HEURISTIC
     holds = not against(findings, Guarantee.SAFETY) and all(one.kept for one in ranges)
     return Standing.CERTIFIED if holds else Standing.REFUTED
 
 
-def _guarantees(specification: Problem, conditions: Conditions, findings: Sequence[Finding]) -> dict[Guarantee, str]:
+def _guarantees(problem: Problem, conditions: Conditions, findings: Sequence[Finding]) -> dict[Guarantee, str]:
     """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
     reasons = {}
     for claim in Guarantee:
@@ -189,7 +190,7 @@ def _guarantees(specification: Problem, conditions: Conditions, findings: Sequen
         outside = [one.name for one in conditions.failing if claim in one.needed_for]
         if claim is Guarantee.TERMINATION and not why and outside:
             why = f"Theorem 1 has no bound here, its condition on {outside[0]} fails"
-        reasons[claim] = why if specification.settings.certified else "the constants are HEURISTIC"
-    if not specification.simulator.num_constraints:
+        reasons[claim] = why if problem.settings.certified else "the constants are HEURISTIC"
+    if not problem.simulator.num_constraints:
         reasons[Guarantee.SAFETY] = NO_CONSTRAINT
     return reasons

@@ -166,41 +166,37 @@ def against(findings: Iterable[Finding], claim: Guarantee) -> tuple[Finding, ...
     return tuple(one for one in findings if one.level is Level.FAILURE and claim in one.affects)
 
 
-def check_readable(specification: Problem) -> None:
+def check_readable(problem: Problem) -> None:
     """Refuse what no statement can be made about: what is no number, or has the shape of another system.
 
     Numbers that are merely out of their range are findings, each with its cure.
     """
-    if not isinstance(specification, Problem):
+    if not isinstance(problem, Problem):
         raise InvalidInput(
-            f"specification is a {type(specification).__name__}; give Problem(model, baseline, settings), of a finite "
+            f"problem is a {type(problem).__name__}; give Problem(model, baseline, settings), of a finite "
             "system Problem(system.model, baseline, settings, known=system.known)"
         )
     for name, kind in (("simulator", CMDP), ("baseline", MarkovPolicy), ("settings", Settings)):
-        part = getattr(specification, name)
+        part = getattr(problem, name)
         if not isinstance(part, kind):
-            raise InvalidInput(f"{name} of the specification is a {type(part).__name__}; give a {kind.__name__}")
-    settings, kernel = specification.settings, specification.simulator.kernel
+            raise InvalidInput(f"{name} of the problem is a {type(part).__name__}; give a {kind.__name__}")
+    settings, kernel = problem.settings, problem.simulator.kernel
     for name in ("calibrated_gap", "mismatch_gap", "tolerance", "bonus_scale", "replan_growth"):
         finite_number(name, getattr(settings, name))
     probability_of_failure("delta", settings.delta)
-    margins_of(specification)
+    margins_of(problem)
     rows = (*(() if kernel.horizon is None else (kernel.horizon,)), kernel.num_states, kernel.num_actions)
-    known = None if specification.known is None else np.asarray(specification.known)
+    known = None if problem.known is None else np.asarray(problem.known)
     if known is not None and (known.shape != rows or known.dtype != np.bool_):
         raise InvalidInput(f"known has shape {known.shape} and type {known.dtype}; give booleans of shape {rows}")
-    reach_of(specification.support, kernel)
-    if specification.estimated is not None:
-        check_estimated(specification.estimated, kernel)
+    reach_of(problem.support, kernel)
+    if problem.estimated is not None:
+        check_estimated(problem.estimated, kernel)
 
 
-def margins_of(specification: Problem) -> Floats:
+def margins_of(problem: Problem) -> Floats:
     """The stated margins [K]."""
-    given, constraints = finite_floats("margin", specification.settings.margin), specification.simulator.num_constraints
+    given, constraints = finite_floats("margin", problem.settings.margin), problem.simulator.num_constraints
     if given.shape not in ((), (constraints,)):
         raise InvalidInput(f"margin has shape {given.shape}; give one number, or one per constraint ({constraints})")
     return np.broadcast_to(given, (constraints,)).copy()
-
-
-def count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"

@@ -9,20 +9,21 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.problem import Problem
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
-from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, count
+from safe2real.model.shown import count, rounded_down, rounded_up
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.guess import GuessedReality, known_rows, reachable_rows, visited_rows
 
 _ROUNDING = 1e-9
 
 
-def separation(specification: Problem, learner: Learner | None, real: Kernel, guessed: bool) -> list[Finding]:
+def gap_findings(problem: Problem, learner: Learner | None, real: Kernel, guessed: bool) -> list[Finding]:
     """Whether the two gaps fit `real`, and whether they can fit anything."""
     return [
-        *_outside_support(specification, real),
-        *_rows_between(specification, real, guessed),
-        *_distances_possible(specification),
+        *_outside_support(problem, real),
+        *_rows_between(problem, real, guessed),
+        *_distances_possible(problem),
         *_clearing(learner),
-        _coverage(specification, real, guessed),
+        _coverage(problem, real, guessed),
     ]
 
 
@@ -47,8 +48,8 @@ def redrawn(guess: GuessedReality) -> list[Finding]:
     ]
 
 
-def _outside_support(specification: Problem, real: Kernel) -> list[Finding]:
-    support = specification.support
+def _outside_support(problem: Problem, real: Kernel) -> list[Finding]:
+    support = problem.support
     if support is None:
         return []
     outside = [
@@ -67,10 +68,10 @@ def _outside_support(specification: Problem, real: Kernel) -> list[Finding]:
     return [Finding(Code.SUPPORT, Level.FAILURE, said, cure, {"rows": len(outside)}, affects=EVERY_CLAIM)]
 
 
-def _rows_between(specification: Problem, real: Kernel, guessed: bool) -> list[Finding]:
-    settings, kernel = specification.settings, specification.simulator.kernel
+def _rows_between(problem: Problem, real: Kernel, guessed: bool) -> list[Finding]:
+    settings, kernel = problem.settings, problem.simulator.kernel
     whose = "guessed" if guessed else "stated"
-    gaps, known = real.distances_to(kernel).reshape(-1), known_rows(specification)
+    gaps, known = real.distances_to(kernel).reshape(-1), known_rows(problem)
     findings = []
     far = known & (gaps > _ROUNDING)
     if far.any():
@@ -91,7 +92,7 @@ def _rows_between(specification: Problem, real: Kernel, guessed: bool) -> list[F
             f"{count(int(between.sum()), 'row')} of the {whose} reality lie between calibrated_gap {eps:g} and mismatch_gap "
             f"{sigma:g} (at {low:.3g} to {high:.3g}): a wrong row can be taken for right, and safety is not guaranteed"
         )
-        cure = f"lower mismatch_gap to {_down(low)}, or raise calibrated_gap to {_up(high)}"
+        cure = f"lower mismatch_gap to {rounded_down(low, 3)}, or raise calibrated_gap to {rounded_up(high, 3)}"
         numbers |= {"smallest": low, "largest": high}
         findings.append(Finding(Code.SEPARATION, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM))
     else:
@@ -102,21 +103,21 @@ def _rows_between(specification: Problem, real: Kernel, guessed: bool) -> list[F
     return findings
 
 
-def _distances_possible(specification: Problem) -> list[Finding]:
+def _distances_possible(problem: Problem) -> list[Finding]:
     """A row can only be as far from the simulator's as its least likely possible successor allows."""
-    kernel, support, sigma = specification.simulator.kernel, specification.support, specification.settings.mismatch_gap
-    if not specification.settings.algorithm.reuses_simulator:
+    kernel, support, sigma = problem.simulator.kernel, problem.support, problem.settings.mismatch_gap
+    if not problem.settings.algorithm.reuses_simulator:
         return []
     largest = largest_distances(kernel, support)
-    never = ~known_rows(specification) & (largest < sigma - _ROUNDING)
+    never = ~known_rows(problem) & (largest < sigma - _ROUNDING)
     if not never.any():
         return []
-    every = bool(never[~known_rows(specification)].all())
+    every = bool(never[~known_rows(problem)].all())
     said = (
         f"{count(int(never.sum()), 'row')} can be at most {largest[never].max():.3g} away from the simulator's, less than "
         f"mismatch_gap {sigma:g}: by the assumption they are right, without a look"
     )
-    cure = f"lower mismatch_gap to {_down(float(largest[never].min()))}, or declare these rows known if they are"
+    cure = f"lower mismatch_gap to {rounded_down(float(largest[never].min()), 3)}, or declare these rows known if they are"
     level, numbers = Level.FAILURE if every else Level.WARNING, {"rows": int(never.sum())}
     return [Finding(Code.POSSIBLE_DISTANCES, level, said, cure, numbers, affects=EVERY_CLAIM)]
 
@@ -147,12 +148,12 @@ def _clearing(learner: Learner | None) -> list[Finding]:
     return [Finding(Code.CLEARING, Level.OK, said, numbers={"visits": most})]
 
 
-def _coverage(specification: Problem, real: Kernel, guessed: bool) -> Finding:
+def _coverage(problem: Problem, real: Kernel, guessed: bool) -> Finding:
     """What nobody visits is not found wrong and hurts nobody; what the baseline does not visit, its data do not show."""
-    model = specification.simulator
+    model = problem.simulator
     reality = model.with_kernel(real)
-    reached, visited = reachable_rows(reality), visited_rows(reality, specification.baseline)
-    wrong = real.distances_to(model.kernel).reshape(-1) > specification.settings.calibrated_gap + _ROUNDING
+    reached, visited = reachable_rows(reality), visited_rows(reality, problem.baseline)
+    wrong = real.distances_to(model.kernel).reshape(-1) > problem.settings.calibrated_gap + _ROUNDING
     whose = "guessed" if guessed else "stated"
     said = (
         f"an episode can reach {int(reached.sum()):,} of {reached.size:,} rows, the baseline alone {int(visited.sum()):,}; "
@@ -167,12 +168,3 @@ def _coverage(specification: Problem, real: Kernel, guessed: bool) -> Finding:
         "wrong_visited_by_baseline": int((wrong & visited).sum()),
     }
     return Finding(Code.COVERAGE, Level.OK, said, numbers=numbers)
-
-
-def _down(value: float) -> str:
-    """Three digits, rounded so that whoever types it in is at or below."""
-    return f"{np.floor(value * 1000.0 + 1e-6) / 1000.0:.3g}"
-
-
-def _up(value: float) -> str:
-    return f"{np.ceil(value * 1000.0 - 1e-6) / 1000.0:.3g}"

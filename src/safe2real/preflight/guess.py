@@ -62,19 +62,19 @@ class GuessedReality:
     lost_margin: int  # of those, draws with which the baseline loses its margin
 
 
-def guess_reality(specification: Problem, guess: Guess) -> GuessedReality:
+def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
     """The simulator with the rows of `guess` moved; the same guess gives the same system, bit for bit."""
-    model, settings = specification.simulator, specification.settings
+    model, settings = problem.simulator, problem.settings
     gap = settings.mismatch_gap if guess.gap is None else finite_number("guess.gap", guess.gap)
     if guess.gap is None and gap == 0.0:
         gap = _FALLBACK_GAP
     if not 0.0 < gap <= 1.0:
         raise InvalidInput(f"guess.gap is {gap:g}; a total variation distance is above 0 and at most 1")
     seed = seed_number("guess.seed", guess.seed)
-    known = known_rows(specification)
+    known = known_rows(problem)
     if isinstance(guess.rows, np.ndarray):
         chosen = _given_rows(guess.rows, model.kernel) & ~known
-        kernel, wrong = _move(specification, np.flatnonzero(chosen), gap, guess.towards, np.random.default_rng(seed), None)
+        kernel, wrong = _move(problem, np.flatnonzero(chosen), gap, guess.towards, np.random.default_rng(seed), None)
         return GuessedReality(kernel, wrong, gap, 1, 0)
     candidates = np.flatnonzero(reachable_rows(model) & ~known)
     count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
@@ -83,22 +83,20 @@ def guess_reality(specification: Problem, guess: Guess) -> GuessedReality:
             f"guess.rows is {shown(count)}; give how many rows are wrong, at most the {candidates.size} that an episode can "
             "reach and that are not known, or list them"
         )
-    margins = margins_of(specification)
+    margins = margins_of(problem)
     for tried in range(TRIES):
         rng = np.random.default_rng([seed, tried])
-        kernel, wrong = _move(
-            specification, rng.permutation(candidates), gap, guess.towards, rng, int(count), guess.rows is None
-        )
-        values = constraint_values(model.with_kernel(kernel), specification.baseline)
+        kernel, wrong = _move(problem, rng.permutation(candidates), gap, guess.towards, rng, int(count), guess.rows is None)
+        values = constraint_values(model.with_kernel(kernel), problem.baseline)
         if (values >= model.thresholds + margins - 1e-9).all():
             return GuessedReality(kernel, wrong, gap, tried + 1, tried)
     return GuessedReality(kernel, wrong, gap, TRIES, TRIES)
 
 
-def known_rows(specification: Problem) -> NDArray[np.bool_]:
+def known_rows(problem: Problem) -> NDArray[np.bool_]:
     """[R] rows declared exact."""
-    rows = specification.simulator.kernel.num_rows
-    given = specification.known
+    rows = problem.simulator.kernel.num_rows
+    given = problem.known
     return np.zeros(rows, dtype=np.bool_) if given is None else np.asarray(given, dtype=np.bool_).reshape(-1)
 
 
@@ -143,7 +141,7 @@ def _given_rows(rows: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.bool_]:
 
 
 def _move(
-    specification: Problem,
+    problem: Problem,
     order: NDArray[np.int64],
     gap: float,
     towards: Towards,
@@ -155,7 +153,7 @@ def _move(
 
     With `fewer` there may be less than `count` of them.
     """
-    kernel, support = specification.simulator.kernel, specification.support
+    kernel, support = problem.simulator.kernel, problem.support
     wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
     rows: list[NDArray[np.int64]] = []
     successors: list[NDArray[np.int64]] = []

@@ -33,7 +33,7 @@ from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.preflight.baseline import baseline_findings, ranges_of
 from safe2real.preflight.findings import About, Finding, Level
-from safe2real.preflight.gaps import separation
+from safe2real.preflight.gaps import gap_findings
 from safe2real.standing import DoubtCode, Standing
 
 DATABASE, REALITY = "campaign.db", "reality.json"
@@ -119,19 +119,19 @@ class Rehearsal:
         return self.ledger.holds and not self.exact.unsafe and all(plan.feasible for plan in self.plans)
 
 
-def broken_assumptions(specification: Problem, real: Kernel, *, guessed: bool) -> list[Finding]:
+def broken_assumptions(problem: Problem, real: Kernel, *, guessed: bool) -> list[Finding]:
     """What this reality does not grant that the settings assume: the guarantee does not speak of it then."""
-    ranges = ranges_of(specification, real, None, specification.settings.delta)
-    found = separation(specification, None, real, guessed)
-    found += baseline_findings(specification, ranges, real, guessed=guessed, rollouts=0, delta=specification.settings.delta)
+    ranges = ranges_of(problem, real, None, problem.settings.delta)
+    found = gap_findings(problem, None, real, guessed)
+    found += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=0, delta=problem.settings.delta)
     # What the baseline is worth on the simulator is no statement about this reality.
     return [one for one in found if one.level is Level.FAILURE and one.about is not About.SIMULATOR]
 
 
-def open_or_begin(specification: Problem, real: Kernel, seed: int, folder: Path) -> Campaign:
+def open_or_begin(problem: Problem, real: Kernel, seed: int, folder: Path) -> Campaign:
     """The campaign in `folder`, begun there if there is none; one of another study is left alone."""
     # Refuse before anything is written. Whether the margin is there is known here, on the reality itself.
-    learner = specification.learner(trust_margin=True)
+    learner = problem.learner(trust_margin=True)
     if learner.simulator.kernel.horizon != real.horizon:
         raise InvalidInput("the reality changes with the step and the simulator does not, or the other way round")
     folder.mkdir(parents=True, exist_ok=True)
@@ -141,9 +141,9 @@ def open_or_begin(specification: Problem, real: Kernel, seed: int, folder: Path)
     if not database.exists():
         with whole_file(note) as file:
             json.dump(here, file)
-        return Campaign.create(database, specification, trust_margin=True)
+        return Campaign.create(database, problem, trust_margin=True)
     campaign = Campaign.open(database)
-    same = campaign.problem.to_text() == specification.to_text()
+    same = campaign.problem.to_text() == problem.to_text()
     if not same or not note.is_file() or from_text(note.read_bytes(), str(note)) != here:
         campaign.close()
         what = "reality or seed" if same else "specification"
@@ -153,7 +153,7 @@ def open_or_begin(specification: Problem, real: Kernel, seed: int, folder: Path)
     return campaign
 
 
-def explore(
+def rehearse(
     campaign: Campaign,
     real: Kernel,
     *,
@@ -172,7 +172,7 @@ def explore(
     while held or done < max_rounds:
         batch = held or min(max(1, int(growth * done)), max_rounds - done)
         try:
-            deployments = campaign.ask_batch(batch, worker=_WORKER)
+            deployments = campaign.ask(worker=_WORKER, n=batch)
         except (Stopped, Halted):
             return
         for deployment in deployments:
@@ -192,9 +192,9 @@ def conclude(
     progress: Callable[[int, int], None] | None = None,
 ) -> Rehearsal:
     """Verify the record, evaluate everything exactly, and plan; `broken` is what `broken_assumptions` found."""
-    specification = campaign.problem
-    model = specification.simulator.with_kernel(real)
-    wrong = real.distances_to(specification.simulator.kernel).reshape(-1) > specification.settings.calibrated_gap + _ROUNDING
+    problem = campaign.problem
+    model = problem.simulator.with_kernel(real)
+    wrong = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + _ROUNDING
     found = campaign.mismatch_map()
     verdict = found.verdict.reshape(-1)
     assurance, ledger = campaign.assurance(), campaign.verify(progress=progress)

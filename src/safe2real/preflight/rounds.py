@@ -30,7 +30,7 @@ class Stretch:
     """Some rounds: an entry for each plan that was deployed."""
 
     deployed: NDArray[np.int64]  # [T] rounds of each plan
-    certificates: Floats  # [T] Delta
+    uncertainties: Floats  # [T] Delta
     real_values: Floats  # [T, K] exact V_c of the deployed mixture
     uncertainty: float  # Delta at the end
     stopped: bool
@@ -50,7 +50,7 @@ def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: 
     """The same, one proposal for each batch; past the `deadline` (of time.monotonic) no further batch begins."""
     system, seed = learner.simulator.with_kernel(real), learner.settings.seed
     deployed: list[int] = []
-    certificates: list[float] = []
+    uncertainties: list[float] = []
     values: list[Floats] = []
     while done < until and (not deployed or time.monotonic() < deadline):
         proposal = learner.propose()
@@ -64,7 +64,7 @@ def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: 
         episodes = [roll_out(system, parts[index], seed=seed, round_number=done + 1 + i) for i, index in enumerate(shown)]
         of_baseline = np.array([proposal.mixture.policies[index] is learner.baseline for index in shown])
         deployed.append(batch)
-        certificates.append(proposal.uncertainty)
+        uncertainties.append(proposal.uncertainty)
         values.append(constraint_values(system, proposal.mixture))
         done += batch
         learner.count(
@@ -76,7 +76,7 @@ def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: 
     last = learner.propose()
     return Stretch(
         np.array(deployed, dtype=np.int64),
-        np.array(certificates, dtype=np.float64),
+        np.array(uncertainties, dtype=np.float64),
         np.array(values, dtype=np.float64).reshape(len(values), system.num_constraints),
         last.uncertainty,
         last.reason is Reason.STOP,

@@ -2,7 +2,7 @@
 
 Both forms have the same keys; the JSON document of campaigns is one of them. Any array may be nested lists, a packed array,
 "file.npy" or "file.npz:name", relative to the file. What is read here is shaped and ranged by `Problem`; whether a
-guarantee can hold is the business of `preflight` and of `Problem.learner`.
+guarantee can hold is the business of `check_problem` and of `Problem.learner`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SpecFile:
     """What a specification file holds."""
 
     path: Path
-    specification: Problem
+    problem: Problem
     system: FiniteSystem | None = None  # of [simulator] gymnasium: which state is what
     reality: Kernel | None = None  # [real]
     guess: Guess | None = None  # [guess]
@@ -77,10 +77,10 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         check_size(horizon, kernel)
         model = CMDP.of(kernel, horizon, plain["start"])
         plain["baseline"] = _baseline(given["baseline"], model, files, environment)
-        specification = Problem.from_document({"horizon": horizon, **plain, "settings": given["settings"]})
+        problem = Problem.from_document({"horizon": horizon, **plain, "settings": given["settings"]})
         return SpecFile(
             path=file,
-            specification=specification,
+            problem=problem,
             system=None if environment is None else environment.system,
             reality=_reality(given["real"], kernel, files, environment) if "real" in given else None,
             guess=guess_of(given["guess"], kernel, files, environment) if "guess" in given else None,
@@ -88,7 +88,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         )
 
 
-def read_episodes(model: CMDP, text: str, what: str) -> list[Trajectory]:
+def read_rollouts(model: CMDP, text: str, what: str) -> list[Trajectory]:
     """JSON Lines, one {"states": [...], "actions": [...]} a line, as whole episodes of `model`."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     episodes = []
@@ -270,7 +270,7 @@ def _cloned(value: dict[str, Any], model: CMDP, files: ArrayFiles, environment: 
         )
     if not isinstance(given.get("per_step", False), bool):
         raise InvalidInput(f"baseline.per_step is {shown(given['per_step'])}; give true or false")
-    episodes = read_episodes(model, files.text(named, "baseline.demonstrations"), named)
+    episodes = read_rollouts(model, files.text(named, "baseline.demonstrations"), named)
     with within("baseline"):
         return {"kind": "stochastic", "probabilities": clone_baseline(model, episodes, **given).probabilities}
 

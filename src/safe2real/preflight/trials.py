@@ -18,7 +18,8 @@ from safe2real.evidence.mismatch_map import Verdict, map_mismatch
 from safe2real.exploration.problem import Problem
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
-from safe2real.preflight.findings import WORTH, Code, Finding, Level, count
+from safe2real.model.shown import count
+from safe2real.preflight.findings import WORTH, Code, Finding, Level
 from safe2real.preflight.rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily
 from safe2real.standing import Standing
 
@@ -70,7 +71,7 @@ class Trial:
 
 
 def run_trial(
-    specification: Problem,
+    problem: Problem,
     real: Kernel,
     wrong: NDArray[np.bool_],
     *,
@@ -81,10 +82,10 @@ def run_trial(
     progress: Callable[[int], None] | None = None,
 ) -> Trial:
     """To the stop, or for `max_rounds` rounds, or about `seconds` long. `wrong` [R] are the wrong rows to be found."""
-    settings, model = specification.settings, specification.simulator
+    settings, model = problem.settings, problem.simulator
     large = model.horizon * model.num_states * model.num_actions > LARGE
     growth = 0.0 if large else max(settings.replan_growth, REPLAN_GROWTH)
-    learner = replace(specification, settings=replace(settings, seed=seed, replan_growth=growth)).learner(trust_margin=True)
+    learner = replace(problem, settings=replace(settings, seed=seed, replan_growth=growth)).learner(trust_margin=True)
     began = time.monotonic()
     deadline = np.inf if seconds is None else began + seconds
     looks: list[Look] = []
@@ -104,10 +105,10 @@ def run_trial(
         if time.monotonic() > deadline:
             break
     # A forecast makes up to 2,000 plans, which is quick for small systems only.
-    ahead = None if stopped or halted or large or time.monotonic() > deadline else forecast_of(specification, learner).rounds
+    ahead = None if stopped or halted or large or time.monotonic() > deadline else forecast_of(problem, learner).rounds
     deployed = np.concatenate([stretch.deployed for stretch in stretches])
     values = np.concatenate([stretch.real_values for stretch in stretches])
-    at, uncertainties = np.cumsum(deployed), np.concatenate([stretch.certificates for stretch in stretches])
+    at, uncertainties = np.cumsum(deployed), np.concatenate([stretch.uncertainties for stretch in stretches])
     kept = np.unique(np.linspace(0, at.size - 1, min(at.size, _MOST_POINTS)).astype(np.int64))
     return Trial(
         seed=seed,
@@ -129,12 +130,12 @@ def run_trial(
     )
 
 
-def trial_findings(specification: Problem, trials: Sequence[Trial], assumed: Standing) -> list[Finding]:
+def trial_findings(problem: Problem, trials: Sequence[Trial], assumed: Standing) -> list[Finding]:
     """What the rehearsals say, all seeds together; `assumed` is what they are worth by the assumptions."""
-    horizon, runs = specification.simulator.horizon, len(trials)
+    horizon, runs = problem.simulator.horizon, len(trials)
     standing = shown_standing(trials, assumed)
-    findings = [_safety_finding(trials, assumed)] if specification.simulator.num_constraints else []
-    findings.append(_stop_finding(trials, specification.settings.tolerance, horizon, standing))
+    findings = [_safety_finding(trials, assumed)] if problem.simulator.num_constraints else []
+    findings.append(_stop_finding(trials, problem.settings.tolerance, horizon, standing))
     wrong, lost = trials[0].wrong, max(trial.lost for trial in trials)
     if wrong:
         share = sum(trial.found for trial in trials) / (wrong * runs)

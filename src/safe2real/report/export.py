@@ -27,6 +27,7 @@ from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import digest_of, from_text, to_text
+from safe2real.model.trajectory import utilities_along
 from safe2real.version import __version__
 
 if TYPE_CHECKING:
@@ -313,8 +314,7 @@ def _rewards(model: CMDP, episode: Episode) -> list[float]:
     actions = _taken(episode)
     if model.num_constraints == 0:
         return [0.0] * len(actions)
-    steps = np.arange(len(actions)) if model.utilities.shape[1] > 1 else 0
-    return list(model.utilities[0][steps, episode.states[:-1], actions].tolist())
+    return list(utilities_along(model, episode.states, actions)[0].tolist())
 
 
 def _metadata(episode: Episode) -> dict[str, Any]:

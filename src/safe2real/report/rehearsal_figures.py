@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from safe2real.errors import needed_for
 from safe2real.preflight.rehearsal import Exact
-from safe2real.report.campaign_figures import thinned
+from safe2real.report.course_figures import thinned
+
+with needed_for("figures", "report"):
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 _BLUE, _ORANGE, _RED = "#2563eb", "#ea580c", "#b91c1c"
 _MOST_PANELS = 6

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +21,7 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import check_function, finite_floats, positive_integer, shown
+from safe2real.systems.dataset_files import READABLE, arrays_of, load_minari
 from safe2real.systems.discretise import Discretised
 from safe2real.systems.episodes import (
     EpisodeLog,
@@ -39,14 +37,6 @@ _REQUIRED = ("observations", "next_observations", "actions", "terminals", "timeo
 _FLAT = (*_REQUIRED, "rewards", "costs")
 _COSTS = ("cost", "costs")  # what Minari's infos call it
 _FILES = (".hdf5", ".h5", ".npz")
-_MINARI_ID = re.compile(r"([\w:.-]+/)*[\w:.-]+-v\d+")
-_READABLE = (
-    "a Minari dataset or its id (like D4RL/door/human-v2), a mapping or a file (.hdf5, .h5, .npz) of OSRL's arrays, or a "
-    "list of (states, actions, terminated)"
-)
-_NO_PACKAGE = (
-    "reading {what} needs the package {package}, which is not installed; get it with: pip install 'safe2real[minari]'"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +71,27 @@ def read_episodes(
 ) -> EpisodeLog:
     """Logged episodes in the environment's numbers, which count from 0.
 
-    `source` is a Minari dataset or its id; a mapping or a file with the arrays of OSRL and DSRL; a log, which is returned;
-    or a sequence of episodes, each one (states [n + 1], actions [n], terminated), `LoggedEpisode`, (states, actions) or
-    `Trajectory`. The last two count as NOT terminated: say which episodes the environment ended, or the model will not know
-    that it can. `discretiser` turns an observation into a state: a `Discretised` environment (which also finds the nearest
-    representative action) or any function; `action_of` does it for actions. Discrete spaces of a Minari dataset that start
-    elsewhere are counted from 0. Sizes that neither the dataset nor the discretiser tells are one more than the largest
-    number seen, so give `num_states` and `num_actions` where the log may have missed the last ones.
+    Args:
+        source: a Minari dataset or its id; a mapping or a file with the arrays of OSRL and DSRL; a log, as it is; or a
+            sequence of episodes, each one (states [n + 1], actions [n], terminated), `LoggedEpisode`, (states, actions) or
+            `Trajectory`. The last two count as NOT terminated: say which episodes the environment ended, or the model will
+            not know that it can.
+        discretiser: turns an observation into a state: a `Discretised` environment (which also finds the nearest
+            representative action) or any function.
+        action_of: does it for actions. Discrete spaces of a Minari dataset that start elsewhere are counted from 0.
+        num_states: where the log may have missed the last ones; what neither the dataset nor the discretiser tells is one
+            more than the largest number seen.
+        num_actions: likewise.
+
+    Returns:
+        The episodes, checked, and the sizes of their system.
+
+    Raises:
+        InvalidInput: where the source cannot be read, or an episode does not fit together; names the episode.
+
+    Example:
+        >>> read_episodes([([0, 1, 2], [1, 0], True)]).episodes[0].terminated
+        True
     """
     for name, function, argument in (("discretiser", discretiser, "observation"), ("action_of", action_of, "action")):
         if function is not None and not isinstance(function, Discretised):
@@ -106,7 +110,7 @@ def read_episodes(
     reader = _Reader(state_of, action_of)
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
-        source = _arrays_of(path) if path.suffix.lower() in _FILES else _load_minari(os.fspath(source))
+        source = arrays_of(path) if path.suffix.lower() in _FILES else load_minari(os.fspath(source))
     if hasattr(source, "iterate_episodes"):
         # What the spaces say, where they are discrete and nothing else numbers them.
         spaces: list[Any] = [getattr(source, name, None) for name in ("observation_space", "action_space")]
@@ -120,7 +124,7 @@ def read_episodes(
     elif isinstance(source, Iterable):
         episodes = _listed(source, reader)
     else:
-        raise InvalidInput(f"the dataset is a {type(source).__name__}; give {_READABLE}")
+        raise InvalidInput(f"the dataset is a {type(source).__name__}; give {READABLE}")
     found = tuple(episodes)
     if not found:
         raise InvalidInput("the dataset has no episode; nothing can be learnt from it")
@@ -255,48 +259,6 @@ def _listed(source: Iterable[Any], reader: _Reader) -> Iterator[LoggedEpisode]:
             costs,
             terminated,
         )
-
-
-# ------------------------------------------------------------------------------------------------------ files and sizes
-
-
-def _arrays_of(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise InvalidInput(f"there is no file {path}; give the path of a dataset")
-    try:
-        if path.suffix.lower() == ".npz":
-            with path.open("rb") as file:  # opened here: numpy leaves a file open that it cannot read
-                stored = np.load(file, allow_pickle=False)
-                if isinstance(stored, np.ndarray):
-                    raise InvalidInput(f"{path} holds a single array; save all of them: numpy.savez(path, observations=...)")
-                return {key: stored[key] for key in stored.files}
-        try:
-            import h5py
-        except ImportError as error:
-            raise InvalidInput(_NO_PACKAGE.format(what=path.name, package="h5py")) from error
-        with h5py.File(path, "r") as stored:
-            return {key: stored[key][()] for key in stored if isinstance(stored[key], h5py.Dataset)}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"{path} cannot be read as a dataset ({error}); give an .hdf5 or .npz file of arrays") from error
-
-
-def _load_minari(dataset_id: str) -> Any:
-    if not _MINARI_ID.fullmatch(dataset_id):
-        raise InvalidInput(f"{dataset_id!r} is neither a file that can be read nor the id of a dataset; give {_READABLE}")
-    try:
-        import h5py  # noqa: F401 (how Minari keeps a dataset; it does not say when it is missing)
-        import minari
-    except ImportError as error:
-        raise InvalidInput(_NO_PACKAGE.format(what=f"the Minari dataset {dataset_id}", package="minari")) from error
-    try:
-        return minari.load_dataset(dataset_id)
-    except (FileNotFoundError, ValueError) as error:
-        raise InvalidInput(
-            f"there is no Minari dataset {dataset_id!r} here ({error}); get it with: minari download {dataset_id}, or set "
-            "MINARI_DATASETS_PATH to where it is"
-        ) from error
 
 
 def _size(what: str, given: int | None, told: int | None, seen: Iterable[NDArray[np.int64]]) -> int:

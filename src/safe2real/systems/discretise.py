@@ -33,19 +33,25 @@ _SAME_STATE = 1e-4  # observations are float32
 class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
     """`env` with Discrete observations and actions.
 
-    `bins` has one entry per dimension: a number of cells of equal width between `low` and `high`, or the inner edges
-    themselves. `low` and `high` [d] are the bounds of the observation space unless given. Box actions need `action_bins`,
-    one entry per dimension: how many representative values from the lowest to the highest, or the values themselves.
-    Discrete actions pass through.
+    Args:
+        env: with Box observations; or any, with `features`.
+        bins: one entry per dimension: a number of cells of equal width between `low` and `high`, or the inner edges.
+        low: [d] the bounds of the observation space unless given.
+        high: likewise.
+        action_bins: for Box actions, one entry per dimension: how many representative values from the lowest to the highest,
+            or the values. Discrete actions pass through.
+        features: cells of other coordinates: from an observation to the vector that is cut up; needs `low` and `high`.
+        restore: the way back, which `sample` needs: the simulator's own `state` at a point of a cell. Without it the vector
+            itself is.
 
-    Cells can be those of other coordinates: `features(observation)` gives the vector that is cut up (`low` and `high` are
-    then needed). For Pendulum, whose observation is (cos, sin, speed):
+    Raises:
+        InvalidInput: where a space cannot be cut like that; says how it can.
 
-        Discretised(env, bins=(21, 15), low=(-pi, -8), high=(pi, 8), action_bins=(5,),
-                    features=lambda seen: (atan2(seen[1], seen[0]), seen[2]))
+    Example:
+        Pendulum, whose observation is (cos, sin, speed), by angle and speed:
 
-    `sample` needs the way back: `restore(vector)` is the simulator's own `state` at a point of a cell. Without it the vector
-    itself is.
+            Discretised(env, bins=(21, 15), low=(-pi, -8), high=(pi, 8), action_bins=(5,),
+                        features=lambda seen: (atan2(seen[1], seen[0]), seen[2]))
     """
 
     def __init__(

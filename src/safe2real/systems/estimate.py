@@ -88,26 +88,47 @@ def estimate_model(
 ) -> EstimatedModel:
     """A finite system from samples, with the accuracy of every row.
 
-    `source` is one of: a simulator with `sample(state, action, rng)` (`Discretised`, or anything `Generative`), which gets
-    `samples_per_row` samples (100) in EVERY row; a Gymnasium environment with Discrete spaces, of which `episodes` episodes
-    (1000) are run with uniformly random actions or with `policy`; a dataset, see `read_episodes` for what can be read and
-    for `discretiser`, `num_states` and `num_actions`. The last two leave rows unvisited where nobody went: they become
-    uniform over all states, or stay where they are. An environment that is both is run in episodes if you give their number.
-    Arguments that do not apply to the source are refused.
+    Args:
+        source: a simulator with `sample(state, action, rng)` (`Discretised`, or any `Generative`), sampled in EVERY row;
+            a Gymnasium environment with Discrete spaces, run in episodes; or a dataset, see `read_episodes`. The last two
+            leave rows unvisited where nobody went. One that is both is run in episodes if you give their number.
+        horizon: steps of an episode.
+        cost: as for `from_gymnasium`; or "logged", the costs of the dataset, or info["cost"] of the environment, as paid on
+            arrival.
+        limit: on the expected cost of an episode.
+        ended: as for `from_gymnasium`; refused where no end was seen, because it would mean nothing.
+        start: a state or a distribution [S]; otherwise it is counted.
+        episodes: how many to run; 1000 if None.
+        samples_per_row: of a simulator; 100 if None.
+        policy: what to run; uniformly random actions if None.
+        discretiser: with `num_states` and `num_actions`, as for `read_episodes`.
+        num_states: of a dataset.
+        num_actions: of a dataset.
+        unvisited: rows that nobody visited become uniform over all states, or stay where they are.
+        partial: whether episodes will do that stop before the horizon without having been terminated.
+        drop_unreachable: as for `from_gymnasium`.
+        radius: behind the accuracy of rows; the adaptive one if None.
+        delta: probability that some row is farther from the truth than its accuracy.
+        seed: of all sampling. The samples of row (s, a) come from a generator of their own, made of (seed, s, a): two
+            simulators that behave alike there give the same row.
+        name: of the constraint.
 
-    `cost`, `limit`, `ended`, `drop_unreachable` and `name` are as for `from_gymnasium`, but `ended` is refused where no end
-    was seen, because it would mean nothing. cost="logged" takes the costs of the dataset, or info["cost"] of the
-    environment, as paid on arrival. `start` is a state or a distribution [S]; otherwise it is counted. A dataset whose
-    episodes stop before the horizon without having been terminated is refused unless `partial`.
+    Returns:
+        The system, and for every row the samples behind it and how far it can be off.
+
+    Raises:
+        InvalidInput: also for arguments that do not apply to the source; says which do.
+
+    Example:
+        >>> estimated = estimate_model([([0, 1, 0], [0, 1]), ([0, 1, 1], [0, 0])], 2)
+        >>> int(estimated.visits.sum())
+        4
 
     Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
     source is a finite Markov system, and that no step is missing from a log (or, with `partial`, from an episode) because
     of what it would have shown: a logger that dies before it writes the bad step makes it seem impossible. The cells of a
     `Discretised` environment are a Markov system when they are sampled by `sample`, which draws the point of the cell anew;
     in episodes of it they are not.
-
-    The samples of row (s, a) come from a generator of their own, made of (seed, s, a): two simulators that behave alike
-    there give the same row.
     """
     horizon = positive_integer("horizon", horizon)
     delta = probability_of_failure("delta", delta)

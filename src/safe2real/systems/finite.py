@@ -23,38 +23,30 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real.errors import InvalidInput, OutsideModel
+from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
-from safe2real.model.checks import (
-    Floats,
-    check_function,
-    distributions,
-    finite_floats,
-    frozen,
-    positive_integer,
-    shown,
-    whole_numbers,
-)
-from safe2real.model.table import TransitionTable, read_table
-from safe2real.systems.arrivals import (
-    ENDED,
-    Arrival,
-    ArrivalCost,
-    Outcomes,
-    after_end,
-    cost_on_arrival,
-    find_arrivals,
-    reached_within,
-    without_unreachable,
-)
+from safe2real.model.checks import Floats, check_function, frozen, positive_integer, whole_numbers
+from safe2real.model.table import TransitionTable
+from safe2real.systems.arrivals import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable
 from safe2real.systems.finite_env import FiniteEnv, check_spaces, name_of
+from safe2real.systems.rows import kernel_in, not_here, outcomes_of
+from safe2real.systems.stated import costs_after_end, costs_paid, start_distribution
 
 _SAME_START = 1e-9  # probabilities that count as equal
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FiniteSystem:
-    """An environment with a fixed horizon and S states of our numbering; made by `from_gymnasium` and `estimate_model`."""
+    """An environment with a fixed horizon and S states of our numbering; made by `from_gymnasium` and `estimate_model`.
+
+    Example:
+        >>> import gymnasium
+        >>> system = from_gymnasium(gymnasium.make("FrozenLake-v1"), 12)
+        >>> reward = system.where([15])  # to be at the goal
+        >>> real = system.as_env(gymnasium.make("FrozenLake-v1", max_episode_steps=12))
+        >>> real.reset(seed=0)[0] == system.state_of(0)
+        True
+    """
 
     model: CMDP
     known: NDArray[np.bool_]  # [S, A] rows that are true by construction; for Learner(..., known=...)
@@ -85,7 +77,7 @@ class FiniteSystem:
         """The state of the model for a state of the environment that was entered at this cost."""
         arrival = (int(state), float(cost), bool(terminated))
         if state < 0 or arrival not in self.arrivals:
-            raise _not_here(f"the environment entered state {state}", arrival)
+            raise not_here(f"the environment entered state {state}", arrival)
         return self.arrivals[arrival]
 
     def after_end_of(self, state: int) -> int:
@@ -112,14 +104,14 @@ class FiniteSystem:
         """
         if not isinstance(env, Mapping):
             self._check_start(env)
-        outcomes = replace(_outcomes_of(env, self.arrival_cost), ended=self.ended)
+        outcomes = replace(outcomes_of(env, self.arrival_cost), ended=self.ended)
         sizes = (outcomes.num_states, outcomes.num_actions)
         if sizes != (self.ended.size, self.model.num_actions):
             raise InvalidInput(
                 f"the environment has {sizes[0]} states and {sizes[1]} actions; the system was made of one with "
                 f"{self.ended.size} states and {self.model.num_actions} actions"
             )
-        return _kernel(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.horizon)
+        return kernel_in(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.horizon)
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
         """The (real) environment `env`, seen as this system: its episodes can be given to a learner or a campaign.
@@ -155,18 +147,37 @@ def from_gymnasium(
 ) -> FiniteSystem:
     """An environment with a table `env.unwrapped.P` as a finite system whose expected cost is at most `limit`.
 
-    `cost` is an array [S] or [S, A] over the environment's states, in [0, 1], paid for being there; or a function of a
-    transition, paid once on arrival (see the module). `ended` is what every step after the end of an episode costs, one
-    number or one for each state [S] it can end in: it IS part of the safety specification, so there is no default.
-    `start` is a state or a distribution [S]; by default the environment's own. `drop_unreachable` leaves out states that
-    the TABLE cannot reach within the horizon: a real system that gets there all the same is refused by `as_env`, so drop
-    only what no system can reach. Without `cost` the system has no constraint.
+    Args:
+        env: with Discrete observations and actions.
+        horizon: steps of an episode.
+        cost: an array [S] or [S, A] over the environment's states, in [0, 1], paid for being there; or a function of a
+            transition, paid once on arrival (see the module). Without it the system has no constraint.
+        limit: on the expected cost of an episode; needed with `cost`.
+        ended: what every step after the end of an episode costs, one number or one for each state [S] it can end in: it IS
+            part of what is safe, so there is no default.
+        start: a state or a distribution [S]; the environment's own if None.
+        drop_unreachable: leave out states that the TABLE cannot reach within the horizon: a real system that gets there all
+            the same is refused by `as_env`, so drop only what no system can reach.
+        name: of the constraint, in messages and pages.
+
+    Returns:
+        The system; `model`, `known` and `reward` are what a `Problem` and a plan need of it.
+
+    Raises:
+        InvalidInput: where the environment has no table, or what is given does not fit it; says what to give instead.
+
+    Example:
+        >>> import gymnasium
+        >>> lake = gymnasium.make("FrozenLake-v1", is_slippery=True)
+        >>> system = from_gymnasium(lake, 12, cost=lambda s, a, t, reward, over: over and not reward, limit=0.4, ended=0)
+        >>> system.model.num_states >= 16
+        True
     """
     check_spaces(env)
     arrival_cost = cost if callable(cost) else None
     if arrival_cost is not None:
         check_function("cost", arrival_cost, "state, action, next_state, reward, terminated")
-    outcomes = _outcomes_of(env, arrival_cost)
+    outcomes = outcomes_of(env, arrival_cost)
     for what, space, size in (
         ("states", env.observation_space, outcomes.num_states),
         ("actions", env.action_space, outcomes.num_actions),
@@ -210,15 +221,15 @@ def build_system(
     if (limit is None) != (cost is None and not outcomes.has_costs and arrival_cost is None):
         given = "limit is given without a cost" if limit is not None else "a cost is given without its limit"
         raise InvalidInput(f"{given}; give cost= and limit= together: the expected cost of an episode is at most the limit")
-    first = _start(start, outcomes.num_states)
-    outcomes = replace(outcomes, ended=_ended(ended, outcomes, required=limit is not None))
+    first = start_distribution(start, outcomes.num_states)
+    outcomes = replace(outcomes, ended=costs_after_end(ended, outcomes, required=limit is not None))
     arrivals = find_arrivals(outcomes, first > 0.0)
     if drop_unreachable:
         arrivals = without_unreachable(arrivals, outcomes, first > 0.0, horizon)
     constraints = []
     if limit is not None:
-        constraints.append(AtMost(_paid(arrivals, cost, outcomes), limit, name))
-    kernel = _kernel(outcomes, arrivals, np.flatnonzero(first), horizon)
+        constraints.append(AtMost(costs_paid(arrivals, cost, outcomes), limit, name))
+    kernel = kernel_in(outcomes, arrivals, np.flatnonzero(first), horizon)
     begin = np.zeros(len(arrivals))
     for state in np.flatnonzero(first):
         begin[arrivals[(int(state), 0.0, False)]] = first[state]
@@ -233,114 +244,3 @@ def build_system(
         arrival_cost=arrival_cost,
         ended=frozen(outcomes.ended),
     )
-
-
-def _outcomes_of(env: gymnasium.Env[Any, Any] | TransitionTable, arrival_cost: ArrivalCost | None) -> Outcomes:
-    table = env if isinstance(env, Mapping) else getattr(getattr(env, "unwrapped", env), "P", None)
-    if table is None:
-        raise InvalidInput(
-            f"{name_of(env)} has no transition table (env.unwrapped.P); sample it with estimate_model(env, ...) instead"
-        )
-    listed = read_table(table)
-    costs = np.zeros(listed.states.size)
-    if arrival_cost is not None:
-        columns = (listed.states, listed.actions, listed.successors, listed.rewards, listed.terminated)
-        costs = np.array(
-            [cost_on_arrival(arrival_cost, *(column[i].item() for column in columns)) for i in range(costs.size)]
-        )
-    return Outcomes(
-        num_states=listed.num_states,
-        num_actions=listed.num_actions,
-        states=listed.states,
-        actions=listed.actions,
-        successors=listed.successors,
-        costs=costs,
-        terminated=listed.terminated,
-        probabilities=listed.probabilities,
-        rewards=listed.rewards,
-    )
-
-
-def _kernel(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArray[Any], horizon: int) -> Kernel:
-    """Rows for every state of the numbering: the environment's own, or those after the end.
-
-    A state that only the last step enters takes no action; where its rows lead out of the numbering, it stays instead.
-    """
-    columns: list[tuple[NDArray[Any], ...]] = []
-    acting: set[Arrival] | None = None
-    every = np.arange(outcomes.num_actions)
-    for arrival, index in arrivals.items():
-        state, _, terminated = arrival
-        row, actions, probabilities = outcomes.of(state), every, np.ones(every.size)
-        if terminated:
-            after = [index if state == ENDED else arrivals[after_end(outcomes, state)]] * every.size
-        else:
-            actions, probabilities = outcomes.actions[row], outcomes.probabilities[row]
-            after = [arrivals.get(key, -1) for key in outcomes.arrivals_of(row)]
-        if -1 in after:
-            if acting is None:
-                acting = reached_within(outcomes, start, horizon - 1)
-            if arrival in acting:
-                first = after.index(-1)
-                missing = outcomes.arrivals_of(row)[first]
-                raise _not_here(f"action {actions[first]} in state {state} leads to state {missing[0]}", missing)
-            actions, after, probabilities = every, [index] * every.size, np.ones(every.size)
-        columns.append((np.full(len(after), index), actions, np.array(after), probabilities))
-    states, actions, successors, probabilities = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    return Kernel.from_triples(
-        states, actions, successors, probabilities, num_states=len(arrivals), num_actions=outcomes.num_actions
-    )
-
-
-def _not_here(event: str, arrival: Arrival) -> OutsideModel:
-    _, cost, terminated = arrival
-    return OutsideModel(
-        f"{event} (cost {cost:g}, {'' if terminated else 'not '}terminated), which this system does not have; build it "
-        "from an environment that can get there (without drop_unreachable), or from samples that have shown it"
-    )
-
-
-def _paid(arrivals: Mapping[Arrival, int], cost: ArrayLike | None, outcomes: Outcomes) -> Floats:
-    """The cost [S, A] of every state of the numbering."""
-    shape = (outcomes.num_states, outcomes.num_actions)
-    own = np.zeros(shape)
-    if cost is not None:
-        given = finite_floats("cost", cost)
-        if given.shape not in (shape, shape[:1]):
-            raise InvalidInput(
-                f"cost has shape {given.shape}; give one entry for each of the environment's states, {shape[:1]}, or for "
-                f"each state and action, {shape}; or a function cost(state, action, next_state, reward, terminated)"
-            )
-        own = np.broadcast_to(given[:, None], shape) if given.ndim == 1 else given
-    paid = np.empty((len(arrivals), outcomes.num_actions))
-    for (state, on_arrival, _), index in arrivals.items():
-        paid[index] = on_arrival if state == ENDED else own[state] + on_arrival
-    return paid
-
-
-def _ended(ended: ArrayLike | None, outcomes: Outcomes, *, required: bool) -> Floats:
-    """What a step costs after an episode that ended in each of the environment's states [S]."""
-    if ended is None:
-        if required and outcomes.terminated.any():
-            raise InvalidInput(
-                "episodes of this environment can end before the horizon; give ended=, what every step after the end "
-                "costs in [0, 1]: 0 where an ended episode is as good as a safe one; one number, or one for each state"
-            )
-        ended = 0.0
-    given = finite_floats("ended", ended)
-    if given.shape not in ((), (outcomes.num_states,)):
-        raise InvalidInput(
-            f"ended has shape {given.shape}; give one number, or one for each of the {outcomes.num_states} states"
-        )
-    if ((given < 0.0) | (given > 1.0)).any():
-        raise InvalidInput(f"ended is {shown(ended)}; what a step after the end costs lies in [0, 1]")
-    return np.array(np.broadcast_to(given, (outcomes.num_states,)))
-
-
-def _start(start: int | ArrayLike, num_states: int) -> Floats:
-    given = np.asarray(start)
-    if given.ndim == 0 and given.dtype.kind in "iu" and 0 <= given < num_states:
-        return np.asarray(np.arange(num_states) == given, dtype=np.float64)
-    if given.shape != (num_states,):
-        raise InvalidInput(f"start is {shown(start)}; give one of the environment's {num_states} states, or a distribution")
-    return distributions("start", given)

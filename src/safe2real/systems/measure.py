@@ -17,7 +17,7 @@ from safe2real.evidence.rule import rule_of
 from safe2real.model.checks import Floats, finite_number, positive_integer, probability_of_failure, unit_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
 from safe2real.radii.base import Radius, System
 
 
@@ -57,8 +57,16 @@ def estimate_mismatch_gap(
 ) -> SeparationEstimate:
     """Algorithm 4 on the counts of a safe policy's episodes (paper, appendix on estimating sigma_s).
 
-    A row with upper bound at most `resolution` counts as shown to be close; with 0 (the paper's eps_s = 0) no finite
-    sample can show that, and every undetected row is undecided.
+    Args:
+        counts: of the episodes.
+        delta: probability that a bound on some row's distance is wrong.
+        min_visits: a row with fewer is undecided.
+        radius: the paper's literal one if None.
+        resolution: a row with an upper bound of at most this counts as shown to be close; with 0 (the paper's eps_s = 0) no
+            finite sample can show that, and every undetected row is undecided.
+
+    Returns:
+        The estimate, and what it does not cover: read `SeparationEstimate` before it is used.
     """
     probability_of_failure("delta", delta)
     resolution = unit_number("resolution", resolution)
@@ -103,21 +111,26 @@ def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float
 
     The bounds on V_c are those of `betting`, at delta / K for each constraint, so that all lower ones hold together with
     probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out more until the
-    margin is confirmed, and stop when it is. What must not be chosen is which episodes are given: all of them, whatever
-    happened in them.
+    margin is confirmed, and stop when it is. What must not be chosen is which episodes are given.
+
+    Args:
+        model: with the constraints; its kernel does not matter.
+        episodes: all of them, whatever happened in them, H steps each.
+        delta: probability that a lower bound is wrong.
+
+    Returns:
+        Bounds for each constraint; `margins` can be stated as xi where they are positive.
+
+    Raises:
+        InvalidInput: without an episode or a constraint, or where an episode is not one of `model`.
     """
     probability_of_failure("delta", delta)
     if len(episodes) == 0:
         raise InvalidInput("no episode was given; a confidence bound on the margin needs at least 1")
     if model.num_constraints == 0:
         raise InvalidInput("this system has no constraint, so there is no margin to estimate; add AtLeast or AtMost")
-    steps = np.arange(model.horizon)
-    returns = np.empty((len(episodes), model.num_constraints))
-    for i, episode in enumerate(episodes):
-        checked = check_trajectory(model, episode)
-        for k, utility in enumerate(model.utilities):
-            when = steps if len(utility) > 1 else 0
-            returns[i, k] = utility[when, checked.states[:-1], checked.actions].sum()
+    checked = [check_trajectory(model, episode) for episode in episodes]
+    returns = np.array([utilities_along(model, one.states, one.actions).sum(axis=1) for one in checked])
     alpha = delta / model.num_constraints
     bounds = np.array([mean_bounds(returns[:, k], alpha, low=low, high=high) for k, (low, high) in enumerate(spans(model))])
     lower, upper = bounds.T

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safe2real.errors import InvalidInput
+from safe2real.errors import InvalidInput, needed_for
 from safe2real.systems.windy_grid import WindyGrid
 
 if TYPE_CHECKING:
@@ -121,8 +121,9 @@ class WindyGridEnv(gymnasium.Env[np.int64, np.int64]):
             gymnasium.logger.warn('render() draws nothing without a render mode; make the environment with "rgb_array"')
             return None
         # Matplotlib is slow to import and only drawing needs it. A figure of one's own leaves pyplot's global state alone.
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        with needed_for("pictures", "report"):
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
 
         figure = Figure(figsize=(5.8, 4.4), dpi=100, layout="constrained")
         canvas = FigureCanvasAgg(figure)
@@ -141,9 +142,10 @@ def draw_grid(grid: WindyGrid, axes: Axes, *, agent: int | None = None, legend: 
     Cell (row, column) is the unit square centred at x = column, y = row, as `imshow` has it, so heat maps can lie under it.
     The legend goes to the right of the axes; make room for it, e.g. with a constrained layout.
     """
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Circle, Patch, PathPatch, Rectangle
-    from matplotlib.path import Path
+    with needed_for("pictures", "report"):
+        from matplotlib.lines import Line2D
+        from matplotlib.patches import Circle, Patch, PathPatch, Rectangle
+        from matplotlib.path import Path
 
     def square(cell: tuple[int, int], **style: Any) -> None:
         axes.add_patch(Rectangle((cell[1] - 0.5, cell[0] - 0.5), 1.0, 1.0, **style))

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from enum import StrEnum
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import finite_number, positive_integer, unit_number
+from safe2real.model.shown import rounded_down, rounded_up
 
 _ROUNDING = 1e-12  # relative room for float rounding where a condition compares computed numbers
 _MARGIN_FIRST = "give a positive margin first"
@@ -103,8 +103,9 @@ def accuracy_of(tolerance: float, horizon: int, margin: float) -> float:
     horizon = positive_integer("horizon", horizon)
     tolerance, margin = positive_number("tolerance", tolerance), margin_within(horizon, margin)
     if not _at_most(tolerance, margin / 4):
+        limit = rounded_down(margin / 4)
         raise InvalidInput(
-            f"tolerance is {tolerance:.10g}; the lemma says nothing above margin / 4 = {_down(margin / 4)}: lower it to that"
+            f"tolerance is {tolerance:.10g}; the lemma says nothing above margin / 4 = {limit}: lower it to that"
         )
     return 2 * horizon * tolerance / margin + 2 * tolerance
 
@@ -197,11 +198,11 @@ def _confidence(delta: float) -> Condition:
 
 def _calibration(small: float, margin: float, horizon: int) -> Condition:
     limit = margin / (4 * horizon**3)
-    cure = f"lower calibrated_gap to {_down(limit)}, or {_ask_margin(4 * horizon**3 * small, horizon)}"
+    cure = f"lower calibrated_gap to {rounded_down(limit)}, or {_ask_margin(4 * horizon**3 * small, horizon)}"
     return _condition(
         ConditionName.CALIBRATED_GAP,
         _at_most(small, limit),
-        f"calibrated_gap is {small:.10g}; Theorem 1 needs at most margin / (4 H^3) = {_down(limit)}",
+        f"calibrated_gap is {small:.10g}; Theorem 1 needs at most margin / (4 H^3) = {rounded_down(limit)}",
         cure if margin > 0.0 else _MARGIN_FIRST,
         (Guarantee.TERMINATION,),
     )
@@ -217,21 +218,21 @@ def _accuracy(epsilon: float, small: float, margin: float, horizon: int) -> Cond
     possible = 0.0 < epsilon <= 1.0
     target = epsilon if possible else 1.0
     room = horizon - target
-    changes = f"lower calibrated_gap to {_down(margin * room / (4 * horizon**4))}"
+    changes = f"lower calibrated_gap to {rounded_down(margin * room / (4 * horizon**4))}"
     if room > 0.0:
         changes += f", or {_ask_margin(4 * horizon**4 * small / room, horizon)}"
     if limit <= 0.0:
         cure = f"no epsilon is small enough: for an epsilon of {target:.10g}, {changes}"
     elif possible:
-        cure = f"lower epsilon to {_down(limit)}, or {changes}"
+        cure = f"lower epsilon to {rounded_down(limit)}, or {changes}"
     else:
-        cure = f"choose an epsilon above 0 and at most {_down(limit)}"
+        cure = f"choose an epsilon above 0 and at most {rounded_down(limit)}"
     holds = possible and _at_most(epsilon + residual, float(horizon))
-    return _condition(ConditionName.EPSILON, holds, f"{said} = {_down(limit)} is needed", cure, _AFTERWARDS)
+    return _condition(ConditionName.EPSILON, holds, f"{said} = {rounded_down(limit)} is needed", cure, _AFTERWARDS)
 
 
 def _tolerance_at_most_margin(tolerance: float, margin: float, chosen: bool) -> Condition:
-    limit = _down(margin / 4)
+    limit = rounded_down(margin / 4)
     if margin <= 0.0:
         cure = _MARGIN_FIRST
     elif not chosen:
@@ -246,12 +247,12 @@ def _tolerance_at_most_margin(tolerance: float, margin: float, chosen: bool) -> 
 def _tolerance_above_residual(tolerance: float, small: float, horizon: int, chosen: bool) -> Condition:
     # the proof takes the simulator's residual, H^3 eps_s, off the certificate: what is left is the progress of an episode
     residual = horizon**3 * small
-    cure = f"raise tolerance above {_up(residual)}"
+    cure = f"raise tolerance above {rounded_up(residual)}"
     if not chosen:
         cure = "it follows from margin and epsilon: mend those conditions"
     elif tolerance > 0.0:
-        cure += f", or lower calibrated_gap below {_down(tolerance / horizon**3)}"
-    said = f"tolerance is {tolerance:.10g}; more than H^3 calibrated_gap = {_up(residual)} is needed"
+        cure += f", or lower calibrated_gap below {rounded_down(tolerance / horizon**3)}"
+    said = f"tolerance is {tolerance:.10g}; more than H^3 calibrated_gap = {rounded_up(residual)} is needed"
     return _condition(
         ConditionName.TOLERANCE_AGAINST_CALIBRATED_GAP, tolerance > residual, said, cure, (Guarantee.TERMINATION,)
     )
@@ -277,19 +278,9 @@ def _at_most(value: float, limit: float) -> bool:
     return value <= limit + _ROUNDING * abs(limit)
 
 
-def _down(limit: float) -> str:
-    """An upper limit in six digits, rounded so that whoever types it in meets it."""
-    return f"{float(Context(prec=6, rounding=ROUND_FLOOR).create_decimal(limit + _ROUNDING / 10 * abs(limit))):.6g}"
-
-
-def _up(limit: float) -> str:
-    """A lower limit in six digits, rounded so that whoever types it in meets it."""
-    return f"{float(Context(prec=6, rounding=ROUND_CEILING).create_decimal(limit - _ROUNDING / 10 * abs(limit))):.6g}"
-
-
 def _ask_margin(needed: float, horizon: int) -> str:
     impossible = f", which is impossible because no margin exceeds the horizon {horizon}" if needed > horizon else ""
-    return f"ask for a margin of at least {_up(needed)}{impossible}"
+    return f"ask for a margin of at least {rounded_up(needed)}{impossible}"
 
 
 # ---------------------------------------------------------------------------------- checks shared with the bounds' modules

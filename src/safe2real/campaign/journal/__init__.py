@@ -6,10 +6,10 @@ import os
 
 from safe2real.campaign.journal.base import FORMAT, Header, Journal, Transaction
 from safe2real.campaign.journal.memory import MemoryJournal
-from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.campaign.signing import keys_from_environment
+from safe2real.errors import needed_for
 
-__all__ = ["FORMAT", "Header", "Journal", "MemoryJournal", "SQLJournal", "Transaction", "journal_at"]
+__all__ = ["FORMAT", "Header", "Journal", "MemoryJournal", "Transaction", "journal_at"]
 
 
 def journal_at(place: str | os.PathLike[str] | Journal, *, new: bool = False) -> Journal:
@@ -20,6 +20,12 @@ def journal_at(place: str | os.PathLike[str] | Journal, *, new: bool = False) ->
         new: Whether a file may be one that does not exist yet.
     """
     keys = keys_from_environment()
-    journal = place if isinstance(place, Journal) else SQLJournal(place, new=new)
+    journal = place if isinstance(place, Journal) else _in_a_database(place, new)
     journal.keys = journal.keys or keys
     return journal
+
+
+def _in_a_database(place: str | os.PathLike[str], new: bool) -> Journal:
+    with needed_for("campaigns", "campaign"):  # in a database; a journal of another kind does without
+        from safe2real.campaign.journal.sql import SQLJournal
+    return SQLJournal(place, new=new)

@@ -1,0 +1,29 @@
+"""Numbers in messages: limits are rounded to the side on which whoever types them in is right."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+_DIGITS = 6
+_RELATIVE, _ABSOLUTE = 1e-13, 1e-9  # what float rounding may have added, not to be passed on to the next digit
+
+
+def rounded_down(limit: float, decimals: int | None = None) -> str:
+    """An upper limit in six digits, or with so many decimals; what is shown is at or below it."""
+    return _rounded(limit, decimals, ROUND_FLOOR, 1.0)
+
+
+def rounded_up(limit: float, decimals: int | None = None) -> str:
+    """A lower limit in six digits, or with so many decimals; what is shown is at or above it."""
+    return _rounded(limit, decimals, ROUND_CEILING, -1.0)
+
+
+def _rounded(limit: float, decimals: int | None, rounding: str, sign: float) -> str:
+    if decimals is None:
+        return f"{float(Context(_DIGITS, rounding).create_decimal(limit + sign * _RELATIVE * abs(limit))):.{_DIGITS}g}"
+    return f"{float(Decimal(limit + sign * _ABSOLUTE).quantize(Decimal(1).scaleb(-decimals), rounding)):.10g}"
+
+
+def count(number: int, thing: str) -> str:
+    """1 row, 2 rows."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
