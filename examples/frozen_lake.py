@@ -40,7 +40,7 @@ class World:
     shape: tuple[int, int]
     make: Callable[[Sequence[Cell]], gymnasium.Env[Any, Any]]  # with these cells slippery
     slippery: tuple[Cell, ...]
-    system: s2r.FiniteSystem  # the simulator: nothing is slippery
+    system: s2r.systems.FiniteSystem  # the simulator: nothing is slippery
     baseline: s2r.MarkovPolicy
     margin: float
     rewards: dict[str, NDArray[np.float64]]  # [S, A] each
@@ -50,9 +50,9 @@ class World:
     def limit(self) -> float:
         return float(self.system.model.horizon - self.system.model.thresholds[0])
 
-    def cost(self, kernel: s2r.Kernel, policy: s2r.Policy) -> float:
+    def cost(self, kernel: s2r.Kernel, policy: s2r.model.Policy) -> float:
         model = self.system.model.with_kernel(kernel)
-        return float(model.horizon - s2r.constraint_values(model, policy)[0])
+        return float(model.horizon - s2r.planning.constraint_values(model, policy)[0])
 
 
 def lake(slippery: Sequence[Cell]) -> gymnasium.Env[Any, Any]:
@@ -147,7 +147,7 @@ class Study:
 
     world: World
     learner: s2r.Learner  # of the first seed
-    run: s2r.Run
+    run: s2r.exploration.Run
     real: s2r.Kernel
     stops: tuple[int, ...]  # episodes to the certified stop, one for each seed
     unsafe: tuple[float, ...]  # share of unsafe rounds, one for each seed
@@ -163,7 +163,7 @@ def explore(
     """Explore to the certified stop with several seeds; plan for every reward with what the first one learnt."""
     began = time.perf_counter()
     model, real = world.system.model, world.system.kernel_of(world.make(world.slippery))
-    done: list[tuple[s2r.Learner, s2r.Run]] = []
+    done: list[tuple[s2r.Learner, s2r.exploration.Run]] = []
     for seed in range(seeds):
         learner = _learner(world, real, seed)
         with progress_to(learner.settings.tolerance, f"{world.name}, seed {seed}") as progress:
@@ -194,7 +194,7 @@ def _learner(world: World, real: s2r.Kernel, seed: int) -> s2r.Learner:
         seed=seed,
         replan_growth=0.05,
     )
-    return s2r.Learner(world.system.model, world.baseline, settings, known=world.system.known)
+    return s2r.Learner(s2r.Problem(world.system.model, world.baseline, settings, known=world.system.known))
 
 
 def _mean_bound(world: World, real: s2r.Kernel, plans: Sequence[Planned], episodes: int) -> float:
@@ -221,7 +221,7 @@ def _planned(world: World, learner: s2r.Learner, real: s2r.Kernel, name: str) ->
 def report(study: Study, console: Console) -> None:
     """The tables of one world."""
     world, model = study.world, study.world.system.model
-    suspects, wrong = study.learner.hybrid.suspects, study.real.distances_to(model.kernel) > 0.0
+    suspects, wrong = study.learner.evidence.suspects, study.real.distances_to(model.kernel) > 0.0
     reachable = np.isin(np.arange(model.num_states), np.flatnonzero(study.run.state_visits))
     console.print(f"\n[bold]{world.name}[/bold]: at most {world.limit:g} expected {world.unit} in {model.horizon} steps")
     console.print(

@@ -34,7 +34,7 @@ def _draw_map(figure: Figure, axes: Axes, study: Study) -> None:
     """Each cell's largest distance to the simulator over its actions, as learnt; crosses where it is proved wrong."""
     world = study.world
     rows, columns = world.shape
-    found = map_mismatch(study.learner.hybrid)
+    found = map_mismatch(study.learner.evidence)
     # The plain copy of each cell comes first in the numbering of the system, in the environment's order.
     cells = rows * columns
     distance = np.nan_to_num(found.distance[:cells].max(axis=1), nan=0.0).reshape(rows, columns)

@@ -40,8 +40,8 @@ ADVICE = "A benchmark, NOT medical advice: the patients are simulated and the si
 
 def describe(case: Case, console: Console) -> None:
     """The two systems and the limit."""
-    clinicians = float(s2r.constraint_values(case.real, case.clinicians)[0])
-    believed = float(s2r.constraint_values(case.simulator, case.clinicians)[0])
+    clinicians = float(s2r.planning.constraint_values(case.real, case.clinicians)[0])
+    believed = float(s2r.planning.constraint_values(case.simulator, case.clinicians)[0])
     console.print(f"[bold]{ADVICE}[/bold]")
     console.print(
         f"{case.real.num_states} states, {case.real.num_actions} actions, {int(case.offered.sum()):,} treatments offered, "
@@ -51,7 +51,7 @@ def describe(case: Case, console: Console) -> None:
         f"Survival under the clinicians: {clinicians:.2%} (the simulator says {believed:.2%}). Limit {LEAST_SURVIVAL:.0%}; "
         f"assumed margin {MARGIN:.0%}."
     )
-    given = s2r.occupancy(case.real, case.clinicians).sum(axis=0)[case.offered]
+    given = s2r.planning.occupancy(case.real, case.clinicians).sum(axis=0)[case.offered]
     successors = case.real.kernel.length.reshape(case.offered.shape)[case.offered]
     console.print(
         f"A treatment of a state is given {1000 * np.median(given):.1f} times to 1,000 patients (median; the rarest "
@@ -88,7 +88,7 @@ def table_of_trust(case: Case) -> Table:
         table.add_column(heading, justify="left" if heading == "reward" else "right", no_wrap=True)
     for name, reward in case.rewards.items():
         plan = s2r.solve(case.simulator, reward)
-        survival = float(s2r.constraint_values(case.real, plan.policy)[0])
+        survival = float(s2r.planning.constraint_values(case.real, plan.policy)[0])
         table.add_row(
             name,
             *(shown(name, value) for value in (plan.value, s2r.evaluate(case.real, plan.policy, reward))),

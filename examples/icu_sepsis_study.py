@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import safe2real as s2r
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
-from safe2real.exploration.learner import coin_of, drawn
+from safe2real.exploration.coin import coin_of, drawn
 from safe2real.model.checks import Floats, Indices
 
 FIRST_BATCH, GROWTH = 500, 0.03  # a batch is 500 patients, or 3 % of those treated so far
@@ -35,7 +35,7 @@ class Batch:
 
     after: int  # patients treated before it
     patients: int
-    reason: s2r.Reason
+    reason: s2r.methods.Reason
     weight: float  # alpha: share of the candidate
     uncertainty: float  # Delta
     bound: float  # certified lower bound on survival
@@ -76,7 +76,8 @@ def learner_of(case: Case, in_doubt: NDArray[np.bool_], seed: int) -> s2r.Learne
     """Certified settings: nothing is scaled. Rows outside `in_doubt` [S, A] are declared known, the support is the
     simulator's."""
     settings = s2r.Settings(margin=MARGIN, calibrated_gap=0.0, mismatch_gap=GAP, tolerance=MARGIN / 4.0, seed=seed)
-    return s2r.Learner(case.simulator, case.clinicians, settings, known=~in_doubt, support=case.simulator.kernel)
+    support = case.simulator.kernel
+    return s2r.Learner(s2r.Problem(case.simulator, case.clinicians, settings, known=~in_doubt, support=support))
 
 
 def schedule(patients: int) -> list[int]:
@@ -108,10 +109,10 @@ def treat(
         record.batches.append(_batch(case, proposal, proposal.mixture, proposal.certificate, done, size))
         learner.count(*_patients(case, proposal.mixture, learner.settings.seed, done, size))
         done += size
-        here = map_mismatch(learner.hybrid)
+        here = map_mismatch(learner.evidence)
         record.counts.append((done, here.count(Verdict.WRONG), here.count(Verdict.CLEARED)))
         report(seconds_of_batch(size))
-    record.map = map_mismatch(learner.hybrid)
+    record.map = map_mismatch(learner.evidence)
     for name in rewards:
         record.plans.append(planned(case, learner, name))
         report(SECONDS_OF_PLAN)
@@ -125,14 +126,14 @@ def planned(case: Case, learner: s2r.Learner, name: str) -> Planned:
     plan = learner.plan(reward)
     if not plan.certificate.certified or not plan.certificate.holds:
         raise SystemExit(f"the plan for {name} is not certified: {plan.certificate.describe()}")
-    survival = float(s2r.constraint_values(case.real, plan.policy)[0])
+    survival = float(s2r.planning.constraint_values(case.real, plan.policy)[0])
     value = s2r.evaluate(case.real, plan.policy, reward)
     return Planned(name, plan.value, plan.bound, value, survival, float(plan.certificate.lower_bounds[0]))
 
 
 def _clinicians_alone(case: Case) -> Planned:
     """What is certain before anything is planned: the assumed margin."""
-    survival = float(s2r.constraint_values(case.real, case.clinicians)[0])
+    survival = float(s2r.planning.constraint_values(case.real, case.clinicians)[0])
     floor = LEAST_SURVIVAL + MARGIN
     return Planned("survival", floor, 1.0, survival, survival, floor)
 
@@ -143,9 +144,9 @@ def _better(old: Planned, new: Planned) -> Planned:
 
 
 def _batch(
-    case: Case, proposal: s2r.Proposal, mixture: s2r.Mixture, certificate: s2r.Certificate, done: int, size: int
+    case: Case, proposal: s2r.exploration.Proposal, mixture: s2r.Mixture, certificate: s2r.Certificate, done: int, size: int
 ) -> Batch:
-    parts = [float(s2r.constraint_values(case.real, policy)[0]) for policy in mixture.policies]
+    parts = [float(s2r.planning.constraint_values(case.real, policy)[0]) for policy in mixture.policies]
     own = np.array([policy is not case.clinicians for policy in mixture.policies])
     candidate = float(np.average(np.array(parts)[own], weights=mixture.weights[own])) if own.any() else np.nan
     return Batch(

@@ -127,7 +127,7 @@ def _prospects(kernel: s2r.Kernel, start: Floats, table: Floats) -> Floats:
     survived = np.zeros((_LOOKAHEAD, *table.shape))
     survived[-1, SURVIVAL] = 1.0
     model = s2r.CMDP.of(kernel, _LOOKAHEAD, start)
-    values = s2r.value_functions(model, s2r.MarkovPolicy.stochastic(table, horizon=_LOOKAHEAD), survived)
+    values = s2r.planning.value_functions(model, s2r.MarkovPolicy.stochastic(table, horizon=_LOOKAHEAD), survived)
     return np.asarray(values[0])
 
 

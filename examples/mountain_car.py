@@ -123,16 +123,16 @@ def coast(cars: Cars) -> s2r.MarkovPolicy:
     return s2r.MarkovPolicy.deterministic(np.full(cars.model.num_states, COAST), num_actions=3, horizon=HORIZON)
 
 
-def learner_for(cars: Cars, rehearsals: int, algorithm: s2r.Algorithm = s2r.Algorithm.SIM_TO_REAL) -> s2r.Learner:
+def learner_for(cars: Cars, rehearsals: int, method: s2r.methods.Method | None = None) -> s2r.Learner:
     """Certified constants; the margin is a lower confidence bound from episodes of the baseline."""
     baseline = coast(cars)
     episodes = [roll_out(cars.real, baseline, seed=1, round_number=i) for i in range(1, rehearsals + 1)]
     margin = float(estimate_margin(cars.model, episodes, delta=0.01).margins[0])
     settings = s2r.Settings(
         margin=margin, calibrated_gap=0.0, mismatch_gap=GAP, tolerance=margin / 4, delta=0.04, replan_growth=0.05,
-        algorithm=algorithm,
     )  # fmt: skip
-    return s2r.Learner(cars.model, baseline, settings, known=cars.simulated.system.known, support=cars.support)
+    problem = s2r.Problem(cars.model, baseline, settings, known=cars.simulated.system.known, support=cars.support)
+    return s2r.Learner(problem, method)
 
 
 def explore_cells(cars: Cars, learner: s2r.Learner, episodes: int, report: Report) -> Exploration:
@@ -152,7 +152,7 @@ def explore_cells(cars: Cars, learner: s2r.Learner, episodes: int, report: Repor
         costs.append(HORIZON - run.real_values[:, 0])
         done, stopped = done + run.rounds, run.stopped or run.halted
         plan = learner.plan(reward)
-        if contradicted is None and learner.hybrid.refuted.any():
+        if contradicted is None and learner.evidence.refuted.any():
             contradicted = done
         checkpoints.append(Checkpoint(done, plan.value, plan.bound, *worth(cars.real, plan.policy, reward)))
     return Exploration(
@@ -161,7 +161,13 @@ def explore_cells(cars: Cars, learner: s2r.Learner, episodes: int, report: Repor
 
 
 def drive(
-    name: str, policy: s2r.Policy, found: EstimatedModel, real: s2r.CMDP, track: Track, drives: int, grid: tuple[int, int]
+    name: str,
+    policy: s2r.model.Policy,
+    found: EstimatedModel,
+    real: s2r.CMDP,
+    track: Track,
+    drives: int,
+    grid: tuple[int, int],
 ) -> Driven:
     """The policy on the continuous car: it sees the cell, the car is where it is."""
     env, reward = found.system.as_env(cells_of(track, grid)), at_goal(found)
@@ -184,8 +190,8 @@ def car_as_data(cars: Cars, learner: s2r.Learner, episodes: int) -> int | None:
     env = cars.simulated.system.as_env(cells_of(cars.track))
     while learner.round <= episodes:
         explore(learner, env, max_rounds=10)
-        learner.hybrid.update()
-        if learner.hybrid.refuted.any():
+        learner.evidence.update()
+        if learner.evidence.refuted.any():
             return learner.round - 1
     return None
 
@@ -198,10 +204,10 @@ def study(size: Size, stage: Callable[[str], Report]) -> Study:
     report = stage("exploring")
     found = explore_cells(ours, learner_for(ours, size.rehearsals), size.episodes, report)
     report = stage("without simulator")
-    reward_free = s2r.Algorithm.REWARD_FREE
+    reward_free = s2r.methods.RewardFree()
     without = explore_cells(ours, learner_for(ours, size.rehearsals, reward_free), size.without, report)
     stage("driving")
-    policies: dict[str, s2r.Policy] = {
+    policies: dict[str, s2r.model.Policy] = {
         "engine off (trusted)": coast(ours),
         "planned on the simulator": s2r.solve(ours.model, at_goal(ours.simulated)).policy,
         "certified plan": found.plan.policy,

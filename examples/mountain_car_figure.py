@@ -33,7 +33,7 @@ def draw(study: Study) -> Figure:
 
 def _draw_map(axes: Axes, study: Study) -> None:
     """Every cell by what is known of its two rows with the engine on."""
-    cells, found = cells_of(Track()), map_mismatch(study.exploration.learner.hybrid)
+    cells, found = cells_of(Track()), map_mismatch(study.exploration.learner.evidence)
     engine = [action for action in range(3) if action != COAST]
     verdicts = found.verdict[: cells.num_states, engine]  # the plain copy of a cell has its number
     kind = np.ones(cells.num_states)

@@ -25,13 +25,13 @@ def show(study: Study, console: Console) -> None:
 
 def _show_exploration(study: Study, console: Console) -> None:
     found, cars, learner = study.exploration, study.exploration.cars, study.exploration.learner
-    gaps, suspects = cars.gaps, learner.hybrid.suspects
-    wrong, cleared = gaps > 0.0, ~suspects & ~learner.hybrid.known
+    gaps, suspects = cars.gaps, learner.evidence.suspects
+    wrong, cleared = gaps > 0.0, ~suspects & ~learner.evidence.known
     console.print(
         f"\n[bold]Cells of the real car[/bold]: {cars.model.num_states} states, 3 actions, {HORIZON} steps; at most "
         f"{LIMIT:g} expected steps above the speed limit\n"
         f"  wrong rows: {int(wrong.sum())} of {wrong.size}, by {gaps[wrong].min():.2f} or more; declared gap {GAP:g}; "
-        f"measured margin {float(learner.margins[0]):.3f}\n"
+        f"measured margin {float(learner.evidence.stated[0]):.3f}\n"
         f"  {'certified stop' if found.stopped else 'no stop yet'} after {found.episodes:,} episodes; unsafe among the "
         f"{found.costs.size:,} mixtures deployed: {found.unsafe}; highest exact cost {found.costs.max():.4f}\n"
         f"  rows cleared: {int(cleared.sum())}, of them wrong: {int((cleared & wrong).sum())}\n"

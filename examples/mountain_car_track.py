@@ -72,9 +72,9 @@ def model_of(track: Track, *, points: int, grid: tuple[int, int] = (17, 13)) -> 
     )  # fmt: skip
 
 
-def worth(model: s2r.CMDP, policy: s2r.Policy, reward: NDArray[np.float64]) -> tuple[float, float]:
+def worth(model: s2r.CMDP, policy: s2r.model.Policy, reward: NDArray[np.float64]) -> tuple[float, float]:
     """(steps at the goal, steps above the limit), exactly."""
-    return float(s2r.evaluate(model, policy, reward)), float(HORIZON - s2r.constraint_values(model, policy)[0])
+    return float(s2r.evaluate(model, policy, reward)), float(HORIZON - s2r.planning.constraint_values(model, policy)[0])
 
 
 def at_goal(found: EstimatedModel) -> NDArray[np.float64]:

@@ -125,7 +125,7 @@ def main() -> None:
     for column in ("", "pendulum, 95 % interval", "model of the cells, exactly"):
         table.add_column(column, justify="right" if column else "left")
     model = found.system.model
-    cost = HORIZON - s2r.constraint_values(model, clone)[0]
+    cost = HORIZON - s2r.planning.constraint_values(model, clone)[0]
     table.add_row("controller, as logged", "{:.3f} ± {:.3f}".format(*fast_steps(logged)), "")
     table.add_row("its clone on cells", "{:.3f} ± {:.3f}".format(*fast_steps(driven)), f"{cost:.3f}")
     console.print(table)

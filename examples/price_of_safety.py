@@ -53,7 +53,7 @@ def main() -> None:
         began = time.perf_counter()
         solution = s2r.solve(model, reward, warm=solution)
         milliseconds = 1000.0 * (time.perf_counter() - began)
-        if solution.status is s2r.Status.INFEASIBLE:
+        if solution.status is s2r.planning.Status.INFEASIBLE:
             print(f"  {limit:7.2f}   impossible: the driest policy is still {solution.shortfall:.3f} steps above it")
             continue
         spent = HORIZON - solution.constraint_values[0]

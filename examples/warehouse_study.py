@@ -114,13 +114,8 @@ class Study:
             replan_growth=0.25,
             seed=seed,
         )
-        self.learner = s2r.Learner(
-            self.system.model,
-            self.baseline,
-            settings,
-            known=self.system.known | self.simulator.solid(),
-            support=self.simulator.support(),
-        )
+        known, support = self.system.known | self.simulator.solid(), self.simulator.support()
+        self.learner = s2r.Learner(s2r.Problem(self.system.model, self.baseline, settings, known=known, support=support))
 
     @property
     def wrong(self) -> NDArray[np.bool_]:
@@ -156,9 +151,9 @@ class Study:
             reward[horizon * (i + 1) // 4 : horizon * (i + 2) // 4] = self.system.where(states)
         return reward
 
-    def people(self, policy: s2r.Policy) -> float:
+    def people(self, policy: s2r.model.Policy) -> float:
         """Expected steps among people in reality, exact."""
-        return self.case.horizon - float(s2r.constraint_values(self.real, policy)[0])
+        return self.case.horizon - float(s2r.planning.constraint_values(self.real, policy)[0])
 
     def plan(self, errand: Errand) -> Outcome:
         """Plan from what was learnt, and compare with the truth, which the learner never sees."""
@@ -193,7 +188,7 @@ class Study:
         peeks = self.errands()
         peeks = peeks[:: max(1, len(peeks) // PEEK)]
         waiting = [samples // horizon for samples in self.case.checkpoints]
-        runs: list[s2r.Run] = []
+        runs: list[s2r.exploration.Run] = []
         checkpoints: list[Checkpoint] = []
         episodes, seconds, stopped = 0, 0.0, False
         while not stopped and episodes < most_episodes:
@@ -203,7 +198,7 @@ class Study:
             seconds += time.perf_counter() - began
             runs.append(run)
             stopped, episodes = run.stopped or run.halted, episodes + run.rounds
-            uncertainty = min(float(horizon), float(run.certificate[-1]))
+            uncertainty = min(float(horizon), float(run.uncertainty[-1]))
             if stopped or episodes in waiting:
                 waiting = waiting[1:]
                 plans = [self.plan(errand) for errand in peeks]
@@ -225,7 +220,7 @@ class Study:
         )
 
     def mismatch(self) -> MismatchMap:
-        return map_mismatch(self.learner.hybrid)
+        return map_mismatch(self.learner.evidence)
 
     def race(self, errand: Errand) -> tuple[float, float]:
         """(seconds of the planner, seconds of HiGHS) for one errand on the real system; ours is a median of 25."""

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from safe2real import Plan, solve
 from safe2real._compiled import margin as _margin
-from safe2real.exploration import Learner, Reason, Run, simulate
+from safe2real.exploration import Learner, Run, simulate
+from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
+from safe2real.problem.problem import Problem
 from safe2real.standing import DoubtCode
 from trial.exact import Truth
 from trial.systems import Case
@@ -166,7 +168,7 @@ def examine(case: Case, flaw: Flaw = Flaw.NOTHING) -> Outcome:
         mixtures=deployed.mixtures,
         plans=plans,
         stopped=bool(runs and runs[-1].stopped),
-        halted=learner.trust.halted,
+        halted=learner.evidence.trust.halted,
     )
 
 
@@ -175,14 +177,14 @@ def learner_of(case: Case, flaw: Flaw = Flaw.NOTHING) -> Learner:
     settings = case.settings
     if flaw.overstates:
         settings = replace(settings, margin=_overstated(case))
-    learner = Learner(case.task, case.baseline, settings, known=case.known, support=case.support)
+    learner = Learner(Problem(case.task, case.baseline, settings, known=case.known, support=case.support), case.method)
     if flaw is Flaw.HALF_RADIUS:
-        rule = learner.hybrid.rule
-        learner.hybrid.rule = rule._replace(scale=0.5 * rule.scale)
-        learner.hybrid.update()
+        rule = learner.evidence.rule
+        learner.evidence.rule = rule._replace(scale=0.5 * rule.scale)
+        learner.evidence.update()
     if flaw is Flaw.MARGIN:
-        state = learner.trust.state
-        learner.trust.state = state._replace(bets=np.zeros_like(state.bets))
+        state = learner.evidence.trust.state
+        learner.evidence.trust.state = state._replace(bets=np.zeros_like(state.bets))
         state.counters[_margin.NEXT] = np.iinfo(np.int64).max
         state.margins[:], state.refuted[:], state.flags[:] = state.stated, False, False  # the first look has been taken
     return learner
@@ -196,7 +198,7 @@ def _overstated(case: Case) -> Any:
 def _expected(learner: Learner, truth: Truth) -> Floats | None:
     """V_c [K] of the mixture that the next round deploys, by the textbook; None where none stands."""
     mixture = learner.propose().mixture
-    return None if mixture is None or learner.pending[0] < 0 else truth.constraint_values(mixture)
+    return None if mixture is None or learner.hand_over()[0] is None else truth.constraint_values(mixture)
 
 
 def _agree(run: Run, expected: Floats | None) -> None:
@@ -207,12 +209,12 @@ def _agree(run: Run, expected: Floats | None) -> None:
 
 def _about_now(case: Case, learner: Learner, truth: Truth) -> Iterator[Kind]:
     """What is false of the state the learner is in."""
-    hybrid = learner.hybrid
+    hybrid = learner.evidence
     if (case.wrong & ~hybrid.suspects).any():
         yield Kind.CLEARED
     for doubt in learner.doubts():
         yield Kind.HALTED if doubt.code is DoubtCode.MARGIN_REFUTED else Kind.REFUTED
-    if (learner.trusted > case.task.thresholds + case.margins + ROUNDING).any():
+    if (learner.evidence.trusted > case.task.thresholds + case.margins + ROUNDING).any():
         yield Kind.MARGIN
     seen = np.stack([hybrid.counts.empirical_row(row) for row in range(hybrid.radii.size)])
     if (truth.distances(seen.reshape((*hybrid.radii.shape, -1))) > hybrid.radii + ROUNDING).any():

@@ -14,22 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real import CMDP, AtLeast, Kernel, MarkovPolicy
-from safe2real.evidence.confidence import (
-    AdaptiveRadius,
-    KLRadius,
-    LiteralRadius,
-    Radius,
-    StitchedRadius,
-    UnionRadius,
-)
-from safe2real.exploration import Algorithm, Settings
+from safe2real import CMDP, AtLeast, Kernel, MarkovPolicy, methods, radii
+from safe2real.methods import Method
 from safe2real.model.checks import Floats
+from safe2real.problem.settings import Settings
+from safe2real.radii.base import Radius
 from trial.adversary import Shift, shifted
 from trial.exact import dense_rows, greedy, policy_value, value_functions
 
 DELTAS = (0.05, 0.3, 0.9)
-RADII: tuple[Radius, ...] = (LiteralRadius(), KLRadius(), UnionRadius(), StitchedRadius(), AdaptiveRadius())
+RADII: tuple[Radius, ...] = (radii.Literal(), radii.KL(), radii.Union(), radii.Stitched(), radii.Adaptive())
 _LEAST_ROOM = 0.05  # between the baseline's V_c and the least that any policy has; below it no threshold would bind
 _FEW_ROWS = 60  # up to as many, plans are cheap
 _EAGER = (100, 2000)  # rounds of runs that plan every round: the shortest and the longest
@@ -60,6 +54,7 @@ class Case:
     known: NDArray[np.bool_]  # [S, A] or [H, S, A]
     support: Kernel | None
     settings: Settings
+    method: Method
     margins: Floats  # [K] the real ones; those in `settings` are at most as large
     rounds: int
 
@@ -79,7 +74,7 @@ class Case:
             "wrong_rows": int(self.wrong.sum()),
             "radius": settings.radius.name,
             "robust_safety": settings.robust_safety,
-            "algorithm": settings.algorithm.name,
+            "method": self.method.name,
             "replan_growth": settings.replan_growth,
             "calibrated_gap": settings.calibrated_gap,
             "mismatch_gap": settings.mismatch_gap,
@@ -161,9 +156,9 @@ def _drawn(rng: np.random.Generator, family: Family, number: int, delta: float, 
             # Mostly so low that nothing stops, and the guarantee has to hold on.
             tolerance=min(stated, default=0.5 * H) / 4.0 * float(rng.choice([1.0, 1e-3, 1e-3, 1e-3])),
             delta=delta,
-            algorithm=Algorithm.REWARD_FREE if reward_free else Algorithm.SIM_TO_REAL,
             replan_growth=float(rng.choice(_growths(shape.known.size))) if lazy else 0.0,
         ),
+        method=methods.RewardFree() if reward_free else methods.SimToReal(),
         margins=margins,
         rounds=_rounds(rng, longest, lazy=lazy),
     )

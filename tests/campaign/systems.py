@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Deployment
-from safe2real.problem.problem import Problem
-from safe2real.campaign.deployment import id_of
 from safe2real import radii
+from safe2real.campaign import Campaign, Deployment
+from safe2real.campaign.deployment import id_of
 from safe2real.exploration import roll_out
+from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
 

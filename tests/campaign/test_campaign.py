@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Deployment, FIELD_ASSUMPTIONS
-from safe2real.problem.problem import Problem
+from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import Learner, roll_out
 from safe2real.exploration.coin import coin_of, drawn
+from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
 from safe2real.systems import WindyGrid
 
@@ -95,7 +95,7 @@ def test_a_single_worker_runs_exactly_algorithm_1(place: Path) -> None:
         assert deployment.uncertainty == proposal.uncertainty
         assert np.array_equal(deployment.policy.probabilities, proposal.draw().probabilities)
         assert np.array_equal(deployment.certificate.lower_bounds, proposal.certificate.lower_bounds)
-        mixtures += deployment.reason is s2r.Reason.MIXTURE
+        mixtures += deployment.reason is s2r.methods.Reason.MIXTURE
         episode = episode_of(deployment)
         campaign.tell(deployment.id, episode)
         learner.observe(episode)
@@ -199,7 +199,7 @@ def test_abandoning_releases_the_episodes_behind_and_a_late_report_is_still_take
     status = campaign.status(forecast=False)
     assert (status.told, status.abandoned, status.samples, status.samples_counted) == (2, 0, 24, 24)
     assert campaign.verify().holds
-    with pytest.raises(s2r.Conflict, match="what was told stays"):
+    with pytest.raises(s2r.errors.Conflict, match="what was told stays"):
         campaign.abandon(lost.id, "once more")
 
 
@@ -208,7 +208,7 @@ def test_the_prefix_of_an_aborted_episode_counts(place: Path) -> None:
     deployment = campaign.ask(worker="arm")
     whole = episode_of(deployment)
     prefix = s2r.Trajectory.of(MODEL, whole.states[:6], whole.actions[:5], partial=True)
-    with pytest.raises(s2r.InvalidInput, match="12 steps has 13 states"):
+    with pytest.raises(s2r.errors.InvalidInput, match="12 steps has 13 states"):
         campaign.tell(deployment.id, prefix)
     assert campaign.tell(deployment.id, prefix, partial=True).samples == 5
     status = campaign.status(forecast=False)
@@ -227,7 +227,7 @@ def test_an_episode_counts_once(place: Path) -> None:
     assert (first.new, second.new, second.sequence) == (True, False, first.sequence)
     other = roll_out(REAL, deployment.policy, seed=10, round_number=1)
     assert not np.array_equal(other.states, episode.states)
-    with pytest.raises(s2r.Conflict, match="another episode"):
+    with pytest.raises(s2r.errors.Conflict, match="another episode"):
         campaign.tell(deployment.id, other)
     assert campaign.status(forecast=False).samples == 12
 
@@ -238,7 +238,7 @@ def test_a_log_is_imported_once(place: Path) -> None:
     as_objects = [{"states": one.states.tolist(), "actions": one.actions.tolist()} for one in log]
     assert campaign.import_log("october", BASELINE, log).new
     assert not campaign.import_log("october", BASELINE, as_objects).new
-    with pytest.raises(s2r.Conflict, match="another log"):
+    with pytest.raises(s2r.errors.Conflict, match="another log"):
         campaign.import_log("october", BASELINE, log[:6])
     learner = Learner(Problem(MODEL, BASELINE, SETTINGS), warm_start=False)
     for one in log:
@@ -246,7 +246,7 @@ def test_a_log_is_imported_once(place: Path) -> None:
     assert np.array_equal(campaign.mismatch_map().visits, learner.evidence.counts.visits)
     assert campaign.status(forecast=False).imported == 7
     follows = s2r.MarkovPolicy.deterministic(np.zeros(25, dtype=int), num_actions=4, horizon=12)
-    with pytest.raises(s2r.InvalidInput, match=r"episodes\[0\].*never does there"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"episodes\[0\].*never does there"):
         campaign.import_log("wrong policy", follows, log)
     assert campaign.verify().holds
 
@@ -260,7 +260,7 @@ def test_after_the_stop_there_is_a_plan_and_nothing_to_deploy(place: Path) -> No
     assert early.certificate.reaches
     assert not early.certificate.holds  # a heuristic radius certifies nothing
     assert early.suboptimality > 3.0
-    with pytest.raises(s2r.Stopped, match="nothing is left to deploy"):
+    with pytest.raises(s2r.errors.Stopped, match="nothing is left to deploy"):
         run(campaign, 3_000)
     status = campaign.status()
     assert status.stopped
@@ -320,7 +320,7 @@ def test_nothing_leaves_without_a_certificate(place: Path, monkeypatch: pytest.M
     run(campaign, 30)
     genuine = Learner.propose
 
-    def unsafe(self: Learner) -> s2r.Proposal:
+    def unsafe(self: Learner) -> s2r.exploration.Proposal:
         proposal = genuine(self)
         assert proposal.certificate is not None
         low = replace(proposal.certificate, lower_bounds=proposal.certificate.thresholds - 0.01)
@@ -334,9 +334,8 @@ def test_nothing_leaves_without_a_certificate(place: Path, monkeypatch: pytest.M
 
 
 def test_a_campaign_that_would_ignore_safety_is_refused(place: Path) -> None:
-    careless = Problem(MODEL, BASELINE, replace(SETTINGS, algorithm=s2r.methods.Unconstrained()))
-    with pytest.raises(s2r.InvalidInput, match="without a certificate"):
-        Campaign.create(place, careless)
+    with pytest.raises(s2r.errors.InvalidInput, match="without a certificate"):
+        Campaign.create(place, Problem(MODEL, BASELINE, SETTINGS), method=s2r.methods.Unconstrained())
     assert not place.exists()
 
 
@@ -459,7 +458,7 @@ def test_the_same_log_under_another_name_is_refused(place: Path) -> None:
     campaign = Campaign.create(place, SPECIFICATION)
     log = [roll_out(REAL, BASELINE, seed=3, round_number=i) for i in range(3)]
     campaign.import_log("october", BASELINE, log)
-    with pytest.raises(s2r.Conflict, match="imported as 'october'"):
+    with pytest.raises(s2r.errors.Conflict, match="imported as 'october'"):
         campaign.import_log("october, copied", BASELINE, log)
     assert campaign.status(forecast=False).samples == 36
 
@@ -482,7 +481,7 @@ def test_a_refutation_is_final_and_leaves_the_baseline(place: Path) -> None:
     assert plan.policy.policies == (campaign.problem.baseline,)
     assert campaign.mismatch_map().verdict[0, 0] == Verdict.CONTRADICTED
     deployment = campaign.ask(worker="arm")
-    assert deployment.reason is s2r.Reason.BASELINE
+    assert deployment.reason is s2r.methods.Reason.BASELINE
     assert not deployment.certificate.certified
     ledger = campaign.verify()
     assert ledger.holds

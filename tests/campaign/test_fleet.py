@@ -16,8 +16,8 @@ import sqlalchemy
 
 import safe2real as s2r
 from safe2real.campaign import Campaign
-from safe2real.campaign.journal import SQLJournal
 from safe2real.campaign.journal import sql as storage
+from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import (
     Nursery,
@@ -73,7 +73,7 @@ def workers(url: str, **changes) -> list[dict]:
 
 def counted_by_hand(campaign: Campaign) -> dict:
     """The model by the rule itself: deployments count in the order of their numbers, late ones when they come."""
-    learner = campaign.problem.learner()
+    learner = s2r.Learner(campaign.problem, warm_start=False)
     episodes: dict[int, s2r.Trajectory] = {}
     settled: set[int] = set()
     passed = 0

@@ -12,13 +12,13 @@ import pytest
 
 import safe2real as s2r
 from safe2real.campaign import Campaign, Overlap
-from safe2real.problem.problem import Problem
 from safe2real.campaign import events as kinds
 from safe2real.campaign.events import IMPORT, Draft, ImportBody
 from safe2real.campaign.imports import _overhang
 from safe2real.campaign.load import load_record
 from safe2real.exploration import roll_out
 from safe2real.model.encoding import policy_to_bytes
+from safe2real.problem.problem import Problem
 from safe2real.report.export import export_json
 from safe2real.standing import AssumptionCode
 from tests.campaign.systems import paper_grid, run_rounds, three_states
@@ -126,7 +126,7 @@ def test_a_log_takes_its_place_after_what_is_out(campaign: Campaign) -> None:
     assert (status.samples, status.samples_counted) == (20, 0)
     assert (status.episodes_waiting, status.waiting_for) == (5, first.id)
     campaign.tell(first.id, SYSTEM.episode(first))
-    learner = SYSTEM.specification.learner()
+    learner = s2r.Learner(SYSTEM.specification, warm_start=False)
     for one in (SYSTEM.episode(first), SYSTEM.episode(second)):
         learner.count(one.states, one.actions, np.array([0, 4]))
     flat = np.array(A["states"] + B["states"] + C["states"], dtype=np.uint32)
@@ -160,7 +160,9 @@ def test_overlapping_logs_count_once(place: Path) -> None:
     year = [roll_out(GRID.real, spec.baseline, seed=3, round_number=i) for i in range(30)]
     with Campaign.create(place, spec) as campaign:
         campaign.import_log("january", spec.baseline, year[:20])
-        with pytest.raises(s2r.Conflict, match=r"20 of the 30 episodes look like recorded ones \(20 in the log 'january'\)"):
+        with pytest.raises(
+            s2r.errors.Conflict, match=r"20 of the 30 episodes look like recorded ones \(20 in the log 'january'\)"
+        ):
             campaign.import_log("january and february", spec.baseline, year)
         receipt = campaign.import_log("january and february", spec.baseline, year, overlap="skip")
         assert (receipt.new, receipt.skipped, receipt.samples) == (True, 20, 120)
@@ -197,7 +199,7 @@ def test_what_is_skipped_is_as_often_as_it_was_recorded(campaign: Campaign) -> N
 def test_where_it_is_not_clear_which_they_are_nothing_is_skipped(campaign: Campaign) -> None:
     """To leave out whatever looks alike would leave the rare ones."""
     campaign.import_log("january", BASELINE, [A, A, B])
-    with pytest.raises(s2r.Conflict, match=r"not clear which they are: give every episode an `id`"):
+    with pytest.raises(s2r.errors.Conflict, match=r"not clear which they are: give every episode an `id`"):
         campaign.import_log("february", BASELINE, [D, A, C], overlap="skip")
     assert counted(campaign) == 3
 
@@ -206,7 +208,7 @@ def test_other_episodes_that_look_alike_are_counted_when_someone_says_so(campaig
     """Small systems: a second log is refused with a way through, and what was said is an assumption from then on."""
     campaign.import_log("january", BASELINE, [A, A, B])
     with pytest.raises(
-        s2r.Conflict, match=r"2 of the 3 .* \(2 in the log 'january'\).*overlap='skip'.*overlap='count'.*`id`"
+        s2r.errors.Conflict, match=r"2 of the 3 .* \(2 in the log 'january'\).*overlap='skip'.*overlap='count'.*`id`"
     ):
         campaign.import_log("february", BASELINE, [A, B, C])
     assert campaign.import_log("february", BASELINE, [A, B, C], overlap="count").new
@@ -216,14 +218,14 @@ def test_other_episodes_that_look_alike_are_counted_when_someone_says_so(campaig
     assert said.code is AssumptionCode.LOGS
     assert said.text == "the 2 episodes of the log 'february' that look like recorded ones are other episodes"
     assert campaign.verify().holds
-    with pytest.raises(s2r.InvalidInput, match="overlap is 'maybe'; give one of refuse, skip, count"):
+    with pytest.raises(s2r.errors.InvalidInput, match="overlap is 'maybe'; give one of refuse, skip, count"):
         campaign.import_log("march", BASELINE, [A], overlap="maybe")
 
 
 def test_the_same_log_may_be_another_one_that_looks_alike(campaign: Campaign) -> None:
     """A deterministic machine: every log is the same."""
     campaign.import_log("monday", BASELINE, [A, A])
-    with pytest.raises(s2r.Conflict, match="imported as 'monday'"):
+    with pytest.raises(s2r.errors.Conflict, match="imported as 'monday'"):
         campaign.import_log("tuesday", BASELINE, [A, A])
     assert campaign.import_log("tuesday", BASELINE, [A, A], overlap="count").new
     assert counted(campaign) == 4
@@ -235,20 +237,20 @@ def test_an_id_settles_it(campaign: Campaign) -> None:
     # Other ids are other episodes, whatever they look like.
     assert campaign.import_log("february", BASELINE, [episode(*A["states"], id="2/1")]).new
     both = [episode(*A["states"], id=id) for id in ("1/2", "2/1", "3/1")]
-    with pytest.raises(s2r.Conflict, match="2 of the 3 episodes have the id of a recorded one; leave them out"):
+    with pytest.raises(s2r.errors.Conflict, match="2 of the 3 episodes have the id of a recorded one; leave them out"):
         campaign.import_log("march", BASELINE, both)
-    with pytest.raises(s2r.Conflict, match="the same and cannot count as others"):
+    with pytest.raises(s2r.errors.Conflict, match="the same and cannot count as others"):
         campaign.import_log("march", BASELINE, both, overlap="count")
     receipt = campaign.import_log("march", BASELINE, both, overlap="skip")
     assert (receipt.skipped, counted(campaign)) == (2, 4)
     assert not [one for one in campaign.assurance().assumptions if one.subject == "march"]  # nothing was left to believe
-    with pytest.raises(s2r.Conflict, match=r"the id '1/1' names another episode in the log 'january'"):
+    with pytest.raises(s2r.errors.Conflict, match=r"the id '1/1' names another episode in the log 'january'"):
         campaign.import_log("april", BASELINE, [episode(*B["states"], id="1/1")])
-    with pytest.raises(s2r.InvalidInput, match="1 ids are there twice, the first is 'x'"):
+    with pytest.raises(s2r.errors.InvalidInput, match="1 ids are there twice, the first is 'x'"):
         campaign.import_log("april", BASELINE, [episode(*B["states"], id="x"), episode(*C["states"], id="x")])
-    with pytest.raises(s2r.InvalidInput, match=r"episodes\[0\].id is 5; give a text"):
+    with pytest.raises(s2r.errors.InvalidInput, match=r"episodes\[0\].id is 5; give a text"):
         campaign.import_log("april", BASELINE, [{**B, "id": 5}])
-    with pytest.raises(s2r.Conflict, match="1 of the 1 episodes look like recorded ones"):
+    with pytest.raises(s2r.errors.Conflict, match="1 of the 1 episodes look like recorded ones"):
         campaign.import_log("april", BASELINE, [A])  # without a name it could be any of them
     assert campaign.verify().holds
     assert json.loads(campaign.events()[1].body)["episodes"][0]["id"] == "1/1"
@@ -263,11 +265,11 @@ def test_what_the_campaign_ran_itself_is_in_the_record_too(campaign: Campaign) -
         if np.array_equal(deployment.policy.probabilities, BASELINE.probabilities):
             told = {"states": episode_.states.tolist(), "actions": episode_.actions.tolist()}
             id = deployment.id
-    with pytest.raises(s2r.Conflict, match="in this campaign's own deployments"):
+    with pytest.raises(s2r.errors.Conflict, match="in this campaign's own deployments"):
         campaign.import_log("the machine's log", BASELINE, [told])
     assert not campaign.import_log("the machine's log", BASELINE, [{**told, "id": id}], overlap="skip").new
     out = campaign.ask(worker="arm")
-    with pytest.raises(s2r.Conflict, match=f"'{out.id}' is a deployment of this campaign that was not told; tell it"):
+    with pytest.raises(s2r.errors.Conflict, match=f"'{out.id}' is a deployment of this campaign that was not told; tell it"):
         campaign.import_log("the machine's log", BASELINE, [{**A, "id": out.id}])
 
 

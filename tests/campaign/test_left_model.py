@@ -45,9 +45,9 @@ def test_leaving_the_model_is_recorded_once_refutes_and_survives(place: Path, tm
         receipt = campaign.tell(deployment.id, seen, left_model=True)
         assert (receipt.new, receipt.samples) == (True, 2)
         assert not campaign.tell(deployment.id, seen, left_model=True).new
-        with pytest.raises(s2r.Conflict, match="told already, with another episode"):
+        with pytest.raises(s2r.errors.Conflict, match="told already, with another episode"):
             campaign.tell(deployment.id, (seen[0][:2], seen[1][:2]), left_model=True)
-        with pytest.raises(s2r.Conflict, match="told already, with another episode"):
+        with pytest.raises(s2r.errors.Conflict, match="told already, with another episode"):
             campaign.tell(deployment.id, SYSTEM.episode(deployment))
     with Campaign.open(place) as campaign:
         status = campaign.status()
@@ -57,7 +57,7 @@ def test_leaving_the_model_is_recorded_once_refutes_and_survives(place: Path, tm
         assert DoubtCode.LEFT_MODEL in codes(campaign)
         assert not campaign.plan(np.ones((3, 2))).certificate.certified
         after = campaign.ask(worker="arm")
-        assert after.reason is s2r.Reason.BASELINE
+        assert after.reason is s2r.methods.Reason.BASELINE
         assert not after.certificate.certified
         ledger = campaign.verify()
         assert ledger.holds, ledger.describe()
@@ -107,20 +107,22 @@ def test_its_actions_are_those_of_the_policy_and_its_lengths_fit(place: Path) ->
     with Campaign.create(place, SYSTEM.specification) as campaign:
         deployment = campaign.ask(worker="arm")
         states, actions = left_after(deployment.policy, [0, 1])
-        with pytest.raises(s2r.InvalidInput, match=r"actions\[1\] is . in state 1, which its policy never does"):
+        with pytest.raises(s2r.errors.InvalidInput, match=r"actions\[1\] is . in state 1, which its policy never does"):
             campaign.tell(deployment.id, (states, [actions[0], 1 - actions[1]]), left_model=True)
-        with pytest.raises(s2r.InvalidInput, match="as many states as actions"):
+        with pytest.raises(s2r.errors.InvalidInput, match="as many states as actions"):
             campaign.tell(deployment.id, SYSTEM.episode(deployment), left_model=True)
-        with pytest.raises(s2r.InvalidInput, match=r"give \(states, actions\)"):
+        with pytest.raises(s2r.errors.InvalidInput, match=r"give \(states, actions\)"):
             campaign.tell(deployment.id, (states, actions, actions), left_model=True)  # type: ignore[arg-type]
-        with pytest.raises(s2r.InvalidInput, match="at most 4 of each"):
+        with pytest.raises(s2r.errors.InvalidInput, match="at most 4 of each"):
             campaign.tell(deployment.id, ([0] * 5, [0] * 5), left_model=True)
-        with pytest.raises(s2r.InvalidInput, match=r"give \(states, actions\)"):
+        with pytest.raises(s2r.errors.InvalidInput, match=r"give \(states, actions\)"):
             campaign.tell(deployment.id, [states, actions], left_model=True)  # type: ignore[arg-type]
-        with pytest.raises(s2r.InvalidInput, match="left_model is 1; give true or false"):
+        with pytest.raises(s2r.errors.InvalidInput, match="left_model is 1; give true or false"):
             campaign.tell_json(deployment.id, {"states": states, "actions": actions, "left_model": 1})
         # A number that no state has is no state; what to do with it is said.
-        with pytest.raises(s2r.InvalidInput, match=r'states\[2\] is 7; .*went where the model has no state.*"left_model"'):
+        with pytest.raises(
+            s2r.errors.InvalidInput, match=r'states\[2\] is 7; .*went where the model has no state.*"left_model"'
+        ):
             campaign.tell_json(deployment.id, {"states": [0, 1, 7], "actions": actions}, partial=True)
         assert len(campaign.events()) == 2
         assert campaign.assurance().certified
@@ -150,7 +152,7 @@ def test_what_comes_before_and_after_it_is_counted_in_order(place: Path) -> None
             campaign.tell(fleet[number].id, outcomes[number])
         left = left_after(fleet[2].policy, [0, 1, 1])
         campaign.tell(fleet[2].id, left, left_model=True)
-        learner = SYSTEM.specification.learner()
+        learner = s2r.Learner(SYSTEM.specification, warm_start=False)
         for number, episode in enumerate(outcomes):
             if number == 2:
                 learner.leave_model(*left)
@@ -179,5 +181,7 @@ def test_an_imported_log_may_leave_the_model_too(place: Path) -> None:
         assert (status.imported, status.left_model, status.samples_counted) == (4, 2, 9)
         assert "3 episodes went where the model has no state" in campaign.assurance().describe()
         assert campaign.verify().holds
-        with pytest.raises(s2r.InvalidInput, match=r"episodes\[0\]: actions\[1\] is 1 in state 1, which its policy never"):
+        with pytest.raises(
+            s2r.errors.InvalidInput, match=r"episodes\[0\]: actions\[1\] is 1 in state 1, which its policy never"
+        ):
             campaign.import_log("wrong", baseline, [{"states": [0, 1], "actions": [0, 1], "left_model": True}])

@@ -15,11 +15,11 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign.files import whole_file
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.problem.document import kernel_from_json
 from safe2real.model.encoding import array_from_json, check_unpacked
 from safe2real.model.limits import human
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.spec_file import read_spec_file
+from safe2real.problem.document import kernel_from_json
 from safe2real.report.export import export_csv
 from tests.campaign.systems import ROOT, paper_grid, run_rounds, three_states
 from tests.cli.driving import campaign as command

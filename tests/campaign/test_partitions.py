@@ -41,7 +41,7 @@ def network(server):
 HOLD_THE_LOCK = """
 import sys, time
 from safe2real.campaign.journal import postgresql
-from safe2real.campaign.journal import SQLJournal
+from safe2real.campaign.journal.sql import SQLJournal
 postgresql.HOLDER_IDLE = float(sys.argv[2])
 with SQLJournal(sys.argv[1]).writing():
     print("locked", flush=True)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real import radii
 from safe2real.campaign import Campaign, Differences
 from safe2real.campaign.events import BEFORE_THE_FIRST, IMPORT, Draft, event_after
 from safe2real.campaign.history import entries_of
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import bounds_of
-from safe2real import radii
 from safe2real.exploration import roll_out
 from safe2real.model.encoding import to_text
 from safe2real.report.campaign import write_campaign_report
@@ -64,7 +64,7 @@ def test_an_old_record_goes_on(old: Path, tmp_path: Path) -> None:
         campaign.import_log("new", campaign.problem.baseline, [{"states": [0, 2, 2, 2, 2], "actions": [0] * 4}])
         last = campaign.ask(worker="arm")
         campaign.tell(last.id, ([], []), left_model=True)
-        assert campaign.ask(worker="arm").reason is s2r.Reason.BASELINE
+        assert campaign.ask(worker="arm").reason is s2r.methods.Reason.BASELINE
         ledger = campaign.verify()
         assert ledger.holds, ledger.describe()
         assert ledger.standing is Standing.REFUTED
@@ -154,14 +154,17 @@ def test_a_bound_of_a_newer_revision_cannot_be_checked_here(tmp_path: Path) -> N
 def test_a_newer_format_is_refused(old: Path) -> None:
     with sqlite3.connect(old) as database:
         database.execute("UPDATE safe2real_campaign SET format = 3")
-    with pytest.raises(s2r.StorageFailure, match="has format 3 and this version reads up to 2; upgrade safe2real"):
+    with pytest.raises(s2r.errors.StorageFailure, match="has format 3 and this version reads up to 2; upgrade safe2real"):
         Campaign.open(old)
 
 
 def test_an_unknown_event_is_refused_with_the_cure(old: Path) -> None:
     with Campaign.open(old) as campaign, campaign.journal.writing() as transaction:
         transaction.append([Draft("teleport", {}, 1)])
-    with Campaign.open(old) as campaign, pytest.raises(s2r.StorageFailure, match=r"unknown kind 'teleport'; .*upgrade"):
+    with (
+        Campaign.open(old) as campaign,
+        pytest.raises(s2r.errors.StorageFailure, match=r"unknown kind 'teleport'; .*upgrade"),
+    ):
         campaign.ask(worker="arm")
 
 

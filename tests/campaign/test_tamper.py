@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real import radii
 from safe2real.campaign import Campaign, Differences
-from safe2real.problem.problem import Problem
 from safe2real.campaign.events import AskBody, Event
 from safe2real.errors import Safe2RealError, StorageFailure
-from safe2real import radii
 from safe2real.exploration import roll_out
-from safe2real.problem.settings import Settings
 from safe2real.exploration.coin import coin_of, drawn
 from safe2real.model.encoding import digest_of, policy_from_bytes, policy_to_bytes, to_text
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 
 H = 4
 SIMULATOR = np.array(
@@ -374,7 +374,7 @@ def mixed_asks(record):
 
 def bounds_of(record, body, alpha, delta):
     """The lower bounds that belong to another weight and another Delta, from the recorded ones."""
-    learner = record.specification.learner()
+    learner = s2r.Learner(record.specification, warm_start=False)
     trusted = learner.simulator.thresholds + learner.evidence.stated
     weight = body["exploration_weight"]
     values = (np.array(body["lower_bounds"]) - (1.0 - weight) * trusted) / weight + body["uncertainty"]
@@ -456,7 +456,7 @@ def policy_without_weight(record, index, body):
 
 def mixture_of_the_baseline_alone(record, index, body):
     alone = {"policies": body["policies"][-1:], "weights": [1.0], "candidates": 0, "drawn": 0, "exploration_weight": 0.0}
-    learner = record.specification.learner()
+    learner = s2r.Learner(record.specification, warm_start=False)
     return alone | {"lower_bounds": (learner.simulator.thresholds + learner.evidence.stated).tolist()}
 
 
@@ -577,7 +577,7 @@ def test_a_deployment_after_the_stop_is_said_to_differ(tmp_path):
     path, free = tmp_path / "campaign.db", replace(system(), known=np.ones((3, 2), dtype=bool))
     with Campaign.create(path, free) as campaign:
         assert campaign.status(forecast=False).stopped
-    record, learner = Record(path), free.learner()
+    record, learner = Record(path), s2r.Learner(free, warm_start=False)
     policy = s2r.MarkovPolicy.deterministic([0, 0, 1], num_actions=2, horizon=H)
     body = AskBody(
         reason="MIXTURE",

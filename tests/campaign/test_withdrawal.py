@@ -36,7 +36,7 @@ def refuted(place: Path) -> tuple[Campaign, str, str]:
     campaign = Campaign.create(place, SYSTEM.specification)
     crash = campaign.ask(worker="crashed")
     left, right = campaign.ask(worker="left"), campaign.ask(worker="right")
-    assert {one.reason for one in (crash, left, right)} == {s2r.Reason.MIXTURE}
+    assert {one.reason for one in (crash, left, right)} == {s2r.methods.Reason.MIXTURE}
     campaign.tell(crash.id, ([0], [int(np.argmax(crash.policy.probabilities[0, 0]))]), left_model=True)
     return campaign, left.id, right.id
 
@@ -45,7 +45,7 @@ def test_a_mixture_that_is_held_is_withdrawn_and_the_baseline_handed_out(place: 
     campaign, left, right = refuted(place)
     with campaign, Campaign.open(place) as elsewhere:
         after = campaign.ask(worker="left")
-        assert (after.reason, after.number) == (s2r.Reason.BASELINE, 4)
+        assert (after.reason, after.number) == (s2r.methods.Reason.BASELINE, 4)
         assert after.policy is campaign.problem.baseline or np.array_equal(
             after.policy.probabilities, campaign.problem.baseline.probabilities
         )
@@ -110,7 +110,7 @@ def problems(campaign: Campaign, events: list) -> list[str]:
         checker.events = event.sequence
         try:
             checker.check(event)
-        except s2r.InvalidInput as error:
+        except s2r.errors.InvalidInput as error:
             found.append(str(error))
     return found
 
@@ -154,7 +154,7 @@ def test_nothing_is_handed_out_once_the_baselines_margin_is_refuted(place: Path,
             "last week", specification.baseline,
             [roll_out(real, specification.baseline, seed=1, round_number=i) for i in range(60)],
         )  # fmt: skip
-        with pytest.raises(s2r.Halted, match=r"STOP THE MACHINE.*new campaign with a smaller margin.*import"):
+        with pytest.raises(s2r.errors.Halted, match=r"STOP THE MACHINE.*new campaign with a smaller margin.*import"):
             campaign.ask(worker="arm")
         status = campaign.status()
         assert (status.halted, status.next_reason, status.standing) == (True, "HALT", Standing.REFUTED)
@@ -181,12 +181,12 @@ def test_what_is_held_when_the_margin_is_refuted_is_withdrawn_and_can_be_told(pl
             campaign.abandon(later.id, "the next round begins")
         own = later.id
         for _ in range(2):
-            with pytest.raises(s2r.Halted, match=f"Do not run {own}: withdrawn"):
+            with pytest.raises(s2r.errors.Halted, match=f"Do not run {own}: withdrawn"):
                 campaign.ask(worker="leg")
         assert kinds(campaign)[-1] == "withdraw"
         assert kinds(campaign).count("withdraw") == 1
         assert campaign.tell(own, roll_out(real, later.policy, seed=1, round_number=later.number)).new
         ledger = campaign.verify()
         assert ledger.holds, ledger.describe()
-        with pytest.raises(s2r.Halted):
+        with pytest.raises(s2r.errors.Halted):
             campaign.ask(worker="arm")

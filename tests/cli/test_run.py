@@ -152,7 +152,7 @@ def test_exact_values_are_those_of_the_mixtures(tmp_path):
         exact = exact_values(campaign, system)
         deployment = campaign.ask(worker="someone")
         again = exact_values(campaign, system)
-    assert again.values[-1, 0] == pytest.approx(s2r.constraint_values(system, deployment.mixture)[0])
+    assert again.values[-1, 0] == pytest.approx(s2r.planning.constraint_values(system, deployment.mixture)[0])
     assert len(np.unique(exact.values)) > 1
     assert (exact.values >= exact.bounds - 1e-9).all()
     assert exact.unsafe == exact.below_bound == 0

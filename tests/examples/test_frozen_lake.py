@@ -49,7 +49,7 @@ def test_the_simulator_alone_would_break_the_limit(studies):
 
 def test_only_slippery_cells_are_called_wrong(studies):
     for study in studies:
-        found = map_mismatch(study.learner.hybrid)
+        found = map_mismatch(study.learner.evidence)
         gaps = study.real.distances_to(study.world.system.model.kernel)
         wrong = found.verdict == Verdict.WRONG
         assert wrong.any()
@@ -59,7 +59,9 @@ def test_only_slippery_cells_are_called_wrong(studies):
 
 def test_the_gymnasium_environment_itself_can_be_explored(studies):
     world = studies[0].world
-    learner = s2r.Learner(world.system.model, world.baseline, studies[0].learner.settings, known=world.system.known)
+    learner = s2r.Learner(
+        s2r.Problem(world.system.model, world.baseline, studies[0].learner.settings, known=world.system.known)
+    )
     explore_environment(learner, world.system.as_env(world.make(world.slippery)), max_rounds=20)
     assert learner.samples == 20 * world.system.model.horizon
     assert not learner.doubts()

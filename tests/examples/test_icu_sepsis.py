@@ -86,7 +86,7 @@ def test_what_is_assumed_holds_of_the_pair(case):
     assert (gaps[case.biased] >= system.GAP).all()
     assert (gaps[case.biased] <= system.GAP + 1e-4).all()
     assert not ((real > 0.0) & (believed == 0.0)).any()  # the simulator's successors are the declared support
-    margin = s2r.constraint_values(case.real, case.clinicians)[0] - system.LEAST_SURVIVAL
+    margin = s2r.planning.constraint_values(case.real, case.clinicians)[0] - system.LEAST_SURVIVAL
     assert margin >= system.MARGIN
     assert case.biased.sum() == 127
     assert not (case.biased & ~case.doubtful).any()  # so what the second study calls known is exact
@@ -96,10 +96,10 @@ def test_what_is_assumed_holds_of_the_pair(case):
 
 
 def test_the_simulator_is_too_optimistic(case):
-    real, believed = (s2r.constraint_values(model, case.clinicians)[0] for model in (case.real, case.simulator))
+    real, believed = (s2r.planning.constraint_values(model, case.clinicians)[0] for model in (case.real, case.simulator))
     assert believed > real + 0.01
     trusting = s2r.solve(case.simulator, case.rewards["time alive"]).policy
-    assert s2r.constraint_values(case.real, trusting)[0] < system.LEAST_SURVIVAL
+    assert s2r.planning.constraint_values(case.real, trusting)[0] < system.LEAST_SURVIVAL
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_every_treatment_in_doubt(case, runs):
     assert not record.doubts
     for batch in record.batches:
         assert batch.survival >= batch.bound - 1e-9 >= system.LEAST_SURVIVAL - 2e-9
-    candidates = [batch.candidate for batch in record.batches if batch.reason is s2r.Reason.MIXTURE]
+    candidates = [batch.candidate for batch in record.batches if batch.reason is s2r.methods.Reason.MIXTURE]
     assert min(candidates) < system.LEAST_SURVIVAL  # without the mixing it would not have been safe
     wrong, cleared = (record.map.verdict == verdict for verdict in (Verdict.WRONG, Verdict.CLEARED))
     assert wrong.sum() >= 3
@@ -137,7 +137,7 @@ def test_few_treatments_in_doubt_give_useful_plans_soon(case, runs):
     assert record.map.count(Verdict.OPEN) + record.map.count(Verdict.WRONG) == case.doubtful.sum()
     assert all(batch.survival >= batch.bound - 1e-9 >= system.LEAST_SURVIVAL - 2e-9 for batch in record.batches)
     (plan,) = record.plans
-    clinicians = s2r.constraint_values(case.real, case.clinicians)[0]
+    clinicians = s2r.planning.constraint_values(case.real, case.clinicians)[0]
     best = s2r.solve(case.real, case.rewards["survival"]).value
     assert clinicians < plan.survival_floor <= plan.survival + 1e-9
     assert plan.floor <= plan.value + 1e-9 <= best + 2e-9
@@ -148,7 +148,7 @@ def test_nothing_is_scaled_and_every_patient_is_counted(case):
     learner = study.learner_of(case, case.doubtful, seed=1)
     assert learner.settings.certified
     study.treat(case, learner, [300, 200], [], [], lambda _: None)
-    assert learner.hybrid.counts.episodes == 500
+    assert learner.evidence.counts.episodes == 500
     assert not learner.doubts()
 
 
@@ -199,7 +199,7 @@ def test_stays_follow_the_real_dynamics(case):
     )
     states, actions, ends = study._patients(case, mixture, 3, 0, patients)
     last = states[ends[1:] + np.arange(patients)]
-    exact = s2r.constraint_values(case.real, mixture)[0]
+    exact = s2r.planning.constraint_values(case.real, mixture)[0]
     lengths = np.diff(ends)
     survived = ((last == system.SURVIVAL) & (lengths < system.HORIZON)).mean()  # the last arrival is not paid for any more
     assert abs(survived - exact) < 4.0 * np.sqrt(exact * (1.0 - exact) / patients)

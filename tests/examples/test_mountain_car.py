@@ -32,7 +32,7 @@ def test_what_is_declared_is_true(found):
     assert np.flatnonzero(wrong).tolist() == np.flatnonzero(on_the_floor).tolist()
     assert not (gaps[:, COAST] > 0.0).any()  # the baseline does not use the engine
     margin = LIMIT - mountain_car.worth(ours.real, coast(ours), mountain_car.at_goal(ours.simulated))[1]
-    assert 0.0 < learner.margins[0] <= margin
+    assert 0.0 < learner.evidence.stated[0] <= margin
     assert learner.settings.certified
     assert (ours.simulated.visits[~ours.simulated.system.known] == SMALL.points).all()
 
@@ -130,5 +130,5 @@ def test_the_whole_study_stops_and_its_plan_is_nearly_the_best():
     reward = mountain_car.at_goal(ours.simulated)
     best = s2r.solve(ours.real, reward).value
     assert best - whole.exploration.plan.value < 0.1
-    cleared = ~whole.exploration.learner.hybrid.suspects
+    cleared = ~whole.exploration.learner.evidence.suspects
     assert not (cleared & (ours.gaps > 0.0)).any()

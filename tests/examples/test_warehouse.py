@@ -43,7 +43,7 @@ def test_the_assumptions_are_true(done):
     gaps = study.real.kernel.distances_to(study.system.model.kernel)
     assert set(gaps.round(9).ravel().tolist()) == {0.0, 0.7125, 0.95}
     assert gaps[gaps > 0.0].min() >= GAP == study.learner.settings.mismatch_gap
-    assert not (study.learner.hybrid.known & study.wrong).any()
+    assert not (study.learner.evidence.known & study.wrong).any()
 
 
 def test_exactly_the_wrong_moves_are_found(done):
@@ -86,7 +86,7 @@ def test_a_run_in_pieces_is_the_run_in_one(done):
     whole = Study(QUICK)
     run = s2r.simulate(whole.learner, whole.real.kernel)
     assert (run.stopped, run.samples) == (True, exploration.samples)
-    np.testing.assert_array_equal(whole.learner.hybrid.suspects, study.learner.hybrid.suspects)
+    np.testing.assert_array_equal(whole.learner.evidence.suspects, study.learner.evidence.suspects)
 
 
 def test_a_promise_that_is_broken_is_noticed(done):

@@ -13,19 +13,19 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import safe2real as s2r
+from safe2real import methods
 from safe2real.cli import app
-from safe2real.exploration import Algorithm
 from safe2real.paper import misspecification, printed, reproduce, table1
 from safe2real.paper.engine import run_all
 from safe2real.paper.inferred import INFERRED, learner_on, misspecification_grid
-from safe2real.paper.runs import explore_task
+from safe2real.paper.runs import METHODS, explore_task
 from safe2real.paper.store import Store, Task
 
 QUIET = Console(quiet=True)
 
 
 def quick(seed: int) -> Task:
-    return explore_task(seed=seed, constants=INFERRED, algorithm=Algorithm.UNCONSTRAINED, rewards=2)
+    return explore_task(seed=seed, constants=INFERRED, method=methods.Unconstrained(), rewards=2)
 
 
 def done(task: Task):
@@ -52,7 +52,7 @@ def test_the_store_keeps_runs_and_survives_a_torn_line(tmp_path):
 
 
 def test_other_constants_are_other_runs():
-    other = explore_task(seed=0, constants=type(INFERRED)(margin=0.3), algorithm=Algorithm.UNCONSTRAINED, rewards=2)
+    other = explore_task(seed=0, constants=type(INFERRED)(margin=0.3), method=methods.Unconstrained(), rewards=2)
     assert other.id != quick(0).id
     assert quick(0).id == quick(0).id
 
@@ -105,9 +105,9 @@ def test_a_killed_reproduce_goes_on_where_it_was(tmp_path):
 
 def test_the_inferred_constants_stay_near_table_1():
     """Two seeds of each algorithm: within 12 % of the reported samples, and safe where the paper is."""
-    for algorithm in Algorithm:
-        results = [done(explore_task(seed=seed, constants=INFERRED, algorithm=algorithm)) for seed in (0, 1)]
-        reported = printed.TABLE1[algorithm.value]
+    for name, method in METHODS.items():
+        results = [done(explore_task(seed=seed, constants=INFERRED, method=method)) for seed in (0, 1)]
+        reported = printed.TABLE1[name]
         assert np.mean([r["samples"] for r in results]) == pytest.approx(reported[0], rel=0.12)
         assert all((r["unsafe_share"] > 0.0) == (reported[2] > 0.0) for r in results)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import safe2real
-from safe2real.exploration import Algorithm
+from safe2real import methods
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task
 from safe2real.paper.sources import digest_of_sources, sources_of
@@ -82,7 +82,7 @@ def test_late_imports_count_and_those_for_type_checkers_do_not(tmp_path):
 def test_nothing_that_a_run_calls_is_forgotten():
     """Watch a run: every function of the package that it calls is in a source that is digested."""
     called = set()
-    task = explore_task(seed=0, constants=INFERRED, algorithm=Algorithm.UNCONSTRAINED, rewards=2)
+    task = explore_task(seed=0, constants=INFERRED, method=methods.Unconstrained(), rewards=2)
     task.run(task.settings)  # imports and compilation are not part of it
     sys.setprofile(lambda frame, event, _: called.add(frame.f_code.co_filename))
     try:

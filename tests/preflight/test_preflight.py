@@ -20,14 +20,15 @@ from safe2real.preflight.gaps import largest_distances
 from safe2real.preflight.guess import Guess
 from safe2real.preflight.rehearsal import broken_assumptions
 from safe2real.preflight.trials import trial_findings
+from safe2real.problem.accuracy import RowAccuracy
 from safe2real.report.preflight_figures import _dress, draw_preflight
 from safe2real.standing import Standing
-from safe2real.systems.estimated import RowAccuracy
 from safe2real.systems.measure import estimate_margin
 from safe2real.theory.conditions import Guarantee
 from tests.preflight.specs import ROWS, SAFE, kernel, tiny
 
 WRONG = kernel(s0a1=[0.6, 0.4])  # 0.6 away, and the baseline never goes there
+METHOD = s2r.methods.SimToReal()
 
 
 def look(specification=None, reality=WRONG, **options):
@@ -232,8 +233,8 @@ def test_a_baseline_that_fails_its_margin_on_the_reality():
     assert "threshold to 1.44" in finding.cure
     assert "baseline" in found.guarantees[Guarantee.SAFETY]
     assert not found.ready
-    assert [one.name for one in broken_assumptions(specification, reality, guessed=False)] == [finding.name]
-    assert broken_assumptions(tiny(mismatch_gap=0.2, margin=0.94, tolerance=0.2), reality, guessed=False) == []
+    assert [one.name for one in broken_assumptions(specification, METHOD, reality, guessed=False)] == [finding.name]
+    assert broken_assumptions(tiny(mismatch_gap=0.2, margin=0.94, tolerance=0.2), METHOD, reality, guessed=False) == []
 
 
 def test_a_baseline_that_is_unsafe_itself():
@@ -395,7 +396,7 @@ def test_a_reality_outside_the_declared_support():
     assert "(state 0, action 1)" in of(found, "declared support").what
     assert found.guarantees[Guarantee.SAFETY] == "declared support fails"
     assert found.trials == ()
-    assert "declared support" in [one.name for one in broken_assumptions(specification, WRONG, guessed=False)]
+    assert "declared support" in [one.name for one in broken_assumptions(specification, METHOD, WRONG, guessed=False)]
     assert look(specification, s2r.Kernel.from_dense(ROWS)).trials
 
 
@@ -403,11 +404,11 @@ def test_the_floor_by_hand():
     """Every step costs H - 1 - h times the gap: 2 + 1 + 0. Where staying is known, only leaving costs, and V_c = 1.5 lets
     three of four episodes leave at once.
     """
-    assert floor_of(tiny()) == pytest.approx(3.0)
-    assert floor_of(tiny(span_bonus=False)) == pytest.approx(9.0)
-    assert floor_of(tiny(known=np.array([[True, False], [False, False]]))) == pytest.approx(2.25)
-    assert floor_of(tiny(known=np.ones((2, 2), dtype=bool))) == pytest.approx(0.0)
-    assert floor_of(tiny(algorithm=s2r.Algorithm.REWARD_FREE)) == 0.0
+    assert floor_of(tiny(), s2r.methods.SimToReal()) == pytest.approx(3.0)
+    assert floor_of(tiny(span_bonus=False), s2r.methods.SimToReal()) == pytest.approx(9.0)
+    assert floor_of(tiny(known=np.array([[True, False], [False, False]])), s2r.methods.SimToReal()) == pytest.approx(2.25)
+    assert floor_of(tiny(known=np.ones((2, 2), dtype=bool)), s2r.methods.SimToReal()) == pytest.approx(0.0)
+    assert floor_of(tiny(), s2r.methods.RewardFree()) == 0.0
 
 
 def test_a_calibrated_gap_at_which_no_run_stops():
@@ -446,11 +447,11 @@ def test_gaps_at_which_no_row_is_cleared():
     found = of(look(tiny(mismatch_gap=0.0)), "clearing rows")
     assert found.level is Level.WARNING
     visits = of(look(), "clearing rows").numbers["visits"]
-    learner = tiny().learner()
-    learner.hybrid.counts.tally.visits[:] = int(visits)
-    assert learner.hybrid.radii.max() <= 0.25  # halfway between the gaps
-    learner.hybrid.counts.tally.visits[:] = int(visits) - 1
-    assert learner.hybrid.radii.max() > 0.25
+    learner = s2r.Learner(tiny())
+    learner.evidence.counts.tally.visits[:] = int(visits)
+    assert learner.evidence.radii.max() <= 0.25  # halfway between the gaps
+    learner.evidence.counts.tally.visits[:] = int(visits) - 1
+    assert learner.evidence.radii.max() > 0.25
 
 
 def test_what_the_baseline_never_visits():
@@ -496,7 +497,7 @@ def titles(found):
 
 
 def test_heuristic_constants_guarantee_nothing():
-    found = look(tiny(radius=s2r.ScaledRadius(0.5)), max_rounds=100_000)
+    found = look(tiny(radius=s2r.radii.Scaled(0.5)), max_rounds=100_000)
     assert "HEURISTIC" in of(found, "library").what
     assert all("HEURISTIC" in why for why in found.guarantees.values())
     assert found.verdict().startswith("READY (HEURISTIC")
@@ -509,7 +510,7 @@ def test_heuristic_constants_guarantee_nothing():
     assert found.to_document()["standing"] == "heuristic"
     assert "Certified" not in titles(found)
     assert "HEURISTIC, not guaranteed" in titles(found)
-    unready = look(tiny(radius=s2r.ScaledRadius(0.5)), kernel(s0a0=[0.2, 0.8]))
+    unready = look(tiny(radius=s2r.radii.Scaled(0.5)), kernel(s0a0=[0.2, 0.8]))
     assert unready.verdict().startswith("NOT READY (HEURISTIC")
 
 
@@ -641,7 +642,7 @@ NAMES = [
 def test_what_a_constraint_is_called_hides_nothing(name):
     """Row (0, 0) falls with 0.8 in reality: the margin is broken, and unsafe mixtures follow."""
     reality = kernel(s0a0=[0.2, 0.8])
-    (broken,) = [one for one in broken_assumptions(named(name), reality, guessed=False) if one.subject]
+    (broken,) = [one for one in broken_assumptions(named(name), METHOD, reality, guessed=False) if one.subject]
     assert (broken.code, broken.subject, broken.about) == (Code.BASELINE_ON_STATED_REALITY, name, About.REALITY)
     assert name in broken.name
     plain, other = (look(one, reality, max_rounds=100) for one in (named("upright"), named(name)))
@@ -654,8 +655,8 @@ def test_what_is_true_of_the_simulator_alone_breaks_no_rehearsal():
     """The simulator falls from row (0, 0) and the stated reality does not: its rows are wrong, the margin is there."""
     model = s2r.CMDP.of(kernel(s0a0=[0.5, 0.5]), 3, 0, s2r.AtLeast(SAFE, 1.5, "on the stated reality"))
     specification = s2r.Problem(model, tiny().baseline, tiny().settings)
-    assert broken_assumptions(specification, s2r.Kernel.from_dense(ROWS), guessed=False) == []
-    guessed = broken_assumptions(specification, model.kernel, guessed=True)
+    assert broken_assumptions(specification, METHOD, s2r.Kernel.from_dense(ROWS), guessed=False) == []
+    guessed = broken_assumptions(specification, METHOD, model.kernel, guessed=True)
     assert [one.code for one in guessed] == [Code.BASELINE_ON_GUESSED_REALITY]
 
 
@@ -701,8 +702,7 @@ def test_a_calibrated_gap_below_the_accuracy_of_the_rows_is_not_ready():
     assert finding.level is Level.OK
     assert finding.numbers["delta_in_all"] == pytest.approx(0.14)
     assert "0.14 in all" in finding.what
-    free = dataclasses.replace(FEW, settings=dataclasses.replace(FEW.settings, algorithm=s2r.Algorithm.REWARD_FREE))
-    (finding,) = [one for one in look(free).findings if one.code is Code.ESTIMATED_ROWS]
+    (finding,) = [one for one in look(FEW, method=s2r.methods.RewardFree()).findings if one.code is Code.ESTIMATED_ROWS]
     assert finding.level is Level.OK  # no row is reused
     assert not [one for one in look().findings if one.code is Code.ESTIMATED_ROWS]
 
@@ -744,11 +744,11 @@ def test_an_estimated_simulator_end_to_end():
 
 def test_batches_of_one_are_the_rounds_of_compiled_code(monkeypatch):
     monkeypatch.setattr(rounds, "BATCH_GROWTH", 0.0)
-    one, other = tiny().learner(), tiny().learner()
+    one, other = s2r.Learner(tiny(), warm_start=False), s2r.Learner(tiny(), warm_start=False)
     batches = rounds.in_batches(one, WRONG, 0, 150, math.inf)
     one_by_one = rounds.lazily(other, WRONG, 0, 150)
     assert batches.deployed.sum() == one_by_one.deployed.sum() == 150
-    np.testing.assert_array_equal(one.hybrid.counts.visits, other.hybrid.counts.visits)
+    np.testing.assert_array_equal(one.evidence.counts.visits, other.evidence.counts.visits)
     np.testing.assert_array_equal(batches.uncertainties, one_by_one.uncertainties)
     np.testing.assert_allclose(batches.real_values, one_by_one.real_values)
 

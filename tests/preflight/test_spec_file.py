@@ -136,7 +136,7 @@ def test_a_gymnasium_environment_and_its_slippery_reality(tmp_path):
     assert model.thresholds.tolist() == [5.5]
     # Into the hole of state 5 at the first chance: 1 -> 5 is paid once, on arrival.
     down = s2r.MarkovPolicy.deterministic(np.where(np.arange(17) == 0, 2, 1), num_actions=4, horizon=6)
-    assert s2r.constraint_values(model, down)[0] == pytest.approx(5.0)
+    assert s2r.planning.constraint_values(model, down)[0] == pytest.approx(5.0)
     assert given.reality.distances_to(model.kernel).reshape(-1).max() == pytest.approx(2 / 3)
     assert given.problem.baseline.actions[0, 1] == 3
     (reward,) = given.options.rewards
@@ -173,7 +173,7 @@ def test_the_end_in_a_hole_may_cost_more_than_the_end_at_the_goal(tmp_path):
     model = read_spec_file(write(tmp_path, LAKE.replace("ended = 0.0", 'ended = "ended.npy"'))).problem.simulator
     down = np.where(np.arange(model.num_states) == 0, 2, 1)
     fall = s2r.MarkovPolicy.deterministic(down, num_actions=4, horizon=6)
-    assert s2r.constraint_values(model, fall)[0] == pytest.approx(2.0)  # in the hole from the third of six steps on
+    assert s2r.planning.constraint_values(model, fall)[0] == pytest.approx(2.0)  # in the hole from the third of six steps on
 
 
 def test_costs_by_reward_for_falling(tmp_path):
@@ -196,7 +196,9 @@ tolerance = 0.025
     assert given.guess.rows.sum() == 2  # who fell begins anew in state 36, which has a copy for that
     model = given.problem.simulator
     fall = s2r.MarkovPolicy.deterministic(np.ones(model.num_states, dtype=int), num_actions=4, horizon=5)
-    assert s2r.constraint_values(model, fall)[0] == pytest.approx(1.0)  # right, into the cliff, at each of the first 4 steps
+    assert s2r.planning.constraint_values(model, fall)[0] == pytest.approx(
+        1.0
+    )  # right, into the cliff, at each of the first 4 steps
 
 
 # What is refused

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import Campaign, Problem
+from safe2real.campaign import Campaign
 from safe2real.campaign.events import Event
 from safe2real.campaign.ledger import check_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import Verdict
-from safe2real.exploration import Settings, roll_out
+from safe2real.exploration import roll_out
 from safe2real.model.encoding import digest_of, policy_to_bytes, to_text
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 from safe2real.report import export as export_module
 from safe2real.report.export import export_csv, export_json, export_minari, salvage_json
 

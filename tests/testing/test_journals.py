@@ -7,7 +7,8 @@ import threading
 import pytest
 
 from safe2real.campaign import Campaign
-from safe2real.campaign.journal import MemoryJournal, SQLJournal
+from safe2real.campaign.journal import MemoryJournal
+from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.errors import StorageFailure
 from safe2real.testing import JournalContract
 from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states

@@ -19,6 +19,8 @@ CASES = [draw_case(3, number, 1500) for number in range(90)]
 def constrained(**wanted):
     """A case with one constraint, and whatever else is wanted of its settings."""
     for case in CASES:
+        if not isinstance(case.method, s2r.methods.SimToReal) or not case.method.reuses_simulator:
+            continue
         fits = all(getattr(case.settings, name) == value for name, value in wanted.items())
         if fits and case.task.num_constraints == 1 and case.wrong.any() and not case.known.all():
             return case
@@ -28,7 +30,7 @@ def constrained(**wanted):
 @pytest.fixture(scope="module")
 def started():
     """A case that has run for a while, with its truth."""
-    case = constrained(robust_safety=True, algorithm=s2r.Algorithm.SIM_TO_REAL)
+    case = constrained(robust_safety=True)
     learner = learner_of(case)
     simulate(learner, case.real, max_rounds=50)
     return case, learner, Truth(case.task, case.real)
@@ -60,7 +62,7 @@ def test_what_is_true_of_a_plan_and_what_is_not(started):
     assert set(_about_plan(replace(plan, certificate=above), truth, reward)) == {Kind.CERTIFICATE}
     dangerous = s2r.solve(truth.model.with_constraints(0), reward).policy
     assert Kind.INFEASIBLE in set(_about_plan(replace(plan, policy=dangerous), truth, reward))
-    doubt = s2r.Doubt(s2r.DoubtCode.ROWS_CONTRADICTED, "a row")
+    doubt = s2r.standing.Doubt(s2r.standing.DoubtCode.ROWS_CONTRADICTED, "a row")
     nothing_said = replace(plan, value=99.0, certificate=replace(plan.certificate, doubts=(doubt,)))
     assert set(_about_plan(nothing_said, truth, reward)) == set()
 
@@ -75,7 +77,7 @@ def test_what_is_true_of_a_learner_and_what_is_not(started):
     refuted.leave_model([], [])
     assert set(_about_now(case, refuted, truth)) == {Kind.REFUTED}
     claims_too_much = learner_of(case, Flaw.TESTED_MARGIN)
-    claims_too_much.trust.state.flags[_margin.HALTED] = claims_too_much.trust.state.refuted[0] = True
+    claims_too_much.evidence.trust.state.flags[_margin.HALTED] = claims_too_much.evidence.trust.state.refuted[0] = True
     assert set(_about_now(case, claims_too_much, truth)) == {Kind.HALTED}
 
 
@@ -95,13 +97,13 @@ def test_a_cleared_row_that_is_wrong_is_found():
 @pytest.mark.parametrize("radius", RADII, ids=lambda radius: radius.name)
 def test_every_radius_can_be_halved_and_still_calls_itself_certified(radius):
     case = CASES[0]
-    case = replace(case, settings=replace(case.settings, radius=radius, algorithm=s2r.Algorithm.REWARD_FREE))
+    case = replace(case, settings=replace(case.settings, radius=radius), method=s2r.methods.RewardFree())
     sound, halved = learner_of(case), learner_of(case, Flaw.HALF_RADIUS)
     simulate(sound, case.real, max_rounds=400)
-    halved.hybrid.counts = sound.hybrid.counts
-    several = (sound.hybrid.radii < 1.0) & (sound.hybrid.radii > 0.0)
+    halved.evidence.counts = sound.evidence.counts
+    several = (sound.evidence.radii < 1.0) & (sound.evidence.radii > 0.0)
     assert several.any()
-    assert halved.hybrid.radii[several] == pytest.approx(0.5 * sound.hybrid.radii[several])
+    assert halved.evidence.radii[several] == pytest.approx(0.5 * sound.evidence.radii[several])
     assert not halved.doubts()
 
 

@@ -36,7 +36,7 @@ def test_textbook_values_are_the_librarys():
     for case in CASES[:40]:
         truth, model = Truth(case.task, case.real), case.task.with_kernel(case.real)
         assert truth.constraint_values(case.baseline) == pytest.approx(
-            s2r.constraint_values(model, case.baseline), abs=1e-12
+            s2r.planning.constraint_values(model, case.baseline), abs=1e-12
         )
         reward = np.random.default_rng(case.number).random((model.num_states, model.num_actions))
         best = s2r.solve(model.with_constraints(0), reward)
@@ -53,7 +53,7 @@ def test_every_assumption_is_true(case):
     assert not (case.wrong & case.known).any()
     assert distances[case.wrong] == pytest.approx(settings.mismatch_gap, abs=1e-12)
     assert (distances[~case.wrong] <= settings.calibrated_gap + 1e-12).all()
-    real = s2r.constraint_values(case.task.with_kernel(case.real), case.baseline)
+    real = s2r.planning.constraint_values(case.task.with_kernel(case.real), case.baseline)
     assert real - case.task.thresholds == pytest.approx(case.margins, abs=1e-12)
     assert (np.asarray(settings.margin) <= case.margins).all()
     assert settings.certified
@@ -87,7 +87,7 @@ def test_the_whole_range_is_drawn():
     features = (
         lambda case: case.settings.replan_growth > 0.0,
         lambda case: case.settings.robust_safety,
-        lambda case: case.settings.algorithm is s2r.Algorithm.REWARD_FREE,
+        lambda case: isinstance(case.method, s2r.methods.RewardFree),
         lambda case: case.settings.calibrated_gap > 0.0,
         lambda case: case.support is not None,
         lambda case: bool(case.wrong.any()),

@@ -33,6 +33,7 @@ from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
+from safe2real.exploration.learner import Learner
 from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
@@ -118,6 +119,10 @@ class Campaign:
         journal = journal_at(place)
         with _closed_on_failure(journal):
             return cls(journal, extensions)
+
+    def fresh_learner(self) -> Learner:
+        """A learner of this problem and method that has counted nothing: to compute the record anew."""
+        return self._record.fresh_learner()
 
     def close(self) -> None:
         self.journal.close()

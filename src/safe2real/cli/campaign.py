@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from safe2real.campaign import Campaign, Overlap, Receipt
-from safe2real.problem.problem import Problem
 from safe2real.campaign.journal.places import looks_like_a_connection, parse_place, shown_place
 from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
 from safe2real.cli import documents

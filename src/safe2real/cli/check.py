@@ -72,6 +72,7 @@ def check(
     with progress_bar("rehearsed rounds") as progress, within(spec.name):
         found = check_problem(
             given.problem,
+            method=given.method,
             rollouts=episodes,
             reality=asked_guess(given, guess_rows, guess_gap) or given.reality or given.guess,
             runs=runs,

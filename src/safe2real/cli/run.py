@@ -70,9 +70,9 @@ def run(
         check_readable(problem)
         if guessed or real is None:
             real = guess_reality(problem, guess or given.guess or Guess()).kernel
-        begun = open_or_begin(problem, real, options.seed, folder)
+        begun = open_or_begin(problem, given.method, real, options.seed, folder)
     with begun as campaign:
-        broken = broken_assumptions(problem, real, guessed=guessed)
+        broken = broken_assumptions(problem, given.method, real, guessed=guessed)
         if not as_json:
             _print_before([*constrained(problem), *broken], guessed)
         with progress_bar("deployments") as progress:
@@ -109,7 +109,7 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
     write_campaign_report(campaign, files["report"], forecast=small, broken=false)
     bound = "certified lower bound" if ended.certified else f"lower bound: {_WORTH[ended.standing]}"
     draw_exact(ended.exact, model.labels, bound).savefig(files["safety"], dpi=130)
-    gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if settings.algorithm.reuses_simulator else None
+    gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if campaign.method.reuses_simulator else None
     draw_mismatch(ended.mismatch, gaps).savefig(files["mismatch"], dpi=130)
     return {name: str(file) for name, file in files.items()}
 

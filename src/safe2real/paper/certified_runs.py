@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real.evidence.confidence import RADII
+from safe2real import radii
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.settings import Settings
 from safe2real.exploration.simulate import simulate
 from safe2real.model.policy import MarkovPolicy
 from safe2real.paper.store import Plain
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 from safe2real.systems.windy_grid import ACTIONS, WindyGrid
 
 THRESHOLD, NOISE, DELTA = 10.8, 0.1, 0.05
@@ -38,7 +39,7 @@ def learner_of(settings: Plain) -> tuple[WindyGrid, Learner]:
     baseline = corner_walk(grid)
     real = grid.cmdp(grid.real(), THRESHOLD)
     margin = float(constraint_values(real, baseline)[0]) - THRESHOLD
-    (radius,) = [kind for kind in RADII if kind.name == settings["radius"]]
+    (radius,) = [kind for kind in radii.ALL if kind.name == settings["radius"]]
     chosen = Settings(
         margin=margin,
         calibrated_gap=0.0,
@@ -46,20 +47,20 @@ def learner_of(settings: Plain) -> tuple[WindyGrid, Learner]:
         tolerance=margin / 4.0,
         delta=DELTA,
         seed=settings["seed"],
-        radius=radius(),  # type: ignore[call-arg]
+        radius=radius(),
         span_bonus=settings["span"],
         robust_safety=settings["robust"],
         replan_growth=REPLAN_GROWTH,
     )
     support = grid.neighbours() if settings["support"] else None
-    return grid, Learner(grid.cmdp(grid.simulator(), THRESHOLD), baseline, chosen, support=support)
+    return grid, Learner(Problem(grid.cmdp(grid.simulator(), THRESHOLD), baseline, chosen, support=support))
 
 
 def certified_run(settings: Plain) -> Plain:
     """To the certified stop, with exact values of everything that was deployed, and plans for random rewards."""
     grid, learner = learner_of(settings)
     run = simulate(learner, grid.real(), max_rounds=MOST_ROUNDS)
-    lost = ~learner.hybrid.suspects & grid.mismatch()
+    lost = ~learner.evidence.suspects & grid.mismatch()
     return {
         "stopped": run.stopped,
         "certified": learner.settings.certified,

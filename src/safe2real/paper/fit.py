@@ -18,10 +18,9 @@ import itertools
 import joblib
 import numpy as np
 
-from safe2real.exploration.settings import Algorithm
 from safe2real.paper import printed
 from safe2real.paper.inferred import INFERRED, Constants
-from safe2real.paper.runs import explore_task
+from safe2real.paper.runs import METHODS, explore_task
 from safe2real.paper.store import Task
 
 GAPS = (0.0, 0.3, 0.5, 0.7, 0.85, 1.0)
@@ -31,9 +30,9 @@ def selection(constants: Constants, seeds: int) -> list[tuple[str, float, Task]]
     """Name, reported samples and run for the cells that the fit looks at."""
     cells: list[tuple[str, float, Task]] = []
     for seed in range(seeds):
-        for algorithm in Algorithm:
-            reported = printed.TABLE1[algorithm.value][0]
-            cells.append((algorithm.value, reported, explore_task(seed=seed, constants=constants, algorithm=algorithm)))
+        for name, method in METHODS.items():
+            reported = printed.TABLE1[name][0]
+            cells.append((name, reported, explore_task(seed=seed, constants=constants, method=method)))
         for instance in printed.INSTANCES:
             for gap in GAPS:
                 task = explore_task(seed=seed, constants=constants, grid=instance, mismatch_gap=gap)

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from safe2real.evidence.confidence import ScaledRadius
+from safe2real import radii
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.settings import Algorithm, Settings
+from safe2real.methods.base import Method
 from safe2real.model.policy import MarkovPolicy
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 from safe2real.systems.windy_grid import WindyGrid, equispaced_wind
 
 # Orders cells at the same distance from the wall. This one makes the first three windy cells those of Figure 1.
@@ -51,7 +53,7 @@ def learner_on(
     *,
     seed: int,
     mismatch_gap: float,
-    algorithm: Algorithm = Algorithm.SIM_TO_REAL,
+    method: Method | None = None,
     constants: Constants = INFERRED,
 ) -> Learner:
     """A learner with the inferred constants on the simulator of `grid`."""
@@ -62,11 +64,10 @@ def learner_on(
         tolerance=constants.tolerance,
         delta=constants.delta,
         seed=seed,
-        algorithm=algorithm,
-        radius=ScaledRadius(constants.radius_scale),
+        radius=radii.Scaled(constants.radius_scale),
         bonus_scale=constants.bonus_scale,
     )
-    return Learner(grid.cmdp(grid.simulator(), constants.threshold), uniform_policy(grid), settings)
+    return Learner(Problem(grid.cmdp(grid.simulator(), constants.threshold), uniform_policy(grid), settings), method)
 
 
 def wind_profile(instance: str, cells: int) -> tuple[float, ...]:

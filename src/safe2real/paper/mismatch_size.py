@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from safe2real.exploration.settings import Algorithm
+from safe2real import methods
 from safe2real.paper import printed
 from safe2real.paper.artefact import BLUE, ORANGE, Artefact, Comparison, Outcome, Table, draw_band, save_figure
 from safe2real.paper.inferred import INFERRED
@@ -20,10 +20,10 @@ SEEDS = 10
 
 def tasks(seeds: int | None) -> list[Task]:
     """Algorithm 1 for every size; Algorithm 2 where every row is wrong, as the reference."""
-    cases = [(size // 4, Algorithm.SIM_TO_REAL) for size in printed.MISMATCH_SIZES] + [(25, Algorithm.REWARD_FREE)]
+    cases = [(size // 4, methods.SimToReal()) for size in printed.MISMATCH_SIZES] + [(25, methods.RewardFree())]
     return [
-        explore_task(seed=seed, constants=INFERRED, algorithm=algorithm, grid="ordered", windy=windy)
-        for windy, algorithm in cases
+        explore_task(seed=seed, constants=INFERRED, method=method, grid="ordered", windy=windy)
+        for windy, method in cases
         for seed in range(seeds or SEEDS)
     ]
 
@@ -31,8 +31,8 @@ def tasks(seeds: int | None) -> list[Task]:
 def draw(rows: list[Row], folder: Path) -> Outcome:
     outcome = Outcome()
     sizes = np.array(printed.MISMATCH_SIZES)
-    runs = [rounds_where(rows, Algorithm.SIM_TO_REAL, "windy", size // 4) for size in sizes]
-    reference = rounds_where(rows, Algorithm.REWARD_FREE, "windy", 25)
+    runs = [rounds_where(rows, methods.SimToReal(), "windy", size // 4) for size in sizes]
+    reference = rounds_where(rows, methods.RewardFree(), "windy", 25)
     means = np.array([run.mean() for run in runs])
     slope, offset = np.polyfit(sizes, means, 1)
     residual = means - (slope * sizes + offset)

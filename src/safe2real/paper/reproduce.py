@@ -88,7 +88,7 @@ def linprog_cost(rows: Sequence[Row]) -> str:
     times = []
     for _ in range(7):
         simulate(learner, grid.real(), max_rounds=300)
-        problem = occupancy_program(learner.simulator.with_kernel(learner.hybrid.to_kernel()), learner.hybrid.bonus)
+        problem = occupancy_program(learner.simulator.with_kernel(learner.evidence.to_kernel()), learner.evidence.bonus)
         began = time.perf_counter()
         linprog(**problem, method="highs")
         times.append(time.perf_counter() - began)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real import methods
 from safe2real.evidence.counts import Counts
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.settings import Algorithm
 from safe2real.exploration.simulate import Run, collect, simulate
+from safe2real.methods.base import Method
 from safe2real.model.policy import Mixture
 from safe2real.paper.inferred import (
     INSTANCE_SEED,
@@ -27,6 +28,10 @@ from safe2real.systems.windy_grid import WindyGrid
 CURVE_STEP = 10  # rounds between two points of a safety curve
 
 
+METHODS: dict[str, Method] = {kind.name: kind() for kind in methods.ALL}
+"""Algorithms 1, 2 and 3 by the names that runs are kept under."""
+
+
 def explore_run(settings: Plain) -> Plain:
     """One run of Algorithm 1, 2 or 3 on a windy grid, with plans for random rewards after its stop."""
     if settings["grid"] in ("I", "II", "III"):
@@ -39,7 +44,7 @@ def explore_run(settings: Plain) -> Plain:
         grid,
         seed=settings["seed"],
         mismatch_gap=settings["mismatch_gap"],
-        algorithm=Algorithm(settings["algorithm"]),
+        method=METHODS[settings["algorithm"]],
         constants=Constants(**settings["constants"]),
     )
     run = simulate(learner, grid.real())
@@ -54,7 +59,7 @@ def compile_everything() -> None:
 
 def summary(grid: WindyGrid, learner: Learner, run: Run) -> Plain:
     """What is kept of a run."""
-    lost = ~learner.hybrid.suspects & grid.mismatch()
+    lost = ~learner.evidence.suspects & grid.mismatch()
     curve = run.real_values[::CURVE_STEP, 0]
     return {
         "stopped": run.stopped,
@@ -110,7 +115,7 @@ def explore_task(
     *,
     seed: int,
     constants: Constants,
-    algorithm: Algorithm = Algorithm.SIM_TO_REAL,
+    method: Method | None = None,
     grid: str = "paper",
     wind: float = 0.8,
     windy: int = 3,
@@ -121,7 +126,7 @@ def explore_task(
     return Task(
         explore_run,
         {
-            "algorithm": algorithm.value,
+            "algorithm": (method or methods.SimToReal()).name,
             "grid": grid,
             "wind": wind,
             "windy": windy,
@@ -133,13 +138,13 @@ def explore_task(
     )
 
 
-def rounds_where(rows: list[Row], algorithm: Algorithm, key: str, value: float) -> NDArray[np.int64]:
-    """Iterations of the runs of one algorithm with one setting, in the order of their seeds."""
+def rounds_where(rows: list[Row], method: Method, key: str, value: float) -> NDArray[np.int64]:
+    """Iterations of the runs of one method with one setting, in the order of their seeds."""
     return np.array(
         [
             row["result"]["rounds"]
             for row in rows
-            if row["settings"]["algorithm"] == algorithm.value and row["settings"][key] == value
+            if row["settings"]["algorithm"] == method.name and row["settings"][key] == value
         ]
     )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from safe2real.exploration.settings import Algorithm
+from safe2real import methods
 from safe2real.paper import printed
 from safe2real.paper.artefact import BLUE, ORANGE, Artefact, Comparison, Outcome, Table, draw_band, save_figure
 from safe2real.paper.inferred import INFERRED
@@ -21,8 +21,8 @@ INTENDED = 0.85  # sigma_s = 0.85 x wind strength
 
 def tasks(seeds: int | None) -> list[Task]:
     return [
-        explore_task(seed=seed, constants=INFERRED, algorithm=algorithm, wind=wind, mismatch_gap=round(INTENDED * wind, 6))
-        for algorithm in (Algorithm.SIM_TO_REAL, Algorithm.REWARD_FREE)
+        explore_task(seed=seed, constants=INFERRED, method=method, wind=wind, mismatch_gap=round(INTENDED * wind, 6))
+        for method in (methods.SimToReal(), methods.RewardFree())
         for wind in printed.WIND_STRENGTHS
         for seed in range(seeds or SEEDS)
     ]
@@ -32,8 +32,8 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     outcome = Outcome()
     winds = np.array(printed.WIND_STRENGTHS)
     inverse = 1.0 / (INTENDED * winds)
-    ours = [rounds_where(rows, Algorithm.SIM_TO_REAL, "wind", wind) for wind in winds]
-    reference = [rounds_where(rows, Algorithm.REWARD_FREE, "wind", wind) for wind in winds]
+    ours = [rounds_where(rows, methods.SimToReal(), "wind", wind) for wind in winds]
+    reference = [rounds_where(rows, methods.RewardFree(), "wind", wind) for wind in winds]
     means, tops = np.array([run.mean() for run in ours]), np.array([run.mean() for run in reference])
     figure = Figure(figsize=(6.4, 4.0))
     axes = figure.add_subplot()

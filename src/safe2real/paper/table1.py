@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from safe2real.exploration.settings import Algorithm
 from safe2real.paper import printed
 from safe2real.paper.artefact import Artefact, Comparison, Outcome, Table
 from safe2real.paper.inferred import INFERRED
-from safe2real.paper.runs import explore_task
+from safe2real.paper.runs import METHODS, explore_task
 from safe2real.paper.store import Row, Task
 from safe2real.standing import Standing
 
@@ -20,16 +19,14 @@ SEEDS, REWARDS = 10, 20
 def tasks(seeds: int | None) -> list[Task]:
     """The runs that the safety figure and the heatmaps share with this table."""
     return [
-        explore_task(seed=seed, constants=INFERRED, algorithm=algorithm, rewards=REWARDS)
-        for algorithm in Algorithm
+        explore_task(seed=seed, constants=INFERRED, method=method, rewards=REWARDS)
+        for method in METHODS.values()
         for seed in range(seeds or SEEDS)
     ]
 
 
 def by_algorithm(rows: list[Row]) -> dict[str, list[Row]]:
-    return {
-        algorithm.value: [row for row in rows if row["settings"]["algorithm"] == algorithm.value] for algorithm in Algorithm
-    }
+    return {name: [row for row in rows if row["settings"]["algorithm"] == name] for name in METHODS}
 
 
 def draw(rows: list[Row], folder: Path) -> Outcome:

@@ -6,23 +6,24 @@ import numpy as np
 
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.problem import Problem
+from safe2real.methods.base import Method
 from safe2real.model.checks import finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.shown import count, rounded_up
 from safe2real.planning.solve import solve
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
 from safe2real.preflight.guess import known_rows
+from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
 from safe2real.theory.conditions import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
 
 NO_CONSTRAINT = "no constraint: nothing is promised about safety"
 
 
-def accepted(problem: Problem) -> tuple[Learner | None, Finding]:
+def accepted(problem: Problem, method: Method) -> tuple[Learner | None, Finding]:
     """A fresh learner, if the library makes one."""
     try:
-        learner = problem.learner(trust_margin=True)  # whether the margin is there is a finding of its own
+        learner = Learner(problem, method, warm_start=False)  # whether the margin is there is a finding of its own
     except InvalidInput as error:
         said = f"no run can begin: {error}"
         return None, Finding(Code.LIBRARY, Level.FAILURE, said, "change what the message names", affects=EVERY_CLAIM)
@@ -92,7 +93,7 @@ def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
     return conditions, findings
 
 
-def estimated_rows(problem: Problem) -> list[Finding]:
+def estimated_rows(problem: Problem, method: Method) -> list[Finding]:
     """Whether calibrated_gap covers what sampling left open of a simulator that was estimated."""
     rows, settings = problem.estimated, problem.settings
     if rows is None:
@@ -115,7 +116,7 @@ def estimated_rows(problem: Problem) -> list[Finding]:
         said += f"; {count(int(called_exact.sum()), 'row')} of it are declared known although they were estimated"
         cure = "declare only the rows known that are true by construction (system.known)"
         return [Finding(Code.ESTIMATED_ROWS, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
-    if far.any() and settings.algorithm.reuses_simulator:
+    if far.any() and method.reuses_simulator:
         said += (
             f"; calibrated_gap {gap:g} is below that in {count(int(far.sum()), 'row')}: rows that are right look as if they "
             "lay between the gaps, and a run will be refuted or take wrong rows for right"
@@ -126,7 +127,7 @@ def estimated_rows(problem: Problem) -> list[Finding]:
         said += f"; never visited, so that nothing supports what the simulator says there: {count(int(unseen.sum()), 'row')}"
         cure = "sample these rows too, or be sure that a real one is at least mismatch_gap away from what stands there"
         return [Finding(Code.ESTIMATED_ROWS, Level.WARNING, said, cure, numbers)]
-    if not settings.algorithm.reuses_simulator:
+    if not method.reuses_simulator:
         return [Finding(Code.ESTIMATED_ROWS, Level.OK, f"{said}; no row of it is reused", numbers=numbers)]
     if not rows.certified:
         cure = "estimate it with a certified radius"
@@ -136,14 +137,14 @@ def estimated_rows(problem: Problem) -> list[Finding]:
     return [Finding(Code.ESTIMATED_ROWS, Level.OK, said, numbers=numbers)]
 
 
-def floor_of(problem: Problem) -> float:
+def floor_of(problem: Problem, method: Method) -> float:
     """What Delta tends to per unit of calibrated_gap: cleared rows go on paying for it at every step.
 
     The largest value of H (span of the step) over rows that are not known, among policies feasible on the simulator: at most
     H (H - 1) / 2 with the span bonus and H^2 without.
     """
     model, settings = problem.simulator, problem.settings
-    if not settings.algorithm.reuses_simulator:
+    if not method.reuses_simulator:
         return 0.0
     steps = np.arange(model.horizon)
     weight = model.horizon - 1.0 - steps if settings.span_bonus else np.full(model.horizon, float(model.horizon))
@@ -153,10 +154,10 @@ def floor_of(problem: Problem) -> float:
     return float(solution.bound if solution.is_feasible else solve(without_constraints(model), paid).bound)
 
 
-def stop_floor(problem: Problem) -> Finding:
+def stop_floor(problem: Problem, method: Method) -> Finding:
     """Whether Delta can come down to the tolerance at all."""
     settings, horizon = problem.settings, problem.simulator.horizon
-    unit = floor_of(problem)
+    unit = floor_of(problem, method)
     floor = min(float(horizon), settings.calibrated_gap * unit)
     enough = settings.tolerance / unit if unit > 0.0 else 1.0
     numbers = {"floor": floor, "tolerance": settings.tolerance, "largest_calibrated_gap": max(0.0, min(1.0, enough))}

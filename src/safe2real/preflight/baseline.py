@@ -10,7 +10,6 @@ import numpy as np
 
 from safe2real.campaign.episodes import check_actions
 from safe2real.evidence.betting import values_needed
-from safe2real.exploration.problem import Problem
 from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.encoding import within
 from safe2real.model.kernel import Kernel
@@ -22,6 +21,7 @@ from safe2real.planning.solve import solve
 from safe2real.preflight.assumptions import without_constraints
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
 from safe2real.preflight.guess import transitions_of
+from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin, spans
 
 _ROUNDING = 1e-9

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.exploration.problem import Problem
+from safe2real.methods.base import Method
+from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import positive_integer, probability_of_failure
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count
@@ -24,6 +25,7 @@ from safe2real.preflight.findings import WORTH, Code, Finding, Level, against, c
 from safe2real.preflight.gaps import gap_findings, redrawn
 from safe2real.preflight.guess import Guess, guess_reality, known_rows
 from safe2real.preflight.trials import Trial, run_trial, shown_standing, trial_findings
+from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
 from safe2real.theory.conditions import Conditions, Guarantee
 
@@ -97,6 +99,7 @@ class Preflight:
 def check_problem(
     problem: Problem,
     *,
+    method: Method | None = None,
     rollouts: Sequence[Trajectory] | None = None,
     reality: Kernel | Guess | None = None,
     runs: int = 3,
@@ -107,19 +110,21 @@ def check_problem(
 ) -> Preflight:
     """Look at everything that can be looked at before the first deployment; the real system is not touched.
 
-    `rollouts` are episodes of the baseline on the real system. `reality` is a kernel to rehearse on, or a guess of which
-    rows are wrong (5 % of them, by the mismatch gap, if None). `runs` rehearsals of at most `max_rounds` rounds are made, in
-    about `seconds` in all where that is given. `delta` is the probability of failure of what rollouts confirm; the settings'
-    own if None. `progress(done, total)` counts rounds.
+    `method` is what a run would deploy by, `methods.SimToReal()` unless another is given. `rollouts` are episodes of the
+    baseline on the real system. `reality` is a kernel to rehearse on, or a guess of which rows are wrong (5 % of them, by
+    the mismatch gap, if None). `runs` rehearsals of at most `max_rounds` rounds are made, in about `seconds` in all where that
+    is given. `delta` is the probability of failure of what rollouts confirm; the settings' own if None. `progress(done,
+    total)` counts rounds.
     """
     check_readable(problem)
+    method = SimToReal() if method is None else method
     runs, max_rounds = positive_integer("runs", runs), positive_integer("max_rounds", max_rounds)
     delta = probability_of_failure("delta", problem.settings.delta if delta is None else delta)
     if reality is not None and not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
-    learner, begun = accepted(problem)
+    learner, begun = accepted(problem, method)
     conditions, stated = theorem(problem)
-    findings = [*constrained(problem), begun, *stated, stop_floor(problem), *estimated_rows(problem)]
+    findings = [*constrained(problem), begun, *stated, stop_floor(problem, method), *estimated_rows(problem, method)]
     guessed = not isinstance(reality, Kernel)
     if isinstance(reality, Kernel):
         real = reality
@@ -128,7 +133,7 @@ def check_problem(
         guess = guess_reality(problem, reality or Guess())
         real = guess.kernel
         findings += redrawn(guess)
-    findings += gap_findings(problem, learner, real, guessed)
+    findings += gap_findings(problem, method, learner, real, guessed)
     check_rollouts(problem, rollouts or (), "rollouts")
     ranges = ranges_of(problem, real, rollouts, delta)
     findings += threshold_findings(problem, ranges)
@@ -146,6 +151,7 @@ def check_problem(
             trials.append(
                 run_trial(
                     problem,
+                    method,
                     real,
                     wrong,
                     seed=problem.settings.seed + i,

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.exploration.problem import Problem
-from safe2real.exploration.settings import Settings
 from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.robust import reach_of
+from safe2real.problem.accuracy import check_estimated
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
 from safe2real.standing import Doubt, DoubtCode, Standing
-from safe2real.systems.row_accuracy import check_estimated
 from safe2real.theory.conditions import Guarantee
 
 EVERY_CLAIM = tuple(Guarantee)

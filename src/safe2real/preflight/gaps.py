@@ -6,22 +6,23 @@ import numpy as np
 
 from safe2real.evidence.mismatch_map import map_mismatch
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.problem import Problem
+from safe2real.methods.base import Method
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.guess import GuessedReality, known_rows, reachable_rows, visited_rows
+from safe2real.problem.problem import Problem
 
 _ROUNDING = 1e-9
 
 
-def gap_findings(problem: Problem, learner: Learner | None, real: Kernel, guessed: bool) -> list[Finding]:
+def gap_findings(problem: Problem, method: Method, learner: Learner | None, real: Kernel, guessed: bool) -> list[Finding]:
     """Whether the two gaps fit `real`, and whether they can fit anything."""
     return [
         *_outside_support(problem, real),
-        *_rows_between(problem, real, guessed),
-        *_distances_possible(problem),
+        *_rows_between(problem, method, real, guessed),
+        *(_distances_possible(problem) if method.reuses_simulator else ()),
         *_clearing(learner),
         _coverage(problem, real, guessed),
     ]
@@ -68,7 +69,7 @@ def _outside_support(problem: Problem, real: Kernel) -> list[Finding]:
     return [Finding(Code.SUPPORT, Level.FAILURE, said, cure, {"rows": len(outside)}, affects=EVERY_CLAIM)]
 
 
-def _rows_between(problem: Problem, real: Kernel, guessed: bool) -> list[Finding]:
+def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool) -> list[Finding]:
     settings, kernel = problem.settings, problem.simulator.kernel
     whose = "guessed" if guessed else "stated"
     gaps, known = real.distances_to(kernel).reshape(-1), known_rows(problem)
@@ -80,7 +81,7 @@ def _rows_between(problem: Problem, real: Kernel, guessed: bool) -> list[Finding
         )
         cure, many = "declare only rows known that are exact", {"rows": int(far.sum())}
         findings.append(Finding(Code.KNOWN_ROWS, Level.FAILURE, said, cure, many, affects=EVERY_CLAIM))
-    if not settings.algorithm.reuses_simulator:
+    if not method.reuses_simulator:
         return findings
     eps, sigma = settings.calibrated_gap, settings.mismatch_gap
     between = ~known & (gaps > eps + _ROUNDING) & (gaps < sigma - _ROUNDING)
@@ -106,8 +107,6 @@ def _rows_between(problem: Problem, real: Kernel, guessed: bool) -> list[Finding
 def _distances_possible(problem: Problem) -> list[Finding]:
     """A row can only be as far from the simulator's as its least likely possible successor allows."""
     kernel, support, sigma = problem.simulator.kernel, problem.support, problem.settings.mismatch_gap
-    if not problem.settings.algorithm.reuses_simulator:
-        return []
     largest = largest_distances(kernel, support)
     never = ~known_rows(problem) & (largest < sigma - _ROUNDING)
     if not never.any():
@@ -137,9 +136,9 @@ def largest_distances(kernel: Kernel, support: Kernel | None) -> Floats:
 
 
 def _clearing(learner: Learner | None) -> list[Finding]:
-    if learner is None or not learner.settings.algorithm.reuses_simulator or not learner.hybrid.suspects.any():
+    if learner is None or not learner.method.reuses_simulator or not learner.evidence.suspects.any():
         return []
-    needed = map_mismatch(learner.hybrid).visits_needed[learner.hybrid.suspects]
+    needed = map_mismatch(learner.evidence).visits_needed[learner.evidence.suspects]
     most = float(needed.max())
     if not np.isfinite(most):
         said = "with these gaps no row is ever cleared: the simulator is not used, and every row is learnt from real data"

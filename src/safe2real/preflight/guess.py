@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.exploration.problem import Problem
 from safe2real.model.checks import Floats, finite_number, seed_number, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.evaluate import constraint_values, occupancy
 from safe2real.preflight.findings import margins_of
+from safe2real.problem.problem import Problem
 
 SHARE = 0.05  # of the rows that can be reached, where no number is given
 TRIES = 20

@@ -22,8 +22,10 @@ from safe2real.campaign.status import CampaignStatus
 from safe2real.errors import Conflict, Halted, InvalidInput, Stopped
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.problem import Problem
+from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import roll_out
+from safe2real.methods.base import Method
+from safe2real.methods.named import document_of
 from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import digest_of, from_text
@@ -34,6 +36,7 @@ from safe2real.planning.solve import solve
 from safe2real.preflight.baseline import baseline_findings, ranges_of
 from safe2real.preflight.findings import About, Finding, Level
 from safe2real.preflight.gaps import gap_findings
+from safe2real.problem.problem import Problem
 from safe2real.standing import DoubtCode, Standing
 
 DATABASE, REALITY = "campaign.db", "reality.json"
@@ -119,19 +122,19 @@ class Rehearsal:
         return self.ledger.holds and not self.exact.unsafe and all(plan.feasible for plan in self.plans)
 
 
-def broken_assumptions(problem: Problem, real: Kernel, *, guessed: bool) -> list[Finding]:
+def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guessed: bool) -> list[Finding]:
     """What this reality does not grant that the settings assume: the guarantee does not speak of it then."""
     ranges = ranges_of(problem, real, None, problem.settings.delta)
-    found = gap_findings(problem, None, real, guessed)
+    found = gap_findings(problem, method, None, real, guessed)
     found += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=0, delta=problem.settings.delta)
     # What the baseline is worth on the simulator is no statement about this reality.
     return [one for one in found if one.level is Level.FAILURE and one.about is not About.SIMULATOR]
 
 
-def open_or_begin(problem: Problem, real: Kernel, seed: int, folder: Path) -> Campaign:
+def open_or_begin(problem: Problem, method: Method, real: Kernel, seed: int, folder: Path) -> Campaign:
     """The campaign in `folder`, begun there if there is none; one of another study is left alone."""
     # Refuse before anything is written. Whether the margin is there is known here, on the reality itself.
-    learner = problem.learner(trust_margin=True)
+    learner = Learner(problem, method)
     if learner.simulator.kernel.horizon != real.horizon:
         raise InvalidInput("the reality changes with the step and the simulator does not, or the other way round")
     folder.mkdir(parents=True, exist_ok=True)
@@ -141,9 +144,9 @@ def open_or_begin(problem: Problem, real: Kernel, seed: int, folder: Path) -> Ca
     if not database.exists():
         with whole_file(note) as file:
             json.dump(here, file)
-        return Campaign.create(database, problem, trust_margin=True)
+        return Campaign.create(database, problem, method=method, trust_margin=True)
     campaign = Campaign.open(database)
-    same = campaign.problem.to_text() == problem.to_text()
+    same = document_of(campaign.problem, campaign.method) == document_of(problem, method)
     if not same or not note.is_file() or from_text(note.read_bytes(), str(note)) != here:
         campaign.close()
         what = "reality or seed" if same else "specification"
@@ -172,7 +175,7 @@ def rehearse(
     while held or done < max_rounds:
         batch = held or min(max(1, int(growth * done)), max_rounds - done)
         try:
-            deployments = campaign.ask(worker=_WORKER, n=batch)
+            deployments = campaign.ask_batch(batch, worker=_WORKER)
         except (Stopped, Halted):
             return
         for deployment in deployments:

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.exploration.learner import Learner, Reason, coin_of, drawn
+from safe2real.exploration.coin import coin_of, drawn
+from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import roll_out, simulate
+from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
@@ -42,7 +44,7 @@ def lazily(learner: Learner, real: Kernel, done: int, until: int) -> Stretch:
     run = simulate(learner, real, max_rounds=until - done)
     plans = len(run.deployed)
     return Stretch(
-        run.deployed, run.certificate[:plans], run.real_values, float(run.certificate[-1]), run.stopped, run.halted
+        run.deployed, run.uncertainty[:plans], run.real_values, float(run.uncertainty[-1]), run.stopped, run.halted
     )
 
 

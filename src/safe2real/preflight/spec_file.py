@@ -17,7 +17,8 @@ import numpy as np
 
 from safe2real.campaign.episodes import episode_from_json
 from safe2real.errors import InvalidInput
-from safe2real.exploration.problem import Problem, check_size, kernel_from_json
+from safe2real.methods.base import Method
+from safe2real.methods.named import method_in
 from safe2real.model.checks import positive_integer, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import bounded, check_keys, check_unpacked, from_text, numbers_from_json, within
@@ -28,6 +29,8 @@ from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.guess import Guess
 from safe2real.preflight.spec_gymnasium import Environment, environment_of
 from safe2real.preflight.spec_rehearsal import RunOptions, guess_of, options_of, per_pair
+from safe2real.problem.document import check_size, kernel_from_json
+from safe2real.problem.problem import Problem
 from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.measure import clone_baseline
 
@@ -46,6 +49,7 @@ class SpecFile:
 
     path: Path
     problem: Problem
+    method: Method
     system: FiniteSystem | None = None  # of [simulator] gymnasium: which state is what
     reality: Kernel | None = None  # [real]
     guess: Guess | None = None  # [guess]
@@ -81,6 +85,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         return SpecFile(
             path=file,
             problem=problem,
+            method=method_in(given),
             system=None if environment is None else environment.system,
             reality=_reality(given["real"], kernel, files, environment) if "real" in given else None,
             guess=guess_of(given["guess"], kernel, files, environment) if "guess" in given else None,

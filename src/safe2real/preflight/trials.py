@@ -12,15 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.campaign.status import forecast_of
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mismatch_map import Verdict, map_mismatch
-from safe2real.exploration.problem import Problem
+from safe2real.exploration.forecast import forecast as rehearsed
+from safe2real.exploration.learner import Learner
+from safe2real.methods.base import Method
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count
 from safe2real.preflight.findings import WORTH, Code, Finding, Level
 from safe2real.preflight.rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily
+from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
 
 _FEW = 2  # rewards planned for in large systems
@@ -72,6 +74,7 @@ class Trial:
 
 def run_trial(
     problem: Problem,
+    method: Method,
     real: Kernel,
     wrong: NDArray[np.bool_],
     *,
@@ -85,7 +88,8 @@ def run_trial(
     settings, model = problem.settings, problem.simulator
     large = model.horizon * model.num_states * model.num_actions > LARGE
     growth = 0.0 if large else max(settings.replan_growth, REPLAN_GROWTH)
-    learner = replace(problem, settings=replace(settings, seed=seed, replan_growth=growth)).learner(trust_margin=True)
+    again = replace(problem, settings=replace(settings, seed=seed, replan_growth=growth))
+    learner = Learner(again, method, warm_start=False)
     began = time.monotonic()
     deadline = np.inf if seconds is None else began + seconds
     looks: list[Look] = []
@@ -97,7 +101,7 @@ def run_trial(
         stretches.append(stretch)
         done, stopped, halted = done + int(stretch.deployed.sum()), stretch.stopped, stretch.halted
         bounds = [learner.plan(reward).suboptimality for reward in rewards[: _FEW if large else None]]
-        found = _proved(learner.hybrid, wrong)
+        found = _proved(learner.evidence, wrong)
         looks.append(Look(done * model.horizon, stretch.uncertainty, float(np.mean(bounds)) if bounds else np.nan, found))
         target *= _BETWEEN
         if progress is not None:
@@ -105,7 +109,7 @@ def run_trial(
         if time.monotonic() > deadline:
             break
     # A forecast makes up to 2,000 plans, which is quick for small systems only.
-    ahead = None if stopped or halted or large or time.monotonic() > deadline else forecast_of(problem, learner).rounds
+    ahead = None if stopped or halted or large or time.monotonic() > deadline else rehearsed(learner).rounds
     deployed = np.concatenate([stretch.deployed for stretch in stretches])
     values = np.concatenate([stretch.real_values for stretch in stretches])
     at, uncertainties = np.cumsum(deployed), np.concatenate([stretch.uncertainties for stretch in stretches])
@@ -120,7 +124,7 @@ def run_trial(
         lowest_slack=float((values - model.thresholds).min(initial=np.inf)),
         wrong=int(wrong.sum()),
         found=looks[-1].found,
-        lost=int((~learner.hybrid.belief.suspect & wrong).sum()),
+        lost=int((~learner.evidence.belief.suspect & wrong).sum()),
         looks=tuple(looks),
         samples_at=at[kept] * model.horizon,
         uncertainty_at=uncertainties[kept],

@@ -16,11 +16,14 @@ from safe2real.campaign.events import Event
 from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import OUT, Entry, entries_of
 from safe2real.campaign.replay import Replay
-from safe2real.campaign.status import CampaignStatus, Forecast, forecast_of, status_of
+from safe2real.campaign.status import CampaignStatus, status_of
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
-from safe2real.exploration.learner import Learner, Reason
-from safe2real.exploration.problem import Problem
+from safe2real.exploration.forecast import Forecast
+from safe2real.exploration.forecast import forecast as rehearsed
+from safe2real.exploration.learner import Learner
+from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
+from safe2real.problem.problem import Problem
 from safe2real.report.campaign_warnings import warnings_of
 from safe2real.report.course_figures import ROUNDING, Course, draw_certificate, draw_safety
 from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed, row_name
@@ -49,15 +52,15 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         `path`.
     """
     problem, events = campaign.problem, campaign.events()
-    replay, looked_at, suspects = _replayed(problem, events)
+    replay, looked_at, suspects = _replayed(campaign, events)
     learner, model = replay.learner, problem.simulator
     entries = entries_of(campaign.name, events, model)
-    status = status_of(campaign.name, replay, forecast_of(problem, learner) if forecast else None)
-    found = map_mismatch(learner.hybrid)
+    status = status_of(campaign.name, replay, rehearsed(learner) if forecast else None)
+    found = map_mismatch(learner.evidence)
     stop = (status.rounds, status.uncertainty) if status.stopped else None
     course = _course(entries, model.thresholds, looked_at, suspects, stop)
     now, standing = datetime.now(UTC), standing_of((*broken, *learner.doubts()))
-    certificate = in_the_field(learner.certify(model.thresholds, model.thresholds, broken), replay.said_of_logs)
+    certificate = in_the_field(learner.certify(model.thresholds, broken), replay.said_of_logs)
     smallest = float(course.margins.min(initial=np.inf))
     page = render(
         "campaign.html.jinja",
@@ -77,7 +80,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         pictures=_pictures(course, problem, learner, found),
         bounds_hold=smallest >= -ROUNDING,
         smallest=f"{max(0.0, smallest) if smallest >= -ROUNDING else -smallest:.3g}",
-        reuses_simulator=learner.hybrid.reuses_simulator,
+        reuses_simulator=learner.evidence.reuses_simulator,
         never_cleared=int(((found.verdict == Verdict.OPEN) & np.isinf(found.visits_needed)).sum()),
         wrong_rows=[
             _rows(found, Verdict.CONTRADICTED, "Contradicted rows"),
@@ -93,16 +96,16 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     return path
 
 
-def _replayed(problem: Problem, events: Sequence[Event]) -> tuple[Replay, list[int], list[int]]:
+def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list[int], list[int]]:
     """The state after all events, and how many rows were suspect on the way."""
-    replay, looked_at, suspects = Replay(problem), [0], []
-    suspects.append(int(replay.learner.hybrid.belief.suspect.sum()))
+    replay, looked_at, suspects = Replay(campaign.fresh_learner()), [0], []
+    suspects.append(int(replay.learner.evidence.belief.suspect.sum()))
     every = max(1, len(events) // _LOOKS)
     for index, event in enumerate(events):
         replay.apply(event)
         if index % every == 0 or index == len(events) - 1:
             looked_at.append(replay.deployments)
-            suspects.append(int(replay.learner.hybrid.belief.suspect.sum()))
+            suspects.append(int(replay.learner.evidence.belief.suspect.sum()))
     return replay, looked_at, suspects
 
 
@@ -173,7 +176,7 @@ def _forecast_in_words(forecast: Forecast | None) -> str:
 
 
 def _pictures(course: Course, problem: Problem, learner: Learner, found: MismatchMap) -> dict[str, bytes | None]:
-    model, hybrid = problem.simulator, learner.hybrid
+    model, hybrid = problem.simulator, learner.evidence
     any_yet = len(course.numbers) > 0
     needed = draw_visits_needed(found)
     return {

@@ -43,7 +43,7 @@ def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
     that a spreadsheet would compute (it begins with =, +, -, @) has an apostrophe before it; JSON has it as it was given.
     """
     events = campaign.events()
-    replay = Replay(campaign.problem)
+    replay = Replay(campaign.fresh_learner())
     for event in events:
         replay.apply(event)
     model = campaign.problem.simulator
@@ -54,7 +54,7 @@ def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
     tables = {
         "transitions.csv": _transitions(episodes_of(campaign.name, events, model)),
         "deployments.csv": _deployments(entries_of(campaign.name, events, model), model),
-        "mismatch.csv": _mismatch(map_mismatch(replay.learner.hybrid)),
+        "mismatch.csv": _mismatch(map_mismatch(replay.learner.evidence)),
     }
     for name, rows in tables.items():
         with whole_file(folder / name) as file:
@@ -128,7 +128,7 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
                 buffers,
                 observation_space=Discrete(model.num_states),
                 action_space=Discrete(model.num_actions),
-                algorithm_name=campaign.problem.settings.algorithm.value,
+                algorithm_name=campaign.method.name,
                 description=f"safe2real {__version__}, campaign {campaign.name}",
             )
         dataset.storage.update_episode_metadata([_metadata(episode) for episode in episodes])

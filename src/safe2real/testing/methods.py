@@ -39,15 +39,18 @@ class MethodContract(ABC):
     def test_it_says_what_it_is(self) -> None:
         method = self.make()
         assert isinstance(method, Method), "a method is a subclass of safe2real.methods.Method"
-        assert isinstance(method.name, str) and method.name.strip(), "name it: records do"
-        assert isinstance(method.revision, int) and method.revision >= 1, "the revision is a number from 1 on"
+        assert isinstance(method.name, str), "name it: records do"
+        assert method.name.strip(), "name it: records do"
+        assert isinstance(method.revision, int), "the revision is a number from 1 on"
+        assert method.revision >= 1, "the revision is a number from 1 on"
 
     def test_it_is_a_function_of_its_arguments(self) -> None:
         for case, learner in self._runs():
             before = _fingerprint(learner.evidence)
             first, second = (self._decide(case, learner) for _ in range(2))
             assert _fingerprint(learner.evidence) == before, "proposing changed the evidence"
-            assert first.reason is second.reason and first.exploration_weight == second.exploration_weight, "it wavers"
+            assert first.reason is second.reason, "it wavers"
+            assert first.exploration_weight == second.exploration_weight, "it wavers"
             assert _same(first.mixture(case.problem.baseline), second.mixture(case.problem.baseline)), "it wavers"
 
     def test_every_proposal_is_covered_by_what_the_data_prove(self) -> None:
@@ -160,7 +163,7 @@ class MethodContract(ABC):
 
 
 def _provable(case: Case, evidence: Evidence, candidate: Mixture) -> Floats:
-    """The best that is known here: the worst case over the confidence sets, and Delta of Algorithm 1 on the same evidence."""
+    """The best that is known here: the worst case over the confidence sets, and Delta on the same evidence."""
     everything = SimToReal().propose(case.problem, evidence, seed=0, round_number=0)
     delta = everything.uncertainty if everything.reason in (Reason.MIXTURE, Reason.STOP) else np.inf
     return np.maximum(evidence.lower_bounds(candidate, delta), evidence.lower_bounds(candidate))

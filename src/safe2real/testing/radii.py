@@ -33,8 +33,10 @@ class RadiusContract(ABC):
     def test_it_has_a_name_a_revision_and_a_label(self) -> None:
         radius = self.make()
         assert isinstance(radius, Radius), "a radius is a subclass of safe2real.radii.Radius"
-        assert isinstance(radius.name, str) and radius.name.strip(), "name it: records do"
-        assert isinstance(radius.revision, int) and radius.revision >= 1, "the revision is a number from 1 on"
+        assert isinstance(radius.name, str), "name it: records do"
+        assert radius.name.strip(), "name it: records do"
+        assert isinstance(radius.revision, int), "the revision is a number from 1 on"
+        assert radius.revision >= 1, "the revision is a number from 1 on"
         assert isinstance(radius.certified, bool), "certified is True or False: whether it is proved to cover"
 
     def test_it_never_grows_with_the_visits(self) -> None:
