@@ -1,0 +1,55 @@
+"""A method from outside: walk towards one reward as far as that is certified. And ones that cheat."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from safe2real import Campaign, solve
+from safe2real.campaign.journal import MemoryJournal
+from safe2real.methods import Decision, Method, Reason
+from safe2real.methods.base import refuted_decision
+from safe2real.methods.mixing import candidate_share
+from safe2real.testing import MethodContract
+from safe2real.testing.systems import random_case
+
+
+@dataclass(frozen=True)
+class TowardsOne(Method):
+    """Deploys what the model calls best for reaching state `goal`, mixed with the baseline until its worst case is safe."""
+
+    goal: int = 1
+    name: ClassVar[str] = "toy: towards one state"
+
+    def propose(self, problem, evidence, *, seed, round_number, memory=None):
+        over = refuted_decision(evidence)
+        reward = np.eye(problem.simulator.num_states)[self.goal][:, None] * np.ones(problem.simulator.num_actions)
+        best = solve(evidence.model, reward)
+        if over is not None or not best.is_feasible:
+            return over or Decision(Reason.BASELINE)
+        lower = evidence.lower_bounds(best.policy)
+        share = candidate_share(lower, problem.simulator.thresholds, evidence.margins)
+        return Decision(Reason.MIXTURE, best.policy.policies, tuple(best.policy.weights.tolist()), share, lower)
+
+    def recheck(self, recorded, evidence, now):
+        return evidence.lower_bounds(recorded.candidate)
+
+
+class TestTowardsOne(MethodContract):
+    def make(self):
+        return TowardsOne()
+
+
+class Cheat(TowardsOne):
+    def propose(self, problem, evidence, **context):  # all of the candidate, with bounds that are made up
+        return replace(super().propose(problem, evidence, **context), exploration_weight=1.0, lower_bounds=np.full(1, 2.5))
+
+
+def test_one_that_proposes_what_is_not_certified_is_refused_by_the_contract_and_by_verify():
+    contract = type("Contract", (MethodContract,), {"make": lambda self: Cheat()})()
+    with pytest.raises(AssertionError, match="it claims"):
+        contract.test_every_proposal_is_covered_by_what_the_data_prove()
+    with Campaign.create(MemoryJournal(), random_case(3).problem, method=Cheat(), trust_margin=True) as campaign:
+        campaign.ask(worker="toy")
+        assert "claim more than the data prove" in campaign.verify().describe()
