@@ -290,10 +290,10 @@ def test_array_files_that_claim_too_much_or_are_none(tmp_path, name, content, wo
 def test_what_numpy_writes_is_read(tmp_path, array):
     np.save(tmp_path / "a.npy", array)
     np.savez_compressed(tmp_path / "b.npz", transition=array)
-    expected = read_spec_file(write(tmp_path)).specification.to_text()
+    expected = read_spec_file(write(tmp_path)).problem.to_text()
     for name in ("a.npy", "b.npz"):
         assert (
-            read_spec_file(write(tmp_path, TOML.replace(SIMULATOR, f'file = "{name}"'))).specification.to_text() == expected
+            read_spec_file(write(tmp_path, TOML.replace(SIMULATOR, f'file = "{name}"'))).problem.to_text() == expected
         )
 
 
@@ -365,7 +365,7 @@ def test_a_specification_reads_nothing_outside_its_folder(tmp_path):
         spec = write(inside, TOML.replace(SIMULATOR, f'file = "{named}"'))
         with pytest.raises(InvalidInput, match=r"leads out of the folder of the specification.*--files-anywhere"):
             read_spec_file(spec)
-        assert read_spec_file(spec, files_anywhere=True).specification.simulator.num_states == 2
+        assert read_spec_file(spec, files_anywhere=True).problem.simulator.num_states == 2
     read_spec_file(write(inside, TOML.replace(SIMULATOR, 'file = "here.npy"')))
     for key in ('demonstrations = "../log.jsonl"', 'policy = "../outside.npy"'):
         with pytest.raises(InvalidInput, match="leads out of"):

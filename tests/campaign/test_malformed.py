@@ -23,7 +23,7 @@ import safe2real as s2r
 from safe2real import radii
 from safe2real.campaign import Campaign
 from safe2real.errors import InvalidInput, Safe2RealError
-from safe2real.methods.named import read_document
+from safe2real.methods.named import problem_and_method
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
@@ -64,7 +64,7 @@ class Watched:
     """A campaign with one deployment out, and an eye on its database."""
 
     def __init__(self, path):
-        self.campaign = Campaign.create(path, read_document(json.dumps(pooled()))[0])
+        self.campaign = Campaign.create(path, problem_and_method(json.dumps(pooled()))[0])
         deployment = self.campaign.ask(worker="robot")
         self.id, self.policy = deployment.id, deployment.policy
         self.database = sqlite3.connect(path)
@@ -383,8 +383,8 @@ def test_the_documents_that_are_damaged_below_are_valid():
     read = {}
     for name, document in VALID.items():
         text = json.dumps(document)
-        read[name] = read_document(text)[0].to_text()
-        assert read_document(text.encode())[0].to_text() == read[name]
+        read[name] = problem_and_method(text)[0].to_text()
+        assert problem_and_method(text.encode())[0].to_text() == read[name]
     assert json.loads(read["packed"])["simulator"] == json.loads(read["pooled"])["simulator"]
 
 
@@ -654,7 +654,7 @@ def test_damaged_specifications_are_refused(share):
     def check(damaged):
         text, place, damage = damaged
         try:
-            read_document(text)[0]
+            problem_and_method(text)[0]
         except InvalidInput as error:
             assert_helpful(error, f"{place}|(NaN|Infinity) is not a JSON number")
             refused[damage] += 1
@@ -741,7 +741,7 @@ def test_what_the_messages_say(name, path, value, message):
     document = copy.deepcopy(VALID[name])
     put(document, path, value)
     with pytest.raises(InvalidInput, match=message):
-        read_document(json.dumps(document))[0]
+        problem_and_method(json.dumps(document))[0]
 
 
 any_json = st.recursive(
@@ -761,13 +761,13 @@ def test_anything_anywhere_is_refused_or_means_the_same_when_it_is_read_again():
         document = copy.deepcopy(VALID[name])
         put(document, data.draw(st.sampled_from(PLACES[name])), value)
         try:
-            taken = read_document(json.dumps(document))[0]
+            taken = problem_and_method(json.dumps(document))[0]
         except InvalidInput as error:
             assert_helpful(error, "")
             counted["refused"] += 1
         else:
             again = taken.to_text()
-            assert read_document(again)[0].to_text() == again
+            assert problem_and_method(again)[0].to_text() == again
             counted["taken"] += 1
 
     check()
@@ -812,7 +812,7 @@ def test_texts_that_are_no_documents_are_refused():
     @given(no_documents())
     def check(text):
         with pytest.raises(InvalidInput) as caught:
-            read_document(text)[0]
+            problem_and_method(text)[0]
         assert_helpful(caught.value, "specification|horizon|simulator|start|constraints|baseline|settings|radius|margin")
         refused[type(text).__name__] += 1
 
@@ -825,7 +825,7 @@ JUNK = [None, "x", "0.5", [], {}, print, float("nan"), -1, (1.0, 2.0), [[1.0], [
 
 def test_create_refuses_and_leaves_no_file_behind(tmp_path):
     """Objects put together in Python: nothing may be left in the folder that would be in the way of a correct one."""
-    path, good = tmp_path / "campaign.db", read_document(json.dumps(pooled()))[0]
+    path, good = tmp_path / "campaign.db", problem_and_method(json.dumps(pooled()))[0]
     chosen = {name: getattr(good.settings, name) for name in Settings.__dataclass_fields__}
     refused = Counter()
     changes = st.one_of(
@@ -883,12 +883,12 @@ import json, resource, sys
 from safe2real.campaign import Problem
 from safe2real.errors import InvalidInput
 documents = json.load(sys.stdin)
-read_document(json.dumps(documents.pop("valid")))[0]  # everything that compiles has compiled
+problem_and_method(json.dumps(documents.pop("valid")))[0]  # everything that compiles has compiled
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (300 << 20),) * 2)
 for name, document in documents.items():
     try:
-        read_document(json.dumps(document))[0]
+        problem_and_method(json.dumps(document))[0]
     except InvalidInput as error:
         assert len(str(error)) < 600, name
     else:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from safe2real.campaign.events import Event
-from safe2real.campaign.journal import Header, Journal, Transaction
+from safe2real.campaign.journal import Event, Header, Journal, Transaction
 from safe2real.testing import JournalContract
 
 
@@ -36,18 +35,17 @@ class Page(Transaction):
 
 class PageJournal(Journal):
     def __init__(self, path=None):
-        self.path = path or Path(tempfile.mkdtemp()) / "page.json"
-        self.place = str(self.path)
+        self.path = self.place = path or Path(tempfile.mkdtemp()) / "page.json"
 
     @contextmanager
     def transaction(self, *, writing):
         with Path(f"{self.path}.lock").open("w") as lock:
             flock(lock, LOCK_EX)
-            page, new, empty = Page(), Path(f"{self.path}.new"), {"header": None, "events": [], "blobs": {}}
-            page.document = json.loads(self.path.read_text()) if self.path.exists() else empty
+            page, text = Page(), self.path.read_text() if self.path.exists() else '{"header":0,"events":[],"blobs":{}}'
+            page.document = json.loads(text)
             yield page
-            new.write_text(json.dumps(page.document))
-            new.replace(self.path)
+            Path(f"{self.path}.new").write_text(json.dumps(page.document))
+            Path(f"{self.path}.new").replace(self.path)
 
 
 class TestPage(JournalContract):
@@ -55,7 +53,7 @@ class TestPage(JournalContract):
 
 
 def test_one_that_loses_events_is_refused(monkeypatch):
-    whole = Page.put_events
-    monkeypatch.setattr(Page, "put_events", lambda self, events: whole(self, [e for e in events if e.sequence % 100]))
+    keep = Page.put_events
+    monkeypatch.setattr(Page, "put_events", lambda self, new: keep(self, [e for e in new if e.sequence % 100]))
     with pytest.raises(AssertionError, match="event"):
         TestPage().check()

@@ -14,7 +14,7 @@ from safe2real.campaign.revisions import bounds_of
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
-from safe2real.methods.named import document_of, extensions_of, read_document
+from safe2real.methods.named import document_of, extensions_of, problem_and_method
 from safe2real.model.checks import shown
 from safe2real.model.encoding import digest_of, from_text, to_text
 from safe2real.problem.problem import Problem
@@ -53,7 +53,7 @@ class Beginning:
                 "out no policy without a certificate: use methods.SimToReal(), or `simulate` to study it"
             )
         text = to_text(document_of(problem, method))
-        read_document(text, extensions_of(problem, method))
+        problem_and_method(text, extensions_of(problem, method))
         body = {
             "campaign": secrets.token_hex(4),
             "specification": digest_of(text.encode()),

@@ -19,7 +19,7 @@ from safe2real.campaign.ledger import check_record
 from safe2real.campaign.signing import KEY_FILE, Signature, keys_from_environment
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
-from safe2real.methods.named import read_document
+from safe2real.methods.named import problem_and_method
 from safe2real.model.checks import shown
 from safe2real.model.encoding import digest_of, from_text, to_text
 
@@ -47,7 +47,7 @@ def load_record(url: str | os.PathLike[str], document: Any, reason: str) -> Load
     first = from_text(events[0].body, "the first event")
     if not isinstance(first, Mapping) or first.get("specification") != digest_of(text.encode()):
         raise InvalidInput("the specification of the document is not the one that the record's first event names")
-    learner = Learner(*read_document(text), warm_start=False)
+    learner = Learner(*problem_and_method(text), warm_start=False)
     whole = chained(events)
     ledger = check_record(name, learner, digest_of(text.encode()), events[:whole], policies.get)
     broken = min((one.sequence for one in ledger.problems), default=whole + 1)

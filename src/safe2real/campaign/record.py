@@ -13,7 +13,7 @@ from safe2real.campaign.signing import who_calls
 from safe2real.campaign.snapshot import is_due, replay_from, snapshot_of
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
-from safe2real.methods.named import read_document
+from safe2real.methods.named import problem_and_method
 from safe2real.model.encoding import digest_of, from_text, policy_from_bytes, policy_to_bytes
 from safe2real.model.naming import Extensions
 from safe2real.model.policy import MarkovPolicy
@@ -31,7 +31,7 @@ class Record:
         self.name, self.format = header.name, header.format
         self.problem_digest = digest_of(header.specification.encode())
         try:
-            self.problem, self.method = read_document(header.specification, extensions)
+            self.problem, self.method = problem_and_method(header.specification, extensions)
         except InvalidInput as error:
             with journal.reading() as transaction:
                 first = next(transaction.events(until=1), None)

@@ -17,6 +17,7 @@ from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
 from safe2real.cli.streams import answer, progress_bar, read_document, read_lines, read_text
 from safe2real.errors import InvalidInput
+from safe2real.methods.named import problem_and_method
 from safe2real.model.encoding import array_from_json, policy_from_json
 
 commands = typer.Typer(
@@ -80,7 +81,7 @@ def init(
         read = read_spec_file(problem, allow_code=not no_code, files_anywhere=files_anywhere)
         given, method = read.problem, read.method
     else:
-        given, method = read_document(read_text(problem))
+        given, method = problem_and_method(read_text(problem))
     with Campaign.create(
         url, given, method=method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue
     ) as made:

@@ -112,7 +112,7 @@ def _fail(kind: str, message: str, code: int, cause: Exception) -> NoReturn:
 
 def _line(kind: str, message: str) -> str:
     """Every message of the command line passes here: what the user typed, or a driver wrote, may hold a password."""
-    safe = without_secrets(message)
+    safe = without_secrets(message[: 10 * _LONGEST])  # what is beyond is not shown, and would take long to look at
     return json.dumps({"error": kind, "message": safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."})
 
 

@@ -23,7 +23,7 @@ def document_of(problem: Problem, method: Method) -> dict[str, Any]:
     return document
 
 
-def read_document(text: str | bytes, extensions: Extensions = ()) -> tuple[Problem, Method]:
+def problem_and_method(text: str | bytes, extensions: Extensions = ()) -> tuple[Problem, Method]:
     """The problem and the method of a stored document, checked. `extensions` are classes that it may name."""
     document = from_text(text, "the specification")
     problem = Problem.from_document(document, extensions=extensions)

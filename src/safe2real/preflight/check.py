@@ -112,8 +112,8 @@ def check_problem(
 
     `method` is what a run would deploy by, `methods.SimToReal()` unless another is given. `rollouts` are episodes of the
     baseline on the real system. `reality` is a kernel to rehearse on, or a guess of which rows are wrong (5 % of them, by
-    the mismatch gap, if None). `runs` rehearsals of at most `max_rounds` rounds are made, in about `seconds` in all where that
-    is given. `delta` is the probability of failure of what rollouts confirm; the settings' own if None. `progress(done,
+    the mismatch gap, if None). `runs` rehearsals of at most `max_rounds` rounds are made, in about `seconds` in all where
+    that is given. `delta` is the probability of failure of what rollouts confirm; the settings' own if None. `progress(done,
     total)` counts rounds.
     """
     check_readable(problem)
