@@ -17,6 +17,7 @@ from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mismatch_map import Verdict, map_mismatch
 from safe2real.exploration.problem import Problem
 from safe2real.model.checks import Floats
+from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count
 from safe2real.preflight.findings import WORTH, Code, Finding, Level
@@ -128,6 +129,11 @@ def run_trial(
         refuted=learner.standing is Standing.REFUTED,
         halted=halted,
     )
+
+
+def random_rewards(model: CMDP, number: int) -> list[Floats]:
+    """[S, A] each, the same whenever they are asked for."""
+    return [np.random.default_rng([7, i]).random((model.num_states, model.num_actions)) for i in range(number)]
 
 
 def trial_findings(problem: Problem, trials: Sequence[Trial], assumed: Standing) -> list[Finding]:
