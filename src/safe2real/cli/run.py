@@ -50,14 +50,13 @@ def run(
     The reality is the file's table `real`, or a guess. Run it again to go on where
     it ended; nothing that was deployed is lost.
     """
-    import numpy as np
-
     from safe2real.model.encoding import within
     from safe2real.preflight.assumptions import constrained
     from safe2real.preflight.findings import check_readable
     from safe2real.preflight.guess import Guess, guess_reality
     from safe2real.preflight.rehearsal import broken_assumptions, conclude, open_or_begin, rehearse
     from safe2real.preflight.spec_file import read_spec_file
+    from safe2real.preflight.trials import random_rewards
 
     given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
     problem, options = given.problem, given.options
@@ -77,8 +76,7 @@ def run(
             _print_before([*constrained(problem), *broken], guessed)
         with progress_bar("deployments") as progress:
             rehearse(campaign, real, max_rounds=rounds, growth=options.growth, seed=options.seed, progress=progress)
-        shape = (problem.simulator.num_states, problem.simulator.num_actions)
-        rewards = options.rewards or [np.random.default_rng([7, i]).random(shape) for i in range(options.plans)]
+        rewards = options.rewards or random_rewards(problem.simulator, options.plans)
         with progress_bar("events verified") as progress:
             ended = conclude(campaign, real, rewards, broken=broken, progress=progress)
         files = _write(campaign, ended, folder) | _write_numbering(given, folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -55,17 +55,10 @@ def _timed(task: Task) -> tuple[Task, Plain, float]:
 
 def _backend(engine: str, address: str | None) -> AbstractContextManager[None]:
     if engine == "local":
-        return _local()
-    if engine == "dask":
-        return _dask(address)
-    if engine == "ray":
-        return _ray(address)
+        return nullcontext()
+    if engine in ("dask", "ray"):
+        return _dask(address) if engine == "dask" else _ray(address)
     raise InvalidInput(f"engine is {engine!r}; choose one of {', '.join(ENGINES)}")
-
-
-@contextmanager
-def _local() -> Iterator[None]:
-    yield
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -42,19 +43,15 @@ def selection(constants: Constants, seeds: int) -> list[tuple[str, float, Task]]
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--threshold", default=str(INFERRED.threshold))
-    parser.add_argument("--margin", default=str(INFERRED.margin))
-    parser.add_argument("--tolerance", default=str(INFERRED.tolerance))
-    parser.add_argument("--radius", default=str(INFERRED.radius_scale))
-    parser.add_argument("--bonus", default=str(INFERRED.bonus_scale))
+    options = {"threshold": "threshold", "margin": "margin", "tolerance": "tolerance", "radius_scale": "radius",
+               "bonus_scale": "bonus"}  # fmt: skip
+    for field, option in options.items():
+        parser.add_argument(f"--{option}", dest=field, default=str(getattr(INFERRED, field)))
     parser.add_argument("--seeds", type=int, default=2)
     given = parser.parse_args()
-    lists = [
-        [float(value) for value in text.split(",")]
-        for text in (given.threshold, given.margin, given.tolerance, given.radius, given.bonus)
-    ]
-    for threshold, margin, tolerance, radius, bonus in itertools.product(*lists):
-        constants = Constants(threshold, margin, tolerance, INFERRED.delta, radius, bonus)
+    lists = [[float(value) for value in getattr(given, field).split(",")] for field in options]
+    for values in itertools.product(*lists):
+        constants = replace(INFERRED, **dict(zip(options, values, strict=True)))
         cells = selection(constants, given.seeds)
         results = joblib.Parallel(n_jobs=-1)(joblib.delayed(task.run)(task.settings) for _, _, task in cells)
         groups: dict[str, list[tuple[float, float, float]]] = {}
@@ -64,10 +61,10 @@ def main() -> None:
         deviations = np.array([mean[0] - 1.0 for mean in means.values()])
         print(constants)
         print(f"  rms {np.sqrt((deviations**2).mean()):.4f}, largest {np.abs(deviations).max():.4f}")
-        print(
-            "  "
-            + ", ".join(f"{name}: {mean[0]:.3f} (lost {mean[1]:.1f}, unsafe {mean[2]:.2f})" for name, mean in means.items())
+        cells_shown = (
+            f"{name}: {x:.3f} (lost {lost:.1f}, unsafe {unsafe:.2f})" for name, (x, lost, unsafe) in means.items()
         )
+        print("  " + ", ".join(cells_shown))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from safe2real.errors import InvalidInput
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
@@ -24,7 +22,7 @@ from safe2real.preflight.baseline import Range, baseline_findings, check_rollout
 from safe2real.preflight.findings import WORTH, Code, Finding, Level, against, check_readable
 from safe2real.preflight.gaps import gap_findings, redrawn
 from safe2real.preflight.guess import Guess, guess_reality, known_rows
-from safe2real.preflight.trials import Trial, run_trial, shown_standing, trial_findings
+from safe2real.preflight.trials import Trial, random_rewards, run_trial, shown_standing, trial_findings
 from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
 from safe2real.theory.conditions import Conditions, Guarantee
@@ -110,11 +108,23 @@ def check_problem(
 ) -> Preflight:
     """Look at everything that can be looked at before the first deployment; the real system is not touched.
 
-    `method` is what a run would deploy by, `methods.SimToReal()` unless another is given. `rollouts` are episodes of the
-    baseline on the real system. `reality` is a kernel to rehearse on, or a guess of which rows are wrong (5 % of them, by
-    the mismatch gap, if None). `runs` rehearsals of at most `max_rounds` rounds are made, in about `seconds` in all where
-    that is given. `delta` is the probability of failure of what rollouts confirm; the settings' own if None. `progress(done,
-    total)` counts rounds.
+    Args:
+        problem: what is given and assumed.
+        method: what a run would deploy by; `methods.SimToReal()` unless another is given.
+        rollouts: episodes of the baseline on the real system.
+        reality: a kernel to rehearse on, or a guess of which rows are wrong; 5 % of them, by the mismatch gap, if None.
+        runs: rehearsals.
+        max_rounds: of each rehearsal at most.
+        delta: probability of failure of what rollouts confirm; the settings' own if None.
+        seconds: end the rehearsals after about so long in all.
+        progress: is told (done, total) rounds.
+
+    Returns:
+        The findings, each with its cure, and which claims of Theorem 1 stand; `describe()` says it all.
+
+    Raises:
+        InvalidInput: where no statement can be made: what is no number, has another system's shape, or is no episode of the
+            baseline. Numbers that are merely out of their range are findings.
     """
     check_readable(problem)
     method = SimToReal() if method is None else method
@@ -144,8 +154,7 @@ def check_problem(
     if learner is not None and not any(finding.code is Code.SUPPORT for finding in findings):
         far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + 1e-9
         wrong = far & ~known_rows(problem)  # what is declared known is never looked at
-        shape = (problem.simulator.num_states, problem.simulator.num_actions)
-        rewards = [np.random.default_rng([7, i]).random(shape) for i in range(_REWARDS)]
+        rewards = random_rewards(problem.simulator, _REWARDS)
         for i in range(runs):
             report = None if progress is None else _from(progress, i * max_rounds, runs * max_rounds)
             trials.append(

@@ -18,6 +18,7 @@ from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.model.checks import Floats
+from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count
 from safe2real.preflight.findings import WORTH, Code, Finding, Level
@@ -132,6 +133,11 @@ def run_trial(
         refuted=learner.standing is Standing.REFUTED,
         halted=halted,
     )
+
+
+def random_rewards(model: CMDP, number: int) -> list[Floats]:
+    """[S, A] each, the same whenever they are asked for."""
+    return [np.random.default_rng([7, i]).random((model.num_states, model.num_actions)) for i in range(number)]
 
 
 def trial_findings(problem: Problem, trials: Sequence[Trial], assumed: Standing) -> list[Finding]:
