@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
+from safe2real.campaign.events import Event
 from safe2real.campaign.journal.base import FORMAT, Header, Journal, Transaction
 from safe2real.campaign.journal.memory import MemoryJournal
 from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.campaign.signing import keys_from_environment
 
-__all__ = ["FORMAT", "Header", "Journal", "MemoryJournal", "SQLJournal", "Transaction", "journal_at"]
+__all__ = ["FORMAT", "Event", "Header", "Journal", "MemoryJournal", "SQLJournal", "Transaction", "journal_at"]
 
 
 def journal_at(place: str | os.PathLike[str] | Journal, *, new: bool = False) -> Journal:

@@ -1,0 +1,78 @@
+"""The toy journal keeps the contract; toys that lose events, keep what an exception takes back, or cut blobs do not."""
+
+from contextlib import contextmanager
+
+import pytest
+
+from safe2real.testing import JournalContract
+from tests.testing.test_toy_journal import LinesJournal
+
+
+class Folder(JournalContract):
+    journal = LinesJournal
+
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path):
+        self.folder, self.made = tmp_path, 0
+
+    def make(self):
+        self.made += 1
+        return self.journal(self.folder / f"{self.made}.jsonl")
+
+    def reopen(self, journal):
+        return self.journal(journal.path)
+
+
+class TestLines(Folder):
+    pass
+
+
+class Forgetful(LinesJournal):
+    """It drops one event in a hundred, when nobody looks."""
+
+    @contextmanager
+    def transaction(self, *, writing):
+        with super().transaction(writing=writing) as transaction:
+            yield transaction
+            transaction.new["events"] = [row for row in transaction.new["events"] if row[0] % 100]
+
+
+class Hasty(LinesJournal):
+    """It writes also what an exception should have taken back."""
+
+    @contextmanager
+    def transaction(self, *, writing):
+        failure = None
+        with super().transaction(writing=writing) as transaction:
+            try:
+                yield transaction
+            except Exception as error:  # noqa: BLE001
+                failure = error
+        if failure is not None:
+            raise failure
+
+
+class Blunt(LinesJournal):
+    """Blobs without their last byte."""
+
+    @contextmanager
+    def transaction(self, *, writing):
+        with super().transaction(writing=writing) as transaction:
+            whole = transaction.put_blobs
+            transaction.put_blobs = lambda blobs: whole({name: content[:-1] for name, content in blobs.items()})
+            yield transaction
+
+
+@pytest.mark.parametrize(
+    ("cheat", "caught"),
+    [
+        (Forgetful, "test_events_come_back.*went back: this process has seen event 100 of the record"),
+        (Hasty, "test_an_exception_leaves_nothing: the events after an exception: 5 of them"),
+        (Blunt, "test_a_campaign_runs_on_it_and_verifies: policy .* is missing or was changed"),
+    ],
+)
+def test_a_journal_that_cheats_is_refused(tmp_path, cheat, caught):
+    contract = Folder()
+    contract.journal, contract.folder, contract.made, contract.kills = cheat, tmp_path, 0, 1
+    with pytest.raises(AssertionError, match=caught):
+        contract.check()
