@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 
-from safe2real.campaign import Campaign, postgresql
+from safe2real.campaign import Campaign
+from safe2real.campaign.journal import postgresql
 from safe2real.errors import StorageFailure
 from tests.campaign.crash_loop import as_json
 from tests.campaign.systems import run_rounds, three_states

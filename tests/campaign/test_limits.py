@@ -292,9 +292,7 @@ def test_what_numpy_writes_is_read(tmp_path, array):
     np.savez_compressed(tmp_path / "b.npz", transition=array)
     expected = read_spec_file(write(tmp_path)).problem.to_text()
     for name in ("a.npy", "b.npz"):
-        assert (
-            read_spec_file(write(tmp_path, TOML.replace(SIMULATOR, f'file = "{name}"'))).problem.to_text() == expected
-        )
+        assert read_spec_file(write(tmp_path, TOML.replace(SIMULATOR, f'file = "{name}"'))).problem.to_text() == expected
 
 
 def test_a_file_that_is_named_often_is_weighed_as_often(tmp_path, monkeypatch):

@@ -119,6 +119,10 @@ def test_a_planning_campaign_goes_on_bit_for_bit(place, tmp_path):
             assert_same_model(model_of(other), model_of(quiet))
 
 
+def sealed(payload: bytes) -> bytes:
+    return snapshot._seal(payload, None).encode() + payload
+
+
 def forged(content: bytes, old: bytes, new: bytes) -> bytes:
     """A forger makes the seal anew, which needs no key in a record without one."""
     payload = content[64:].replace(old, new)
@@ -135,7 +139,9 @@ def forged(content: bytes, old: bytes, new: bytes) -> bytes:
         lambda content: forged(content, b'"version":"', b'"version":"9'),
         lambda content: forged(content, b'"specification":"', b'"specification":"0'),
         lambda content: forged(content, b'"numbers":{', b'"numbers":{"more":'),
-        lambda content: forged(content, b'"arrays":[', b'"arrays":[["<u8",9999999],'),
+        lambda content: forged(content, b'"at_once":[', b'"at_once":[true,'),  # of an entry more than there are arrays
+        lambda content: sealed(content[64:-30]),
+        lambda content: sealed(content[64:].partition(b"\n")[0]),
         lambda content: snapshot._seal(b"", None).encode(),
     ],
 )

@@ -64,7 +64,7 @@ def test_init_from_a_toml_file_as_check_and_run_read_it(tmp_path):
     spec, place = tmp_path / "spec.toml", tmp_path / "c.db"
     spec.write_text(TOML)
     assert done("init", place, spec)["certified"] is True
-    assert s2r.Campaign.open(place).specification.simulator.names == ("upright",)
+    assert s2r.Campaign.open(place).problem.simulator.names == ("upright",)
     spec.write_text(TOML.replace("tolerance = 0.25", "tolerance = 0.9"))
     refused = campaign("init", tmp_path / "other.db", spec)
     assert (refused.code, refused.error) == (2, "invalid-input")

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import io
 from collections import deque
 from dataclasses import asdict, astuple
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from safe2real.campaign.events import Event
 from safe2real.campaign.replay import Episodes, Held, Replay, Withdrawn
 from safe2real.campaign.signing import Keys
-from safe2real.campaign.tape import Entry, Tape
-from safe2real.errors import InvalidInput
+from safe2real.campaign.tape import Tape, entry_of
 from safe2real.exploration.learner import Learner
 from safe2real.model.encoding import from_text, to_text
 from safe2real.standing import Assumption, AssumptionCode
@@ -32,7 +33,9 @@ _NUMBERS = (
     "sequence", "digest", "deployments", "told", "cut_short", "left_model", "told_late", "imported", "samples", "branches",
     "departures", "outside_support", "forced", "_next_to_count",
 )  # fmt: skip
+_ARRAYS = ("states", "actions", "ends", "of_baseline")  # of an entry of the tape
 _SEAL = 64
+_NOT_OURS = (ValueError, KeyError, TypeError, IndexError, EOFError, BadZipFile)
 
 
 def is_due(sequence: int, covered: int) -> bool:
@@ -44,8 +47,9 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes:
     """The state of a replay; `problem` is the digest of what it is a replay of."""
     _ = replay.learner  # counts what is ready, so that nothing is left between
     entries = replay.tape.entries()
-    arrays = [array for entry in entries for array in (entry.states, entry.actions, entry.ends, entry.of_baseline)]
-    packed = [None if array is None else _smallest(array) for array in arrays]
+    arrays = {f"{index}.{name}": getattr(entry, name) for index, entry in enumerate(entries) for name in _ARRAYS}
+    packed = io.BytesIO()
+    np.savez(packed, **{name: _smallest(array) for name, array in arrays.items() if array is not None})
     document = {
         "revision": _REVISION,
         "version": __version__,
@@ -59,9 +63,8 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes:
         "parts": replay._parts,
         "said": [[one.code.value, one.text, one.subject] for one in replay._said],
         "at_once": [entry.at_once for entry in entries],
-        "arrays": [None if array is None else [array.dtype.str, len(array)] for array in packed],
     }
-    payload = to_text(document).encode() + b"\n" + b"".join(array.tobytes() for array in packed if array is not None)
+    payload = to_text(document).encode() + b"\n" + packed.getvalue()
     return _seal(payload, keys).encode() + payload
 
 
@@ -78,7 +81,7 @@ def replay_from(content: bytes, covered: tuple[int, str], learner: Learner, dige
         if known != (_REVISION, __version__, digest) or (numbers["sequence"], numbers["digest"]) != covered:
             return None
         return _restored(document, raw, learner)
-    except (InvalidInput, ValueError, KeyError, TypeError, IndexError):  # sealed, and yet not ours: the events know better
+    except _NOT_OURS:  # sealed, and yet not as it is written here: the events know better
         return None
 
 
@@ -95,24 +98,11 @@ def _restored(document: dict[str, Any], raw: bytes, learner: Learner) -> Replay:
     replay._logs = deque((after, Episodes(*one)) for after, one in document["logs"])
     replay._parts = document["parts"]
     replay._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in document["said"]]
-    arrays: list[Any] = []
-    place = 0
-    for described in document["arrays"]:
-        if described is None:
-            arrays.append(None)
-            continue
-        dtype, length = np.dtype(described[0]), int(described[1])
-        arrays.append(np.frombuffer(raw, dtype=dtype, count=length, offset=place))
-        place += dtype.itemsize * length
-    entries = []
-    for index, at_once in enumerate(document["at_once"]):
-        states, actions, ends, of_baseline = arrays[4 * index : 4 * index + 4]
-        if states is None or actions is None or of_baseline is None:
-            raise InvalidInput("the snapshot lacks an array")
-        lengths = None if ends is None else ends.astype(np.int64)
-        entries.append(
-            Entry(states.astype(np.uint32), actions.astype(np.uint32), lengths, of_baseline.astype(np.bool_), bool(at_once))
-        )
+    with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
+        entries = [
+            entry_of(*(arrays.get(f"{index}.{name}") for name in _ARRAYS), at_once=bool(at_once))
+            for index, at_once in enumerate(document["at_once"])
+        ]
     replay.tape = Tape(entries)
     replay.tape.play(replay._learner)
     return replay

@@ -7,8 +7,8 @@ doubled or damaged, and the caller checks them by their digests.
 
 Why by hand: of the 601 events of a file of 72 pages, this finds 99 % when one page is zeros, where SQLite reads 61 %, and
 95 % when 40 bytes anywhere are changed, where SQLite reads 4 %; of a file that is cut anywhere both find the 48 % that are
-left (60 files of each kind). A copy by `Connection.backup` saves no more than SQLite reads, and 2 % of a cut file. The
-shell's `.recover` is not in Python's module, and the shell of Debian 12 (3.40.1) recovers nothing, even from a sound file.
+left (60 files of each kind). A copy by `Connection.backup` saves no more than SQLite reads, 2 % of a cut file. The shell's
+`.recover` is not in Python's module, and the shell of Debian 12 (3.40.1) recovers nothing, not even from a sound file.
 """
 
 from __future__ import annotations
