@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from safe2real.campaign.checker import Checker, Discrepancy
 from safe2real.campaign.events import BEFORE_THE_FIRST, Event
-from safe2real.campaign.journal.sqlite import Disturbed
+from safe2real.campaign.journal.base import Disturbed
 from safe2real.campaign.record import Record
 from safe2real.campaign.signing import KEY_FILE, signatures_checked
 from safe2real.errors import InvalidInput

@@ -19,6 +19,7 @@ from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.methods.mixing import candidate_share
 from safe2real.model.checks import Floats, finite_floats, step_utilities
+from safe2real.model.cmdp import without_steps
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.planning.robust import TVBalls
 from safe2real.planning.solve import Solution, solve
@@ -105,7 +106,7 @@ def _baseline_plan(evidence: Evidence) -> Plan:
 def _paper_plan(evidence: Evidence, rewards: Floats) -> Plan:
     model, tau = evidence.problem.simulator, evidence.problem.settings.tolerance
     horizon = model.horizon
-    objective = rewards[0] if len(rewards) == 1 else rewards
+    objective = without_steps(rewards)
     tightened = np.minimum(model.thresholds + tau, horizon)
     solution = solve(model.with_kernel(evidence.to_kernel()).with_thresholds(tightened), objective)
     margin = float(evidence.stated.min(initial=float(horizon)))
@@ -137,7 +138,7 @@ def best_certified(
     thresholds, horizon = model.thresholds, float(model.horizon)
     trusted = thresholds + margins
     baseline_value = balls.worst(baseline, reward)
-    objective = reward[0] if len(reward) == 1 else reward  # [S, A] where it does not change with the step
+    objective = without_steps(reward)
     optimum = solve(model, objective)
     tightening = np.zeros(thresholds.shape)
     missing = np.full(thresholds.shape, tolerance)

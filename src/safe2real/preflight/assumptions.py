@@ -12,7 +12,6 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.shown import count, rounded_up
 from safe2real.planning.solve import solve
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
-from safe2real.preflight.guess import known_rows
 from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
 from safe2real.theory.conditions import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
@@ -98,7 +97,7 @@ def estimated_rows(problem: Problem, method: Method) -> list[Finding]:
     rows, settings = problem.estimated, problem.settings
     if rows is None:
         return []
-    known = known_rows(problem).reshape(rows.accuracy.shape)
+    known = problem.known_rows().reshape(rows.accuracy.shape)
     seen, unseen = (rows.visits > 0) & ~known, rows.unvisited & ~known
     far, gap = seen & (rows.accuracy > settings.calibrated_gap + 1e-12), settings.calibrated_gap
     worst, called_exact = float(rows.accuracy[seen].max(initial=0.0)), known & (rows.accuracy > 0.0)
@@ -148,7 +147,7 @@ def floor_of(problem: Problem, method: Method) -> float:
         return 0.0
     steps = np.arange(model.horizon)
     weight = model.horizon - 1.0 - steps if settings.span_bonus else np.full(model.horizon, float(model.horizon))
-    unknown = ~known_rows(problem).reshape((-1, model.num_states, model.num_actions))
+    unknown = ~problem.known_rows().reshape((-1, model.num_states, model.num_actions))
     paid = weight[:, None, None] * unknown
     solution = solve(model, paid)
     return float(solution.bound if solution.is_feasible else solve(without_constraints(model), paid).bound)

@@ -21,7 +21,7 @@ from safe2real.preflight.assumptions import NO_CONSTRAINT, accepted, constrained
 from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
 from safe2real.preflight.findings import WORTH, Code, Finding, Level, against, check_readable
 from safe2real.preflight.gaps import gap_findings, redrawn
-from safe2real.preflight.guess import Guess, guess_reality, known_rows
+from safe2real.preflight.guess import Guess, guess_reality
 from safe2real.preflight.trials import Trial, random_rewards, run_trial, shown_standing, trial_findings
 from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
@@ -153,7 +153,7 @@ def check_problem(
     # Outside the declared support no row is as it was said to be: there is nothing to rehearse.
     if learner is not None and not any(finding.code is Code.SUPPORT for finding in findings):
         far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + 1e-9
-        wrong = far & ~known_rows(problem)  # what is declared known is never looked at
+        wrong = far & ~problem.known_rows()  # what is declared known is never looked at
         rewards = random_rewards(problem.simulator, _REWARDS)
         for i in range(runs):
             report = None if progress is None else _from(progress, i * max_rounds, runs * max_rounds)

@@ -185,10 +185,7 @@ def check_readable(problem: Problem) -> None:
         finite_number(name, getattr(settings, name))
     probability_of_failure("delta", settings.delta)
     margins_of(problem)
-    rows = (*(() if kernel.horizon is None else (kernel.horizon,)), kernel.num_states, kernel.num_actions)
-    known = None if problem.known is None else np.asarray(problem.known)
-    if known is not None and (known.shape != rows or known.dtype != np.bool_):
-        raise InvalidInput(f"known has shape {known.shape} and type {known.dtype}; give booleans of shape {rows}")
+    problem.known_rows()
     reach_of(problem.support, kernel)
     if problem.estimated is not None:
         check_estimated(problem.estimated, kernel)

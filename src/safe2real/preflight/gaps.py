@@ -11,7 +11,7 @@ from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
-from safe2real.preflight.guess import GuessedReality, known_rows, reachable_rows, visited_rows
+from safe2real.preflight.guess import GuessedReality, reachable_rows, visited_rows
 from safe2real.problem.problem import Problem
 
 _ROUNDING = 1e-9
@@ -72,7 +72,7 @@ def _outside_support(problem: Problem, real: Kernel) -> list[Finding]:
 def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool) -> list[Finding]:
     settings, kernel = problem.settings, problem.simulator.kernel
     whose = "guessed" if guessed else "stated"
-    gaps, known = real.distances_to(kernel).reshape(-1), known_rows(problem)
+    gaps, known = real.distances_to(kernel).reshape(-1), problem.known_rows()
     findings = []
     far = known & (gaps > _ROUNDING)
     if far.any():
@@ -108,10 +108,10 @@ def _distances_possible(problem: Problem) -> list[Finding]:
     """A row can only be as far from the simulator's as its least likely possible successor allows."""
     kernel, support, sigma = problem.simulator.kernel, problem.support, problem.settings.mismatch_gap
     largest = largest_distances(kernel, support)
-    never = ~known_rows(problem) & (largest < sigma - _ROUNDING)
+    never = ~problem.known_rows() & (largest < sigma - _ROUNDING)
     if not never.any():
         return []
-    every = bool(never[~known_rows(problem)].all())
+    every = bool(never[~problem.known_rows()].all())
     said = (
         f"{count(int(never.sum()), 'row')} can be at most {largest[never].max():.3g} away from the simulator's, less than "
         f"mismatch_gap {sigma:g}: by the assumption they are right, without a look"

@@ -71,7 +71,7 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
     if not 0.0 < gap <= 1.0:
         raise InvalidInput(f"guess.gap is {gap:g}; a total variation distance is above 0 and at most 1")
     seed = seed_number("guess.seed", guess.seed)
-    known = known_rows(problem)
+    known = problem.known_rows()
     if isinstance(guess.rows, np.ndarray):
         chosen = _given_rows(guess.rows, model.kernel) & ~known
         kernel, wrong = _move(problem, np.flatnonzero(chosen), gap, guess.towards, np.random.default_rng(seed), None)
@@ -91,13 +91,6 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         if (values >= model.thresholds + margins - 1e-9).all():
             return GuessedReality(kernel, wrong, gap, tried + 1, tried)
     return GuessedReality(kernel, wrong, gap, TRIES, TRIES)
-
-
-def known_rows(problem: Problem) -> NDArray[np.bool_]:
-    """[R] rows declared exact."""
-    rows = problem.simulator.kernel.num_rows
-    given = problem.known
-    return np.zeros(rows, dtype=np.bool_) if given is None else np.asarray(given, dtype=np.bool_).reshape(-1)
 
 
 def reachable_rows(model: CMDP) -> NDArray[np.bool_]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import finite_number, positive_integer, shown
-from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint
+from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint, without_steps
 from safe2real.model.encoding import (
     array_to_json,
     check_keys,
@@ -43,7 +43,7 @@ def to_document(problem: Problem) -> dict[str, Any]:
         "constraints": [
             {
                 "name": model.names[k],
-                "utility": array_to_json(_without_steps(model.utilities[k])),
+                "utility": array_to_json(without_steps(model.utilities[k])),
                 "threshold": float(model.thresholds[k]),
             }
             for k in range(model.num_constraints)
@@ -115,11 +115,6 @@ def check_size(horizon: int, kernel: Kernel, constraints: int = 0) -> None:
         tables * horizon * kernel.num_states * kernel.num_actions * AS_NUMBER,
         "merge states or shorten the horizon",
     )
-
-
-def _without_steps(utility: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """[S, A] where the utility does not change with the step, [H, S, A] where it does."""
-    return utility[0] if len(utility) == 1 else utility
 
 
 def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:

@@ -5,7 +5,6 @@ A problem is frozen, and one JSON document: all processes that decode the same t
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from safe2real.model.encoding import from_text, numbers_from_json, to_text
 from safe2real.model.kernel import Kernel
 from safe2real.model.naming import Extensions
 from safe2real.model.policy import MarkovPolicy, check_policy
+from safe2real.model.shown import rounded_down
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.accuracy import RowAccuracy, check_estimated
 from safe2real.problem.settings import Settings, check_settings
@@ -89,7 +89,7 @@ class Problem:
         ):
             slack = float(value - threshold)
             if slack < xi - _ROUNDING:
-                state = f"state a margin of at most {_down(slack)}, " if slack > 0.0 else ""
+                state = f"state a margin of at most {rounded_down(slack, 4)}, " if slack > 0.0 else ""
                 raise InvalidInput(
                     f"the baseline's V_c for {name} is {value:.6g} on the simulator itself, where threshold + margin is "
                     f"{threshold:.6g} + {xi:.6g}; {state}lower the threshold, or choose a safer baseline. If rollouts on "
@@ -118,8 +118,3 @@ class Problem:
         from safe2real.problem.document import from_document
 
         return from_document(document, extensions)
-
-
-def _down(value: float) -> str:
-    """Four digits, rounded down: what is typed in then holds."""
-    return f"{math.floor(value * 1e4 + 1e-5) / 1e4:.6g}"

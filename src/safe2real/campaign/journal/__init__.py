@@ -27,6 +27,6 @@ def journal_at(place: str | os.PathLike[str] | Journal, *, new: bool = False) ->
 
 
 def _in_a_database(place: str | os.PathLike[str], new: bool) -> Journal:
-    with needed_for("campaigns", "campaign"):  # in a database; a journal of another kind does without
+    with needed_for("campaigns in a database", "campaign"):  # a journal of another kind does without
         from safe2real.campaign.journal.sql import SQLJournal
     return SQLJournal(place, new=new)

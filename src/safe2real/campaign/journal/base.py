@@ -24,6 +24,10 @@ FORMAT = 2  # of the record; a reader refuses a newer one. 1: release 0.1, whose
 _SNAPSHOT = "snapshot"
 
 
+class Disturbed(StorageFailure):
+    """What was read may be of no one moment: others began to write meanwhile. Read again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """What a record is a record of."""

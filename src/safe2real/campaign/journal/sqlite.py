@@ -18,6 +18,7 @@ from typing import Any
 import sqlalchemy as sql
 
 from safe2real.campaign.events import BEFORE_THE_FIRST, Event
+from safe2real.campaign.journal.base import Disturbed
 from safe2real.campaign.journal.sqlite_pages import first_logged_event
 from safe2real.errors import InvalidInput, StorageFailure
 
@@ -102,10 +103,6 @@ class SQLiteFile:
             if tables == (0,):  # else it is not new, and `create` decides what it is
                 cursor.execute("PRAGMA journal_mode = WAL").fetchall()
             cursor.close()
-
-
-class Disturbed(StorageFailure):
-    """What was read may be of no one moment."""
 
 
 def connect_read_only(path: Path, patience: float) -> sqlite3.Connection:
