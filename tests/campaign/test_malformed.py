@@ -880,7 +880,7 @@ def test_labels_that_a_database_cannot_keep_are_refused_before_there_is_one(tmp_
 
 SMALL_MEMORY = """
 import json, resource, sys
-from safe2real.campaign import Problem
+from safe2real.methods.named import problem_and_method
 from safe2real.errors import InvalidInput
 documents = json.load(sys.stdin)
 problem_and_method(json.dumps(documents.pop("valid")))[0]  # everything that compiles has compiled

@@ -75,16 +75,16 @@ def test_it_goes_on_where_it_ended_as_if_it_had_never_stopped(tmp_path):
     file, parts, whole = write(tmp_path, TOML + REAL + RUN.replace("0.1", "0.0")), tmp_path / "parts", tmp_path / "whole"
     for rounds in (25, 25, 60):  # the second time there is nothing more to do
         assert document_of(file, "--out", parts, "--max-rounds", rounds)["rounds"] == rounds
-    with open_or_begin(tiny(), WRONG, 1, whole) as campaign:
+    with open_or_begin(tiny(), s2r.methods.SimToReal(), WRONG, 1, whole) as campaign:
         rehearse(campaign, WRONG, max_rounds=60, growth=0.0, seed=1)
     assert told(parts) == told(whole)
     assert len(told(whole)) == 60
 
 
 def test_what_was_handed_out_and_not_told_is_told_first(tmp_path):
-    with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
+    with open_or_begin(tiny(), s2r.methods.SimToReal(), WRONG, 1, tmp_path) as campaign:
         campaign.ask_batch(3, worker="rehearsal")  # and here the process died
-    with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
+    with open_or_begin(tiny(), s2r.methods.SimToReal(), WRONG, 1, tmp_path) as campaign:
         rehearse(campaign, WRONG, max_rounds=3, growth=0.0, seed=1)
         status = campaign.status(forecast=False)
         assert (status.rounds, status.told, len(status.held)) == (3, 3, 0)
@@ -107,7 +107,7 @@ def test_a_folder_of_another_study_is_left_alone(tmp_path):
         assert f"another {what}" in error["message"]
         assert "--out" in error["message"]
     with pytest.raises(Conflict):
-        open_or_begin(tiny(), WRONG, 2, out)  # another seed
+        open_or_begin(tiny(), s2r.methods.SimToReal(), WRONG, 2, out)  # another seed
     assert (out / "campaign.db").read_bytes() == before
 
 
@@ -147,7 +147,7 @@ def test_a_reality_that_breaks_an_assumption_is_said_first(tmp_path):
 
 def test_exact_values_are_those_of_the_mixtures(tmp_path):
     system = tiny().simulator.with_kernel(WRONG)
-    with open_or_begin(tiny(), WRONG, 1, tmp_path) as campaign:
+    with open_or_begin(tiny(), s2r.methods.SimToReal(), WRONG, 1, tmp_path) as campaign:
         rehearse(campaign, WRONG, max_rounds=40, growth=0.0, seed=1)
         exact = exact_values(campaign, system)
         deployment = campaign.ask(worker="someone")

@@ -15,6 +15,7 @@ from safe2real.campaign.ledger import check_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import roll_out
+from safe2real.methods.named import problem_and_method
 from safe2real.model.encoding import digest_of, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
@@ -218,7 +219,7 @@ def test_json_holds_all_that_a_check_needs(record, tmp_path):
 
     def verified(found):
         contents = {digest: content.encode() for digest, content in document["policies"].items()}
-        given = Problem.from_text(text)
+        given = s2r.Learner(*problem_and_method(text), warm_start=False)
         return check_record(document["campaign"], given, digest_of(text.encode()), found, contents.get)
 
     ledger = verified(events)
@@ -421,7 +422,7 @@ def test_a_file_without_its_first_page_gives_all_its_events(tmp_path):
     assert (result["events"], result["episodes"]) == (5, 1000)
     document = json.loads((tmp_path / "rest.json").read_text())
     assert events_in(document) == events
-    assert to_text(document["specification"]) == spec.to_text()
+    assert Problem.from_text(to_text(document["specification"])).to_text() == spec.to_text()
 
 
 def test_a_changed_specification_is_named(record, tmp_path):

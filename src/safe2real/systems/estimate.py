@@ -137,9 +137,9 @@ def estimate_model(
         raise InvalidInput(f"unvisited is {unvisited!r}; give 'uniform' or 'stay'")
     if isinstance(cost, str) and cost != _LOGGED:
         raise InvalidInput(f"cost is {cost!r}; give an array, a function, or {_LOGGED!r} for the costs in the data")
-    if radius is not None and not isinstance(radius, radii.ALL):
-        names = ", ".join(f"{one.__name__}()" for one in radii.ALL if one.certified)
-        raise InvalidInput(f"radius is {shown(radius)}; give one of safe2real.evidence.confidence: {names}")
+    if radius is not None and not isinstance(radius, Radius):
+        names = ", ".join(f"radii.{one.__name__}()" for one in radii.ALL if one.certified)
+        raise InvalidInput(f"radius is {shown(radius)}; give one of safe2real: {names}")
     if callable(cost):
         check_function("cost", cost, "state, action, next_state, reward, terminated")
     costing = Costing(cost if callable(cost) else None, isinstance(cost, str))
