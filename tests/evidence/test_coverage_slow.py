@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as _kernels
 from safe2real.evidence.confidence import (
     AdaptiveRadius,
     KLRadius,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as _kernels
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import now
 from safe2real.campaign.leases import overdue

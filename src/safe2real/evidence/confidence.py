@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, finite_number
 

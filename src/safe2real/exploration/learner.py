@@ -17,6 +17,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from safe2real._compiled import draws
 from safe2real._compiled import rounds as _kernels
 from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.evidence.hybrid import HybridModel, Separation
@@ -25,7 +26,7 @@ from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.plan import Plan, best_certified
 from safe2real.exploration.settings import Settings, check_settings
 from safe2real.exploration.statements import assumptions_of, doubts_of, faults_assumed
-from safe2real.model.checks import Floats, Indices, finite_floats, step_utilities, whole_numbers
+from safe2real.model.checks import Floats, Indices, bare, finite_floats, step_utilities, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
@@ -90,12 +91,12 @@ _NO_PLAN = (-1, 0.0, 0.0)  # (reason, Delta, alpha) before a plan
 
 def coin_of(seed: int, round_number: int) -> float:
     """The coin of a round, uniform in [0, 1)."""
-    return float(_kernels.draw(np.uint64(seed), round_number, 0))
+    return float(draws.draw(np.uint64(seed), round_number, 0))
 
 
 def drawn(weights: Floats, coin: float) -> int:
     """The component of a mixture that a coin shows; never one of weight 0."""
-    return int(_kernels.pick(weights, coin))
+    return int(draws.pick(bare(weights), coin))
 
 
 class Learner:
@@ -206,9 +207,11 @@ class Learner:
             if self._plan[0] < 0:
                 tally, hybrid = self.hybrid.counts.tally, self.hybrid
                 warm = self._warm if self.warm_start else 0
+                belief, trust = hybrid.belief, self.trust.state
                 reason, delta, alpha, self._warm = _kernels.propose(
-                    tally, hybrid.belief, hybrid.reach, self._terms, self.trust.state, self._candidate, warm
-                )
+                    _kernels.several(self._terms), hybrid.rows, hybrid.reach, belief.gap, belief.bonus, belief.refuted,
+                    trust.flags, trust.margins, self._terms, self._candidate, warm,
+                )  # fmt: skip
                 self._plan = (reason, delta, alpha)
                 self._planned[:] = tally.visits
             reason, delta, alpha = self._plan

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from safe2real._compiled import rounds as _kernels
+from safe2real._compiled import draws
 from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.exploration.learner import Learner, Proposal, Reason
-from safe2real.model.checks import positive_integer
+from safe2real.model.checks import bare, positive_integer
 from safe2real.model.cmdp import CMDP
 from safe2real.model.trajectory import Trajectory
 
@@ -81,11 +81,11 @@ class _Watched:
 
 def _episode(learner: Learner, env: Any, proposal: Proposal, faults: tuple[type[BaseException], ...]) -> Trajectory:
     model, settings = learner.simulator, learner.settings
-    policy = proposal.draw().probabilities
+    policy = bare(proposal.draw().probabilities)
     seed = np.uint64(settings.seed)
     # Every round seeds the environment anew, so that a run can be repeated from any round on.
     with _Watched(learner, proposal, faults) as seen:
-        observed, _ = env.reset(seed=int(_kernels.draw(seed, proposal.round, 1) * 2**31))
+        observed, _ = env.reset(seed=int(draws.draw(seed, proposal.round, 1) * 2**31))
         begun = _state(observed, model.num_states, "env.reset")
         if model.start[begun] == 0.0:
             raise OutsideModel(f"env.reset showed state {begun}; episodes of the model start in {_starts(model)}")
@@ -93,7 +93,7 @@ def _episode(learner: Learner, env: Any, proposal: Proposal, faults: tuple[type[
         terminated = False
         for h in range(model.horizon):
             here = seen.states[-1]
-            seen.acting = int(_kernels.pick(policy[h, here], _kernels.draw(seed, proposal.round, 2 + 2 * h)))
+            seen.acting = int(draws.pick(policy[h, here], draws.draw(seed, proposal.round, 2 + 2 * h)))
             if not terminated:
                 observed, _, terminated, truncated, _ = env.step(seen.acting)
                 here = _state(observed, model.num_states, "env.step")

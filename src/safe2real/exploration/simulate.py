@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real._compiled import rollout
 from safe2real._compiled import rounds as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
 from safe2real.exploration.learner import Learner
-from safe2real.model.checks import Floats, positive_integer, seed_number
+from safe2real.model.checks import Floats, bare, positive_integer, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, check_policy
@@ -82,11 +83,9 @@ def simulate(
             "guarantee; build the learner on simulator.repeated(horizon)"
         )
     reality = _kernels.Reality(
-        begin=real.begin,
-        length=real.length,
-        successor=real.successor,
-        probability=real.probability,
-        utilities=model.utilities,
+        rows=real.rows,
+        uniform=bool((real.rows.length == 0).any()),
+        utilities=model.arrays.utilities,
         baseline_values=constraint_values(model, learner.baseline),
     )
     _check_reality(learner, real)
@@ -96,6 +95,7 @@ def simulate(
     while done < max_rounds and not ended:
         log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
         entries, rounds, ended, learner._warm, plan = _kernels.run(
+            _kernels.several(learner._terms),
             learner.hybrid.counts.tally,
             learner.hybrid.belief,
             learner.hybrid.rule,
@@ -151,15 +151,11 @@ def _check_reality(learner: Learner, real: Kernel) -> None:
 def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
     """One episode of `policy` on the known system `model`; a function of (seed, round), like every episode of `simulate`."""
     _check_markov(policy, model)
-    kernel = model.kernel
     states, actions = np.empty(model.horizon + 1, dtype=np.uint32), np.empty(model.horizon, dtype=np.uint32)
-    _kernels.roll_out_round(
-        kernel.begin,
-        kernel.length,
-        kernel.successor,
-        kernel.probability,
-        model.start,
-        policy.probabilities,
+    rollout.roll_out_round(
+        model.kernel.rows,
+        model.arrays.start,
+        bare(policy.probabilities),
         np.uint64(seed_number("seed", seed)),
         round_number,
         states,
@@ -183,14 +179,11 @@ def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int,
     remaining = positive_integer("episodes", episodes)
     source = np.uint64(seed_number("seed", seed))
     while remaining > 0:
-        done = _kernels.collect(
+        done = rollout.collect(
             counts.tally,
-            kernel.begin,
-            kernel.length,
-            kernel.successor,
-            kernel.probability,
-            model.start,
-            policy.probabilities,
+            kernel.rows,
+            model.arrays.start,
+            bare(policy.probabilities),
             source,
             counts.episodes + 1,
             remaining,

@@ -16,7 +16,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.evidence.confidence import RADII, AdaptiveRadius, Radius, System, rule_of
 from safe2real.model import MarkovPolicy

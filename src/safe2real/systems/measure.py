@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.evidence.betting import mean_bounds
 from safe2real.evidence.confidence import LiteralRadius, Radius, System, rule_of
