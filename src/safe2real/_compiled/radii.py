@@ -70,6 +70,9 @@ def radius_at(rule, row, n, seen):
 
 @compiled
 def radii(rule, visits, seen, out):
-    """The radius of every row after `visits` [R] with `seen` [R] different successors, into `out` [R]."""
+    """The radius of every row after `visits` [R] with `seen` [R] different successors, into `out` [R].
+
+    Visits are floats here, because forecasts have fractions of them.
+    """
     for row in range(out.size):
         out[row] = radius_at(rule, row, visits[row], seen[row])

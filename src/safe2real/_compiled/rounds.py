@@ -75,9 +75,12 @@ class Log(NamedTuple):
     suspects: Array  # [T]
 
 
-def several(terms: Terms) -> bool | None:
-    """The argument of that name of `propose` and `run`."""
-    return True if terms.thresholds.size > 1 else None
+def searches(terms: Terms) -> tuple[bool | None, bool | None]:
+    """The arguments `one` and `several` of `propose` and `run`: which search is used, for K <= 1 or for K >= 2.
+
+    The other is None, which is known when code is compiled: then that search is left out.
+    """
+    return (None, True) if terms.thresholds.size > 1 else (True, None)
 
 
 @inner
@@ -95,13 +98,12 @@ def step_bonus(bonus, spans, S, A):
 
 
 @compiled
-def propose(several, rows, reach, gap, bonus, refuted, flags, margins, terms, candidate, warm):
+def propose(one, several, rows, reach, gap, bonus, refuted, flags, margins, terms, candidate, warm):
     """Lines 5 to 13 of Algorithm 1 on the current hybrid model. Returns (reason, Delta, alpha, policies to start from next).
 
     Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is. The margin that pays
     for the candidate is the one that may be used, which data can have raised above the stated one. `gap`, `bonus` and
-    `refuted` [R] are the belief's, `flags` and `margins` the trust's; `several` is None, which is known when this is
-    compiled, where K < 2: then the search for K >= 2 is left out.
+    `refuted` [R] are the belief's, `flags` and `margins` the trust's, `one` and `several` from `searches`.
     """
     H, K = terms.H, terms.thresholds.size
     S, A = terms.baseline.shape[1], terms.baseline.shape[2]
@@ -116,12 +118,13 @@ def propose(several, rows, reach, gap, bonus, refuted, flags, margins, terms, ca
     for k in range(K):
         if candidate.baseline_values[k] < terms.thresholds[k] + 0.5 * terms.margins[k]:
             return BASELINE, np.inf, 0.0, warm
+    status, bound = INFEASIBLE, -np.inf
     if several is not None:
         status, bound, _, _ = columns.solve(
             begin, length, successor, probability, terms.start, step_bonus(bonus, terms.spans, S, A), terms.utilities,
             terms.thresholds, H, warm, candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
         )  # fmt: skip
-    else:
+    if one is not None:
         status, bound, _, _ = crossing.solve(
             begin, length, successor, probability, terms.start, step_bonus(bonus, terms.spans, S, A), terms.utilities,
             terms.thresholds, H, warm, candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
@@ -250,8 +253,8 @@ def deploy(
 
 @compiled
 def run(
-    several, tally, belief, rule, reach, terms, trust, candidate, reality, seed, first_round, most, growth, planned, warm,
-    stay_warm, pending, log, state_visits,
+    one, several, tally, belief, rule, reach, terms, trust, candidate, reality, seed, first_round, most, growth, planned,
+    warm, stay_warm, pending, log, state_visits,
 ):  # fmt: skip
     """At most `most` rounds from `first_round` on, on a known real system, until the stop, until `log` is full, or
     until a row needs more room. `pending` is the (reason, Delta, alpha) of a plan that still stands, or (-1, 0, 0). With
@@ -272,18 +275,9 @@ def run(
     for t in range(log.reason.size):
         if reason < 0:
             reason, delta, alpha, warm = propose(
-                several,
-                model,
-                reach,
-                belief.gap,
-                belief.bonus,
-                belief.refuted,
-                trust.flags,
-                trust.margins,
-                terms,
-                candidate,
-                warm if stay_warm else 0,
-            )
+                one, several, model, reach, belief.gap, belief.bonus, belief.refuted, trust.flags, trust.margins, terms,
+                candidate, warm if stay_warm else 0,
+            )  # fmt: skip
             for row in range(planned.size):
                 planned[row] = tally.visits[row]
         log.reason[t], log.certificate[t], log.weight[t] = reason, delta, alpha

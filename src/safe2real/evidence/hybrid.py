@@ -212,7 +212,8 @@ class HybridModel:
     def radii(self) -> Floats:
         """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
         result = np.empty(self.counts.simulator.num_rows)
-        _radii.radii(self.rule, self.counts.tally.visits, self.counts.tally.length.astype(np.int64), result)
+        tally = self.counts.tally
+        _radii.radii(self.rule, tally.visits.astype(np.float64), tally.length.astype(np.int64), result)
         return self._shaped(result)
 
     @property

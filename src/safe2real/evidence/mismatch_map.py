@@ -85,7 +85,7 @@ def _visits_until(rule: _kernels.Rule, limits: Floats, seen: NDArray[np.int64]) 
     radius = np.empty(limits.shape)
     while (high - low > 1).any():
         middle = low + (high - low) // 2
-        _kernels.radii(rule, middle, seen, radius)
+        _kernels.radii(rule, middle.astype(np.float64), seen, radius)
         enough = radius <= limits
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)

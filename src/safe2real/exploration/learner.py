@@ -209,7 +209,7 @@ class Learner:
                 warm = self._warm if self.warm_start else 0
                 belief, trust = hybrid.belief, self.trust.state
                 reason, delta, alpha, self._warm = _kernels.propose(
-                    _kernels.several(self._terms), hybrid.rows, hybrid.reach, belief.gap, belief.bonus, belief.refuted,
+                    *_kernels.searches(self._terms), hybrid.rows, hybrid.reach, belief.gap, belief.bonus, belief.refuted,
                     trust.flags, trust.margins, self._terms, self._candidate, warm,
                 )  # fmt: skip
                 self._plan = (reason, delta, alpha)

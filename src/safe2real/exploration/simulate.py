@@ -95,7 +95,7 @@ def simulate(
     while done < max_rounds and not ended:
         log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
         entries, rounds, ended, learner._warm, plan = _kernels.run(
-            _kernels.several(learner._terms),
+            *_kernels.searches(learner._terms),
             learner.hybrid.counts.tally,
             learner.hybrid.belief,
             learner.hybrid.rule,

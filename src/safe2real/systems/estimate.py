@@ -22,6 +22,7 @@ from safe2real.evidence.confidence import RADII, AdaptiveRadius, Radius, System,
 from safe2real.model import MarkovPolicy
 from safe2real.model.checks import (
     Floats,
+    bare,
     check_function,
     frozen,
     positive_integer,
@@ -236,5 +237,5 @@ def _accuracy(
     sizes = np.full(visits.size, seen.possible, dtype=np.int64)
     rule = rule_of(radius, System(seen.possible, seen.num_actions, horizon), sizes, delta)
     result = np.empty(visits.size)
-    _kernels.radii(rule, visits.reshape(-1), different.reshape(-1), result)
+    _kernels.radii(rule, visits.reshape(-1).astype(np.float64), bare(different.reshape(-1)), result)
     return result.reshape(visits.shape)
