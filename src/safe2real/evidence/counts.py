@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import tally as _kernels
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, positive_integer, whole_numbers
+from safe2real.model.checks import Floats, bare, positive_integer, whole_numbers
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 
@@ -57,7 +57,7 @@ class Counts:
         if len(trajectory.actions) != horizon or len(trajectory.states) != horizon + 1:
             raise InvalidInput(f"the episode has {len(trajectory.actions)} actions; these counts are for {horizon} steps")
         _kernels.record_episode(
-            self.tally, trajectory.states, trajectory.actions, self.simulator.num_actions, self.rows_per_step
+            self.tally, bare(trajectory.states), bare(trajectory.actions), self.simulator.num_actions, self.rows_per_step
         )
         self.episodes += 1
         self.make_room()

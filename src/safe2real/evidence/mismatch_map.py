@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as _kernels
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.checks import Floats
 
@@ -85,7 +85,7 @@ def _visits_until(rule: _kernels.Rule, limits: Floats, seen: NDArray[np.int64]) 
     radius = np.empty(limits.shape)
     while (high - low > 1).any():
         middle = low + (high - low) // 2
-        _kernels.radii(rule, middle, seen, radius)
+        _kernels.radii(rule, middle.astype(np.float64), seen, radius)
         enough = radius <= limits
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)

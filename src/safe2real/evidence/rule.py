@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import evidence as _kernels
 from safe2real._compiled import kinds
+from safe2real._compiled import radii as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats
 from safe2real.radii.base import Radius, RowShape, System

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import margin as _margin
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.model.checks import Floats, Indices
+from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 
@@ -93,13 +93,12 @@ class BaselineTrust:
 
     def take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
         """Episodes laid end to end, as in `HybridModel.observe_all`; `of_baseline` says which of them are the baseline's."""
-        _margin.take_all(self.state, states, actions, ends, of_baseline)
+        _margin.take_all(self.state, bare(states), bare(actions), bare(ends), bare(of_baseline))
 
     def take_log(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         """Episodes of the baseline whose order may have been chosen by their content: nothing follows before the last."""
-        _margin.take_log(self.state, states, actions, ends)
+        _margin.take_log(self.state, bare(states), bare(actions), bare(ends))
 
     def look(self, hybrid: HybridModel) -> None:
         """Hold the baseline against the confidence sets as they are."""
-        tally = hybrid.counts.tally
-        _margin.look(self.state, hybrid.belief, hybrid.reach, tally.successor, tally.probability)
+        _margin.look(self.state, hybrid.rows, hybrid.reach, hybrid.belief.gap, hybrid.belief.refuted)

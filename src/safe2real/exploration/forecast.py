@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as _kernels
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Reason

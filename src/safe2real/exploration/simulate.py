@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real._compiled import rollout
 from safe2real._compiled import rounds as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
@@ -21,7 +22,7 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision, Reason
 from safe2real.methods.sim_to_real import copy_of, decision_of, empty_memory, terms_of
-from safe2real.model.checks import Floats, positive_integer, seed_number
+from safe2real.model.checks import Floats, bare, positive_integer, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, check_policy
@@ -96,13 +97,12 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
     """Whole rounds in compiled code, on the learner's own evidence."""
     evidence, settings = learner.evidence, learner.settings
     reality = _kernels.Reality(
-        begin=model.kernel.begin,
-        length=model.kernel.length,
-        successor=model.kernel.successor,
-        probability=model.kernel.probability,
-        utilities=model.utilities,
+        rows=model.kernel.rows,
+        uniform=bool((model.kernel.rows.length == 0).any()),
+        utilities=model.arrays.utilities,
         baseline_values=constraint_values(model, learner.baseline),
     )
+    terms = terms_of(learner.problem, evidence.kept)
     visits = np.zeros(model.num_states, dtype=np.int64)
     logs: list[_kernels.Log] = []
     decision, memory, planned = learner.hand_over()
@@ -112,11 +112,12 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
     while done < max_rounds and not ended:
         log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
         entries, rounds, ended, warm, pending = _kernels.run(
+            *_kernels.searches(terms),
             evidence.counts.tally,
             evidence.belief,
             evidence.rule,
             evidence.reach,
-            terms_of(learner.problem, evidence.kept),
+            terms,
             evidence.trust.state,
             memory.candidate,
             reality,
@@ -213,15 +214,11 @@ class KnownSystem:
 def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
     """One episode of `policy` on the known system `model`; a function of (seed, round), like every episode of `simulate`."""
     _check_markov(policy, model)
-    kernel = model.kernel
     states, actions = np.empty(model.horizon + 1, dtype=np.uint32), np.empty(model.horizon, dtype=np.uint32)
-    _kernels.roll_out_round(
-        kernel.begin,
-        kernel.length,
-        kernel.successor,
-        kernel.probability,
-        model.start,
-        policy.probabilities,
+    rollout.roll_out_round(
+        model.kernel.rows,
+        model.arrays.start,
+        bare(policy.probabilities),
         np.uint64(seed_number("seed", seed)),
         round_number,
         states,
@@ -245,14 +242,11 @@ def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int,
     remaining = positive_integer("episodes", episodes)
     source = np.uint64(seed_number("seed", seed))
     while remaining > 0:
-        done = _kernels.collect(
+        done = rollout.collect(
             counts.tally,
-            kernel.begin,
-            kernel.length,
-            kernel.successor,
-            kernel.probability,
-            model.start,
-            policy.probabilities,
+            kernel.rows,
+            model.arrays.start,
+            bare(policy.probabilities),
             source,
             counts.episodes + 1,
             remaining,
