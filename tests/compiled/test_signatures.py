@@ -34,24 +34,24 @@ if constraints == 1:
     s2r.solve(model.with_constraints(0), np.ones((4, 3, 2)))
 for policy in (task.baseline, mixed.policy, s2r.MarkovPolicy.uniform(horizon=4, num_states=3, num_actions=2)):
     s2r.evaluate(model, policy, reward)
-    s2r.constraint_values(model, policy)
+    s2r.planning.constraint_values(model, policy)
     worst_constraint_values(model, policy, np.full((3, 2), 0.1), support=model.kernel)
-s2r.value_functions(model, task.baseline, reward)
+s2r.planning.value_functions(model, task.baseline, reward)
 best_value(model, reward, np.full((3, 2), 0.1))
 collect(real, task.baseline, Counts(model.kernel, 4), episodes=3, seed=1)
 
-learner = task.learner()
+learner = s2r.Learner(task, warm_start=False)
 for t in range(3):
     learner.observe(roll_out(real, learner.propose().draw(), seed=1, round_number=t))
 s2r.simulate(learner, real.kernel, max_rounds=20)
 learner.plan(reward)
-learner.estimate(task.baseline)
-learner.hybrid.distances, learner.hybrid.radii
+learner.evidence.estimate(task.baseline)
+learner.evidence.distances, learner.evidence.radii
 
 with tempfile.TemporaryDirectory() as folder, Campaign.create(Path(folder) / "campaign.db", task) as campaign:
     for _ in range(3):
-        for deployment in campaign.ask(worker="arm"):
-            campaign.tell(deployment.id, roll_out(real, deployment.policy, seed=1, round_number=deployment.number))
+        deployment = campaign.ask(worker="arm")
+        campaign.tell(deployment.id, roll_out(real, deployment.policy, seed=1, round_number=deployment.number))
     campaign.status()
     campaign.plan(reward)
     campaign.mismatch_map()
