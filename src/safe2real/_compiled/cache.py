@@ -24,6 +24,7 @@ from typing import Any
 
 import numba
 from numba.core import caching, compiler, serialize
+from numba.core.runtime.nrt import rtsys
 
 _SEAL = hashlib.sha256().digest_size
 
@@ -84,8 +85,12 @@ class SourceCache(caching._Cache):
         """Nothing to do: a file without its seal is as good as none."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What numba compiled for the signature `sig` in some process, or None."""
-        target_context.refresh()
+        """What numba compiled for the signature `sig` in some process, or None.
+
+        numba's own cache refreshes the context here, which imports all that compiling could need, and SciPy with it: half a
+        second that code which is compiled already does not need. What it needs is the runtime, for its arrays.
+        """
+        rtsys.initialize(target_context)
         path, key = self._place(sig, target_context.codegen())
         if path is None:
             return None

@@ -14,7 +14,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from safe2real._compiled import radii as _kernels
 from safe2real.errors import InvalidInput
@@ -202,6 +201,8 @@ def subset_costs(size: int, length: int, *, adaptive: bool) -> Floats:
     if not adaptive or size <= _FEW:
         result[:] = size * math.log(2.0) + math.log1p(-(2.0 ** (1 - size)))  # log(2^m - 2)
         return result
+    from scipy.special import gammaln  # late: importing it takes longer than most of what needs no such radius
+
     members = np.arange(1, size)
     choose = gammaln(size + 1.0) - gammaln(members + 1.0) - gammaln(size - members + 1.0)
     result[1:size] = np.maximum.accumulate(choose + np.log(members * (members + 1.0)))
