@@ -30,7 +30,7 @@ _SEAL = hashlib.sha256().digest_size
 
 
 def compiled(function: Any) -> Any:
-    """A function that Python calls. Division by zero gives inf or NaN, as in numpy; nothing compiled raises."""
+    """A function that Python calls. Division by zero gives inf or NaN, as in numpy: a check would be code at every one."""
     return _jit(function)
 
 
@@ -46,9 +46,8 @@ def _jit(function: Any, **options: bool) -> Any:
     return dispatcher
 
 
-@cache
-def sources() -> bytes:
-    """The digest of all that decides about the machine code of a signature, besides the machine."""
+def _digest_of_sources() -> bytes:
+    """Of all that decides about the machine code of a signature, besides the machine."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
@@ -125,4 +124,7 @@ class SourceCache(caching._Cache):
 
 
 def _seal(key: bytes, content: bytes) -> bytes:
-    return hashlib.sha256(sources() + hashlib.sha256(key).digest() + content).digest()
+    return hashlib.sha256(_SOURCES + hashlib.sha256(key).digest() + content).digest()
+
+
+_SOURCES = _digest_of_sources()  # now, when they are imported: they may change while this process lives
