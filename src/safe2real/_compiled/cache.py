@@ -24,12 +24,13 @@ from typing import Any
 
 import numba
 from numba.core import caching, compiler, serialize
+from numba.core.runtime.nrt import rtsys
 
 _SEAL = hashlib.sha256().digest_size
 
 
 def compiled(function: Any) -> Any:
-    """A function that Python calls. Division by zero gives inf or NaN, as in numpy; nothing compiled raises."""
+    """A function that Python calls. Division by zero gives inf or NaN, as in numpy: a check would be code at every one."""
     return _jit(function)
 
 
@@ -45,9 +46,8 @@ def _jit(function: Any, **options: bool) -> Any:
     return dispatcher
 
 
-@cache
-def sources() -> bytes:
-    """The digest of all that decides about the machine code of a signature, besides the machine."""
+def _digest_of_sources() -> bytes:
+    """Of all that decides about the machine code of a signature, besides the machine."""
     digest = hashlib.sha256(f"{numba.__version__} {sys.version}".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
@@ -84,8 +84,12 @@ class SourceCache(caching._Cache):
         """Nothing to do: a file without its seal is as good as none."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What numba compiled for the signature `sig` in some process, or None."""
-        target_context.refresh()
+        """What numba compiled for the signature `sig` in some process, or None.
+
+        numba's own cache refreshes the context here, which imports all that compiling could need, and SciPy with it: half a
+        second that code which is compiled already does not need. What it needs is the runtime, for its arrays.
+        """
+        rtsys.initialize(target_context)
         path, key = self._place(sig, target_context.codegen())
         if path is None:
             return None
@@ -120,4 +124,7 @@ class SourceCache(caching._Cache):
 
 
 def _seal(key: bytes, content: bytes) -> bytes:
-    return hashlib.sha256(sources() + hashlib.sha256(key).digest() + content).digest()
+    return hashlib.sha256(_SOURCES + hashlib.sha256(key).digest() + content).digest()
+
+
+_SOURCES = _digest_of_sources()  # now, when they are imported: they may change while this process lives

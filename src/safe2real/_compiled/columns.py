@@ -6,27 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from safe2real._compiled import master, outcomes
 from safe2real._compiled.cache import compiled, inner
 from safe2real._compiled.evaluation import evaluate_actions
-from safe2real._compiled.master import (
-    basis_matrix,
-    expel_shortfall,
-    free_slot,
-    largest_miss,
-    master_simplex,
-    master_weights,
-    solve_square,
-)
-from safe2real._compiled.outcomes import (
-    ACCEPTED_EXCESS,
-    FEASIBILITY_TOLERANCE,
-    INACCURATE,
-    INFEASIBLE,
-    MAX_SWEEPS,
-    OPTIMAL,
-    ROUNDING,
-    TARGET_EXCESS,
-)
 from safe2real._compiled.rows import Array, Instance, Rows
 from safe2real._compiled.sweeps import sweep
 from safe2real._compiled.transitions import dot, layout
@@ -83,7 +65,7 @@ def solve(
     uniform, packed = layout(rows, reward.shape[1] * reward.shape[2])
     instance = Instance(rows, start, reward, utilities, thresholds, H, uniform, packed)
     K, C = thresholds.size, actions.shape[0]
-    slack = FEASIBILITY_TOLERANCE * max(1.0, H)
+    slack = outcomes.FEASIBILITY_TOLERANCE * max(1.0, H)
     nothing = np.zeros((1, reward.shape[1], reward.shape[2]))
     work = make_work(instance)
     used = np.zeros(C, dtype=np.bool_)
@@ -102,7 +84,7 @@ def solve(
         if (lines[0, 1:] >= limits - slack).all():
             weights[:] = 0.0
             weights[0] = 1.0
-            return OPTIMAL, bound, 0.0, sweeps
+            return outcomes.OPTIMAL, bound, 0.0, sweeps
     # A feasible first basis: the policy of slot 0, the slacks it leaves, and the shortfall in the row it misses most.
     worst = 0
     for k in range(K):
@@ -114,8 +96,8 @@ def solve(
     if shortfall > 0.0:
         basis[worst] = C + K
 
-    while shortfall > 0.0 and sweeps < MAX_SWEEPS:
-        solution = master_simplex(lines, used, limits, basis, True, dual)
+    while shortfall > 0.0 and sweeps < outcomes.MAX_SWEEPS:
+        solution = master.simplex(lines, used, limits, basis, True, dual)
         shortfall = 0.0
         for i in range(K + 1):
             if basis[i] == C + K:
@@ -124,49 +106,49 @@ def solve(
             break
         for k in range(K):
             multipliers[k] = max(0.0, -dual[k])
-        slot = free_slot(lines, used, limits, basis, weights, dual)
+        slot = master.free_slot(lines, used, limits, basis, weights, dual)
         best = price(instance, nothing, multipliers, actions[slot], lines[slot], work) - dot(multipliers, limits)
         sweeps += 1
         used[slot] = True
         if best <= dual[K] + slack:
-            master_weights(basis, solution, C, weights)
+            master.weights_of(basis, solution, C, weights)
             multipliers[:] = np.inf
-            return INFEASIBLE, -np.inf, shortfall, sweeps
+            return outcomes.INFEASIBLE, -np.inf, shortfall, sweeps
     if shortfall > slack:
-        master_weights(basis, solution, C, weights)
-        return INACCURATE, np.inf, shortfall, sweeps
+        master.weights_of(basis, solution, C, weights)
+        return outcomes.INACCURATE, np.inf, shortfall, sweeps
     # Missing every threshold by rounding counts as meeting it; from here on the shortfall is exactly zero.
     limits -= shortfall
     solution = np.zeros(K + 1)
     solution[K] = 1.0
-    master_weights(basis, solve_square(basis_matrix(lines, limits, basis), solution), C, weights)
-    expel_shortfall(lines, used, limits, basis)
+    master.weights_of(basis, master.solve_square(master.basis_matrix(lines, limits, basis), solution), C, weights)
+    master.expel_shortfall(lines, used, limits, basis)
 
     bound, value = np.inf, dot(weights, lines[:, 0])
     prices, previous = np.zeros(K), np.full(K + 1, np.nan)
     candidate = np.zeros(C)
     while True:
-        solution = master_simplex(lines, used, limits, basis, False, dual)
-        master_weights(basis, solution, C, candidate)
+        solution = master.simplex(lines, used, limits, basis, False, dual)
+        master.weights_of(basis, solution, C, candidate)
         # A nearly singular basis can spoil the weights: keep the best mixture that met its thresholds when evaluated.
-        if largest_miss(candidate, lines, limits) <= slack and dot(candidate, lines[:, 0]) > value:
+        if master.largest_miss(candidate, lines, limits) <= slack and dot(candidate, lines[:, 0]) > value:
             weights[:] = candidate
             value = dot(candidate, lines[:, 0])
         scale = max(1.0, abs(value))
-        if bound - value <= TARGET_EXCESS * scale or sweeps >= MAX_SWEEPS or (dual == previous).all():
+        if bound - value <= outcomes.TARGET_EXCESS * scale or sweeps >= outcomes.MAX_SWEEPS or (dual == previous).all():
             break
         previous[:] = dual
         for k in range(K):
             prices[k] = max(0.0, -dual[k])
-        slot = free_slot(lines, used, limits, basis, weights, dual)
+        slot = master.free_slot(lines, used, limits, basis, weights, dual)
         peak = price(instance, reward, prices, actions[slot], lines[slot], work) - dot(prices, limits)
         sweeps += 1
         used[slot] = True
-        ceiling = peak + ROUNDING * (max(1.0, abs(peak)) + H * prices.sum())
+        ceiling = peak + outcomes.ROUNDING * (max(1.0, abs(peak)) + H * prices.sum())
         if ceiling < bound:
             bound = ceiling
             multipliers[:] = prices
-        if peak - value <= ROUNDING * (scale + H * prices.sum()):
+        if peak - value <= outcomes.ROUNDING * (scale + H * prices.sum()):
             break
-    accepted = bound - value <= ACCEPTED_EXCESS * max(1.0, abs(value))
-    return OPTIMAL if accepted else INACCURATE, bound, 0.0, sweeps
+    accepted = bound - value <= outcomes.ACCEPTED_EXCESS * max(1.0, abs(value))
+    return outcomes.OPTIMAL if accepted else outcomes.INACCURATE, bound, 0.0, sweeps

@@ -10,18 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from safe2real._compiled import outcomes
 from safe2real._compiled.cache import compiled, inner
 from safe2real._compiled.evaluation import evaluate_actions
-from safe2real._compiled.outcomes import (
-    ACCEPTED_EXCESS,
-    FEASIBILITY_TOLERANCE,
-    INACCURATE,
-    INFEASIBLE,
-    MAX_SWEEPS,
-    OPTIMAL,
-    ROUNDING,
-    TARGET_EXCESS,
-)
 from safe2real._compiled.rows import Instance, Rows
 from safe2real._compiled.sweeps import sweep, sweep_lexicographic, sweep_pair
 from safe2real._compiled.transitions import layout
@@ -58,9 +49,9 @@ def solve(
         lines[0, 0] = bound
         weights[:] = 0.0
         weights[0] = 1.0
-        return OPTIMAL, bound, 0.0, 1
+        return outcomes.OPTIMAL, bound, 0.0, 1
     threshold, safety = thresholds[0], utilities[0]
-    slack = FEASIBILITY_TOLERANCE * max(1.0, H)
+    slack = outcomes.FEASIBILITY_TOLERANCE * max(1.0, H)
     parts, q = np.empty((2, 2, S)), np.empty((2, A))
     safe, unsafe, spare = np.int64(-1), np.int64(-1), 0  # of a type that does not say which number
     for slot in range(warm):
@@ -78,8 +69,8 @@ def solve(
     bound = np.inf
     best_multiplier = 0.0
     sweeps = 0
-    status = INACCURATE
-    while sweeps < MAX_SWEEPS:
+    status = outcomes.INACCURATE
+    while sweeps < outcomes.MAX_SWEEPS:
         spare = 0
         while spare == safe or spare == unsafe:
             spare += 1
@@ -106,7 +97,7 @@ def solve(
                 weights[:] = 0.0
                 weights[spare] = 1.0
                 multipliers[0] = np.inf
-                return INFEASIBLE, -np.inf, threshold - safest, sweeps
+                return outcomes.INFEASIBLE, -np.inf, threshold - safest, sweeps
             if safest < threshold + NARROWEST_BRACKET:
                 # Only the safest policies will do, and no finite multiplier may tell them apart by reward: of the
                 # actions that are equally safe up to rounding, take the most rewarding.
@@ -121,7 +112,7 @@ def solve(
         sweep_pair(instance, multiplier, actions[spare], lines[spare], parts, q)
         peak = lines[spare, 0] + multiplier * (lines[spare, 1] - threshold)
         sweeps += 1
-        ceiling = peak + ROUNDING * (max(1.0, abs(peak)) + H * multiplier)
+        ceiling = peak + outcomes.ROUNDING * (max(1.0, abs(peak)) + H * multiplier)
         if ceiling < bound:
             bound = ceiling
             best_multiplier = multiplier
@@ -131,14 +122,14 @@ def solve(
             weights[:] = 0.0
             weights[spare] = 1.0
             multipliers[0] = 0.0
-            return OPTIMAL, bound, 0.0, sweeps
+            return outcomes.OPTIMAL, bound, 0.0, sweeps
         if safe >= 0 and unsafe >= 0:
             value = mix_pair(lines, safe, unsafe, threshold, weights)
             scale = max(1.0, abs(value))
-            rounding = ROUNDING * (scale + H * multiplier)
-            if bound - value <= TARGET_EXCESS * scale or peak <= crossing + rounding:
-                if bound - value <= ACCEPTED_EXCESS * scale:
-                    status = OPTIMAL
+            rounding = outcomes.ROUNDING * (scale + H * multiplier)
+            if bound - value <= outcomes.TARGET_EXCESS * scale or peak <= crossing + rounding:
+                if bound - value <= outcomes.ACCEPTED_EXCESS * scale:
+                    status = outcomes.OPTIMAL
                     break
                 if started_warm:
                     # A poor start; forget it and begin again.

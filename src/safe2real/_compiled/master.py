@@ -27,6 +27,8 @@ def solve_square(matrix, right):
             for k in range(n):
                 matrix[i, k], matrix[pivot, k] = matrix[pivot, k], matrix[i, k]
             right[i], right[pivot] = right[pivot], right[i]
+        if matrix[i, i] == 0.0:
+            raise ZeroDivisionError("the basis of the master program is singular")  # rather than weights that are no numbers
         for j in range(i + 1, n):
             factor = matrix[j, i] / matrix[i, i]
             for k in range(i, n):
@@ -74,7 +76,7 @@ def basis_matrix(lines, thresholds, basis):
 
 
 @inner
-def master_simplex(lines, used, thresholds, basis, minimise_shortfall, dual):
+def simplex(lines, used, thresholds, basis, minimise_shortfall, dual):
     """Primal simplex on the master program over the policies found so far, from the feasible `basis` [K + 1].
 
     maximise   sum_j w_j reward_j      (or minus the shortfall z)
@@ -172,7 +174,7 @@ def largest_miss(weights, lines, limits):
 
 
 @inner
-def master_weights(basis, solution, C, weights):
+def weights_of(basis, solution, C, weights):
     """The policies' share of a basic solution, made to sum to 1."""
     weights[:] = 0.0
     total = 0.0

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.uint32]
 
 ROW_SUM_TOLERANCE = 1e-9
-_ROUNDING_OF_SUMS = 1e-12
+ROUNDING_OF_SUMS = 1e-12  # rows closer to 1 are kept bit for bit, so that what is stored and read again stays the same
 
 _LONGEST_SHOWN = 60
 _BRIEF = reprlib.Repr()
@@ -159,7 +159,7 @@ def distributions(name: str, value: ArrayLike) -> Floats:
         index = np.argwhere(wrong)[0]
         raise InvalidInput(f"{place(name, index)} sums to {totals[tuple(index)]:.12g}; rows must sum to 1")
     # Rows that are right to rounding stay as they are: what is read back is then what was written, bit for bit.
-    loose = np.abs(totals - 1.0) > _ROUNDING_OF_SUMS
+    loose = np.abs(totals - 1.0) > ROUNDING_OF_SUMS
     return np.where(loose[..., None], array / totals[..., None], array) if loose.any() else array
 
 

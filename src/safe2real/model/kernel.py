@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real._compiled.rows import Rows
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import (
+    ROUNDING_OF_SUMS,
     ROW_SUM_TOLERANCE,
     Floats,
     Indices,
@@ -28,9 +29,6 @@ from safe2real.model.checks import (
     whole_numbers,
 )
 from safe2real.model.table import Table, TransitionTable, read_table
-
-# Rows closer to 1 than this are kept bit for bit, so that a kernel that is stored and read again stays the same.
-_EXACT_SUM = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -225,7 +223,7 @@ class Kernel:
                 f"{where(wrong[0])} sums to {totals[wrong[0]]:.12g}; rows must sum to 1: "
                 "add the missing successors or divide the row by its sum"
             )
-        drifted = np.abs(totals - 1.0) > _EXACT_SUM
+        drifted = np.abs(totals - 1.0) > ROUNDING_OF_SUMS
         if drifted.any():
             data = np.where(drifted[rows], data / totals[rows], data)
         length = np.bincount(rows, minlength=num_rows)

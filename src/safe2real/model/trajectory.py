@@ -23,7 +23,7 @@ class Trajectory:
     actions: Indices  # [n]
 
     def __repr__(self) -> str:
-        first = ", ".join(f"{s} -{a}->" for s, a in zip(self.states[:4].tolist(), self.actions[:4].tolist(), strict=False))
+        first = " ".join(f"{s} -{a}->" for s, a in zip(self.states[:4].tolist(), self.actions[:4].tolist(), strict=False))
         return f"Trajectory({self.length} steps: {first} ...)"
 
     @property

@@ -53,13 +53,7 @@ def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Fl
     return values
 
 
-def checked_utility(model: CMDP, utility: ArrayLike) -> Floats:
-    """Any finite numbers [S, A] or [H, S, A] as [1 or H, S, A]."""
-    return step_utilities(
-        "utility",
-        utility,
-        horizon=model.horizon,
-        num_states=model.num_states,
-        num_actions=model.num_actions,
-        unit_interval=False,
-    )
+def checked_utility(model: CMDP, utility: ArrayLike, name: str = "utility") -> Floats:
+    """Any finite numbers [S, A] or [H, S, A] as [1 or H, S, A], an array of our own."""
+    horizon, states, actions = model.shape
+    return step_utilities(name, utility, horizon=horizon, num_states=states, num_actions=actions, unit_interval=False)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from safe2real._compiled import robust
 from safe2real._compiled.rows import Reach
@@ -66,6 +65,8 @@ class TVBalls:
         kernels in the balls, minus lambda . thresholds. `multipliers` [K] is where the search for good ones starts,
         coordinate by coordinate up to `largest`; every one of them gives a valid bound.
         """
+        from scipy.optimize import minimize_scalar  # late: importing it takes longer than all of planning
+
         model = self.model
 
         def bound(weights: Floats) -> float:

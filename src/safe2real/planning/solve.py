@@ -16,9 +16,10 @@ from numpy.typing import ArrayLike
 
 from safe2real._compiled import columns, crossing, outcomes
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, frozen, step_utilities
+from safe2real.model.checks import Floats, frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.planning.evaluate import checked_utility
 
 
 class Status(Enum):
@@ -35,7 +36,7 @@ class Status(Enum):
 _STATUS = {status.value: status for status in Status}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Solution:
     """The answer to one planning problem.
 
@@ -52,6 +53,12 @@ class Solution:
     shortfall: float  # smallest possible largest miss; 0 when feasible
     sweeps: int  # backward inductions used
 
+    def __repr__(self) -> str:
+        reached = ", ".join(f"{value:.6g}" for value in self.constraint_values)
+        missed = f", misses by {self.shortfall:.6g}" if self.shortfall else ""
+        head = f"Solution({self.status.name}, value {self.value:.6g} of at most {self.bound:.6g}, V_c [{reached}]{missed})"
+        return f"{head}\n{self.policy}"
+
     @property
     def is_feasible(self) -> bool:
         return self.status is not Status.INFEASIBLE and self.shortfall == 0.0
@@ -64,9 +71,7 @@ def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> So
     `model` and the search starts from them. The answer is certified in the same way, so a poor start costs time only.
     """
     horizon, states, actions = model.shape
-    objective = step_utilities(
-        "reward", reward, horizon=horizon, num_states=states, num_actions=actions, unit_interval=False
-    )
+    objective = checked_utility(model, reward, "reward")
     constraints = model.num_constraints
     slots = slots_for(constraints)
     policies = np.empty((slots, horizon, states), dtype=np.uint32)
