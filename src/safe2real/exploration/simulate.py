@@ -71,8 +71,25 @@ def simulate(
 ) -> Run:
     """Run `learner` on the known system `real` until it stops, or for `max_rounds` rounds.
 
-    `progress(rounds, uncertainty)` is called every few thousand rounds. The same settings and seed give the same run, bit
-    for bit.
+    The same problem, method and seed give the same run, bit for bit. A method that brings compiled rounds is run in compiled
+    code, another by asking and telling; afterwards the learner is where ask and tell would have left it.
+
+    Args:
+        learner: it is changed, by every episode.
+        real: the rows of the "real" system; it counts per step if and only if the simulator does.
+        max_rounds: at most.
+        progress: is told (rounds, uncertainty) every few thousand rounds.
+
+    Returns:
+        What was deployed, with the exact V_c of every mixture on `real`.
+
+    Raises:
+        InvalidInput: `real` does not fit the simulator, or leaves the declared support.
+
+    Example:
+        >>> run = s2r.simulate(s2r.Learner(problem), real, max_rounds=10_000)
+        >>> run.unsafe_share(problem.simulator.thresholds)
+        0.0
     """
     if not isinstance(real, Kernel):
         raise InvalidInput(f"real is a {type(real).__name__}; give the Kernel of the real system")
