@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import belief as _kernels
-from safe2real._compiled import radii as _radii
+from safe2real._compiled import belief as compiled_belief
+from safe2real._compiled import radii as compiled_radii
 from safe2real._compiled.rows import Rows
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts
@@ -77,7 +77,7 @@ class HybridModel:
             mismatch_gap=gaps.mismatch_gap,
         )
         exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
-        self.belief = _kernels.Belief(
+        self.belief = compiled_belief.Belief(
             begin=np.zeros(rows, dtype=np.uint32),
             length=np.zeros(rows, dtype=np.uint32),
             suspect=~exact,
@@ -105,7 +105,7 @@ class HybridModel:
         self._check_support(states, actions, ends)
         while done < episodes:
             first = int(ends[done])
-            counted = _kernels.observe_episodes(
+            counted = compiled_belief.observe_episodes(
                 self.counts.tally,
                 self.belief,
                 self.rule,
@@ -130,7 +130,7 @@ class HybridModel:
         simulator = self.counts.simulator
         states, actions = bare(trajectory.states), bare(trajectory.actions)
         self._check_support(states, actions, np.array([0, trajectory.length]))
-        due, _ = _kernels.record_watching(
+        due, _ = compiled_belief.record_watching(
             self.counts.tally,
             self.belief,
             self.rule,
@@ -177,7 +177,7 @@ class HybridModel:
 
     def update(self) -> None:
         """Bring the model up to date with the counts: empirical rows, the deletion rule, radii and bonus."""
-        _kernels.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
+        compiled_belief.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
         self.behind = False
 
     def make_room(self) -> None:
@@ -217,7 +217,7 @@ class HybridModel:
         """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
         result = np.empty(self.counts.simulator.num_rows)
         tally = self.counts.tally
-        _radii.radii(self.rule, tally.visits.astype(np.float64), tally.length.astype(np.int64), result)
+        compiled_radii.radii(self.rule, tally.visits.astype(np.float64), tally.length.astype(np.int64), result)
         return self._shaped(result)
 
     @property
@@ -274,7 +274,7 @@ class HybridModel:
     def _check_support(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         """Notice transitions that the declared support rules out: from the first one on, nothing is certified."""
         if self.reach.length.size:
-            found = _kernels.outside_support(
+            found = compiled_belief.outside_support(
                 self.belief, self.reach, states, actions, ends, self.counts.simulator.num_actions, self.counts.rows_per_step
             )
             self.outside_support += int(found)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real._compiled import rollout
-from safe2real._compiled import rounds as _kernels
+from safe2real._compiled import rounds as compiled_rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
 from safe2real.exploration.drive import Seen, drive
@@ -113,7 +113,7 @@ def simulate(
 def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Progress | None) -> Run:
     """Whole rounds in compiled code, on the learner's own evidence."""
     evidence, settings = learner.evidence, learner.settings
-    reality = _kernels.Reality(
+    reality = compiled_rounds.Reality(
         rows=model.kernel.rows,
         uniform=bool((model.kernel.rows.length == 0).any()),
         utilities=model.arrays.utilities,
@@ -121,15 +121,15 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
     )
     terms = terms_of(learner.problem, evidence.kept)
     visits = np.zeros(model.num_states, dtype=np.int64)
-    logs: list[_kernels.Log] = []
+    logs: list[compiled_rounds.Log] = []
     decision, memory, planned = learner.hand_over()
     memory = empty_memory(learner.problem, evidence.kept) if memory is None else copy_of(memory)
     pending = _NO_PLAN if decision is None else (decision.reason.value, decision.uncertainty, decision.exploration_weight)
     done, ended = 0, False
     while done < max_rounds and not ended:
         log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
-        entries, rounds, ended, warm, pending = _kernels.run(
-            *_kernels.searches(terms),
+        entries, rounds, ended, warm, pending = compiled_rounds.run(
+            *compiled_rounds.searches(terms),
             evidence.counts.tally,
             evidence.belief,
             evidence.rule,
@@ -150,7 +150,7 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
             visits,
         )
         memory = memory._replace(warm=warm)
-        logs.append(_kernels.Log(*(part[:entries] for part in log)))
+        logs.append(compiled_rounds.Log(*(part[:entries] for part in log)))
         done += rounds
         evidence.take_over(rounds, behind=settings.replan_growth > 0.0)
         reason, delta, alpha = pending
@@ -158,7 +158,9 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
         learner.take_back(rounds, decision, memory)
         if progress is not None and entries:
             progress(done, float(log.uncertainty[entries - 1]))
-    return _run_of(_kernels.Log(*(np.concatenate(parts) for parts in zip(*logs, strict=True))), done, ended, model, visits)
+    return _run_of(
+        compiled_rounds.Log(*(np.concatenate(parts) for parts in zip(*logs, strict=True))), done, ended, model, visits
+    )
 
 
 def _plain_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Progress | None) -> Run:
@@ -183,10 +185,10 @@ def _plain_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Prog
     final = drive(learner, KnownSystem(model, learner.settings.seed, visits), max_rounds=max_rounds, progress=note)
     done = learner.round - before
     columns = [np.array(column) for column in zip(*entries, strict=True)]
-    return _run_of(_kernels.Log(*columns), done, final.is_last and done < max_rounds, model, visits)
+    return _run_of(compiled_rounds.Log(*columns), done, final.is_last and done < max_rounds, model, visits)
 
 
-def _run_of(log: _kernels.Log, rounds: int, ended: bool, model: CMDP, visits: NDArray[np.int64]) -> Run:
+def _run_of(log: compiled_rounds.Log, rounds: int, ended: bool, model: CMDP, visits: NDArray[np.int64]) -> Run:
     plans = len(log.rounds) - ended
     return Run(
         stopped=ended and int(log.reason[-1]) == Reason.STOP.value,
@@ -280,8 +282,8 @@ def _check_markov(policy: MarkovPolicy, model: CMDP) -> None:
     check_policy(policy, model)
 
 
-def _empty_log(rounds: int, constraints: int) -> _kernels.Log:
-    return _kernels.Log(
+def _empty_log(rounds: int, constraints: int) -> compiled_rounds.Log:
+    return compiled_rounds.Log(
         rounds=np.zeros(rounds, dtype=np.int64),
         reason=np.empty(rounds, dtype=np.int8),
         uncertainty=np.empty(rounds),
