@@ -1,9 +1,9 @@
 """Is the baseline as safe as was stated? The run itself keeps asking.
 
 Problem: everything that is deployed is paid for by the baseline's margin, and a margin that is not there makes mixtures
-unsafe. Two tests watch it (`_compiled/margin.py`, proofs in docs/evidence.md): the confidence sets that the certificates rest on,
-and the returns of the baseline's own episodes. What they refute stays refuted; where the sets prove more than was stated,
-the larger margin is used.
+unsafe. Two tests watch it (`_compiled/margin.py`, proofs in docs/evidence.md): the confidence sets that the certificates
+rest on, and the returns of the baseline's own episodes. What they refute stays refuted; where the sets prove more than was
+stated, the larger margin is used.
 """
 
 from __future__ import annotations
