@@ -86,6 +86,8 @@ class AssumptionCode(StrEnum):
     COIN = "coin"
     LOGS = "logs"
     EMERGENCY_STOP = "emergency-stop"
+    EXTENSION = "extension"
+    """A radius or a method from outside the package proves what it states."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.trust import BaselineTrust
 from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem
+from safe2real.radii import ALL
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 
 
@@ -81,6 +82,9 @@ def assumptions_of(
     found.append(Assumption(codes.COUNTED, "every episode that is run is counted, whatever happens in it"))
     text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
     found.append(Assumption(codes.EVENT, text))
+    if settings.radius.certified and type(settings.radius) not in ALL:
+        text = f"{settings.radius}, which is from outside the package, covers as it states"
+        found.append(Assumption(codes.EXTENSION, text, settings.radius.name))
     return (*found, *_faults_assumed(faults), *_estimate_assumed(problem, hybrid))
 
 

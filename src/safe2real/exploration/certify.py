@@ -9,20 +9,26 @@ import numpy as np
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.model.checks import Floats
-from safe2real.standing import Doubt
+from safe2real.standing import Assumption, Doubt
 
 
 def certify(
-    evidence: Evidence, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None
+    evidence: Evidence,
+    bounds: Floats,
+    doubts: Sequence[Doubt] = (),
+    *,
+    thresholds: Floats | None = None,
+    assumed: Sequence[Assumption] = (),
 ) -> Certificate:
     """Lower `bounds` [K] on V_c with all that they assume, and with the reasons why they are no guarantee, if any.
 
-    The thresholds are the problem's unless others are given (none where constraints are ignored).
+    The thresholds are the problem's unless others are given (none where constraints are ignored). `assumed` is what the
+    bounds rest on besides the evidence.
     """
     limits = evidence.problem.simulator.thresholds if thresholds is None else thresholds
     return Certificate(
         lower_bounds=np.array(bounds),
         thresholds=np.array(limits),
-        assumptions=evidence.assumptions(),
+        assumptions=(*evidence.assumptions(), *assumed),
         doubts=(*doubts, *evidence.doubts()),
     )

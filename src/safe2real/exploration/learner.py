@@ -16,7 +16,8 @@ from safe2real.exploration.certify import certify
 from safe2real.exploration.coin import coin_of
 from safe2real.exploration.plan import Plan, plan
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
-from safe2real.methods.base import Decision, Method, Reason
+from safe2real.methods import ALL
+from safe2real.methods.base import Decision, Method, Reason, refuted_decision
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import Floats, Indices
 from safe2real.model.cmdp import CMDP
@@ -24,7 +25,7 @@ from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.standing import Doubt, DoubtCode, Standing, standing_of
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing, standing_of
 
 _LOG = logging.getLogger("safe2real")
 
@@ -105,6 +106,8 @@ class Learner:
         """What the method decides on the evidence as it is; the same until that changes."""
         self._notice_refutation()
         if self._decision is None:
+            self._decision = refuted_decision(self.evidence)  # once an assumption is refuted no method is asked
+        if self._decision is None:
             memory = self._memory if self.warm_start else None
             self._decision = self.method.propose(
                 self.problem, self.evidence, seed=self.settings.seed, round_number=self.round, memory=memory
@@ -127,14 +130,22 @@ class Learner:
             bounds = alpha * decision.lower_bounds + (1.0 - alpha) * bounds
         text = "the exploration ignores the constraints (Algorithm 3)"
         doubts = [] if self.method.keeps_safe else [Doubt(DoubtCode.CONSTRAINTS_IGNORED, text)]
-        thresholds = self.simulator.thresholds[:kept]
+        certificate = None
+        if decision.reason is not Reason.STOP:
+            thresholds = self.simulator.thresholds[:kept]
+            certificate = certify(evidence, bounds, doubts, thresholds=thresholds, assumed=self._assumed)
+        if decision.reason is Reason.MIXTURE and certificate is not None and not certificate.reaches:
+            raise InvalidInput(
+                f"the method {self.method.name!r} proposes a mixture that its own bounds do not cover, so it is not handed "
+                f"out: {certificate.describe()}"
+            )
         return Proposal(
             round=self.round,
             reason=decision.reason,
             mixture=decision.mixture(self.baseline),
             exploration_weight=alpha,
             uncertainty=decision.uncertainty,
-            certificate=None if decision.reason is Reason.STOP else certify(evidence, bounds, doubts, thresholds=thresholds),
+            certificate=certificate,
             coin=coin_of(self.settings.seed, self.round),
         )
 
@@ -219,7 +230,15 @@ class Learner:
 
     def certify(self, bounds: Floats, doubts: Sequence[Doubt] = ()) -> Certificate:
         """Lower bounds [K] on V_c with all that this run assumes, and with the reasons why it is no guarantee, if any."""
-        return certify(self.evidence, bounds, doubts)
+        return certify(self.evidence, bounds, doubts, assumed=self._assumed)
+
+    @property
+    def _assumed(self) -> tuple[Assumption, ...]:
+        """What proposals rest on besides the evidence: the bounds of a method that is not of this package."""
+        if type(self.method) in ALL:
+            return ()
+        text = f"the method {self.method.name!r}, which is from outside the package, bounds what it proposes as it states"
+        return (Assumption(AssumptionCode.EXTENSION, text, self.method.name),)
 
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
