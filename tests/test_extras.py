@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import pytest
+from tests.cases import each
 
 HIDDEN = ("sqlalchemy", "typer", "rich", "matplotlib", "jinja2", "joblib")
 CORE = "import safe2real, safe2real.exploration, safe2real.theory.bounds, safe2real.systems, safe2real.preflight"
@@ -15,7 +15,7 @@ def without(hidden, code):
     return subprocess.run([sys.executable, "-c", f"{hide}\n{code}"], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
+@each(
     ("package", "code", "message"),
     [
         (

@@ -16,6 +16,7 @@ from safe2real.exploration.coin import coin_of, drawn
 from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
 from safe2real.systems import WindyGrid
+from tests.cases import each
 
 GRID = WindyGrid.paper()
 MODEL = GRID.cmdp(GRID.simulator(), threshold=10.71)
@@ -339,7 +340,7 @@ def test_a_campaign_that_would_ignore_safety_is_refused(place: Path) -> None:
     assert not place.exists()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12))
 def test_a_specification_survives_storage_bit_for_bit(seed: int) -> None:
     rng = np.random.default_rng(seed)
     states, actions, horizon = int(rng.integers(2, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 6))

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.cases import each
 from torture.hostile import Ended, leaks, mistake_of, run
 from torture.hostile_inputs import SECRET, Hostile
 
@@ -20,7 +21,7 @@ def test_hostile_inputs_are_answered_in_one_line(attempts):
     assert rows[-1][1] > 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("ended", "wrong"),
     [
         (Ended(2, b"", GOOD, 0), ""),

@@ -22,6 +22,7 @@ from safe2real.preflight.spec_file import read_spec_file
 from safe2real.problem.document import kernel_from_json
 from safe2real.report.export import export_csv
 from tests.campaign.systems import ROOT, paper_grid, run_rounds, three_states
+from tests.cases import each
 from tests.cli.driving import campaign as command
 from tests.preflight.specs import LAKE, ROWS, TOML, write
 
@@ -140,7 +141,7 @@ def test_a_withdrawal_before_its_time_does_not_verify(tmp_path, monkeypatch):
             monkeypatch.undo()
 
 
-@pytest.mark.parametrize("lease", [0, -1, float("inf"), 1e12, "60", True])
+@each("lease", [0, -1, float("inf"), 1e12, "60", True])
 def test_leases_that_are_none(tmp_path, lease):
     with pytest.raises(InvalidInput, match="lease"):
         s2r.Campaign.create(tmp_path / "c.db", three_states().specification, lease=lease)
@@ -259,7 +260,7 @@ def tiny_claim(shape):
     return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(8)
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "content", "words"),
     [
         ("a.npy", lambda: tiny_claim("(10000000000000,)"), "would take 72.76 TiB"),
@@ -283,7 +284,7 @@ def test_array_files_that_claim_too_much_or_are_none(tmp_path, name, content, wo
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@each(
     "array",
     [ROWS, ROWS.astype(">f8"), ROWS.astype(np.float32), np.asfortranarray(ROWS), ROWS.astype(bool), ROWS.astype(np.int8)],
 )
@@ -384,7 +385,7 @@ def test_code_is_refused_where_it_is_not_allowed(tmp_path):
     read_spec_file(write(tmp_path), allow_code=False)
 
 
-@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+@each("ending", ["", "-wal", "-shm", "-journal"])
 def test_nothing_is_written_over_a_campaign(tmp_path, ending):
     mine, other = tmp_path / "mine.db", tmp_path / "other.db"
     for place in (mine, other):
@@ -403,7 +404,7 @@ def test_nothing_is_written_over_a_campaign(tmp_path, ending):
         file.write("x")
 
 
-@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", " =1", "\uff1d1"])
+@each("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", " =1", "\uff1d1"])
 def test_names_are_no_formulas_in_csv(tmp_path, name):
     import csv
 

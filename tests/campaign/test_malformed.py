@@ -27,6 +27,7 @@ from safe2real.methods.named import problem_and_method
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
+from tests.cases import each
 
 # How many refusals each test must count; together more than 10,000.
 EPISODES, BY_HAND, IDS, DOCUMENTS, TEXTS, OBJECTS = 5_000, 1_500, 1_700, 3_000, 500, 300
@@ -666,7 +667,7 @@ def test_damaged_specifications_are_refused(share):
     assert min(refused.values()) >= 40 * share**2, refused  # there are only so many keys to delete
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "path", "value", "message"),
     [
         ("pooled", ("horizon",), 2.0, "horizon is 2.0; it must be a whole number of at least 1"),

@@ -19,6 +19,7 @@ from safe2real.campaign.journal.places import (
 )
 from safe2real.errors import InvalidInput, StorageFailure
 from tests.campaign.systems import ROOT, three_states
+from tests.cases import each
 
 SECRET = "S3cr3t"
 
@@ -81,7 +82,7 @@ def said_by(call):
     return "".join(traceback.format_exception(caught.value)), str(caught.value)
 
 
-@pytest.mark.parametrize("place", REFUSED)
+@each("place", REFUSED)
 def test_what_looks_like_a_connection_is_refused_without_its_secret(place, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for call in (lambda: s2r.Campaign.open(place), lambda: s2r.Campaign.create(place, three_states().specification)):
@@ -99,7 +100,7 @@ def test_what_looks_like_a_connection_is_refused_without_its_secret(place, tmp_p
     assert list(tmp_path.iterdir()) == []  # it did not become a file
 
 
-@pytest.mark.parametrize(("place", "shown"), TAKEN)
+@each(("place", "shown"), TAKEN)
 def test_of_a_place_only_what_is_harmless_is_shown(place, shown):
     parsed = parse_place(place)
     assert shown_place(place) == shown
@@ -108,8 +109,8 @@ def test_of_a_place_only_what_is_harmless_is_shown(place, shown):
         assert SECRET not in repr(parsed)
 
 
-@pytest.mark.parametrize("place", REFUSED + [place for place, _ in TAKEN])
-@pytest.mark.parametrize("frame", ["{} cannot be read (No such file)", "id is {!r}; give another", "No such command '{}'."])
+@each("place", REFUSED + [place for place, _ in TAKEN])
+@each("frame", ["{} cannot be read (No such file)", "id is {!r}; give another", "No such command '{}'."])
 def test_any_text_is_freed_of_what_was_typed(place, frame):
     assert SECRET not in without_secrets(frame.format(place))
     remember_secrets(place)  # as the command line does with its arguments
@@ -118,7 +119,7 @@ def test_any_text_is_freed_of_what_was_typed(place, frame):
         assert SECRET[:4] not in without_secrets(frame.format(cut + "..."))
 
 
-@pytest.mark.parametrize("password", ["p+ w%", "ü/?#", "a", "12"])
+@each("password", ["p+ w%", "ü/?#", "a", "12"])
 def test_a_secret_is_found_in_every_form_it_was_given_in(password):
     parse_place(f"postgresql://u:{quote(password, safe='')}@h/db")
     for text in (f'syntax error near "{password}"', f"dsn {quote(password, safe='')} failed", f"got {password!r} there"):
@@ -155,9 +156,7 @@ def test_what_a_driver_says_is_freed_of_the_secret(monkeypatch):
     assert SECRET not in whole
 
 
-@pytest.mark.parametrize(
-    "name", ["plain.db", "50% done?.db", "läuft #1.db", "a@b.db", "sub/a:b.db", "./user=3.db", "file:x"]
-)
+@each("name", ["plain.db", "50% done?.db", "läuft #1.db", "a@b.db", "sub/a:b.db", "./user=3.db", "file:x"])
 def test_names_of_files_are_names_of_files(name):
     assert not looks_like_a_connection(name)
     assert parse_place(name).database == name

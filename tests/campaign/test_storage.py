@@ -23,6 +23,7 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.journal.failures import explained
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import ROOT, Nursery, assert_same_model, ids_of, model_of, run_rounds, three_states
+from tests.cases import each
 
 SYSTEM = three_states()
 NOBODY = 65534
@@ -462,7 +463,7 @@ def test_the_database_of_something_else_is_left_alone(place, mode):
 # Places that are none
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "open_says", "create_says"),
     [
         ("", "the place of the campaign is empty; give a file name", None),

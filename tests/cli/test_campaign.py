@@ -18,6 +18,7 @@ from safe2real.exploration import roll_out
 from safe2real.model import encoding
 from safe2real.model.encoding import policy_from_json
 from tests.campaign.systems import falling, three_states
+from tests.cases import each
 from tests.cli.driving import BASELINE, MODEL, campaign, done, episode, rolled, run_rounds, specification
 from tests.preflight.specs import TOML
 
@@ -291,7 +292,7 @@ def test_a_large_reward_may_be_packed(stopped):
     assert packed == done("plan", stopped, "-", given=reward.tolist())
 
 
-@pytest.mark.parametrize("reward", [[[2.0] * 4] * 25, [[0.5] * 3] * 25, [[0.5], [0.5, 0.5]], {"all": 1}, "high"])
+@each("reward", [[[2.0] * 4] * 25, [[0.5] * 3] * 25, [[0.5], [0.5, 0.5]], {"all": 1}, "high"])
 def test_a_reward_that_is_none(stopped, reward):
     ended = campaign("plan", stopped, "-", given=reward)
     assert (ended.code, ended.error) == (2, "invalid-input")
@@ -378,7 +379,7 @@ def test_verify_reports_its_progress(url, monkeypatch):
 # What goes wrong
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         ["ask", "--worker", "arm"],

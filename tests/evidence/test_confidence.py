@@ -18,6 +18,7 @@ from safe2real.radii.base import Radius, System
 from safe2real.radii.literal import literal_constants, radius_after
 from safe2real.radii.subsets import subset_costs
 from safe2real.theory.bounds import literal_beta
+from tests.cases import each
 
 VISITS = [*range(300), *(int(n) for n in np.geomspace(300, 1e15, 200))]
 SIZES = [1, 2, 3, 10, 11, 25, 716]
@@ -102,8 +103,8 @@ def compiled_radii(rule: _kernels.Rule, visits: np.ndarray[Any, Any], seen: np.n
     return out
 
 
-@pytest.mark.parametrize("delta", [1e-9, 0.05, 0.99])
-@pytest.mark.parametrize("radius", TIGHT, ids=lambda radius: radius.name)
+@each("delta", [1e-9, 0.05, 0.99])
+@each("radius", TIGHT)
 def test_the_compiled_radius_is_its_formula(radius: Radius, delta: float) -> None:
     """One rule for rows of all sizes: a row for every size, number of successors seen, and n."""
     cases = [(m, seen) for m in SIZES for seen in numbers_seen(m)]
@@ -121,7 +122,7 @@ def test_the_compiled_radius_is_its_formula(radius: Radius, delta: float) -> Non
         assert compiled[-1] < 1e-4
 
 
-@pytest.mark.parametrize("radius", TIGHT, ids=lambda radius: radius.name)
+@each("radius", TIGHT)
 def test_radii_by_hand(radius: Radius) -> None:
     """One row, two possible successors, delta = 0.05, n = 100: log(1 / delta) = 2.9957322736."""
     hand = {
@@ -139,7 +140,7 @@ def test_radii_by_hand(radius: Radius) -> None:
     assert _kernels.radius_at(rule, 0, 100, 2) == pytest.approx(hand[radius.name], rel=1e-9)
 
 
-@pytest.mark.parametrize("radius", TIGHT, ids=lambda radius: radius.name)
+@each("radius", TIGHT)
 def test_without_data_nothing_is_known(radius: Radius) -> None:
     """Not even where one successor is possible: until it is seen, the model's row is uniform over all states."""
     rule = rule_for(radius, [1, 2, 25], 0.05)
@@ -156,8 +157,8 @@ def test_only_the_adaptive_radius_looks_at_the_successors_seen() -> None:
             assert (values[0] < values[-1]) == adapts
 
 
-@pytest.mark.parametrize("m", range(2, 13))
-@pytest.mark.parametrize("adaptive", [False, True])
+@each("m", range(2, 13))
+@each("adaptive", [False, True])
 def test_the_shares_of_all_subsets_sum_to_at_most_one(m: int, adaptive: bool) -> None:
     """And the price of having seen k successors is that of the dearest set of at most k of them."""
     costs = subset_costs(m, m + 1, adaptive=adaptive)
@@ -176,7 +177,7 @@ def test_the_shares_of_all_subsets_sum_to_at_most_one(m: int, adaptive: bool) ->
     assert charged <= total + 1e-12  # what is charged is never less than the set's own price
 
 
-@pytest.mark.parametrize("m", SIZES)
+@each("m", SIZES)
 def test_costs_are_the_same_whatever_room_the_table_has(m: int) -> None:
     for adaptive in (False, True):
         short, long = (subset_costs(m, length, adaptive=adaptive) for length in (m + 1, 2 * m + 50))
@@ -185,7 +186,7 @@ def test_costs_are_the_same_whatever_room_the_table_has(m: int) -> None:
         assert (long >= 0.0).all()
 
 
-@pytest.mark.parametrize("radius", TIGHT, ids=lambda radius: radius.name)
+@each("radius", TIGHT)
 def test_a_declared_support_shrinks_the_radius(radius: Radius) -> None:
     """Rows with 1, 2, 3 and all of 25 possible successors, in one system; the literal radius takes no notice."""
     S = 25
@@ -233,11 +234,9 @@ def test_every_radius_has_a_name_and_says_whether_it_is_certified() -> None:
 # ----------------------------------------------------------------------------------------------- the paper's literal one
 
 
-@pytest.mark.parametrize("delta", [1e-9, 0.05, 0.99])
-@pytest.mark.parametrize("radius", [radii.Literal(), *map(radii.Scaled, (1e-3, 0.05, 0.4, 1.0, 2.5))], ids=str)
-@pytest.mark.parametrize(
-    "sizes", [(1, 1, 1), (2, 3, 5), (25, 4, 12), (300, 1, 1), (1, 50, 1), (1, 1, 1000), (10_000, 18, 500)]
-)
+@each("delta", [1e-9, 0.05, 0.99])
+@each("radius", [radii.Literal(), *map(radii.Scaled, (1e-3, 0.05, 0.4, 1.0, 2.5))])
+@each("sizes", [(1, 1, 1), (2, 3, 5), (25, 4, 12), (300, 1, 1), (1, 50, 1), (1, 1, 1000), (10_000, 18, 500)])
 def test_the_compiled_radius_is_the_python_radius_and_the_papers(
     sizes: tuple[int, int, int], radius: radii.Literal | radii.Scaled, delta: float
 ) -> None:

@@ -11,6 +11,7 @@ from safe2real.planning.robust import TVBalls, reach_of
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
+from tests.cases import each
 
 ROUNDING = 1e-9
 
@@ -138,8 +139,8 @@ def test_best_certified_on_random_systems_with_no_constraint_one_and_two():
     assert improved > 100
 
 
-@pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("constraints", [0, 2])
+@each("per_step", [False, True])
+@each("constraints", [0, 2])
 def test_plans_of_learners_with_no_constraint_and_with_two(constraints, per_step):
     """The real kernel is checked to be within the balls; then every promise has to hold."""
     for seed in range(4):

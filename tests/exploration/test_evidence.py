@@ -16,6 +16,7 @@ from safe2real.evidence.trust import RETURNS_SHARE, BaselineTrust
 from safe2real.exploration import explore, roll_out
 from safe2real.problem import RowAccuracy
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
+from tests.cases import each
 
 UTILITY = np.array([[0.8, 0.8], [1.0, 1.0], [0.0, 0.0]])
 
@@ -42,7 +43,7 @@ def stay(horizon: int, states: int, actions: int = 2) -> s2r.MarkovPolicy:
     return s2r.MarkovPolicy.deterministic(np.zeros(states, dtype=int), num_actions=actions, horizon=horizon)
 
 
-@pytest.mark.parametrize("growth", [0.0, 0.5, 1.0])
+@each("growth", [0.0, 0.5, 1.0])
 def test_a_wrong_known_row_is_found_however_rarely_plans_are_made(growth):
     learner = forked_learner(growth)
     run = s2r.simulate(learner, forked(True), max_rounds=2_000)
@@ -107,8 +108,8 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
         assert sum(lazy != at_once for lazy, at_once in rounds) < 0.1 * len(rounds)
 
 
-@pytest.mark.parametrize("radius", [radii.Adaptive(), radii.KL(), radii.Union(), radii.Stitched(), s2r.radii.Literal()])
-@pytest.mark.parametrize("kind", ["known", "cleared"])
+@each("radius", [radii.Adaptive(), radii.KL(), radii.Union(), radii.Stitched(), s2r.radii.Literal()])
+@each("kind", ["known", "cleared"])
 def test_no_contradiction_is_missed_between_two_looks(radius, kind):
     """Rows are looked at when they can contradict, not at every visit: it must be noticed at the very same visit."""
     gap, looks, found = (0.0 if kind == "known" else 0.1), 0, 0
@@ -179,8 +180,8 @@ def returns_learner(growth: float = 0.0, **others: object) -> tuple[s2r.Learner,
     return s2r.Learner(s2r.Problem(model, stay(2, 2), settings)), s2r.Kernel.from_dense(bad)
 
 
-@pytest.mark.parametrize("growth", [0.0, 0.5])
-@pytest.mark.parametrize("heuristic", [False, True])
+@each("growth", [0.0, 0.5])
+@each("heuristic", [False, True])
 def test_a_baseline_without_its_margin_halts_the_run(growth, heuristic):
     others = {"radius": s2r.radii.Scaled(0.4)} if heuristic else {}
     learner, real = returns_learner(growth, **others)
@@ -276,7 +277,7 @@ def bernoulli_trust(claimed: float, delta: float, constraints: int = 1) -> Basel
     return BaselineTrust(model, stay(1, 2, 1), margins, delta=delta, proves=False, raises=False)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@each("share", [0.1, 0.5, 0.9])
 def test_a_margin_that_is_exactly_there_is_refuted_no_more_often_than_said(share):
     """Returns of 0 or 1 whose mean is exactly what is claimed, looked at after every one of 1,500 episodes."""
     delta, runs, halted = 0.9, 1_500, 0
@@ -372,7 +373,7 @@ def line_learner() -> s2r.Learner:
     return s2r.Learner(s2r.Problem(model, stay(5, 4, 1), settings))
 
 
-@pytest.mark.parametrize("error", [RuntimeError("the gripper fell off"), ZeroDivisionError(), SystemExit(1)])
+@each("error", [RuntimeError("the gripper fell off"), ZeroDivisionError(), SystemExit(1)])
 def test_whatever_step_raises_what_was_seen_is_counted(error):
     learner = line_learner()
     with pytest.raises(type(error)):

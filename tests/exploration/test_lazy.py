@@ -11,6 +11,7 @@ from safe2real.planning.robust import worst_constraint_values
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
+from tests.cases import each
 from tests.exploration.test_learner import PLAIN, ROWS, SAFE, stay, tiny
 from tests.exploration.test_simulate import random_problem
 
@@ -289,8 +290,8 @@ def gaps_of(learner):
     return np.where(learner.evidence.known, 0.0, gaps)
 
 
-@pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("span", [False, True])
+@each("per_step", [False, True])
+@each("span", [False, True])
 def test_delta_is_the_largest_sum_of_spans_times_radii(per_step, span):
     """b_h = (H - 1 - h) x radius, or H x radius, times the scale of the bonus where the row is suspect."""
     checked, cleared = 0, 0
@@ -342,9 +343,9 @@ def bounds_of(learner, proposal, support=None):
     return by_delta, worst
 
 
-@pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("constraints", [1, 2])
-@pytest.mark.parametrize("robust", [False, True])
+@each("per_step", [False, True])
+@each("constraints", [1, 2])
+@each("robust", [False, True])
 def test_the_certificate_of_a_mixture_is_the_better_of_two_bounds(robust, constraints, per_step):
     delta_better, worst_better, worst_better_with_cleared_rows = 0, 0, 0
     for seed in range(6):
@@ -532,7 +533,7 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
     assert rounds[1] < rounds[0]
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "message"),
     [
         ({"replan_growth": -0.1}, "replan_growth is -0.1; give a fraction"),

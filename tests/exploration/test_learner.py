@@ -14,6 +14,7 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.radii.base import System
 from safe2real.radii.literal import radius_after
+from tests.cases import each
 
 # Two states, two actions, two steps. State 0 is safe, state 1 is not. Action 0 stays in 0, action 1 leads to 1; 1 absorbs.
 ROWS = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
@@ -245,7 +246,7 @@ def test_asking_again_changes_nothing_and_the_coin_is_fixed():
     assert Learner(Problem(tiny(), stay(), settings(seed=6))).propose().coin != learner.propose().coin
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "message"),
     [
         ({"tolerance": 0.3}, r"tolerance is 0.3; .*margin / 4 = 0.25"),

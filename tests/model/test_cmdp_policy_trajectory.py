@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from tests.cases import each
 
 KERNEL = s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5))
 
@@ -38,7 +39,7 @@ def test_with_kernel_keeps_the_task():
         model.with_kernel(s2r.Kernel.from_dense(np.eye(3)[:, None]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraint", "message"),
     [
         (s2r.AtLeast([[0.0, 1.5], [0.0, 0.0]], 1.0), r"constraints\[0\].utility\[0, 1\] is 1.5; utilities lie in \[0, 1\]"),
@@ -98,7 +99,7 @@ def test_a_mixture_is_drawn_with_its_weights_and_acts_to_the_end():
     assert np.mean([coin.act(0, 0, rng) for _ in range(4000)]) == pytest.approx(0.7, abs=0.03)
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "message"),
     [
         (lambda: s2r.MarkovPolicy.stochastic([[0.5, 0.4]], horizon=1), r"policy\[0\] sums to 0.9"),

@@ -11,6 +11,7 @@ from scipy.sparse import block_diag, csr_array
 import safe2real as s2r
 from safe2real._compiled import evidence as _kernels
 from safe2real.planning.robust import TVBalls, best_value, reach_of, worst_constraint_values, worst_value
+from tests.cases import each
 
 Array = np.ndarray[Any, Any]
 INSTANCES = 320
@@ -120,7 +121,7 @@ def inside(case: Instance, rng: np.random.Generator) -> s2r.Kernel:
     return s2r.Kernel.from_dense(np.clip(real, 0.0, 1.0))
 
 
-@pytest.mark.parametrize("part", range(8))
+@each("part", range(8))
 def test_minima_and_maxima_are_those_of_the_linear_programs(part: int) -> None:
     for seed in range(part, INSTANCES, 8):
         case = instance(seed)

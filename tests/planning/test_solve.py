@@ -7,6 +7,7 @@ from scipy.optimize import linprog
 
 import safe2real as s2r
 from safe2real.planning.linear_program import occupancy_program, solve_linear_program
+from tests.cases import each
 from tests.random_models import (
     Recipe,
     build,
@@ -119,7 +120,7 @@ def fixed_recipe(seed: int) -> Recipe:
     )
 
 
-@pytest.mark.parametrize("block", range(10))
+@each("block", range(10))
 def test_fixed_seeds_agree_and_cover_every_kind(block):
     seen: dict[str, int] = {}
     for seed in range(150 * block, 150 * (block + 1)):
@@ -132,7 +133,7 @@ def test_fixed_seeds_agree_and_cover_every_kind(block):
     assert seen.get("edge", 0) <= 2, seen
 
 
-@pytest.mark.parametrize("constraints", [1, 2, 3])
+@each("constraints", [1, 2, 3])
 def test_brute_force_over_all_deterministic_policies(constraints):
     """S = 2, A = 2, H = 2: the optimum is the best mixture of the 16 deterministic policies."""
     for seed in range(40):
@@ -183,7 +184,7 @@ def drift(rng, kernel_rows, count):
     return rows
 
 
-@pytest.mark.parametrize("constraints", [1, 2, 3])
+@each("constraints", [1, 2, 3])
 def test_warm_and_cold_agree_along_a_drifting_model(constraints):
     rng = np.random.default_rng(constraints)
     rows = rng.dirichlet(np.full(8, 0.3), size=(8, 3))

@@ -21,6 +21,7 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import export as export_module
 from safe2real.report.export import export_csv, export_json, export_minari, salvage_json
+from tests.cases import each
 
 H, S, A = 4, 3, 2
 ROWS = np.array([[[0.8, 0.2, 0.0], [0.1, 0.8, 0.1]], [[0.2, 0.7, 0.1], [0.0, 0.3, 0.7]], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
@@ -388,8 +389,8 @@ def test_garbage_over_whole_pages_costs_only_these(long_file, tmp_path, seed):
     assert result["damage"]
 
 
-@pytest.mark.parametrize("checksum_holds", [True, False])
-@pytest.mark.parametrize("complete", [True, False])
+@each("checksum_holds", [True, False])
+@each("complete", [True, False])
 def test_what_is_still_in_the_write_ahead_log_is_saved_too(tmp_path, checksum_holds, complete):
     """As after a crash: nothing was moved to the file yet. Where a checksum fails, SQLite drops all that follows."""
     path, copy = tmp_path / "campaign.db", tmp_path / "copy.db"

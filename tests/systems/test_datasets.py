@@ -18,6 +18,7 @@ from safe2real.model import CMDP, Kernel, Trajectory
 from safe2real.systems.datasets import read_episodes
 from safe2real.systems.discretise import Discretised
 from safe2real.systems.episodes import LoggedEpisode
+from tests.cases import each
 
 # Two episodes: 0 -> 1 -> 2 (terminated), 0 -> 0 -> 1 -> 1 (cut off).
 STATES = ([0, 1, 2], [0, 0, 1, 1])
@@ -255,7 +256,7 @@ def test_non_discrete_observations_without_a_discretiser():
 # -------------------------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize("key", ["observations", "next_observations", "actions", "terminals", "timeouts"])
+@each("key", ["observations", "next_observations", "actions", "terminals", "timeouts"])
 def test_a_missing_array_is_named(key):
     with pytest.raises(InvalidInput, match=rf"the dataset has no {key} \(it has .*the layout of OSRL and DSRL"):
         read_episodes(flat(**{key: None}))
@@ -276,7 +277,7 @@ def test_observations_that_differ_within_one_cell_are_in_order():
     assert read_episodes(arrays, discretiser=cells).episodes[0].states.tolist() == [1, 1, 3]
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "message"),
     [
         (flat(rewards=np.zeros(4)), r"the arrays have different lengths .*'rewards': 4"),

@@ -20,6 +20,7 @@ from safe2real.systems.episodes import LoggedEpisode
 from safe2real.systems.estimate import estimate_model
 from safe2real.systems.measure import clone_baseline, estimate_margin
 from tests.campaign.systems import three_states
+from tests.cases import each
 
 P = np.array(  # [S, A, S]
     [
@@ -377,7 +378,7 @@ def test_an_environment_that_is_cut_off_before_the_horizon():
     assert estimate_model(env, 3, episodes=2).samples == 6
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "more", "message"),
     [
         (
@@ -436,8 +437,8 @@ class UntouchedEnv(ChainEnv):
         raise AssertionError("run before the arguments were checked")
 
 
-@pytest.mark.parametrize("source", [Untouched(), UntouchedEnv()])
-@pytest.mark.parametrize(
+@each("source", [Untouched(), UntouchedEnv()])
+@each(
     ("more", "message"),
     [
         (
@@ -470,7 +471,7 @@ def test_where_episodes_start_is_asked_before_samples_are_taken():
         estimate_model(Untouched(), 4)
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "more", "message"),
     [
         (ChainEnv(), {"samples_per_row": 5}, r"samples_per_row is for a simulator with sample\(\); the source is an env"),
@@ -525,7 +526,7 @@ def test_a_simulator_that_does_not_tell_its_sizes():
         estimate_model(broken, 4, start=0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("result", "message"),
     [
         ((0, np.nan, False), r"the reward is nan; it must be a finite number"),
@@ -575,7 +576,7 @@ class OddEnv(ChainEnv):
         return self.odd.get("first", observed), info
 
 
-@pytest.mark.parametrize(
+@each(
     ("odd", "message"),
     [
         ({"reward": np.nan}, r"episode 0, step 1: the reward is nan; it must be a finite number"),

@@ -9,6 +9,7 @@ import pytest
 import safe2real as s2r
 from safe2real._compiled import margin as _margin
 from safe2real.exploration import simulate
+from tests.cases import each
 from trial.exact import Truth
 from trial.examine import Deployed, Flaw, Kind, _about_now, _about_plan, examine, learner_of
 from trial.systems import RADII, Family, draw_case
@@ -94,7 +95,7 @@ def test_a_cleared_row_that_is_wrong_is_found():
     assert Kind.CLEARED in set(_about_now(replace(case, wrong=case.known), learner, truth))
 
 
-@pytest.mark.parametrize("radius", RADII, ids=lambda radius: radius.name)
+@each("radius", RADII)
 def test_every_radius_can_be_halved_and_still_calls_itself_certified(radius):
     case = CASES[0]
     case = replace(case, settings=replace(case.settings, radius=radius), method=s2r.methods.RewardFree())
