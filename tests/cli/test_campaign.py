@@ -550,3 +550,9 @@ def test_a_margin_that_the_simulator_contradicts_is_refused_unless_trusted(tmp_p
     assert ledger["holds"], ledger
     with s2r.Campaign.open(url) as opened:
         assert json.loads(opened.events()[0].body)["trust_margin"] is True
+
+
+def test_a_text_without_an_end_is_refused(tmp_path):
+    for arguments in (["init", tmp_path / "c.db", "/dev/zero"],):
+        ended = campaign(*arguments)
+        assert (ended.code, "is longer than 32 MiB" in ended.message) == (2, True)

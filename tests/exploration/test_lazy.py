@@ -12,8 +12,8 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
 from tests.cases import each
-from tests.exploration.test_learner import PLAIN, ROWS, SAFE, stay, tiny
-from tests.exploration.test_simulate import random_problem
+from tests.exploration.random_problems import random_problem
+from tests.exploration.tiny import PLAIN, ROWS, SAFE, stay, tiny
 
 
 def quick(**changes):
@@ -531,21 +531,6 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
             assert (s2r.planning.constraint_values(truth, plan.policy) >= truth.thresholds - 1e-9).all()
             assert optimum - s2r.evaluate(truth, plan.policy, reward) <= plan.suboptimality + 1e-9
     assert rounds[1] < rounds[0]
-
-
-@each(
-    ("changes", "message"),
-    [
-        ({"replan_growth": -0.1}, "replan_growth is -0.1; give a fraction"),
-        ({"replan_growth": 1.5}, "replan_growth is 1.5"),
-        ({"replan_growth": float("nan")}, "replan_growth is nan"),
-        ({"span_bonus": 1}, "span_bonus is 1; give True or False"),
-        ({"robust_safety": None}, "robust_safety is None"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(changes, message):
-    with pytest.raises(s2r.errors.InvalidInput, match=message):
-        Learner(Problem(tiny(), stay(), Settings(**PLAIN, **changes)))
 
 
 @pytest.mark.parametrize("warm_start", [True, False])

@@ -21,6 +21,7 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import export as export_module
 from safe2real.report.export import export_csv, export_json, export_minari, salvage_json
+from tests.campaign.systems import run_rounds, three_states
 from tests.cases import each
 
 H, S, A = 4, 3, 2
@@ -440,3 +441,15 @@ def test_a_file_without_a_campaign_is_refused(tmp_path):
     with pytest.raises(StorageFailure, match="nothing of a campaign"):
         salvage_json(tmp_path / "junk.db", tmp_path / "rest.json")
     assert not (tmp_path / "rest.json").exists()
+
+
+@each("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", " =1", "\uff1d1"])
+def test_names_are_no_formulas_in_csv(tmp_path, name):
+    with s2r.Campaign.create(tmp_path / "c.db", three_states().specification) as made:
+        run_rounds(made, three_states(), 1, worker=name)
+        files = export_csv(made, tmp_path)
+    cells = [cell for file in files for row in csv.reader(file.open(newline="")) for cell in row]
+    assert name not in cells
+    assert f"'{name}" in cells
+    numbers = [cell for cell in cells if cell.startswith("-")]
+    assert numbers == []

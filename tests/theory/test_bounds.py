@@ -10,7 +10,7 @@ import pytest
 from safe2real.errors import InvalidInput
 from safe2real.theory import bounds
 from tests.cases import each
-from tests.evidence.checking import DOWN, UP, Setting, assert_frozen, assert_monotone, assert_refused, wrong_uses
+from tests.theory.checking import DOWN, UP, Setting, assert_frozen, assert_monotone, assert_refused, wrong_uses
 
 # one row, one step: 2 S A H / delta = 4, and the gap is 1
 TINY: Setting = {"num_states": 1, "num_actions": 1, "horizon": 1, "delta": 0.5}

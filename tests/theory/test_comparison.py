@@ -8,7 +8,7 @@ import pytest
 
 from safe2real.theory.comparison import Bound, comparison
 from tests.cases import each
-from tests.evidence.checking import Setting, assert_frozen, assert_refused, wrong_uses
+from tests.theory.checking import Setting, assert_frozen, assert_refused, wrong_uses
 
 TABLE: Setting = {
     "num_states": 5,

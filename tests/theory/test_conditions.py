@@ -11,7 +11,7 @@ from safe2real.errors import InvalidInput
 from safe2real.theory import conditions as theory
 from safe2real.theory.conditions import Guarantee
 from tests.cases import each
-from tests.evidence.checking import Setting, assert_frozen
+from tests.theory.checking import Setting, assert_frozen
 
 CHECK: Setting = {"epsilon": 0.5, "horizon": 12, "margin": 1.0, "calibrated_gap": 1e-5, "mismatch_gap": 0.68, "delta": 0.05}
 

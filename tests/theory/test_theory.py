@@ -9,7 +9,7 @@ import pytest
 from safe2real.errors import InvalidInput
 from safe2real.theory import conditions as theory
 from tests.cases import each
-from tests.evidence.checking import DOWN, UP, Setting, assert_monotone, assert_refused, wrong_uses
+from tests.theory.checking import DOWN, UP, Setting, assert_monotone, assert_refused, wrong_uses
 
 TOLERANCE: Setting = {"epsilon": 0.1, "horizon": 3, "margin": 1.0, "calibrated_gap": 0.01}
 ACCURACY: Setting = {"tolerance": 0.1, "horizon": 3, "margin": 1.0}
