@@ -176,7 +176,7 @@ def _run_of(log: _kernels.Log, rounds: int, ended: bool, model: CMDP, visits: ND
         rounds=rounds,
         samples=rounds * model.horizon,
         deployed=log.rounds[:plans],
-        reason=log.reason,
+        reason=log.reason.astype(np.int8),
         uncertainty=log.uncertainty,
         exploration_weight=log.weight,
         real_values=log.real_values[:plans],
