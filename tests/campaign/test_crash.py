@@ -23,13 +23,6 @@ KILLS = 40  # in each of five campaigns
 WORKER = "rover"
 
 
-@pytest.fixture(scope="module")
-def nursery():
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
-
-
 def moment_of(chance: random.Random, longest: float) -> dict:
     """When to kill: mostly any moment of the loop, sometimes at its very beginning, sometimes around a commit."""
     kind = chance.random()

@@ -20,7 +20,6 @@ from safe2real.campaign.journal import sql as storage
 from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import (
-    Nursery,
     assert_same_model,
     described,
     fingerprint_of,
@@ -30,29 +29,12 @@ from tests.campaign.systems import (
     run_rounds,
     three_states,
 )
-from torture.servers import NoServer, running_server
 
 PROCESSES = 8
 ROUNDS = 25  # of each process
 
 
-@pytest.fixture(scope="module")
-def nursery():
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
-
-
 # Places
-
-
-@pytest.fixture(scope="module")
-def server():
-    try:
-        with running_server() as server:
-            yield server
-    except NoServer as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -409,7 +409,7 @@ def test_a_damaged_file(url):
     assert (ended.code, ended.error) == (5, "storage")
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[1] [2]", b'{"states": [NaN], "actions": []}', b"[" * 100_000])
+@each("text", [b"", b"{", b"[1] [2]", b'{"states": [NaN], "actions": []}', b"[" * 100_000])
 def test_what_is_not_json(url, text):
     ended = campaign("tell", url, one(url)["id"], "-", given=text)
     assert (ended.code, ended.error) == (2, "invalid-input")
@@ -444,7 +444,7 @@ def test_the_mark_that_some_editors_put_first_is_no_error(url):
     assert done("tell", url, deployment["id"], given=text)["new"]
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         ["ask", "URL"],

@@ -9,7 +9,7 @@ from safe2real._compiled import evidence as _kernels
 from safe2real.evidence.hybrid import HybridModel, Separation
 from safe2real.exploration import roll_out
 from safe2real.standing import DoubtCode, Standing
-from tests.cases import each
+from tests.cases import each, sampled
 from tests.evidence.small_learners import forked, forked_learner, stay
 
 
@@ -78,8 +78,13 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
         assert sum(lazy != at_once for lazy, at_once in rounds) < 0.1 * len(rounds)
 
 
-@each("radius", [radii.Adaptive(), radii.KL(), radii.Union(), radii.Stitched(), s2r.radii.Literal()])
-@each("kind", ["known", "cleared"])
+@sampled(
+    "radius",
+    [radii.Adaptive(), radii.KL(), radii.Union(), radii.Stitched(), s2r.radii.Literal()],
+    keep=[0],
+    ids=lambda radius: radius.name,
+)
+@pytest.mark.parametrize("kind", ["known", "cleared"])
 def test_no_contradiction_is_missed_between_two_looks(radius, kind):
     """Rows are looked at when they can contradict, not at every visit: it must be noticed at the very same visit."""
     gap, looks, found = (0.0 if kind == "known" else 0.1), 0, 0

@@ -1,5 +1,7 @@
 """Plans that stand for many rounds, the span bonus, safety by the worst case, and a declared support."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from safe2real.planning.robust import worst_constraint_values
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
-from tests.cases import each
+from tests.cases import each, sampled
 from tests.exploration.random_problems import random_problem
 from tests.exploration.tiny import PLAIN, ROWS, SAFE, stay, tiny
 
@@ -100,8 +102,7 @@ def assert_same_rounds(model, real, baseline, settings, rounds, method=None):
     return run, moved
 
 
-@pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("method", [kind() for kind in methods.ALL], ids=str)
+@sampled(("method", "per_step"), product([kind() for kind in methods.ALL], [False, True]), keep=(0, 3, 5), ids=str)
 def test_ask_and_tell_equals_the_compiled_run_when_plans_stand(method, per_step):
     model, real, baseline = random_problem(3, per_step=per_step, constraints=2)
     run, _ = assert_same_rounds(model, real, baseline, quick(seed=11), 700, method)
@@ -110,7 +111,7 @@ def test_ask_and_tell_equals_the_compiled_run_when_plans_stand(method, per_step)
         assert run.suspects[-1] < run.suspects[0]
 
 
-@pytest.mark.parametrize("per_step", [False, True])
+@sampled("per_step", [False, True], keep=[1])
 def test_ask_and_tell_equals_the_compiled_run_when_segments_overflow(per_step):
     overflows = 0
     for seed in range(4):
@@ -343,9 +344,7 @@ def bounds_of(learner, proposal, support=None):
     return by_delta, worst
 
 
-@each("per_step", [False, True])
-@each("constraints", [1, 2])
-@each("robust", [False, True])
+@sampled(("robust", "constraints", "per_step"), product([False, True], [1, 2], [False, True]), keep=(0, -1))
 def test_the_certificate_of_a_mixture_is_the_better_of_two_bounds(robust, constraints, per_step):
     delta_better, worst_better, worst_better_with_cleared_rows = 0, 0, 0
     for seed in range(6):

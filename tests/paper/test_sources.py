@@ -11,6 +11,7 @@ from safe2real import methods
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task
 from safe2real.paper.sources import digest_of_sources, sources_of
+from tests.cases import each
 
 HERE = Path(safe2real.__file__).parent
 EXPLORE, CERTIFIED = "safe2real.paper.runs", "safe2real.paper.certified_runs"
@@ -43,9 +44,7 @@ def test_what_a_run_imports_invalidates_it(copy, module, file, old, new):
     assert digest_of_sources(module, copy.parent) != before
 
 
-@pytest.mark.parametrize(
-    "file", ["paper/table1.py", "paper/printed.py", "cli/run.py", "report/page.py", "campaign/ledger.py"]
-)
+@each("file", ["paper/table1.py", "paper/printed.py", "cli/run.py", "report/page.py", "campaign/ledger.py"])
 def test_what_a_run_does_not_import_leaves_it(copy, file):
     before = digest_of_sources(EXPLORE, copy.parent), digest_of_sources(CERTIFIED, copy.parent)
     change(copy / file, '"""', '"""A word more. ')

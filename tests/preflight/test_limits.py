@@ -15,7 +15,7 @@ from safe2real.errors import InvalidInput
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.spec_file import read_spec_file
 from tests.campaign.systems import ROOT, three_states
-from tests.cases import each
+from tests.cases import each, sampled
 from tests.cli.driving import campaign as command
 from tests.preflight.specs import LAKE, ROWS, TOML, write
 
@@ -56,7 +56,6 @@ def tiny_claim(shape):
         ("a.npy", lambda: b"\x93NUMPY\x09\x00\x05\x00{'a'}", "a version of numpy's format that is not known"),
         ("a.npy", lambda: b"\x93NUMPY\x02\x00\xff\xff\xff\x7f", "a header of 2147483647 bytes"),
         ("a.npy", lambda: b"", "not as numpy.save writes it"),
-        ("a.npz", lambda: bomb(1 << 26), "would take 512 MiB, and the limit is 256 MiB"),
         ("a.npz", lambda: b"PK", "cannot be read"),
     ],
 )
@@ -66,6 +65,19 @@ def test_array_files_that_claim_too_much_or_are_none(tmp_path, name, content, wo
         read_spec_file(write(tmp_path, TOML.replace(SIMULATOR, f'file = "{name}"')))
     assert f"simulator.file is '{name}'" in str(caught.value)
     assert words in str(caught.value)
+
+
+@sampled(
+    ("entries", "limit", "words"),
+    [(1 << 18, 1 << 20, "2 MiB, and the limit is 1 MiB"), (1 << 26, 0, "512 MiB, and the limit is 256 MiB")],
+    keep=[0],
+)
+def test_an_archive_is_weighed_before_it_is_unpacked(tmp_path, monkeypatch, entries, limit, words):
+    if limit:
+        monkeypatch.setenv("SAFE2REAL_MAX_BYTES", str(limit))
+    (tmp_path / "a.npz").write_bytes(bomb(entries))
+    with pytest.raises(InvalidInput, match=rf"simulator\.file is 'a\.npz'.*would take {words}"):
+        read_spec_file(write(tmp_path, TOML.replace(SIMULATOR, 'file = "a.npz"')))
 
 
 @each(
@@ -97,19 +109,28 @@ def test_thousands_of_digits_are_no_toml(tmp_path):
         read_spec_file(write(tmp_path, TOML.replace("horizon = 3", "horizon = " + "9" * 5000)))
 
 
-def test_memory_stays_within_a_bound(tmp_path):
-    """Each in a process that may take little more than it has after its imports, and answers in one line."""
-    (tmp_path / "claim.npy").write_bytes(tiny_claim("(10000000000000,)"))
-    (tmp_path / "bomb.npz").write_bytes(bomb(1 << 26))
-    zeros = base64.b64encode(zlib.compress(bytes(300 << 20), 1)).decode()
-    packed = json.loads(three_states().specification.to_text())
-    packed["known"] = {"dtype": "|b1", "shape": [300 << 20], "zlib": zeros}
-    specs = [
-        write(tmp_path, TOML.replace(SIMULATOR, 'file = "claim.npy"'), "claim.toml"),
-        write(tmp_path, TOML.replace(SIMULATOR, 'file = "bomb.npz"'), "bomb.toml"),
-        write(tmp_path, TOML.replace("horizon = 3", f"horizon = {2**28}"), "horizon.toml"),
-        write(tmp_path, json.dumps(packed), "packed.json"),
-    ]
+GREEDY = {
+    "claim": lambda folder: _claim(folder, "claim.npy", tiny_claim("(10000000000000,)")),
+    "bomb": lambda folder: _claim(folder, "bomb.npz", bomb(1 << 26)),
+    "horizon": lambda folder: write(folder, TOML.replace("horizon = 3", f"horizon = {2**28}")),
+    "packed": lambda folder: write(folder, json.dumps(_packed(300 << 20)), "packed.json"),
+}
+
+
+def _claim(folder, name, content):
+    (folder / name).write_bytes(content)
+    return write(folder, TOML.replace(SIMULATOR, f'file = "{name}"'))
+
+
+def _packed(size):
+    document = json.loads(three_states().specification.to_text())
+    zeros = base64.b64encode(zlib.compress(bytes(size), 1)).decode()
+    return document | {"known": {"dtype": "|b1", "shape": [size], "zlib": zeros}}
+
+
+@sampled("kind", GREEDY, keep=[0])
+def test_memory_stays_within_a_bound(tmp_path, kind):
+    """In a process that may take little more than it has after its imports, and answers in one line."""
     program = (
         "import resource, sys\n"
         "from safe2real.cli import app\n"
@@ -118,14 +139,13 @@ def test_memory_stays_within_a_bound(tmp_path):
         "resource.setrlimit(resource.RLIMIT_AS, (here + (128 << 20),) * 2)\n"
         "app(prog_name='safe2real')\n"
     )
-    for spec in specs:
-        arguments = ["campaign", "init", str(tmp_path / "c.db"), str(spec)]
-        ended = subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, check=False)
-        assert ended.returncode == 2, (spec, ended.stderr[-500:])
-        said = json.loads(ended.stderr)
-        assert said["error"] == "invalid-input"
-        assert "would take" in said["message"], said
-        assert not (tmp_path / "c.db").exists()
+    arguments = ["campaign", "init", str(tmp_path / "c.db"), str(GREEDY[kind](tmp_path))]
+    ended = subprocess.run([sys.executable, "-c", program, *arguments], cwd=ROOT, capture_output=True, check=False)
+    assert ended.returncode == 2, ended.stderr[-500:]
+    said = json.loads(ended.stderr)
+    assert said["error"] == "invalid-input"
+    assert "would take" in said["message"], said
+    assert not (tmp_path / "c.db").exists()
 
 
 def test_a_specification_reads_nothing_outside_its_folder(tmp_path):

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.systems import WINDY_GRID_ID, WindyGrid, WindyGridEnv, draw_grid, equispaced_wind, windy_order
-from tests.cases import each
+from tests.cases import each, sampled
 
 UP, RIGHT, DOWN, LEFT = range(4)
 PAPER = WindyGrid.paper()
@@ -265,13 +265,14 @@ def test_table_gives_the_kernel_back(dynamics):
     np.testing.assert_array_equal(s2r.Kernel.from_gymnasium(table).to_dense(), kernel.to_dense())
 
 
-def test_step_frequencies_match_the_kernel():
+@sampled("steps", [6_000, 60_000], keep=[0])
+def test_step_frequencies_match_the_kernel(steps):
     env = WindyGridEnv(WindyGrid.with_mismatch(25, 0.8, 0))
     dense = env.grid.real().to_dense()
     rng = np.random.default_rng(0)
     counts = np.zeros((25, 4, 25))
     state, _ = env.reset(seed=0)
-    for _ in range(60_000):
+    for _ in range(steps):
         action = int(rng.integers(4))
         following, _, _, truncated, _ = env.step(action)
         counts[state, action, following] += 1
@@ -295,11 +296,12 @@ def test_cost_is_that_of_the_pair_acted_from():
     assert state == env.grid.state((3, 2))
 
 
-def test_mean_cost_is_horizon_minus_constraint_value():
+@sampled("episodes", [400, 3_000], keep=[0])
+def test_mean_cost_is_horizon_minus_constraint_value(episodes):
     env = WindyGridEnv()
     rng = np.random.default_rng(1)
     totals = []
-    for episode in range(3_000):
+    for episode in range(episodes):
         env.reset(seed=1 if episode == 0 else None)
         totals.append(sum(env.step(int(rng.integers(4)))[4]["cost"] for _ in range(12)))
     error = np.std(totals) / np.sqrt(len(totals))
