@@ -31,7 +31,7 @@ def test_one_ask_hands_out_so_many_and_no_more(opened, monkeypatch):
         opened.ask_batch(4, worker="w")
 
 
-@pytest.mark.parametrize("value", ["-1", "0", "1.5", "many", "9" * 40])
+@each("value", ["-1", "0", "1.5", "many", "9" * 40])
 def test_a_limit_that_is_none_is_said(opened, monkeypatch, value):
     monkeypatch.setenv("SAFE2REAL_MAX_ASK", value)
     with pytest.raises(InvalidInput, match=r"SAFE2REAL_MAX_ASK is .*; give a whole number"):

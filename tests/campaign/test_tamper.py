@@ -20,7 +20,7 @@ from safe2real.exploration.coin import coin_of, drawn
 from safe2real.model.encoding import digest_of, policy_from_bytes, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from tests.cases import one_of_each, sampled
+from tests.cases import each, one_of_each, sampled
 
 H = 4
 SIMULATOR = np.array(
@@ -288,6 +288,11 @@ class Record:
         database.close()
 
 
+def copy_of(finished, folder):
+    """A record of one's own, to be changed."""
+    return Record(shutil.copy(finished[0], folder / "campaign.db"))
+
+
 @pytest.fixture
 def record(copied):
     return Record(copied)
@@ -502,7 +507,7 @@ def unknown_reason(record, index, body):
 
 
 @sampled("which", [0, 10, -1], keep=[1])
-@pytest.mark.parametrize(
+@each(
     ("forgery", "message"),
     [
         (lower_delta, "Delta is .* on these data, not"),
@@ -529,7 +534,8 @@ def unknown_reason(record, index, body):
         (unknown_reason, "is not a deployment as it was recorded"),
     ],
 )
-def test_a_forged_deployment_is_found_though_the_chain_fits(record, which, forgery, message):
+def test_a_forged_deployment_is_found_though_the_chain_fits(finished, tmp_path, which, forgery, message):
+    record = copy_of(finished, tmp_path)
     index = mixed_asks(record)[which]
     record.put(index, **forgery(record, index, record.body(index)))
     ((sequence, what), *_) = forge(record)
@@ -537,7 +543,7 @@ def test_a_forged_deployment_is_found_though_the_chain_fits(record, which, forge
     assert re.search(message, what), what
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "message"),
     [
         ({"lower_bounds": [3.9, 3.8]}, "the recorded lower bounds"),
@@ -547,7 +553,8 @@ def test_a_forged_deployment_is_found_though_the_chain_fits(record, which, forge
         ({"candidates": 1, "exploration_weight": 1.0}, "a deployment of the baseline alone names other policies"),
     ],
 )
-def test_a_forged_deployment_of_the_baseline_is_found(record, changes, message):
+def test_a_forged_deployment_of_the_baseline_is_found(finished, tmp_path, changes, message):
+    record = copy_of(finished, tmp_path)
     index = record.find("ask", 1)
     record.put(index, **changes)
     ((sequence, what), *_) = forge(record)
@@ -756,7 +763,7 @@ def unknown_kind(record):
     return index
 
 
-@pytest.mark.parametrize(
+@each(
     ("forgery", "message"),
     [
         (state_out_of_range, r"states\[2\] is 3; states run from 0 to 2"),
@@ -783,7 +790,8 @@ def unknown_kind(record):
         (unknown_kind, "of the unknown kind 'forget'"),
     ],
 )
-def test_a_forged_event_is_found_though_the_chain_fits(record, forgery, message):
+def test_a_forged_event_is_found_though_the_chain_fits(finished, tmp_path, forgery, message):
+    record = copy_of(finished, tmp_path)
     index = forgery(record)
     ((sequence, what), *_) = forge(record)
     assert sequence == index + 1
@@ -871,7 +879,7 @@ def less_weight_than_was_allowed(record):
     raise AssertionError("every coin shows another policy")
 
 
-@pytest.mark.parametrize(
+@each(
     "prepare",
     [
         last_episode,
@@ -882,10 +890,10 @@ def less_weight_than_was_allowed(record):
         changed("worker", "another log", "import", None),
         changed("body", '{"reason":"it went wrong"}', "abandon", 9),
     ],
-    ids=["last episode", "episode", "less weight", "time", "worker", "source", "reason"],
 )
-def test_what_no_certificate_rests_on_is_found_by_the_head_alone(record, prepare):
+def test_what_no_certificate_rests_on_is_found_by_the_head_alone(finished, tmp_path, prepare):
     """A forger with the whole file can write a history that is safe and consistent: who noted the head knows better."""
+    record = copy_of(finished, tmp_path)
     forgery = prepare(record)
     record.write(chained=True)
     with Campaign.open(record.path) as campaign:

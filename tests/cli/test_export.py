@@ -79,7 +79,7 @@ def test_a_place_that_cannot_be_written(ran, tmp_path):
     assert (ended.code, ended.error) == (5, "storage")
 
 
-@pytest.mark.parametrize("command", ["export", "report"])
+@each("command", ["export", "report"])
 def test_a_campaign_that_is_not_there(tmp_path, command):
     ended = campaign(command, tmp_path / "nowhere.db", "--out", tmp_path / "out")
     assert (ended.code, ended.error) == (5, "storage")

@@ -203,7 +203,7 @@ def test_lazy_runs_repeat_and_go_on_in_pieces():
     np.testing.assert_array_equal(values, one_a_round(whole, whole.real_values))
 
 
-@pytest.mark.parametrize("per_step", [False, True])
+@each("per_step", [False, True])
 def test_growth_zero_plans_every_round_and_so_does_the_smallest_growth_where_no_row_is_cleared(per_step):
     model, real, baseline = random_problem(2, per_step=per_step)
     runs, learners = [], []
@@ -393,7 +393,7 @@ def neighbours(*rows):
 EITHER, ONLY_1 = (0, 1), (1,)
 
 
-@pytest.mark.parametrize("growth", [0.0, 0.5])
+@each("growth", [0.0, 0.5])
 def test_a_transition_outside_the_declared_support_ends_certification(growth):
     learner = Learner(
         Problem(tiny(), stay(), Settings(**PLAIN, replan_growth=growth), support=neighbours(EITHER, EITHER, ONLY_1, ONLY_1))
@@ -532,7 +532,7 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
     assert rounds[1] < rounds[0]
 
 
-@pytest.mark.parametrize("warm_start", [True, False])
+@each("warm_start", [True, False])
 def test_simulate_starts_its_plans_as_ask_and_tell_do(warm_start):
     """A campaign plans without a warm start; a rehearsal of it must too, or ties fall otherwise."""
     grid = WindyGrid.paper()

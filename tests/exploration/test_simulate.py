@@ -12,12 +12,13 @@ from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
+from tests.cases import each
 from tests.exploration.random_problems import random_problem, settings_for
 
 
-@pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("method", [kind() for kind in methods.ALL], ids=str)
-@pytest.mark.parametrize("constraints", [1, 2])
+@each("per_step", [False, True])
+@each("method", [kind() for kind in methods.ALL])
+@each("constraints", [1, 2])
 def test_ask_and_tell_equals_the_compiled_run(method, per_step, constraints):
     model, real, baseline = random_problem(3, per_step=per_step, constraints=constraints)
     settings = settings_for(seed=11)
@@ -60,7 +61,7 @@ def test_runs_repeat_bit_for_bit_and_in_pieces():
     assert (other.state_visits != runs[0].state_visits).any()
 
 
-@pytest.mark.parametrize("constraints", [1, 2])
+@each("constraints", [1, 2])
 def test_looking_at_a_proposal_does_not_change_the_run(constraints):
     model, real, baseline = random_problem(5, per_step=False, constraints=constraints)
     plain = simulate(Learner(Problem(model, baseline, settings_for(2))), real, max_rounds=120)

@@ -526,7 +526,7 @@ def test_sizes_that_only_a_slip_explains_are_refused_without_the_memory_for_them
     table = {"kind": "stochastic", "probabilities": [[1.0]] * 1000}
     documents["actions that would be written out for every step"] = long | {"baseline": actions}
     documents["probabilities that would be written out for every step"] = long | {"baseline": table}
-    bomb = base64.b64encode(zlib.compress(bytes(10**9), 1)).decode()
+    bomb = base64.b64encode(zlib.compress(bytes(400 << 20), 1)).decode()
     documents["a bomb"] = pooled() | {"known": {"dtype": "|b1", "shape": [S, A], "zlib": bomb}}
     documents["a claim"] = pooled() | {"known": pack(np.zeros((S, A), dtype=bool)) | {"shape": [2**32]}}
     done = subprocess.run(

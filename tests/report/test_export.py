@@ -140,7 +140,7 @@ def test_deployments_carry_certificate_and_outcome(record, tmp_path):
         assert int(row["samples"]) == steps[row["outcome"]]
 
 
-@pytest.mark.parametrize("per_step", [False, True])
+@each("per_step", [False, True])
 def test_the_mismatch_table_is_the_map(per_step, tmp_path):
     record = Record(tmp_path, per_step=per_step)
     found = record.campaign.mismatch_map()

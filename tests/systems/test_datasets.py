@@ -141,7 +141,7 @@ def test_flat_arrays_without_costs_or_rewards():
     check(read_episodes(flat(rewards=None)), rewards=False)
 
 
-@pytest.mark.parametrize("width", [None, 2])
+@each("width", [None, 2])
 def test_episodes_of_one_step(width):
     shape = (3,) if width is None else (3, width)
     arrays = {
@@ -359,7 +359,7 @@ def test_functions_that_cannot_be_called():
         read_episodes(flat(), action_of=3)
 
 
-@pytest.mark.parametrize(("package", "source"), [("minari", "test/log-v0"), ("h5py", "log.hdf5")])
+@each(("package", "source"), [("minari", "test/log-v0"), ("h5py", "log.hdf5")])
 def test_a_missing_package_is_named_with_its_cure(monkeypatch, tmp_path, package, source):
     true_import = builtins.__import__
 

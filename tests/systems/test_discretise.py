@@ -340,7 +340,7 @@ def test_functions_that_cannot_be_called():
         Discretised(Drift(), bins=(2, 2), restore=3)
 
 
-@pytest.mark.parametrize("reward", [None, math.inf])
+@each("reward", [None, math.inf])
 def test_a_reward_that_is_no_number(reward):
     env = Drift()
     env.step = lambda action: (env.state, reward, False, False, {})

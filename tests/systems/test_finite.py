@@ -296,9 +296,7 @@ def test_another_environment_must_start_alike():
     assert system.kernel_of(elsewhere.P).to_dense().tolist() == system.model.kernel.to_dense().tolist()
 
 
-@pytest.mark.parametrize(
-    ("shown", "message"), [(-1, r"entered state -1"), (0.9, r"an observation is 0.9; a state is a whole")]
-)
+@each(("shown", "message"), [(-1, r"entered state -1"), (0.9, r"an observation is 0.9; a state is a whole")])
 def test_observations_that_are_no_states_are_refused(shown, message):
     class Strange(TableEnv):
         def step(self, action):

@@ -95,7 +95,7 @@ def test_paper_layout():
     assert WindyGrid.with_mismatch(3, 0.8, seed=3) == PAPER  # one that the priority order produces
 
 
-@pytest.mark.parametrize("dynamics", ["simulator", "real"])
+@each("dynamics", ["simulator", "real"])
 def test_uniform_policy_is_worth_what_the_fit_says(dynamics):
     """11.07 on both: under the uniform policy an action and its opposite are equally likely and the wind cancels."""
     model = PAPER.cmdp(getattr(PAPER, dynamics)(), threshold=10.71)
@@ -239,7 +239,7 @@ def test_mistakes_name_place_value_and_cure(build, message):
 # --- the Gymnasium environment ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dynamics", ["real", "simulator"])
+@each("dynamics", ["real", "simulator"])
 def test_gymnasium_accepts_it(dynamics):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -258,7 +258,7 @@ def test_registered_once():
     assert isinstance(env.unwrapped, WindyGridEnv)
 
 
-@pytest.mark.parametrize("dynamics", ["real", "simulator"])
+@each("dynamics", ["real", "simulator"])
 def test_table_gives_the_kernel_back(dynamics):
     kernel = getattr(PAPER, dynamics)()
     table = gymnasium.make(WINDY_GRID_ID, dynamics=dynamics).unwrapped.P

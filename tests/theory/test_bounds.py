@@ -264,7 +264,7 @@ def test_wrong_input_is_refused_with_its_name_and_value(function: Any, setting: 
     assert_refused(function, setting, argument, value)
 
 
-@pytest.mark.parametrize("function", [bounds.visits_to_clear, bounds.visits_to_clear_exact])
+@each("function", [bounds.visits_to_clear, bounds.visits_to_clear_exact])
 def test_gaps_in_the_wrong_order_are_refused(function: Any) -> None:
     with pytest.raises(InvalidInput, match=r"calibrated_gap is 0.3, above mismatch_gap = 0.2; make it the smaller"):
         function(**PAPER, mismatch_gap=0.2, calibrated_gap=0.3)

@@ -158,7 +158,7 @@ def test_one_step_leaves_no_room_for_epsilon_one_and_a_gap() -> None:
     )
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -0.5])
+@each("epsilon", [0.0, -0.5])
 def test_epsilon_that_is_not_positive(epsilon: Any) -> None:
     found = failing(epsilon=epsilon)
     assert {"epsilon", "tolerance against calibrated_gap"} <= set(found)
@@ -166,7 +166,7 @@ def test_epsilon_that_is_not_positive(epsilon: Any) -> None:
     assert found["tolerance against calibrated_gap"].cure == "it follows from margin and epsilon: mend those conditions"
 
 
-@pytest.mark.parametrize("margin", [0.0, -1.0])
+@each("margin", [0.0, -1.0])
 def test_no_margin_at_all(margin: Any) -> None:
     conditions = theory.check_conditions(**{**CHECK, "margin": margin})
     found = {condition.name: condition for condition in conditions.failing}
