@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from safe2real import CMDP, AtLeast, Kernel, solve
-from safe2real.model.checks import Floats, frozen
+from safe2real._compiled.rows import Rows
+from safe2real.model.checks import Floats
 from safe2real.planning import Solution, constraint_values
 from safe2real.systems import WindyGrid
 
@@ -65,10 +66,12 @@ def random_kernel(rng: np.random.Generator, size: Size) -> Kernel:
         num_states=size.states,
         num_actions=size.actions,
         horizon=size.horizon if size.per_step else None,
-        begin=frozen((np.cumsum(length, dtype=np.uint32) - length).astype(np.uint32)),
-        length=frozen(length),
-        successor=frozen(successor.reshape(-1)),
-        probability=frozen(probability[kept] if size.ragged else probability.reshape(-1)),
+        rows=Rows(
+            (np.cumsum(length, dtype=np.uint32) - length).astype(np.uint32),
+            length,
+            successor.reshape(-1),
+            probability[kept] if size.ragged else probability.reshape(-1),
+        ),
     )
 
 
@@ -113,7 +116,7 @@ def perturbed(
         probability[stored] *= np.exp(row_change * rng.standard_normal(int(kernel.length[row])))
         probability[stored] /= probability[stored].sum()
     reward = instance.reward * np.exp(reward_change * rng.standard_normal(instance.reward.shape))
-    return Instance(instance.model.with_kernel(replace(kernel, probability=frozen(probability))), reward)
+    return Instance(instance.model.with_kernel(replace(kernel, rows=kernel.rows._replace(probability=probability))), reward)
 
 
 def relative_gap(solution: Solution) -> float:

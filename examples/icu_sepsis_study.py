@@ -144,7 +144,12 @@ def _better(old: Planned, new: Planned) -> Planned:
 
 
 def _batch(
-    case: Case, proposal: s2r.exploration.Proposal, mixture: s2r.Mixture, certificate: s2r.Certificate, done: int, size: int
+    case: Case,
+    proposal: s2r.exploration.Proposal,
+    mixture: s2r.Mixture,
+    certificate: s2r.exploration.Certificate,
+    done: int,
+    size: int,
 ) -> Batch:
     parts = [float(s2r.planning.constraint_values(case.real, policy)[0]) for policy in mixture.policies]
     own = np.array([policy is not case.clinicians for policy in mixture.policies])

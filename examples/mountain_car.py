@@ -88,7 +88,7 @@ class Exploration:
     began: NDArray[np.int64]  # [T] the first episode of every plan that was deployed
     costs: NDArray[np.float64]  # [T] its expected steps above the limit, exactly
     checkpoints: tuple[Checkpoint, ...]
-    plan: s2r.Plan
+    plan: s2r.exploration.Plan
     contradicted: int | None  # episodes after which the data contradict the assumptions, looked at when they have doubled
 
     @property

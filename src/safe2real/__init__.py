@@ -6,6 +6,7 @@ imported before it is used.
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +15,8 @@ from safe2real.version import __version__
 if TYPE_CHECKING:
     from safe2real import methods, radii
     from safe2real.campaign.campaign import Campaign
-    from safe2real.campaign.deployment import Deployment
     from safe2real.errors import Safe2RealError
-    from safe2real.exploration.certificate import Certificate
     from safe2real.exploration.learner import Learner
-    from safe2real.exploration.plan import Plan
     from safe2real.exploration.rollout import explore
     from safe2real.exploration.simulate import simulate
     from safe2real.model.cmdp import CMDP, AtLeast, AtMost
@@ -35,13 +33,13 @@ if TYPE_CHECKING:
     from safe2real.systems.estimate import estimate_model
     from safe2real.systems.finite import from_gymnasium
 
+# Silent unless the program configures logging; everything is said under this one name.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
 _HOMES = {
     "campaign.campaign": ("Campaign",),
-    "campaign.deployment": ("Deployment",),
     "errors": ("Safe2RealError",),
-    "exploration.certificate": ("Certificate",),
     "exploration.learner": ("Learner",),
-    "exploration.plan": ("Plan",),
     "exploration.rollout": ("explore",),
     "exploration.simulate": ("simulate",),
     "model.cmdp": ("CMDP", "AtLeast", "AtMost"),
@@ -82,14 +80,11 @@ __all__ = [
     "AtLeast",
     "AtMost",
     "Campaign",
-    "Certificate",
-    "Deployment",
     "Discretised",
     "Kernel",
     "Learner",
     "MarkovPolicy",
     "Mixture",
-    "Plan",
     "Problem",
     "Safe2RealError",
     "Settings",

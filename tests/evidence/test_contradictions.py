@@ -5,11 +5,11 @@ import pytest
 
 import safe2real as s2r
 from safe2real import radii
-from safe2real._compiled import evidence as _kernels
 from safe2real.evidence.hybrid import HybridModel, Separation
 from safe2real.exploration import roll_out
 from safe2real.standing import DoubtCode, Standing
 from tests.cases import each, sampled
+from tests.compiled.calling import radius_at
 from tests.evidence.small_learners import forked, forked_learner, stay
 
 
@@ -21,7 +21,7 @@ def test_a_wrong_known_row_is_found_however_rarely_plans_are_made(growth):
     alone = HybridModel(
         learner.simulator.kernel, 3, separation=Separation(0.0, 0.5), radius=radii.Adaptive(), delta=0.05, known=None
     )
-    needed = next(n for n in range(1, 100) if _kernels.radius_at(alone.rule, 1, n, 1) < 1.0)
+    needed = next(n for n in range(1, 100) if radius_at(alone.rule, 1, n, 1) < 1.0)
     assert row == needed  # the first visit that proves it is the last
     assert learner.standing is Standing.REFUTED
     assert learner.propose().reason is s2r.methods.Reason.BASELINE
@@ -107,7 +107,7 @@ def test_no_contradiction_is_missed_between_two_looks(radius, kind):
             looks += int(hybrid.belief.look_at[0]) != before
             distance = 0.5 * np.abs(counts / n - simulator).sum()
             seen = int((counts > 0).sum())
-            truth |= distance - _kernels.radius_at(hybrid.rule, 0, n, seen) > gap + 1e-9
+            truth |= distance - radius_at(hybrid.rule, 0, n, seen) > gap + 1e-9
             assert bool(hybrid.belief.refuted[0]) == truth, n
             if truth:
                 found += 1

@@ -25,7 +25,7 @@ def corner_walker(grid: WindyGrid) -> s2r.MarkovPolicy:
     return s2r.MarkovPolicy.stochastic(table, horizon=12)
 
 
-def check_plan(plan: s2r.Plan, truth: s2r.CMDP, reward: np.ndarray, optimum: float) -> None:
+def check_plan(plan: s2r.exploration.Plan, truth: s2r.CMDP, reward: np.ndarray, optimum: float) -> None:
     """What a certified plan promises, on the real system."""
     values = s2r.planning.constraint_values(truth, plan.policy)
     earned = s2r.evaluate(truth, plan.policy, reward)

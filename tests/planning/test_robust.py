@@ -9,9 +9,9 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array
 
 import safe2real as s2r
-from safe2real._compiled import evidence as _kernels
 from safe2real.planning.robust import TVBalls, best_value, reach_of, worst_constraint_values, worst_value
 from tests.cases import sampled
+from tests.compiled.calling import worst_expectation
 
 Array = np.ndarray[Any, Any]
 INSTANCES = 320
@@ -211,8 +211,8 @@ def test_a_row_with_mass_outside_its_support_may_keep_it_but_not_gain_there(case
         gap = float(rng.choice([0.05, 0.3, 0.7]))
         kernel = s2r.Kernel.from_dense(np.tile(row, (S, 1, 1)))
         support = s2r.Kernel.from_dense(np.tile(allowed / allowed.sum(), (S, 1, 1)))
-        reach, arrays = reach_of(support, kernel), (kernel.begin, kernel.length, kernel.successor, kernel.probability)
-        low = _kernels.worst_expectation(*arrays, reach, 0, gap, values, values.min(), np.empty(S))
+        reach, rows = reach_of(support, kernel), kernel.rows
+        low = worst_expectation(rows, reach, 0, gap, values, values.min(), np.empty(S))
         # keeping what is outside is allowed in this linear program, and going there is not
         stated = linear_minima(row[None], np.array([gap]), allowed[None], values)[0]
         assert low == pytest.approx(stated, abs=1e-9)
@@ -220,7 +220,7 @@ def test_a_row_with_mass_outside_its_support_may_keep_it_but_not_gain_there(case
             exact = exact_minimum(row, gap, allowed, values)
             assert low <= exact + 1e-9
             checked += 1
-        assert _kernels.worst_expectation(*arrays, reach, 0, 1.0, values, values.min(), np.empty(S)) == values[allowed].min()
+        assert worst_expectation(rows, reach, 0, 1.0, values, values.min(), np.empty(S)) == values[allowed].min()
     assert checked > cases // 3
 
 

@@ -6,10 +6,10 @@ import sys
 SCRIPT = """
 import numpy as np
 import safe2real as s2r
-from safe2real._compiled import planning as _kernels
+from safe2real._compiled import crossing
 kernel = s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5))
 s2r.solve(s2r.CMDP.of(kernel, 2, 0, s2r.AtLeast(np.ones((2, 2)), 1.0)), np.ones((2, 2)))
-print(sum(_kernels.solve.stats.cache_misses.values()), sum(_kernels.solve.stats.cache_hits.values()))
+print(sum(crossing.solve.stats.cache_misses.values()), sum(crossing.solve.stats.cache_hits.values()))
 """
 
 

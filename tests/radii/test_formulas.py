@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from safe2real import radii
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as _kernels
 from safe2real.evidence.rule import rule_of
 from safe2real.radii.base import Radius, System
 from safe2real.radii.literal import literal_constants, radius_after
 from safe2real.radii.subsets import subset_costs
 from safe2real.theory.bounds import literal_beta
 from tests.cases import each
+from tests.compiled.calling import radius_at
 from tests.radii.formulas import FORMULAS, TIGHT
 
 VISITS = [*range(300), *(int(n) for n in np.geomspace(300, 1e15, 200))]
@@ -72,21 +73,21 @@ def test_radii_by_hand(radius: Radius) -> None:
         "adaptive": 0.1659490762,
     }
     rule = rule_for(radius, [2], 0.05)
-    assert _kernels.radius_at(rule, 0, 100, 2) == pytest.approx(hand[radius.name], rel=1e-9)
+    assert radius_at(rule, 0, 100, 2) == pytest.approx(hand[radius.name], rel=1e-9)
 
 
 @each("radius", TIGHT)
 def test_without_data_nothing_is_known(radius: Radius) -> None:
     """Not even where one successor is possible: until it is seen, the model's row is uniform over all states."""
     rule = rule_for(radius, [1, 2, 25], 0.05)
-    assert [_kernels.radius_at(rule, row, 0, 0) for row in range(3)] == [1.0, 1.0, 1.0]
+    assert [radius_at(rule, row, 0, 0) for row in range(3)] == [1.0, 1.0, 1.0]
 
 
 def test_only_the_adaptive_radius_looks_at_the_successors_seen() -> None:
     for radius in (*TIGHT, radii.Literal()):
         rule = rule_for(radius, [10, 11, 25], 0.05)
         for row, m in enumerate((10, 11, 25)):
-            values = np.array([_kernels.radius_at(rule, row, 1000, seen) for seen in range(1, m + 1)])
+            values = np.array([radius_at(rule, row, 1000, seen) for seen in range(1, m + 1)])
             assert (np.diff(values) >= 0.0).all()
             adapts = radius.counts_successors and m > 10
             assert (values[0] < values[-1]) == adapts
@@ -141,7 +142,7 @@ def test_the_compiled_radius_is_the_python_radius_and_the_papers(
     # the literal radius depends on S, not on what the rows can do
     rule = rule_for(radius, [1, S], delta, system)
     assert (rule.constant, rule.weight) == literal_constants(system, delta)
-    compiled = np.array([_kernels.radius_at(rule, n % 2, n, 1) for n in VISITS])
+    compiled = np.array([radius_at(rule, n % 2, n, 1) for n in VISITS])
     in_python = [radius_after(radius, n, system, delta) for n in VISITS]
     betas = [math.log(2 * S * A * H / delta) + S * math.log(8 * math.e * (n + 1)) for n in VISITS]
     printed = [min(1.0, radius.scale * math.sqrt(beta / max(2 * n, 1))) for n, beta in zip(VISITS, betas, strict=True)]

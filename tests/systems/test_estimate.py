@@ -6,7 +6,6 @@ import pytest
 from gymnasium.spaces import Discrete
 
 from safe2real import radii
-from safe2real._compiled import evidence as _kernels
 from safe2real.campaign import Campaign
 from safe2real.errors import InvalidInput
 from safe2real.evidence.rule import rule_of
@@ -21,6 +20,7 @@ from safe2real.systems.estimate import estimate_model
 from safe2real.systems.measure import clone_baseline, estimate_margin
 from tests.campaign.systems import three_states
 from tests.cases import each, sampled
+from tests.compiled.calling import radius_at
 
 P = np.array(  # [S, A, S]
     [
@@ -305,7 +305,7 @@ def test_the_accuracy_is_the_radius_of_what_is_possible_before_the_data_are_seen
         )
         rule = rule_of(radii.Adaptive(), System(possible, 2, 3), np.full(6, possible), 0.05)
         seen = len(found.table[0][1])
-        assert found.accuracy[0, 1] == _kernels.radius_at(rule, 1, 40, seen)
+        assert found.accuracy[0, 1] == radius_at(rule, 1, 40, seen)
 
 
 def test_the_radius_is_a_choice_and_heuristics_say_so():

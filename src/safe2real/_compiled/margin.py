@@ -8,14 +8,13 @@ episodes, is rich with a stated probability at most if the margin is there.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from safe2real._compiled import evidence as _kernels
-
-Array = Any  # numba infers dtypes and dimensions
+from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.robust import worst_value
+from safe2real._compiled.rows import Array
 
 SAMPLES, NEXT, EPISODES = 0, 1, 2  # places in `counters`
 LEFT, HALTED = 0, 1  # places in `flags`
@@ -42,7 +41,7 @@ class Trust(NamedTuple):
     flags: Array  # [2] whether an episode left the model or its support, whether a margin is refuted
 
 
-@njit(cache=True)
+@inner
 def shortfall(trust, k, states, actions):
     """By which share of H a return misses threshold + margin; negative where it does not.
 
@@ -55,7 +54,7 @@ def shortfall(trust, k, states, actions):
     return (trust.thresholds[k] + trust.stated[k] - total) / H
 
 
-@njit(cache=True)
+@inner
 def take(trust, states, actions):
     """One episode of the baseline."""
     trust.counters[EPISODES] += 1
@@ -69,7 +68,7 @@ def take(trust, states, actions):
             trust.refuted[k] = trust.flags[HALTED] = True
 
 
-@njit(cache=True)
+@compiled
 def take_all(trust, states, actions, ends, of_baseline):
     """Episodes laid end to end, of which some are the baseline's; all of them are counted as samples."""
     for i in range(ends.size - 1):
@@ -78,7 +77,7 @@ def take_all(trust, states, actions, ends, of_baseline):
     trust.counters[SAMPLES] += ends[ends.size - 1] - ends[0]
 
 
-@njit(cache=True)
+@compiled
 def take_log(trust, states, actions, ends):
     """Episodes of the baseline laid end to end, as one: rich is only who is rich after the last.
 
@@ -105,24 +104,24 @@ def take_log(trust, states, actions, ends):
             trust.refuted[k] = trust.flags[HALTED] = True
 
 
-@njit(cache=True)
-def look(trust, belief, reach, successor, probability):
+@compiled
+def look(trust, rows, reach, gap, refuted):
     """The baseline's V_c at its worst and at its best over the confidence sets, and what follows."""
     trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
-    if trust.flags[LEFT] or belief.refuted.any():
-        return  # the sets are worth nothing any more
+    if trust.flags[LEFT]:
+        return
+    for row in range(refuted.size):
+        if refuted[row]:
+            return  # the sets are worth nothing any more
     nobody = np.empty((0, 0), dtype=np.uint32)
     for k in range(trust.thresholds.size):
-        best = -_kernels.worst_value(
-            belief.begin, belief.length, successor, probability, reach, belief.gap, -trust.utilities[k], trust.baseline,
-            nobody, trust.start,
-        )  # fmt: skip
-        trust.ceiling[k] = min(trust.ceiling[k], best)
-        if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:
-            trust.refuted[k] = trust.flags[HALTED] = True
-        if trust.raises:
-            worst = _kernels.worst_value(
-                belief.begin, belief.length, successor, probability, reach, belief.gap, trust.utilities[k], trust.baseline,
-                nobody, trust.start,
-            )  # fmt: skip
-            trust.margins[k] = max(trust.margins[k], worst - trust.thresholds[k])
+        for sign in (-1.0, 1.0):  # the best is minus the worst of minus the utility
+            if sign > 0.0 and not trust.raises:
+                continue
+            bound = sign * worst_value(rows, reach, gap, sign * trust.utilities[k], trust.baseline, nobody, trust.start)
+            if sign < 0.0:
+                trust.ceiling[k] = min(trust.ceiling[k], bound)
+                if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:
+                    trust.refuted[k] = trust.flags[HALTED] = True
+            else:
+                trust.margins[k] = max(trust.margins[k], bound - trust.thresholds[k])

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import tally as compiled_tally
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, positive_integer, whole_numbers
+from safe2real.model.checks import Floats, bare, positive_integer, whole_numbers
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 
@@ -56,8 +56,8 @@ class Counts:
         whole_numbers("actions", trajectory.actions, below=self.simulator.num_actions, what="actions")
         if len(trajectory.actions) != horizon or len(trajectory.states) != horizon + 1:
             raise InvalidInput(f"the episode has {len(trajectory.actions)} actions; these counts are for {horizon} steps")
-        _kernels.record_episode(
-            self.tally, trajectory.states, trajectory.actions, self.simulator.num_actions, self.rows_per_step
+        compiled_tally.record_episode(
+            self.tally, bare(trajectory.states), bare(trajectory.actions), self.simulator.num_actions, self.rows_per_step
         )
         self.episodes += 1
         self.make_room()
@@ -76,7 +76,7 @@ class Counts:
     def distances(self) -> Floats:
         """TV distance of every empirical row to the simulator's [R]; unvisited rows count as uniform."""
         result = np.empty(self.simulator.num_rows)
-        _kernels.distances(self.tally, self.simulator.num_states, result)
+        compiled_tally.distances(self.tally, self.simulator.num_states, result)
         return result
 
     def make_room(self) -> bool:
@@ -91,7 +91,7 @@ class Counts:
         self.tally = self._lay_out(np.maximum(tally.capacity.astype(np.int64), roomy), tally)
         return True
 
-    def _lay_out(self, capacity: NDArray[np.int64], old: _kernels.Tally | None) -> _kernels.Tally:
+    def _lay_out(self, capacity: NDArray[np.int64], old: compiled_tally.Tally | None) -> compiled_tally.Tally:
         """Fresh segments of the given capacities behind the simulator's transitions, with the old content copied in."""
         simulator = self.simulator
         rows, stored = simulator.num_rows, simulator.successor.size
@@ -113,7 +113,7 @@ class Counts:
             target = np.repeat(begin, length) + within
             for new, previous in ((successor, old.successor), (probability, old.probability), (count, old.count)):
                 new[target] = previous[source]
-        return _kernels.Tally(
+        return compiled_tally.Tally(
             simulator_begin=simulator.begin.copy(),
             simulator_length=simulator.length.copy(),
             begin=begin.astype(np.uint32),

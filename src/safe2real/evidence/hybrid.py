@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import belief as compiled_belief
+from safe2real._compiled import radii as compiled_radii
+from safe2real._compiled.rows import Rows
+from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.rule import rule_of
-from safe2real.model.checks import Floats, Indices
+from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.robust import reach_of
@@ -74,7 +77,7 @@ class HybridModel:
             mismatch_gap=gaps.mismatch_gap,
         )
         exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
-        self.belief = _kernels.Belief(
+        self.belief = compiled_belief.Belief(
             begin=np.zeros(rows, dtype=np.uint32),
             length=np.zeros(rows, dtype=np.uint32),
             suspect=~exact,
@@ -98,10 +101,11 @@ class HybridModel:
         Episode i has actions[ends[i] : ends[i + 1]], and its states begin at ends[i] + i: it has one state more.
         """
         simulator, done, episodes = self.counts.simulator, 0, len(ends) - 1
+        states, actions = bare(states), bare(actions)
         self._check_support(states, actions, ends)
         while done < episodes:
             first = int(ends[done])
-            counted = _kernels.observe_episodes(
+            counted = compiled_belief.observe_episodes(
                 self.counts.tally,
                 self.belief,
                 self.rule,
@@ -124,15 +128,16 @@ class HybridModel:
         `planned` [R], or the data contradict an assumption, which is looked at here.
         """
         simulator = self.counts.simulator
-        self._check_support(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
-        due, _ = _kernels.record_watching(
+        states, actions = bare(trajectory.states), bare(trajectory.actions)
+        self._check_support(states, actions, np.array([0, trajectory.length]))
+        due, _ = compiled_belief.record_watching(
             self.counts.tally,
             self.belief,
             self.rule,
             planned,
             growth,
-            trajectory.states,
-            trajectory.actions,
+            states,
+            actions,
             self.counts.horizon,
             simulator.num_states,
             simulator.num_actions,
@@ -148,10 +153,11 @@ class HybridModel:
 
         For a log whose order may have been chosen by its content: only as a whole is it a fair sample.
         """
+        states, actions = bare(states), bare(actions)
         self._check_support(states, actions, ends)
         for i in range(len(ends) - 1):
             first, last = int(ends[i]), int(ends[i + 1])
-            _kernels.record_episode(
+            record_episode(
                 self.counts.tally,
                 states[first + i : last + i + 1],
                 actions[first:last],
@@ -171,7 +177,7 @@ class HybridModel:
 
     def update(self) -> None:
         """Bring the model up to date with the counts: empirical rows, the deletion rule, radii and bonus."""
-        _kernels.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
+        compiled_belief.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
         self.behind = False
 
     def make_room(self) -> None:
@@ -180,6 +186,11 @@ class HybridModel:
             # no update: what the model knows must not depend on when segments happen to move
             belief = self.belief
             belief.begin[belief.suspect] = self.counts.tally.begin[belief.suspect]
+
+    @property
+    def rows(self) -> Rows:
+        """The model for compiled code, until the next episode is counted."""
+        return Rows(self.belief.begin, self.belief.length, self.counts.tally.successor, self.counts.tally.probability)
 
     @property
     def suspects(self) -> NDArray[np.bool_]:
@@ -205,7 +216,8 @@ class HybridModel:
     def radii(self) -> Floats:
         """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
         result = np.empty(self.counts.simulator.num_rows)
-        _kernels.radii(self.rule, self.counts.tally.visits, self.counts.tally.length.astype(np.int64), result)
+        tally = self.counts.tally
+        compiled_radii.radii(self.rule, tally.visits.astype(np.float64), tally.length.astype(np.int64), result)
         return self._shaped(result)
 
     @property
@@ -218,15 +230,13 @@ class HybridModel:
 
         With `wrong` [R], not the hybrid model but the one that has the empirical rows there and the simulator's elsewhere.
         """
-        simulator, tally, belief = self.counts.simulator, self.counts.tally, self.belief
-        begin, length = belief.begin, belief.length
+        simulator, tally, rows = self.counts.simulator, self.counts.tally, self.rows
         if wrong is not None:
-            begin = np.where(wrong, tally.begin, tally.simulator_begin)
-            length = np.where(wrong, tally.length, tally.simulator_length)
-        arrays = [array.view() for array in (begin, length, tally.successor, tally.probability)]
-        for array in arrays:
-            array.setflags(write=False)
-        return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, *arrays)
+            rows = rows._replace(
+                begin=np.where(wrong, tally.begin, tally.simulator_begin),
+                length=np.where(wrong, tally.length, tally.simulator_length),
+            )
+        return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
 
     def to_kernel(self) -> Kernel:
         """The hybrid model as a kernel of its own: empirical rows inside `suspects`, simulator rows outside."""
@@ -264,7 +274,7 @@ class HybridModel:
     def _check_support(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         """Notice transitions that the declared support rules out: from the first one on, nothing is certified."""
         if self.reach.length.size:
-            found = _kernels.outside_support(
+            found = compiled_belief.outside_support(
                 self.belief, self.reach, states, actions, ends, self.counts.simulator.num_actions, self.counts.rows_per_step
             )
             self.outside_support += int(found)

@@ -8,7 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.checks import Floats
 
@@ -78,14 +78,14 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     )
 
 
-def _visits_until(rule: _kernels.Rule, limits: Floats, seen: NDArray[np.int64]) -> Floats:
+def _visits_until(rule: compiled_radii.Rule, limits: Floats, seen: NDArray[np.int64]) -> Floats:
     """The fewest visits after which each row's radius is at most `limits` [R], by bisection; inf where none is enough."""
     low = np.zeros(limits.shape, dtype=np.int64)  # the radius is above the limit here
     high = np.full(limits.shape, _NEVER, dtype=np.int64)
     radius = np.empty(limits.shape)
     while (high - low > 1).any():
         middle = low + (high - low) // 2
-        _kernels.radii(rule, middle, seen, radius)
+        compiled_radii.radii(rule, middle.astype(np.float64), seen, radius)
         enough = radius <= limits
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import evidence as _kernels
 from safe2real._compiled import kinds
+from safe2real._compiled import radii as compiled_radii
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats
 from safe2real.radii.base import Radius, RowShape, System
@@ -33,7 +33,7 @@ def rule_of(
     cleared_bonus: float = 0.0,
     cleared_gap: float = 0.0,
     mismatch_gap: float = 1.0,
-) -> _kernels.Rule:
+) -> compiled_radii.Rule:
     """What the compiled code needs of a radius, for rows with `sizes` [R] possible successors each.
 
     A radius from elsewhere is tabulated: exactly where visits are few, and at the next smaller number of visits of a fine
@@ -51,7 +51,7 @@ def rule_of(
     if radius.kind is None:
         shapes = [RowShape(int(size), sizes.size, system, delta) for size in distinct]
         grid, table = _tabulated(radius, shapes)
-    return _kernels.Rule(
+    return compiled_radii.Rule(
         kind=kinds.TABLE if radius.kind is None else radius.kind,
         scale=float(getattr(radius, "scale", 1.0)) if radius.kind == kinds.LITERAL else 1.0,
         constant=constant,

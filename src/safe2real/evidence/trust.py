@@ -1,9 +1,9 @@
 """Is the baseline as safe as was stated? The run itself keeps asking.
 
 Problem: everything that is deployed is paid for by the baseline's margin, and a margin that is not there makes mixtures
-unsafe. Two tests watch it (`_margin.py`, proofs in docs/guarantee.md): the confidence sets that the certificates rest on,
-and the returns of the baseline's own episodes. What they refute stays refuted; where the sets prove more than was stated,
-the larger margin is used.
+unsafe. Two tests watch it (`_compiled/margin.py`, proofs in docs/evidence.md): the confidence sets that the certificates
+rest on, and the returns of the baseline's own episodes. What they refute stays refuted; where the sets prove more than was
+stated, the larger margin is used.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import margin as _margin
+from safe2real._compiled import margin as compiled_margin
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.model.checks import Floats, Indices
+from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 
@@ -35,7 +35,7 @@ class BaselineTrust:
         constraints, horizon = model.num_constraints, model.horizon
         # The return is at most H: a stake s on "below threshold + margin" loses at most s times this share of H.
         most_lost = np.maximum(1.0 - (model.thresholds + margins) / horizon, 2.0**-10)
-        self.state = _margin.Trust(
+        self.state = compiled_margin.Trust(
             utilities=np.array(model.utilities),
             thresholds=np.array(model.thresholds),
             stated=margins.copy(),
@@ -56,15 +56,15 @@ class BaselineTrust:
     @property
     def halted(self) -> bool:
         """Whether the margin of a constraint is refuted: final."""
-        return bool(self.state.flags[_margin.HALTED])
+        return bool(self.state.flags[compiled_margin.HALTED])
 
     @property
     def left(self) -> bool:
         """Whether an episode left the model or its declared support: final, whatever the radius is worth."""
-        return bool(self.state.flags[_margin.LEFT])
+        return bool(self.state.flags[compiled_margin.LEFT])
 
     def leave(self) -> None:
-        self.state.flags[_margin.LEFT] = True
+        self.state.flags[compiled_margin.LEFT] = True
 
     @property
     def refuted(self) -> NDArray[np.bool_]:
@@ -79,27 +79,26 @@ class BaselineTrust:
     @property
     def episodes(self) -> int:
         """Episodes of the baseline that were looked at."""
-        return int(self.state.counters[_margin.EPISODES])
+        return int(self.state.counters[compiled_margin.EPISODES])
 
     @property
     def due(self) -> bool:
         """Whether the confidence sets are to be looked at: a function of the samples counted, not of who asks when."""
-        return bool(self.state.counters[_margin.SAMPLES] >= self.state.counters[_margin.NEXT])
+        return bool(self.state.counters[compiled_margin.SAMPLES] >= self.state.counters[compiled_margin.NEXT])
 
     def episodes_until_due(self, ends: NDArray[np.int64]) -> int:
         """How many of the episodes that end there come before the next look, the one that makes it due among them."""
-        missing = int(self.state.counters[_margin.NEXT] - self.state.counters[_margin.SAMPLES])
+        missing = int(self.state.counters[compiled_margin.NEXT] - self.state.counters[compiled_margin.SAMPLES])
         return min(len(ends) - 1, int(np.searchsorted(ends, ends[0] + max(1, missing))))
 
     def take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
         """Episodes laid end to end, as in `HybridModel.observe_all`; `of_baseline` says which of them are the baseline's."""
-        _margin.take_all(self.state, states, actions, ends, of_baseline)
+        compiled_margin.take_all(self.state, bare(states), bare(actions), bare(ends), bare(of_baseline))
 
     def take_log(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         """Episodes of the baseline whose order may have been chosen by their content: nothing follows before the last."""
-        _margin.take_log(self.state, states, actions, ends)
+        compiled_margin.take_log(self.state, bare(states), bare(actions), bare(ends))
 
     def look(self, hybrid: HybridModel) -> None:
         """Hold the baseline against the confidence sets as they are."""
-        tally = hybrid.counts.tally
-        _margin.look(self.state, hybrid.belief, hybrid.reach, tally.successor, tally.probability)
+        compiled_margin.look(self.state, hybrid.rows, hybrid.reach, hybrid.belief.gap, hybrid.belief.refuted)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled import rounds
-from safe2real.model.checks import Floats
+from safe2real._compiled import draws
+from safe2real.model.checks import Floats, bare
 
 
 def coin_of(seed: int, round_number: int) -> float:
@@ -15,9 +15,9 @@ def coin_of(seed: int, round_number: int) -> float:
 
 def draw_of(seed: int, round_number: int, index: int) -> float:
     """The index-th uniform number of a round: 0 is the coin, 1 the beginning, 2 + 2h and 3 + 2h are of step h."""
-    return float(rounds.draw(np.uint64(seed), round_number, index))
+    return float(draws.draw(np.uint64(seed), round_number, index))
 
 
 def drawn(weights: Floats, coin: float) -> int:
     """The component of a mixture that a coin shows; never one of weight 0."""
-    return int(rounds.pick(weights, coin))
+    return int(draws.pick(bare(weights), coin))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Reason
@@ -90,7 +90,7 @@ class _Imagined:
     def update(self) -> None:
         """Radii, the deletion rule and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
-        _kernels.radii(rule, self.visits, self.seen, self.radius)
+        compiled_radii.radii(rule, self.visits, self.seen, self.radius)
         belief.suspect[:] &= self.distance + self.radius > rule.threshold
         belief.gap[:] = np.where(belief.suspect, self.radius, np.where(belief.known, 0.0, rule.cleared_gap))
         cleared = np.where(belief.known, 0.0, rule.cleared_bonus)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,8 @@ from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.standing import Doubt, DoubtCode, Standing, standing_of
+
+_LOG = logging.getLogger("safe2real")
 
 
 class Learner:
@@ -108,6 +111,8 @@ class Learner:
             )
             self._memory = self._decision.memory
             self._planned[:] = self.evidence.counts.tally.visits
+            if self._decision.reason is Reason.STOP:
+                _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, self._decision.uncertainty)
         return self._decision
 
     @property
@@ -184,6 +189,9 @@ class Learner:
         """Whatever refuted an assumption, and wherever it was counted: no plan made before that is handed out after it."""
         if not self._refuted and self.evidence.is_refuted:
             self._decision, self._proposal, self._refuted = None, None, True
+            _LOG.warning(
+                "after %d samples nothing is certified any more: %s", self.samples, "; ".join(map(str, self.doubts()))
+            )
 
     # Compiled rounds
 

@@ -26,18 +26,33 @@ def explore(
     faults: tuple[type[BaseException], ...] = (),
     progress: Callable[[Proposal], None] | None = None,
 ) -> Proposal:
-    """Propose, roll out on `env` and observe until the stop or for `max_rounds` rounds; returns the last proposal.
+    """Propose, roll out on `env` and observe, until the stop or for `max_rounds` rounds.
 
-    `env` is any Gymnasium environment with discrete observations and actions of the learner's sizes. An episode that
-    terminates early stays in its last state, as the simulator's absorbing rows say. The environment's rewards and costs
-    are not read. The reason of the last proposal is STOP after the stop, and HALT if the data refute the baseline's margin:
-    stop the machine then.
+    An episode that terminates early stays in its last state, as the simulator's absorbing rows say. The environment's
+    rewards and costs are not read. Whatever the environment raises, what was seen of the episode is counted first. An
+    exception is taken for something that the system did and the model does not have (`OutsideModel` says just that): the
+    learner certifies nothing any more.
 
-    Whatever the environment raises, what was seen of the episode is counted first. An exception is taken for something that
-    the system did and the model does not have (`OutsideModel` says just that): the learner certifies nothing any more.
-    `faults` names exceptions that are faults of the environment and not of the system, say a lost connection: such an
-    episode is only cut short, and that the fault had nothing to do with what the system would have done next becomes an
-    assumption of every certificate. An interrupt from the keyboard is taken so. The exception is raised in every case.
+    Args:
+        learner: it is changed, by every episode.
+        env: any Gymnasium environment with discrete observations and actions of the learner's sizes.
+        max_rounds: episodes at most.
+        faults: exceptions that are faults of the environment and not of the system, say a lost connection: such an episode
+            is only cut short, and that the fault had nothing to do with what the system would have done next becomes an
+            assumption of every certificate. An interrupt from the keyboard is taken so.
+        progress: is given every proposal before its episode.
+
+    Returns:
+        The last proposal. Its reason is STOP after the stop, and HALT if the data refute the baseline's margin: stop the
+        machine then.
+
+    Raises:
+        InvalidInput: the environment does not fit the learner's system.
+        OutsideModel: it showed a state that the model has not.
+        Exception: whatever the environment raised, faults too.
+
+    Example:
+        >>> s2r.explore(learner, system.as_env(machine), max_rounds=1_000)
     """
     model, max_rounds = learner.simulator, positive_integer("max_rounds", max_rounds)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import rounds as _kernels
+from safe2real._compiled import rollout
+from safe2real._compiled import rounds as compiled_rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
 from safe2real.exploration.drive import Seen, drive
@@ -21,7 +22,7 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision, Reason
 from safe2real.methods.sim_to_real import copy_of, decision_of, empty_memory, terms_of
-from safe2real.model.checks import Floats, positive_integer, seed_number
+from safe2real.model.checks import Floats, bare, positive_integer, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, check_policy
@@ -70,8 +71,25 @@ def simulate(
 ) -> Run:
     """Run `learner` on the known system `real` until it stops, or for `max_rounds` rounds.
 
-    `progress(rounds, uncertainty)` is called every few thousand rounds. The same settings and seed give the same run, bit
-    for bit.
+    The same problem, method and seed give the same run, bit for bit. A method that brings compiled rounds is run in compiled
+    code, another by asking and telling; afterwards the learner is where ask and tell would have left it.
+
+    Args:
+        learner: it is changed, by every episode.
+        real: the rows of the "real" system; it counts per step if and only if the simulator does.
+        max_rounds: at most.
+        progress: is told (rounds, uncertainty) every few thousand rounds.
+
+    Returns:
+        What was deployed, with the exact V_c of every mixture on `real`.
+
+    Raises:
+        InvalidInput: `real` does not fit the simulator, or leaves the declared support.
+
+    Example:
+        >>> run = s2r.simulate(s2r.Learner(problem), real, max_rounds=10_000)
+        >>> run.unsafe_share(problem.simulator.thresholds)
+        0.0
     """
     if not isinstance(real, Kernel):
         raise InvalidInput(f"real is a {type(real).__name__}; give the Kernel of the real system")
@@ -95,28 +113,28 @@ def simulate(
 def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Progress | None) -> Run:
     """Whole rounds in compiled code, on the learner's own evidence."""
     evidence, settings = learner.evidence, learner.settings
-    reality = _kernels.Reality(
-        begin=model.kernel.begin,
-        length=model.kernel.length,
-        successor=model.kernel.successor,
-        probability=model.kernel.probability,
-        utilities=model.utilities,
+    reality = compiled_rounds.Reality(
+        rows=model.kernel.rows,
+        uniform=bool((model.kernel.rows.length == 0).any()),
+        utilities=model.arrays.utilities,
         baseline_values=constraint_values(model, learner.baseline),
     )
+    terms = terms_of(learner.problem, evidence.kept)
     visits = np.zeros(model.num_states, dtype=np.int64)
-    logs: list[_kernels.Log] = []
+    logs: list[compiled_rounds.Log] = []
     decision, memory, planned = learner.hand_over()
     memory = empty_memory(learner.problem, evidence.kept) if memory is None else copy_of(memory)
     pending = _NO_PLAN if decision is None else (decision.reason.value, decision.uncertainty, decision.exploration_weight)
     done, ended = 0, False
     while done < max_rounds and not ended:
         log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
-        entries, rounds, ended, warm, pending = _kernels.run(
+        entries, rounds, ended, warm, pending = compiled_rounds.run(
+            *compiled_rounds.searches(terms),
             evidence.counts.tally,
             evidence.belief,
             evidence.rule,
             evidence.reach,
-            terms_of(learner.problem, evidence.kept),
+            terms,
             evidence.trust.state,
             memory.candidate,
             reality,
@@ -132,7 +150,7 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
             visits,
         )
         memory = memory._replace(warm=warm)
-        logs.append(_kernels.Log(*(part[:entries] for part in log)))
+        logs.append(compiled_rounds.Log(*(part[:entries] for part in log)))
         done += rounds
         evidence.take_over(rounds, behind=settings.replan_growth > 0.0)
         reason, delta, alpha = pending
@@ -140,7 +158,9 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
         learner.take_back(rounds, decision, memory)
         if progress is not None and entries:
             progress(done, float(log.uncertainty[entries - 1]))
-    return _run_of(_kernels.Log(*(np.concatenate(parts) for parts in zip(*logs, strict=True))), done, ended, model, visits)
+    return _run_of(
+        compiled_rounds.Log(*(np.concatenate(parts) for parts in zip(*logs, strict=True))), done, ended, model, visits
+    )
 
 
 def _plain_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Progress | None) -> Run:
@@ -165,10 +185,10 @@ def _plain_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Prog
     final = drive(learner, KnownSystem(model, learner.settings.seed, visits), max_rounds=max_rounds, progress=note)
     done = learner.round - before
     columns = [np.array(column) for column in zip(*entries, strict=True)]
-    return _run_of(_kernels.Log(*columns), done, final.is_last and done < max_rounds, model, visits)
+    return _run_of(compiled_rounds.Log(*columns), done, final.is_last and done < max_rounds, model, visits)
 
 
-def _run_of(log: _kernels.Log, rounds: int, ended: bool, model: CMDP, visits: NDArray[np.int64]) -> Run:
+def _run_of(log: compiled_rounds.Log, rounds: int, ended: bool, model: CMDP, visits: NDArray[np.int64]) -> Run:
     plans = len(log.rounds) - ended
     return Run(
         stopped=ended and int(log.reason[-1]) == Reason.STOP.value,
@@ -213,15 +233,11 @@ class KnownSystem:
 def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
     """One episode of `policy` on the known system `model`; a function of (seed, round), like every episode of `simulate`."""
     _check_markov(policy, model)
-    kernel = model.kernel
     states, actions = np.empty(model.horizon + 1, dtype=np.uint32), np.empty(model.horizon, dtype=np.uint32)
-    _kernels.roll_out_round(
-        kernel.begin,
-        kernel.length,
-        kernel.successor,
-        kernel.probability,
-        model.start,
-        policy.probabilities,
+    rollout.roll_out_round(
+        model.kernel.rows,
+        model.arrays.start,
+        bare(policy.probabilities),
         np.uint64(seed_number("seed", seed)),
         round_number,
         states,
@@ -245,14 +261,11 @@ def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int,
     remaining = positive_integer("episodes", episodes)
     source = np.uint64(seed_number("seed", seed))
     while remaining > 0:
-        done = _kernels.collect(
+        done = rollout.collect(
             counts.tally,
-            kernel.begin,
-            kernel.length,
-            kernel.successor,
-            kernel.probability,
-            model.start,
-            policy.probabilities,
+            kernel.rows,
+            model.arrays.start,
+            bare(policy.probabilities),
             source,
             counts.episodes + 1,
             remaining,
@@ -269,8 +282,8 @@ def _check_markov(policy: MarkovPolicy, model: CMDP) -> None:
     check_policy(policy, model)
 
 
-def _empty_log(rounds: int, constraints: int) -> _kernels.Log:
-    return _kernels.Log(
+def _empty_log(rounds: int, constraints: int) -> compiled_rounds.Log:
+    return compiled_rounds.Log(
         rounds=np.zeros(rounds, dtype=np.int64),
         reason=np.empty(rounds, dtype=np.int8),
         uncertainty=np.empty(rounds),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from safe2real._compiled import rounds
-from safe2real.model.checks import Floats
+from safe2real.model.checks import Floats, bare
 
 
 def candidate_share(lower_bounds: Floats, thresholds: Floats, margins: Floats) -> float:
@@ -12,4 +12,4 @@ def candidate_share(lower_bounds: Floats, thresholds: Floats, margins: Floats) -
     `lower_bounds` [K] are on V_c of the candidate; the baseline has `thresholds` + `margins` [K]. The compiled
     rounds call the same function.
     """
-    return float(rounds.candidate_share(lower_bounds, thresholds, margins))
+    return float(rounds.candidate_share(bare(lower_bounds), bare(thresholds), bare(margins)))

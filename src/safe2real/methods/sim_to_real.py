@@ -49,12 +49,17 @@ class SimToReal(Method):
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
         memory = copy_of(memory) if isinstance(memory, Memory) else empty_memory(problem, evidence.kept)
+        terms, belief, trust = terms_of(problem, evidence.kept), evidence.belief, evidence.trust.state
         reason, delta, alpha, warm = rounds.propose(
-            evidence.counts.tally,
-            evidence.belief,
+            *rounds.searches(terms),
+            evidence.rows,
             evidence.reach,
-            terms_of(problem, evidence.kept),
-            evidence.trust.state,
+            belief.gap,
+            belief.bonus,
+            belief.refuted,
+            trust.flags,
+            trust.margins,
+            terms,
             memory.candidate,
             memory.warm,
         )

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.uint32]
 
 ROW_SUM_TOLERANCE = 1e-9
-_ROUNDING_OF_SUMS = 1e-12
+ROUNDING_OF_SUMS = 1e-12  # rows closer to 1 are kept bit for bit, so that what is stored and read again stays the same
 
 _LONGEST_SHOWN = 60
 _BRIEF = reprlib.Repr()
@@ -40,10 +40,23 @@ def place(name: str, index: Sequence[int]) -> str:
 
 
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
-    """An array of our own, contiguous and made read only, so that what was validated stays valid."""
-    result = np.ascontiguousarray(array)
+    """An array of our own, contiguous and shown read only, so that what was validated stays valid."""
+    result = np.ascontiguousarray(array).view()
     result.setflags(write=False)
     return result
+
+
+def bare(array: NDArray[Any]) -> NDArray[Any]:
+    """What compiled code is given for an array: the one that `frozen` shows, or a copy where there is none of that shape.
+
+    A read-only array is another type to numba, for which everything would be compiled once more.
+    """
+    if array.flags.writeable and array.flags.c_contiguous:
+        return array
+    base = array.base
+    if isinstance(base, np.ndarray) and base.flags.writeable and base.flags.c_contiguous and base.shape == array.shape:
+        return base if base.dtype == array.dtype else array.copy()
+    return array.copy()
 
 
 def positive_integer(name: str, value: Any) -> int:
@@ -115,7 +128,7 @@ def whole_numbers(name: str, value: ArrayLike, *, below: int, what: str) -> NDAr
 def step_utilities(
     name: str, value: ArrayLike, *, horizon: int, num_states: int, num_actions: int, unit_interval: bool
 ) -> Floats:
-    """A utility as [1, S, A] (the same at every step) or [H, S, A], read only."""
+    """A utility as [1, S, A] (the same at every step) or [H, S, A], an array of our own."""
     array = finite_floats(name, value)
     stationary, per_step = (num_states, num_actions), (horizon, num_states, num_actions)
     if array.shape not in (stationary, per_step):
@@ -129,7 +142,7 @@ def step_utilities(
                 + ("add to all of them what makes the smallest 0, " if array[tuple(index)] < 0.0 else "")
                 + "divide by their largest value, and change the threshold likewise"
             )
-    return frozen(array.reshape((-1, num_states, num_actions)))
+    return array.reshape((-1, num_states, num_actions))
 
 
 def distributions(name: str, value: ArrayLike) -> Floats:
@@ -146,7 +159,7 @@ def distributions(name: str, value: ArrayLike) -> Floats:
         index = np.argwhere(wrong)[0]
         raise InvalidInput(f"{place(name, index)} sums to {totals[tuple(index)]:.12g}; rows must sum to 1")
     # Rows that are right to rounding stay as they are: what is read back is then what was written, bit for bit.
-    loose = np.abs(totals - 1.0) > _ROUNDING_OF_SUMS
+    loose = np.abs(totals - 1.0) > ROUNDING_OF_SUMS
     return np.where(loose[..., None], array / totals[..., None], array) if loose.any() else array
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,7 +44,15 @@ class AtMost:
 Constraint = AtLeast | AtMost
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+class Arrays(NamedTuple):
+    """Start and constraints as writable arrays, for compiled code, which never writes to them; see `Rows`."""
+
+    start: Floats  # [S]
+    utilities: Floats  # [K, 1 or H, S, A]
+    thresholds: Floats  # [K]
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class CMDP:
     """A finite-horizon CMDP (paper, section 2.1); build one with `CMDP.of`.
 
@@ -53,9 +62,7 @@ class CMDP:
 
     kernel: Kernel
     horizon: int
-    start: Floats  # [S] distribution of the first state
-    utilities: Floats  # [K, 1 or H, S, A] in [0, 1]
-    thresholds: Floats  # [K]
+    arrays: Arrays
     names: tuple[str, ...]  # [K]
 
     @classmethod
@@ -82,11 +89,38 @@ class CMDP:
         return cls(
             kernel=kernel,
             horizon=horizon,
-            start=_start_distribution(start, kernel.num_states),
-            utilities=frozen(stacked),
-            thresholds=frozen(np.array([threshold for _, threshold in parts], dtype=np.float64)),
+            arrays=Arrays(
+                _start_distribution(start, kernel.num_states),
+                stacked,
+                np.array([threshold for _, threshold in parts], dtype=np.float64),
+            ),
             names=tuple(c.name for c in listed),
         )
+
+    def __repr__(self) -> str:
+        pairs = zip(self.labels, self.arrays.thresholds, strict=True)
+        constraints = "".join(f"\n  {label}: V_c >= {threshold:g}" for label, threshold in pairs)
+        return f"CMDP({self.kernel}, horizon {self.horizon}, {self.num_constraints} constraints){constraints}"
+
+    @property
+    def start(self) -> Floats:
+        """[S] distribution of the first state."""
+        return frozen(self.arrays.start)
+
+    @property
+    def utilities(self) -> Floats:
+        """[K, 1 or H, S, A] in [0, 1]."""
+        return frozen(self.arrays.utilities)
+
+    @property
+    def thresholds(self) -> Floats:
+        """[K]"""
+        return frozen(self.arrays.thresholds)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)"""
+        return (self.horizon, self.num_states, self.num_actions)
 
     @property
     def num_states(self) -> int:
@@ -98,7 +132,7 @@ class CMDP:
 
     @property
     def num_constraints(self) -> int:
-        return len(self.thresholds)
+        return self.arrays.thresholds.size
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -113,12 +147,12 @@ class CMDP:
             raise InvalidInput(f"thresholds have shape {values.shape}; this system has {self.num_constraints} constraints")
         for k, value in enumerate(values):
             _check_range(f"thresholds[{k}]", float(value), self.horizon)
-        return CMDP(self.kernel, self.horizon, self.start, self.utilities, frozen(values), self.names)
+        return CMDP(self.kernel, self.horizon, self.arrays._replace(thresholds=values), self.names)
 
     def with_constraints(self, count: int) -> CMDP:
         """The same system with its first `count` constraints."""
-        kept = slice(count)
-        return CMDP(self.kernel, self.horizon, self.start, self.utilities[kept], self.thresholds[kept], self.names[kept])
+        start, utilities, thresholds = self.arrays
+        return CMDP(self.kernel, self.horizon, Arrays(start, utilities[:count], thresholds[:count]), self.names[:count])
 
     def with_kernel(self, kernel: Kernel) -> CMDP:
         """The same task on other dynamics, e.g. the real system beside its simulator."""
@@ -128,7 +162,7 @@ class CMDP:
                 f"the kernel has (S, A) = {(kernel.num_states, kernel.num_actions)} and horizon {kernel.horizon}; "
                 f"this system has {expected} and horizon {self.horizon}"
             )
-        return CMDP(kernel, self.horizon, self.start, self.utilities, self.thresholds, self.names)
+        return CMDP(kernel, self.horizon, self.arrays, self.names)
 
 
 def _as_utility(constraint: Constraint, k: int, horizon: int, kernel: Kernel) -> tuple[Floats, float]:
@@ -157,10 +191,10 @@ def _start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
     given = np.asarray(start)
     if given.ndim == 0:
         state = whole_numbers("start", given, below=num_states, what="states")
-        return frozen((np.arange(num_states) == state).astype(np.float64))
+        return np.asarray((np.arange(num_states) == state).astype(np.float64))
     if given.shape != (num_states,):
         raise InvalidInput(f"start has shape {given.shape}; give a state, or a distribution over {num_states} states")
-    return frozen(distributions("start", given))
+    return np.ascontiguousarray(distributions("start", given))
 
 
 def without_steps(table: Floats) -> Floats:

@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from safe2real._compiled.rows import Rows
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import (
+    ROUNDING_OF_SUMS,
     ROW_SUM_TOLERANCE,
     Floats,
     Indices,
@@ -28,11 +30,8 @@ from safe2real.model.checks import (
 )
 from safe2real.model.table import Table, TransitionTable, read_table
 
-# Rows closer to 1 than this are kept bit for bit, so that a kernel that is stored and read again stays the same.
-_EXACT_SUM = 1e-12
 
-
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Kernel:
     """Transition probabilities of a finite system; build one with a `from_*` constructor.
 
@@ -42,18 +41,50 @@ class Kernel:
     num_states: int
     num_actions: int
     horizon: int | None
-    begin: Indices  # [R] first stored transition of each row
-    length: Indices  # [R] stored transitions of each row; 0 means uniform over all states
-    successor: Indices  # [N]
-    probability: Floats  # [N]
+    rows: Rows  # for compiled code, which never writes to them
+
+    def __repr__(self) -> str:
+        sizes = f"{self.num_states} states, {self.num_actions} actions, {self.rows.successor.size} transitions"
+        return f"Kernel({sizes}, {'stationary' if self.is_stationary else f'{self.horizon} steps'})"
+
+    @property
+    def begin(self) -> Indices:
+        """[R] first stored transition of each row."""
+        return frozen(self.rows.begin)
+
+    @property
+    def length(self) -> Indices:
+        """[R] stored transitions of each row; 0 means uniform over all states."""
+        return frozen(self.rows.length)
+
+    @property
+    def successor(self) -> Indices:
+        """[N]"""
+        return frozen(self.rows.successor)
+
+    @property
+    def probability(self) -> Floats:
+        """[N]"""
+        return frozen(self.rows.probability)
 
     @property
     def is_stationary(self) -> bool:
         return self.horizon is None
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the rows: (S, A), or (H, S, A) for dynamics that change with the step."""
+        pairs = (self.num_states, self.num_actions)
+        return pairs if self.horizon is None else (self.horizon, *pairs)
+
+    @property
     def num_rows(self) -> int:
-        return self.begin.size
+        return int(self.rows.begin.size)
+
+    @property
+    def rows_per_step(self) -> int:
+        """How many rows further the rows of the next step are: 0 for stationary dynamics."""
+        return 0 if self.horizon is None else self.num_states * self.num_actions
 
     @classmethod
     def from_dense(cls, transition: ArrayLike) -> Kernel:
@@ -192,7 +223,7 @@ class Kernel:
                 f"{where(wrong[0])} sums to {totals[wrong[0]]:.12g}; rows must sum to 1: "
                 "add the missing successors or divide the row by its sum"
             )
-        drifted = np.abs(totals - 1.0) > _EXACT_SUM
+        drifted = np.abs(totals - 1.0) > ROUNDING_OF_SUMS
         if drifted.any():
             data = np.where(drifted[rows], data / totals[rows], data)
         length = np.bincount(rows, minlength=num_rows)
@@ -214,10 +245,12 @@ class Kernel:
             num_states=int(num_states),
             num_actions=int(num_actions),
             horizon=horizon,
-            begin=frozen(begin.astype(np.uint32)),
-            length=frozen(length.astype(np.uint32)),
-            successor=frozen(successors.astype(np.uint32)),
-            probability=frozen(data),
+            rows=Rows(
+                begin.astype(np.uint32),
+                length.astype(np.uint32),
+                successors.astype(np.uint32),
+                np.array(data),
+            ),
         )
 
     def repeated(self, horizon: int) -> Kernel:
@@ -232,24 +265,23 @@ class Kernel:
             self.num_states,
             self.num_actions,
             steps,
-            frozen(np.tile(self.begin, steps)),
-            frozen(np.tile(self.length, steps)),
-            self.successor,
-            self.probability,
+            self.rows._replace(begin=np.tile(self.rows.begin, steps), length=np.tile(self.rows.length, steps)),
         )
 
     def row(self, index: int) -> tuple[Indices, Floats]:
         """Successors and probabilities of one row; a uniform row is written out."""
-        first, count = int(self.begin[index]), int(self.length[index])
+        first, count = int(self.rows.begin[index]), int(self.rows.length[index])
         if count == 0:
             return np.arange(self.num_states, dtype=np.uint32), np.full(self.num_states, 1.0 / self.num_states)
-        return self.successor[first : first + count], self.probability[first : first + count]
+        stored = slice(first, first + count)
+        return frozen(self.rows.successor[stored]), frozen(self.rows.probability[stored])
 
     def distances_to(self, other: Kernel) -> Floats:
         """Total variation distance of every row to the same row of `other`: [S, A], or [H, S, A]."""
-        shape, theirs = ((*_steps(kernel), kernel.num_states, kernel.num_actions) for kernel in (self, other))
-        if shape != theirs:
-            raise InvalidInput(f"the kernels have rows of shape {shape} and {theirs}; compare kernels of one shape")
+        if self.shape != other.shape:
+            raise InvalidInput(
+                f"the kernels have rows of shape {self.shape} and {other.shape}; compare kernels of one shape"
+            )
         difference, result = np.zeros(self.num_states), np.empty(self.num_rows)
         for index in range(self.num_rows):
             (mine, p), (yours, q) = self.row(index), other.row(index)
@@ -257,7 +289,7 @@ class Kernel:
             difference[yours] -= q
             result[index] = np.abs(difference).sum() / 2.0
             difference[mine] = difference[yours] = 0.0
-        return frozen(result.reshape(shape))
+        return frozen(result.reshape(self.shape))
 
     def to_dense(self) -> Floats:
         """The array [S, A, S] or [H, S, A, S]; meant for small systems and for tests."""
@@ -265,22 +297,18 @@ class Kernel:
         for index in range(self.num_rows):
             successors, probabilities = self.row(index)
             dense[index, successors] = probabilities
-        return dense.reshape((*_steps(self), self.num_states, self.num_actions, self.num_states))
+        return dense.reshape((*self.shape, self.num_states))
 
     def push(self, step: int, mass: Floats) -> Floats:
         """Where probability mass [S, A] at `step` (counted from 0) goes: the state distribution [S] one step later."""
-        size = self.num_states * self.num_actions
-        first = 0 if self.is_stationary else step * size
-        begin, length = self.begin[first : first + size], self.length[first : first + size]
+        first = step * self.rows_per_step
+        here = slice(first, first + self.num_states * self.num_actions)
+        begin, length = self.rows.begin[here], self.rows.length[here]
         flat = np.ascontiguousarray(mass).reshape(-1)
         stored = slice(int(begin[0]), int(begin[-1]) + int(length[-1]))
-        moved = np.repeat(flat, length) * self.probability[stored]
-        arrived = np.bincount(self.successor[stored], weights=moved, minlength=self.num_states)
+        moved = np.repeat(flat, length) * self.rows.probability[stored]
+        arrived = np.bincount(self.rows.successor[stored], weights=moved, minlength=self.num_states)
         return np.asarray(arrived + flat[length == 0].sum() / self.num_states)
-
-
-def _steps(kernel: Kernel) -> tuple[int, ...]:
-    return () if kernel.horizon is None else (kernel.horizon,)
 
 
 def _terminal_states(table: Table, start: Sequence[int], *, entered: bool) -> set[int]:

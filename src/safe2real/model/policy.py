@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from safe2real.model.cmdp import CMDP
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class MarkovPolicy:
     """pi_h(a | s) for every step, state and action; build one with `stochastic`, `deterministic` or `uniform`.
 
@@ -49,6 +49,10 @@ class MarkovPolicy:
                 f"a policy of shape (H, S, A) = {self.shape} was put together by hand from {shown(array)}; build one with "
                 "MarkovPolicy.stochastic, deterministic or uniform"
             )
+
+    def __repr__(self) -> str:
+        kind = "stochastic" if self.actions is None else "deterministic"
+        return f"MarkovPolicy({kind}, {self.horizon} steps, {self.num_states} states, {self.num_actions} actions)"
 
     @classmethod
     def stochastic(cls, probabilities: ArrayLike, *, horizon: int | None = None) -> MarkovPolicy:
@@ -103,12 +107,16 @@ class MarkovPolicy:
         return int(rng.choice(self.num_actions, p=self.table[step, state]))  # type: ignore[index]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Mixture:
     """Weights over Markov policies: one of them is drawn at the start of an episode and followed to its end."""
 
     weights: Floats  # [n]
     policies: tuple[MarkovPolicy, ...]
+
+    def __repr__(self) -> str:
+        parts = "".join(f"\n  {weight:.6g} {part}" for weight, part in zip(self.weights, self.policies, strict=True))
+        return f"Mixture of {len(self.policies)}:{parts}"
 
     @classmethod
     def of(cls, weights: ArrayLike, policies: Sequence[MarkovPolicy]) -> Mixture:
@@ -160,6 +168,5 @@ Policy = MarkovPolicy | Mixture
 
 def check_policy(policy: Policy, model: CMDP, name: str = "policy") -> None:
     """Refuse a policy that was made for another system."""
-    expected = (model.horizon, model.num_states, model.num_actions)
-    if policy.shape != expected:
-        raise InvalidInput(f"{name} has shape (H, S, A) = {policy.shape}; this system has {expected}")
+    if policy.shape != model.shape:
+        raise InvalidInput(f"{name} has shape (H, S, A) = {policy.shape}; this system has {model.shape}")

@@ -12,7 +12,7 @@ from safe2real.model.checks import Floats, Indices, frozen, whole_numbers
 from safe2real.model.cmdp import CMDP
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Trajectory:
     """States and actions of one episode; build one with `Trajectory.of`, which checks it against its system.
 
@@ -21,6 +21,10 @@ class Trajectory:
 
     states: Indices  # [n + 1], n <= H
     actions: Indices  # [n]
+
+    def __repr__(self) -> str:
+        first = " ".join(f"{s} -{a}->" for s, a in zip(self.states[:4].tolist(), self.actions[:4].tolist(), strict=False))
+        return f"Trajectory({self.length} steps: {first} ...)"
 
     @property
     def length(self) -> int:

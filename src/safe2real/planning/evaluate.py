@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from safe2real._compiled import planning as _kernels
+from safe2real._compiled import evaluation
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, step_utilities
+from safe2real.model.checks import Floats, bare, step_utilities
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
 
@@ -24,10 +24,7 @@ def occupancy(model: CMDP, policy: Policy) -> Floats:
         for weight, part in zip(policy.weights, policy.policies, strict=True):
             total += weight * occupancy(model, part)
         return total
-    kernel = model.kernel
-    visits: Floats = _kernels.occupancy(
-        kernel.begin, kernel.length, kernel.successor, kernel.probability, model.start, policy.probabilities
-    )
+    visits: Floats = evaluation.occupancy(model.kernel.rows, model.arrays.start, bare(policy.probabilities))
     return visits
 
 
@@ -51,25 +48,12 @@ def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Fl
             "ask for those of its policies, or of mixture.to_markov(model)"
         )
     check_policy(policy, model)
-    kernel = model.kernel
-    values: Floats = _kernels.value_functions(
-        kernel.begin,
-        kernel.length,
-        kernel.successor,
-        kernel.probability,
-        checked_utility(model, utility),
-        policy.probabilities,
-    )
+    array = checked_utility(model, utility)
+    values: Floats = evaluation.value_functions(model.kernel.rows, array, bare(policy.probabilities))
     return values
 
 
-def checked_utility(model: CMDP, utility: ArrayLike) -> Floats:
-    """Any finite numbers [S, A] or [H, S, A] as [1 or H, S, A]."""
-    return step_utilities(
-        "utility",
-        utility,
-        horizon=model.horizon,
-        num_states=model.num_states,
-        num_actions=model.num_actions,
-        unit_interval=False,
-    )
+def checked_utility(model: CMDP, utility: ArrayLike, name: str = "utility") -> Floats:
+    """Any finite numbers [S, A] or [H, S, A] as [1 or H, S, A], an array of our own."""
+    horizon, states, actions = model.shape
+    return step_utilities(name, utility, horizon=horizon, num_states=states, num_actions=actions, unit_interval=False)

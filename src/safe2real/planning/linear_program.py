@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import linprog
 
-from safe2real.model.checks import Floats, frozen, step_utilities
+from safe2real.model.checks import Floats, frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.planning.evaluate import constraint_values, evaluate
+from safe2real.planning.evaluate import checked_utility, constraint_values, evaluate
 from safe2real.planning.solve import Solution, Status
 
 
@@ -80,17 +80,13 @@ def solve_linear_program(model: CMDP, reward: ArrayLike) -> Solution:
 
 
 def _per_step(model: CMDP, reward: ArrayLike) -> Floats:
-    shape = (model.horizon, model.num_states, model.num_actions)
-    array = step_utilities(
-        "reward", reward, horizon=shape[0], num_states=shape[1], num_actions=shape[2], unit_interval=False
-    )
-    return np.broadcast_to(array, shape)
+    return np.broadcast_to(checked_utility(model, reward, "reward"), model.shape)
 
 
 def _step_matrix(model: CMDP, step: int) -> sparse.csr_array:
     """Rows of one step as a matrix [S*A, S]."""
     kernel, size = model.kernel, model.num_states * model.num_actions
-    first = 0 if kernel.is_stationary else step * size
+    first = step * kernel.rows_per_step
     rows = [kernel.row(first + i) for i in range(size)]
     lengths = [len(successors) for successors, _ in rows]
     return sparse.csr_array(

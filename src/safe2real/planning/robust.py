@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import robust
+from safe2real._compiled.rows import Reach
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats
+from safe2real.model.checks import Floats, bare, finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Mixture, Policy, check_policy
@@ -36,7 +36,7 @@ def worst_constraint_values(model: CMDP, policy: Policy, gaps: ArrayLike, *, sup
     """`worst_value` of every constraint of `model` [K]."""
     check_policy(policy, model)
     balls, reach = _gaps(model, gaps), reach_of(support, model.kernel)
-    return np.array([_worst(model, policy, utility, balls, reach) for utility in model.utilities])
+    return np.array([_worst(model, policy, utility, balls, reach) for utility in model.arrays.utilities])
 
 
 def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
@@ -47,7 +47,7 @@ def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Ker
 class TVBalls:
     """A model and the TV distances `gaps` [R] within which the real rows lie: reality at its worst and at its best."""
 
-    def __init__(self, model: CMDP, gaps: Floats, reach: _kernels.Reach) -> None:
+    def __init__(self, model: CMDP, gaps: Floats, reach: Reach) -> None:
         self.model, self.gaps, self.reach = model, gaps, reach
 
     def worst(self, policy: Policy, utility: Floats) -> float:
@@ -56,7 +56,7 @@ class TVBalls:
 
     def worst_constraints(self, policy: Policy) -> Floats:
         """[K]"""
-        return np.array([self.worst(policy, utility) for utility in self.model.utilities])
+        return np.array([self.worst(policy, utility) for utility in self.model.arrays.utilities])
 
     def best_feasible(self, reward: Floats, multipliers: Floats, largest: float) -> float:
         """An upper bound on V_r of every policy that meets the constraints in reality, by Lagrangian duality.
@@ -65,6 +65,8 @@ class TVBalls:
         kernels in the balls, minus lambda . thresholds. `multipliers` [K] is where the search for good ones starts,
         coordinate by coordinate up to `largest`; every one of them gives a valid bound.
         """
+        from scipy.optimize import minimize_scalar  # late: importing it takes longer than all of planning
+
         model = self.model
 
         def bound(weights: Floats) -> float:
@@ -85,40 +87,34 @@ class TVBalls:
         return min(best, bound(np.zeros_like(weights)))
 
 
-def _worst(model: CMDP, policy: Policy, utility: Floats, gaps: Floats, reach: _kernels.Reach) -> float:
+def _worst(model: CMDP, policy: Policy, utility: Floats, gaps: Floats, reach: Reach) -> float:
     if isinstance(policy, Mixture):
         parts = zip(policy.weights, policy.policies, strict=True)
         return float(sum(weight * _worst(model, part, utility, gaps, reach) for weight, part in parts))
-    kernel = model.kernel
-    fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else policy.actions
-    table = policy.probabilities if policy.actions is None else np.empty((0, 0, 0))
-    arrays = (kernel.begin, kernel.length, kernel.successor, kernel.probability)
-    return float(_kernels.worst_value(*arrays, reach, gaps, utility, table, fixed, model.start))
+    fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
+    table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
+    return float(robust.worst_value(model.kernel.rows, reach, gaps, bare(utility), table, fixed, model.arrays.start))
 
 
-def _best(model: CMDP, utility: Floats, gaps: Floats, reach: _kernels.Reach) -> float:
-    kernel = model.kernel
-    arrays = (kernel.begin, kernel.length, kernel.successor, kernel.probability)
-    return -float(_kernels.least_cost(*arrays, reach, gaps, -utility, model.start, model.horizon))
+def _best(model: CMDP, utility: Floats, gaps: Floats, reach: Reach) -> float:
+    return -float(robust.least_cost(model.kernel.rows, reach, gaps, -utility, model.arrays.start, model.horizon))
 
 
 def _gaps(model: CMDP, gaps: ArrayLike) -> Floats:
-    pairs = (model.num_states, model.num_actions)
-    expected = pairs if model.kernel.is_stationary else (model.horizon, *pairs)
-    balls = finite_floats("gaps", gaps)
+    balls, expected = finite_floats("gaps", gaps), model.kernel.shape
     if balls.shape != expected or (balls < 0.0).any():
         raise InvalidInput(f"gaps have shape {balls.shape}; give TV distances of at least 0 of shape {expected}")
     return balls.reshape(-1)
 
 
-def reach_of(support: Kernel | None, simulator: Kernel) -> _kernels.Reach:
+def reach_of(support: Kernel | None, simulator: Kernel) -> Reach:
     if support is None:
         nothing = np.empty(0, dtype=np.uint32)
-        return _kernels.Reach(nothing, nothing, nothing)
+        return Reach(nothing, nothing, nothing)
     shapes = [(k.horizon, k.num_states, k.num_actions) if isinstance(k, Kernel) else None for k in (support, simulator)]
     if shapes[0] != shapes[1]:
         raise InvalidInput(
             f"support is for (H, S, A) = {shapes[0]} and the simulator for {shapes[1]}; give a kernel of the "
             "simulator's shape whose successors are the possible ones"
         )
-    return _kernels.Reach(support.begin.copy(), support.length.copy(), support.successor.copy())
+    return Reach(*support.rows[:3])

@@ -14,28 +14,29 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from safe2real._compiled import planning as _kernels
+from safe2real._compiled import columns, crossing, outcomes
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, frozen, step_utilities
+from safe2real.model.checks import Floats, frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.planning.evaluate import checked_utility
 
 
 class Status(Enum):
     """How a planning problem ended."""
 
-    OPTIMAL = _kernels.OPTIMAL
+    OPTIMAL = outcomes.OPTIMAL
     """Feasible, and `bound` shows that nothing is better (to 1e-9, relative above 1)."""
-    INFEASIBLE = _kernels.INFEASIBLE
+    INFEASIBLE = outcomes.INFEASIBLE
     """No policy meets every threshold; `shortfall` says by how much the best one misses."""
-    INACCURATE = _kernels.INACCURATE
+    INACCURATE = outcomes.INACCURATE
     """Rounding stopped the search: the policy meets its thresholds, but `bound` may be above `value` by more than 1e-9."""
 
 
 _STATUS = {status.value: status for status in Status}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Solution:
     """The answer to one planning problem.
 
@@ -52,6 +53,12 @@ class Solution:
     shortfall: float  # smallest possible largest miss; 0 when feasible
     sweeps: int  # backward inductions used
 
+    def __repr__(self) -> str:
+        reached = ", ".join(f"{value:.6g}" for value in self.constraint_values)
+        missed = f", misses by {self.shortfall:.6g}" if self.shortfall else ""
+        head = f"Solution({self.status.name}, value {self.value:.6g} of at most {self.bound:.6g}, V_c [{reached}]{missed})"
+        return f"{head}\n{self.policy}"
+
     @property
     def is_feasible(self) -> bool:
         return self.status is not Status.INFEASIBLE and self.shortfall == 0.0
@@ -63,19 +70,15 @@ def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> So
     `warm` is the solution of a similar problem (other rewards, slightly other rows): its policies are evaluated anew in
     `model` and the search starts from them. The answer is certified in the same way, so a poor start costs time only.
     """
-    horizon, states, actions = model.horizon, model.num_states, model.num_actions
-    objective = step_utilities(
-        "reward", reward, horizon=horizon, num_states=states, num_actions=actions, unit_interval=False
-    )
+    horizon, states, actions = model.shape
+    objective = checked_utility(model, reward, "reward")
     constraints = model.num_constraints
     slots = slots_for(constraints)
     policies = np.empty((slots, horizon, states), dtype=np.uint32)
     count = 0
     if warm is not None:
-        if warm.policy.shape != (horizon, states, actions):
-            raise InvalidInput(
-                f"the warm start has shape (H, S, A) = {warm.policy.shape}; this system has {(horizon, states, actions)}"
-            )
+        if warm.policy.shape != model.shape:
+            raise InvalidInput(f"the warm start has shape (H, S, A) = {warm.policy.shape}; this system has {model.shape}")
         for part in warm.policy.policies[: constraints + 1]:
             if part.actions is not None:
                 policies[count] = part.actions
@@ -85,23 +88,12 @@ def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> So
     multipliers = np.zeros(constraints)
     if warm is not None and warm.multipliers.size == constraints:
         multipliers[:] = warm.multipliers
-    kernel = model.kernel
-    code, bound, shortfall, sweeps = _kernels.solve(
-        kernel.begin,
-        kernel.length,
-        kernel.successor,
-        kernel.probability,
-        model.start,
-        objective,
-        model.utilities,
-        model.thresholds,
-        horizon,
-        count,
-        policies,
-        lines,
-        weights,
-        multipliers,
-    )
+    start, utilities, thresholds = model.arrays
+    search = crossing.solve if constraints < 2 else columns.solve
+    code, bound, shortfall, sweeps = search(
+        *model.kernel.rows, start, objective, utilities, thresholds, horizon,
+        count, policies, lines, weights, multipliers,
+    )  # fmt: skip
     # Every call to NumPy costs as much as a hundred rows of a sweep, so there are few of them here.
     share = weights.tolist()
     used = [j for j, weight in enumerate(share) if weight > 0.0]

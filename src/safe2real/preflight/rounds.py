@@ -1,7 +1,7 @@
 """Rounds of a rehearsal, in compiled code or in batches.
 
 In a large system there is always a row that was never visited before, so lazy replanning plans in nearly every round. There
-one proposal is handed out to a whole batch that grows with the rounds, as a campaign does with `ask(n=...)`; what was
+one proposal is handed out to a whole batch that grows with the rounds, as a campaign does with `ask_batch`; what was
 certified once stays certified.
 """
 
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.exploration.coin import coin_of, drawn
+from safe2real.exploration.drive import drive_batch
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.simulate import roll_out, simulate
+from safe2real.exploration.simulate import KnownSystem, simulate
 from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.evaluate import constraint_values
 
 LARGE = 50_000  # H S A
@@ -50,7 +49,8 @@ def lazily(learner: Learner, real: Kernel, done: int, until: int) -> Stretch:
 
 def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: float) -> Stretch:
     """The same, one proposal for each batch; past the `deadline` (of time.monotonic) no further batch begins."""
-    system, seed = learner.simulator.with_kernel(real), learner.settings.seed
+    system = learner.simulator.with_kernel(real)
+    world = KnownSystem(system, learner.settings.seed)
     deployed: list[int] = []
     uncertainties: list[float] = []
     values: list[Floats] = []
@@ -59,22 +59,11 @@ def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: 
         if proposal.mixture is None:  # nothing more is deployed: the stop, or a halt
             break
         batch = min(max(1, int(BATCH_GROWTH * done)), until - done)
-        # Written out once: a deterministic policy does it whenever it is asked.
-        parts = [MarkovPolicy(*part.shape, None, part.probabilities) for part in proposal.mixture.policies]
-        weights = proposal.mixture.weights
-        shown = [drawn(weights, coin_of(seed, number)) for number in range(done + 1, done + batch + 1)]
-        episodes = [roll_out(system, parts[index], seed=seed, round_number=done + 1 + i) for i, index in enumerate(shown)]
-        of_baseline = np.array([proposal.mixture.policies[index] is learner.baseline for index in shown])
         deployed.append(batch)
         uncertainties.append(proposal.uncertainty)
         values.append(constraint_values(system, proposal.mixture))
+        drive_batch(learner, world, proposal, first_round=done + 1, episodes=batch)
         done += batch
-        learner.count(
-            np.concatenate([episode.states for episode in episodes]),
-            np.concatenate([episode.actions for episode in episodes]),
-            np.arange(batch + 1, dtype=np.int64) * system.horizon,
-            of_baseline=of_baseline,
-        )
     last = learner.propose()
     return Stretch(
         np.array(deployed, dtype=np.int64),

@@ -15,21 +15,30 @@ from safe2real.radii import ALL, Adaptive, Literal, Radius
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """Everything a run depends on besides the system and the baseline.
+    """The numbers that are assumed, and the bounds that are used.
 
-    `margin` is the Slater margin xi (one number, or one per constraint), `tolerance` is tau. The defaults are the tightest
-    that are certified; `Settings.paper` has the paper's literal constants. A `radius` that is not certified or a
-    `bonus_scale` below 1 makes a run heuristic.
+    The defaults are the tightest that are certified; `Settings.paper` has the paper's literal constants. A `radius` that is
+    not certified or a `bonus_scale` below 1 makes a run heuristic, and everything it says is labelled so.
+
+    Example:
+        >>> s2r.Settings(margin=1.5, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.375)
     """
 
     margin: float | tuple[float, ...]
+    """By how much the baseline exceeds each threshold on the real system (xi): one number, or one per constraint."""
     calibrated_gap: float
+    """A row of the simulator that is right is within this TV distance of the real one (eps_s)."""
     mismatch_gap: float
+    """A row that is wrong is at least this far from it (sigma_s)."""
     tolerance: float
+    """A run stops when the largest uncertainty of a feasible policy is at most this (tau)."""
     delta: float = 0.05
+    """Probability that anything promised is false, over the whole run."""
     seed: int = 0
     radius: Radius = field(default_factory=Adaptive)
+    """How far a row can be from what was seen of it; `safe2real.radii`."""
     bonus_scale: float = 1.0
+    """Times the bonus; below 1 nothing is proved."""
     span_bonus: bool = True
     """The bonus of step h is (H - 1 - h) times the radius, what can still be earned after it, instead of H times."""
     robust_safety: bool = True

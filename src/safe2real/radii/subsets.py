@@ -16,14 +16,14 @@ _FEW = 10
 
 def subset_costs(size: int, length: int, *, adaptive: bool) -> Floats:
     """[length] at k: the largest log(1 / share) of a set of at most k of `size` successors. Shares sum to at most 1."""
-    from scipy.special import gammaln  # takes longer to import than all of this package
-
     result = np.zeros(length)
     if size < 2:
         return result
     if not adaptive or size <= _FEW:
         result[:] = size * math.log(2.0) + math.log1p(-(2.0 ** (1 - size)))  # log(2^m - 2)
         return result
+    from scipy.special import gammaln  # late: it takes longer to import than all of this package
+
     members = np.arange(1, size)
     choose = gammaln(size + 1.0) - gammaln(members + 1.0) - gammaln(size - members + 1.0)
     result[1:size] = np.maximum.accumulate(choose + np.log(members * (members + 1.0)))

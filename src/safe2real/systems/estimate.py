@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real import radii
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as compiled_radii
 from safe2real.errors import InvalidInput
 from safe2real.evidence.rule import rule_of
 from safe2real.model import MarkovPolicy
 from safe2real.model.checks import (
     Floats,
+    bare,
     check_function,
     frozen,
     positive_integer,
@@ -259,5 +260,5 @@ def _accuracy(
     sizes = np.full(visits.size, seen.possible, dtype=np.int64)
     rule = rule_of(radius, System(seen.possible, seen.num_actions, horizon), sizes, delta)
     result = np.empty(visits.size)
-    _kernels.radii(rule, visits.reshape(-1), different.reshape(-1), result)
+    compiled_radii.radii(rule, visits.reshape(-1).astype(np.float64), bare(different.reshape(-1)), result)
     return result.reshape(visits.shape)

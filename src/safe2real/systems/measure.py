@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real import radii
-from safe2real._compiled import evidence as _kernels
+from safe2real._compiled import radii as compiled_radii
 from safe2real.errors import InvalidInput
 from safe2real.evidence.betting import mean_bounds
 from safe2real.evidence.counts import Counts
@@ -77,7 +77,8 @@ def estimate_mismatch_gap(
     everywhere = np.full(simulator.num_rows, simulator.num_states, dtype=np.int64)
     widths = np.empty(visits.shape)
     seen = counts.tally.length.astype(np.int64)
-    _kernels.radii(rule_of(rule, system, everywhere, delta), counts.tally.visits, seen, widths.reshape(-1))
+    visited = counts.tally.visits.astype(np.float64)
+    compiled_radii.radii(rule_of(rule, system, everywhere, delta), visited, seen, widths.reshape(-1))
     distances = counts.distances().reshape(visits.shape)
     lower = np.maximum(distances - widths, 0.0)
     upper = np.minimum(distances + widths, 1.0)

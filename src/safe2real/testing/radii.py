@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from safe2real._compiled import evidence as compiled
+from safe2real._compiled import radii as compiled
 from safe2real.evidence.rule import rule_of
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
@@ -72,7 +72,7 @@ class RadiusContract(ABC):
         rule = rule_of(radius, _SYSTEM, sizes, 0.05)
         for visits in (1, 2, 17, 1_000, 4_097, 123_456):
             found = np.empty(sizes.size)
-            compiled.radii(rule, np.full(sizes.size, visits), np.full(sizes.size, 2), found)
+            compiled.radii(rule, np.full(sizes.size, float(visits)), np.full(sizes.size, 2), found)
             for possible, used in zip(sizes.tolist(), found.tolist(), strict=True):
                 shape = RowShape(possible, sizes.size, _SYSTEM, 0.05)
                 plain = min(1.0, float(radius.after(np.array([visits]), np.array([2]), shape)[0]))

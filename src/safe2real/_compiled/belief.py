@@ -1,0 +1,186 @@
+"""The hybrid model and the deletion rule: what follows from the counts of a row, and what they contradict."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.kinds import TABLE
+from safe2real._compiled.radii import radius_at
+from safe2real._compiled.rows import Array
+from safe2real._compiled.tally import lacks_room, record, record_episode, refresh, simulator_distance
+
+REFUTED = 1e-9  # how far beyond an assumption the data must be: more than rounding
+NEVER = float(2**62)  # visits; more than any row will have
+
+
+class Belief(NamedTuple):
+    """The hybrid model: which row is believed, and what is left open about it."""
+
+    begin: Array  # [R] the rows a planner sees
+    length: Array  # [R]
+    suspect: Array  # [R]
+    known: Array  # [R]
+    refuted: Array  # [R] the data have contradicted what was assumed of the row; never taken back
+    low: Array  # [R] the largest distance - radius so far: the real distance to the simulator is at least that
+    high: Array  # [R] the smallest distance + radius so far: it is at most that
+    look_at: Array  # [R] visits before which the row cannot contradict what is known of it
+    gap: Array  # [R] TV distance within which the real row lies: the radius, eps_s where cleared, 0 where known
+    bonus: Array  # [R]
+
+
+@inner
+def visits_to_rise(n, distance, radius, target):
+    """Visits more within which distance - radius cannot exceed `target`, whatever follows.
+
+    k visits move a distance d to at most (n d + k) / (n + k), and n radius(n) never falls as n grows.
+    """
+    return NEVER if target >= 1.0 else max(0.0, n * (target + radius - distance) / (1.0 - target))
+
+
+@inner
+def visits_to_fall(n, distance, radius, target):
+    """Visits more within which distance + radius cannot fall below `target`: both shrink to n / (n + k) of it at most."""
+    return NEVER if target <= 0.0 else max(0.0, n * ((distance + radius) / target - 1.0))
+
+
+@inner
+def weigh(belief, rule, row, n, distance, radius):
+    """Whether a row contradicts an assumption, after n visits that put it at `distance`; and when to look again.
+
+    The radius holds at all times at once, so the real distance lies between the largest lower and the smallest upper end of
+    all intervals so far. Beyond what a known or cleared row may have, strictly between the two gaps, or nowhere at all (rows
+    that drift, or depend on more than the state): a contradiction.
+    """
+    low, high, wait, beyond = max(0.0, distance - radius), min(1.0, distance + radius), NEVER, False
+    if rule.proves:
+        low, high = max(low, belief.low[row]), min(high, belief.high[row])
+        wait = min(visits_to_rise(n, distance, radius, high), visits_to_fall(n, distance, radius, low))
+        beyond = low > high + REFUTED
+    belief.low[row], belief.high[row] = low, high
+    if not belief.suspect[row]:
+        beyond |= low > belief.gap[row] + REFUTED
+        wait = min(wait, visits_to_rise(n, distance, radius, belief.gap[row]))
+    elif rule.threshold >= 0.0:
+        above, below = low > rule.cleared_gap + REFUTED, high < rule.mismatch_gap - REFUTED
+        beyond |= above and below
+        until_above = 0.0 if above else visits_to_rise(n, distance, radius, rule.cleared_gap)
+        until_below = 0.0 if below else visits_to_fall(n, distance, radius, rule.mismatch_gap)
+        wait = min(wait, max(until_above, until_below))
+    if rule.kind == TABLE:
+        wait = 0.0  # what the waiting rests on, that n radius(n) never falls, is not asked of a radius from elsewhere
+    if beyond:
+        belief.refuted[row] = True
+        belief.look_at[row] = np.int64(NEVER)
+    else:
+        belief.look_at[row] = n + 1 + np.int64(min(wait, NEVER / 2.0))
+
+
+@inner
+def look(tally, belief, rule, row, S):
+    """`weigh` a row as it is, without touching its place in the model."""
+    n = tally.visits[row]
+    radius = radius_at(rule, row, n, np.int64(tally.length[row]))
+    weigh(belief, rule, row, n, simulator_distance(tally, row, S), radius)
+
+
+@inner
+def update_row(tally, belief, rule, row, S):
+    """Everything that follows from a row's counts: its empirical probabilities, the deletion rule, its place in the model.
+
+    Deletion (paper, eq. deletetion-rule) is permanent; counts of a deleted row are still kept.
+    """
+    n = tally.visits[row]
+    if belief.suspect[row]:
+        refresh(tally, row)
+        radius = radius_at(rule, row, n, np.int64(tally.length[row]))
+        distance = simulator_distance(tally, row, S)
+        belief.suspect[row] = distance + radius > rule.threshold
+        if belief.suspect[row]:
+            belief.begin[row], belief.length[row] = tally.begin[row], tally.length[row]
+            belief.gap[row] = radius
+            belief.bonus[row] = rule.suspect_bonus * radius
+            if n > 0:
+                weigh(belief, rule, row, n, distance, radius)
+            return
+        belief.look_at[row] = 1  # another rule holds for it from now on
+    belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
+    belief.gap[row] = 0.0 if belief.known[row] else rule.cleared_gap
+    belief.bonus[row] = 0.0 if belief.known[row] else rule.cleared_bonus
+    if n >= belief.look_at[row]:
+        look(tally, belief, rule, row, S)
+
+
+@compiled
+def update_all(tally, belief, rule, S):
+    for row in range(belief.suspect.size):
+        update_row(tally, belief, rule, row, S)
+
+
+@compiled
+def record_watching(tally, belief, rule, planned, growth, states, actions, H, S, A, rows_per_step):
+    """`record_episode` in one pass with two questions: is a plan due, and does a row lack room for the next episode?
+
+    A plan is due when a suspect row of the episode has been visited the fraction `growth` more than at the last, `planned`
+    [R], and at once when a row of any kind contradicts an assumption.
+    """
+    new = 1 if rows_per_step > 0 else H
+    due, full = False, False
+    h, n = 0, actions.size
+    while h < n:
+        row = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])
+        record(tally, row, states[h + 1])
+        due |= belief.suspect[row] and tally.visits[row] > (1.0 + growth) * planned[row]
+        if tally.visits[row] >= belief.look_at[row]:
+            look(tally, belief, rule, row, S)
+            due |= rule.proves and belief.refuted[row]
+        full |= tally.capacity[row] < min(S, np.int64(tally.length[row]) + new)
+        h += 1
+    return due, full
+
+
+@inner
+def observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step):
+    """Count an episode, then apply Lines 3 and 4 of Algorithm 1 to the rows it changed (no other row can change)."""
+    record_episode(tally, states, actions, A, rows_per_step)
+    for h in range(actions.size):
+        update_row(tally, belief, rule, h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h]), S)
+
+
+@compiled
+def observe_episodes(tally, belief, rule, states, actions, ends, H, S, A, rows_per_step):
+    """`observe_episode` for episodes laid end to end, until a row needs more room; returns how many were counted.
+
+    Episode i has actions[ends[i] : ends[i + 1]] and one state more, its states beginning at ends[i] + i.
+    """
+    for i in range(ends.size - 1):
+        here = actions[ends[i] : ends[i + 1]]
+        visited = states[ends[i] + i : ends[i + 1] + i + 1]
+        observe_episode(tally, belief, rule, visited, here, S, A, rows_per_step)
+        if lacks_room(tally, visited, here, H, S, A, rows_per_step):
+            return i + 1
+    return ends.size - 1
+
+
+@compiled
+def outside_support(belief, reach, states, actions, ends, A, rows_per_step):
+    """How many transitions of episodes laid end to end leave the declared support; their rows are refuted."""
+    found = 0
+    for i in range(ends.size - 1):
+        for j in range(ends[i], ends[i + 1]):
+            h = j - ends[i]
+            row = h * rows_per_step + np.int64(states[j + i]) * A + np.int64(actions[j])
+            n = np.int64(reach.length[row])
+            if n == 0:
+                continue
+            first = np.int64(reach.begin[row])
+            allowed = False
+            for m in range(first, first + n):
+                if reach.successor[m] == states[j + i + 1]:
+                    allowed = True
+            if not allowed:
+                belief.refuted[row] = True
+                found += 1
+    return found

@@ -1,0 +1,74 @@
+"""Episodes on a known system: for simulated runs, and to collect data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.draws import pick, stream, uniform
+from safe2real._compiled.tally import lacks_room, record_episode
+from safe2real._compiled.transitions import rows_per_step
+
+
+@inner
+def roll_out(rows, start, policy, fixed, component, origin, states, actions):
+    """One episode on a known system, into states [H + 1] and actions [H].
+
+    Follows the deterministic actions fixed[component] of [C, H, S], or the stochastic `policy` [H, S, A] for component C.
+    Draw 0 of the stream is the mixture's coin, draw 1 the first state, draws 2 + 2h and 3 + 2h the action and successor
+    of step h.
+    """
+    H, S, A = policy.shape
+    begin, length, successor, probability = rows
+    stride = rows_per_step(begin, S, A)
+    is_fixed = component < fixed.shape[0]
+    s = pick(start, uniform(origin, 1))
+    states[0] = s
+    for h in range(H):
+        if is_fixed:
+            a = np.int64(fixed[component, h, s])
+        else:  # `pick` on policy[h, s], written out: a slice would cost more than the rest of the step
+            u, total, a = uniform(origin, 2 + 2 * h), 0.0, 0
+            for i in range(A):
+                if policy[h, s, i] > 0.0:
+                    a = i
+                    total += policy[h, s, i]
+                    if u < total:
+                        break
+        row = h * stride + s * A + a
+        n = np.int64(length[row])
+        u = uniform(origin, 3 + 2 * h)
+        if n == 0:
+            s = min(np.int64(u * S), S - 1)
+        else:
+            i = np.int64(begin[row])
+            end, total = i + n - 1, probability[i]
+            while i < end and not u < total:
+                i += 1
+                total += probability[i]
+            s = np.int64(successor[i])
+        actions[h] = a
+        states[h + 1] = s
+
+
+@compiled
+def roll_out_round(rows, start, policy, seed, round_number, states, actions):
+    """`roll_out` of a stochastic policy for callers outside compiled code."""
+    fixed = np.empty((0, 0, 0), dtype=np.uint32)
+    origin = stream(seed, round_number)
+    roll_out(rows, start, policy, fixed, 0, origin, states, actions)
+
+
+@compiled
+def collect(tally, rows, start, policy, seed, first_episode, episodes, tally_rows_per_step):
+    """Count episodes of one policy on a known system, until a row needs more room; returns how many were counted."""
+    H, S, A = policy.shape
+    states, actions = np.empty(H + 1, dtype=np.uint32), np.empty(H, dtype=np.uint32)
+    fixed = np.empty((0, 0, 0), dtype=np.uint32)
+    for t in range(episodes):
+        origin = stream(seed, first_episode + t)
+        roll_out(rows, start, policy, fixed, 0, origin, states, actions)
+        record_episode(tally, states, actions, A, tally_rows_per_step)
+        if lacks_room(tally, states, actions, H, S, A, tally_rows_per_step):
+            return t + 1
+    return episodes

@@ -1,0 +1,19 @@
+"""Inner compiled functions that tests call from Python."""
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from safe2real._compiled import radii, robust
+
+
+def radius_at(rule: radii.Rule, row: int, visits: int, seen: int) -> float:
+    out = np.empty(rule.size.size)
+    radii.radii(rule, np.full(out.size, float(visits)), np.full(out.size, seen), out)
+    return float(out[row])
+
+
+@njit
+def worst_expectation(rows: Any, reach: Any, row: Any, gap: Any, values: Any, lowest: Any, left: Any) -> Any:
+    return robust.worst_expectation(rows, reach, row, gap, values, lowest, left)
