@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real import Plan, solve
+from safe2real import solve
 from safe2real._compiled import margin as _margin
 from safe2real.exploration import Learner, Run, simulate
+from safe2real.exploration.plan import Plan
 from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem

@@ -10,12 +10,14 @@ import pytest
 
 import safe2real as s2r
 from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment
+from safe2real.campaign.journal import MemoryJournal
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import Learner, roll_out
 from safe2real.exploration.coin import coin_of, drawn
 from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
 from safe2real.systems import WindyGrid
+from tests.cases import each, sampled
 
 GRID = WindyGrid.paper()
 MODEL = GRID.cmdp(GRID.simulator(), threshold=10.71)
@@ -103,11 +105,12 @@ def test_a_single_worker_runs_exactly_algorithm_1(place: Path) -> None:
     assert same_model(model_of(campaign), learner)
 
 
-def test_a_restart_after_every_round_changes_nothing(place: Path, tmp_path: Path) -> None:
+@sampled("rounds", [15, 60], keep=[0])
+def test_a_restart_after_every_round_changes_nothing(place: Path, tmp_path: Path, rounds: int) -> None:
     with Campaign.create(tmp_path / "other.db", SPECIFICATION) as uninterrupted:
-        expected = run(uninterrupted, 60)
+        expected = run(uninterrupted, rounds)
         Campaign.create(place, SPECIFICATION).close()
-        for number in range(60):
+        for number in range(rounds):
             with Campaign.open(place) as campaign:
                 deployment = campaign.ask(worker="arm")
             with Campaign.open(place) as campaign:
@@ -251,8 +254,8 @@ def test_a_log_is_imported_once(place: Path) -> None:
     assert campaign.verify().holds
 
 
-def test_after_the_stop_there_is_a_plan_and_nothing_to_deploy(place: Path) -> None:
-    campaign = Campaign.create(place, QUICK)
+def test_after_the_stop_there_is_a_plan_and_nothing_to_deploy() -> None:
+    campaign = Campaign.create(MemoryJournal(), QUICK)
     held = campaign.ask(worker="slow")  # out since the first round
     campaign.abandon(held.id, "lost")
     reward = np.random.default_rng(0).random((25, 4))
@@ -277,9 +280,9 @@ def test_after_the_stop_there_is_a_plan_and_nothing_to_deploy(place: Path) -> No
     assert campaign.verify().holds
 
 
-def test_forecasts_are_of_the_right_size(place: Path) -> None:
+def test_forecasts_are_of_the_right_size() -> None:
     """This campaign stops after about 3,000 rounds."""
-    with Campaign.create(place, SPECIFICATION) as campaign:
+    with Campaign.create(MemoryJournal(), SPECIFICATION) as campaign:
         at_start = campaign.forecast()
         assert at_start.rounds is not None
         assert 1_200 < at_start.rounds < 6_000
@@ -339,7 +342,7 @@ def test_a_campaign_that_would_ignore_safety_is_refused(place: Path) -> None:
     assert not place.exists()
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each("seed", range(12))
 def test_a_specification_survives_storage_bit_for_bit(seed: int) -> None:
     rng = np.random.default_rng(seed)
     states, actions, horizon = int(rng.integers(2, 7)), int(rng.integers(1, 4)), int(rng.integers(1, 6))

@@ -18,16 +18,9 @@ from safe2real.campaign import Campaign
 from safe2real.errors import Conflict
 from tests.campaign.crash_loop import outcome
 from tests.campaign.systems import SYSTEMS, Child, Nursery, assert_same_model, ids_of, model_of, run_rounds
+from tests.cases import sampled
 
-KILLS = 40  # in each of five campaigns
 WORKER = "rover"
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
 
 
 def moment_of(chance: random.Random, longest: float) -> dict:
@@ -83,18 +76,20 @@ def check_after_kill(campaign: Campaign, acknowledged: dict[str, tuple]) -> list
     return events
 
 
-@pytest.mark.parametrize(
-    ("system_name", "checkpoint", "observed"),
+@sampled(
+    ("system_name", "checkpoint", "observed", "kills"),
     [
-        pytest.param("grid", None, False, marks=pytest.mark.slow),
-        pytest.param("grid", 4, False, marks=pytest.mark.slow),
-        ("grid", None, True),
-        pytest.param("tiny", None, False, marks=pytest.mark.slow),
-        ("tiny", 4, True),
+        ("grid", None, False, 40),
+        ("grid", 4, False, 40),
+        ("grid", None, True, 40),
+        ("tiny", None, False, 40),
+        ("tiny", 4, True, 40),
+        ("tiny", 4, True, 20),
     ],
-    ids=["grid", "grid-checkpoints", "grid-observed", "tiny", "tiny-checkpoints-observed"],
+    keep=[-1],
+    ids=["grid", "grid-checkpoints", "grid-observed", "tiny", "tiny-checkpoints-observed", "few"],
 )
-def test_kill_9_while_asking_and_telling(nursery, tmp_path, system_name, checkpoint, observed):
+def test_kill_9_while_asking_and_telling(nursery, tmp_path, system_name, checkpoint, observed, kills):
     """`checkpoint` makes the child move the log into the file after almost every commit, so that kills hit that too.
 
     `observed`: somebody else keeps the campaign open, so the log is not recovered from its beginning after a kill but
@@ -113,7 +108,7 @@ def test_kill_9_while_asking_and_telling(nursery, tmp_path, system_name, checkpo
         timed = arguments | {"url": str(tmp_path / "timed.db")}
         longest = min(0.15, seconds_for(nursery, "ask_and_tell", "told", 8, **timed))
     before = 1
-    for _ in range(KILLS):
+    for _ in range(kills):
         (child,) = nursery.run({"task": "ask_and_tell", "arguments": arguments, "kill": moment_of(chance, longest)})
         assert child.ended == -signal.SIGKILL, child.reports[-1]
         phases[phase_of(child)] += 1
@@ -137,19 +132,20 @@ def test_kill_9_while_asking_and_telling(nursery, tmp_path, system_name, checkpo
             assert record_of(campaign) == record_of(quiet)
             assert_same_model(model_of(campaign), model_of(quiet))
         assert campaign.verify().holds
-    assert rounds >= KILLS // 4, "hardly anything was done between the kills"
+    assert rounds >= kills // 4, "hardly anything was done between the kills"
     print(
-        f"\n{KILLS} kills within {1e3 * longest:.0f} ms, {rounds} rounds, {len(acknowledged)} acknowledged tells; "
+        f"\n{kills} kills within {1e3 * longest:.0f} ms, {rounds} rounds, {len(acknowledged)} acknowledged tells; "
         f"recorded without an answer: {dict(lost_answers)}; killed while: {dict(phases.most_common())}"
     )
 
 
-def test_kill_9_while_creating(nursery, tmp_path):
+@sampled("kills", [12, 40], keep=[0])
+def test_kill_9_while_creating(nursery, tmp_path, kills):
     """Afterwards there is a whole campaign or none, and the next `create` says which."""
     chance, system = random.Random(5), SYSTEMS["tiny"]()
     found = Counter(complete=0, empty=0, absent=0)
     longest = seconds_for(nursery, "create", "created", 1, url=str(tmp_path / "timed.db"), system="tiny")
-    for number in range(40):
+    for number in range(kills):
         url = tmp_path / f"{number}.db"
         kill = {"after": "alive", "delay": chance.uniform(0.0, 1.2 * longest)}
         (child,) = nursery.run({"task": "create", "arguments": {"url": str(url), "system": "tiny"}, "kill": kill})

@@ -20,7 +20,6 @@ from safe2real.campaign.journal import sql as storage
 from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import (
-    Nursery,
     assert_same_model,
     described,
     fingerprint_of,
@@ -30,29 +29,13 @@ from tests.campaign.systems import (
     run_rounds,
     three_states,
 )
-from torture.servers import NoServer, running_server
+from tests.cases import sampled
 
 PROCESSES = 8
 ROUNDS = 25  # of each process
 
 
-@pytest.fixture(scope="module")
-def nursery():
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
-
-
 # Places
-
-
-@pytest.fixture(scope="module")
-def server():
-    try:
-        with running_server() as server:
-            yield server
-    except NoServer as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -98,10 +81,11 @@ def counted_by_hand(campaign: Campaign) -> dict:
     return described(learner.evidence, learner.propose())
 
 
-def test_eight_wild_processes_on_one_campaign(nursery, url):
+@sampled("rounds", [10, ROUNDS], keep=[0])
+def test_eight_wild_processes_on_one_campaign(nursery, url, rounds):
     """They ask for one or three, tell out of order, twice, in part, late, otherwise, give up, reopen; two of them die."""
     Campaign.create(url, paper_grid().specification).close()
-    fleet = workers(url, wild=True)
+    fleet = workers(url, wild=True, rounds=rounds)
     for number in (2, 5):
         fleet[number]["arguments"]["dies"] = True
     children = nursery.run(*fleet, deadline=300.0)
@@ -344,12 +328,13 @@ def test_a_strict_server_does_not_make_writers_fail(server, nursery):
         assert campaign.status(forecast=False).told == 10 * PROCESSES
 
 
-def test_what_was_told_survives_the_crash_of_the_server(server, nursery):
+@sampled("crashes", [1, 3], keep=[0])
+def test_what_was_told_survives_the_crash_of_the_server(server, nursery, crashes):
     url, system = server.new_place(), three_states()
     told: dict[str, tuple] = {}
     messages: list[str] = []
     with Campaign.create(url, system.specification) as campaign, ThreadPoolExecutor(1) as other:
-        for _ in range(3):
+        for _ in range(crashes):
             mine = campaign.ask(worker="the test")
             enough = len(campaign.events()) + 60
 
@@ -396,11 +381,12 @@ def test_what_was_told_survives_the_crash_of_the_server(server, nursery):
     print(f"\n3 crashes of the server, {len(told)} acknowledged tells, all there; for example: {messages[0]}")
 
 
-def test_a_careless_server_does_not_make_tells_fleeting(server):
+@sampled("crashes", [1, 3], keep=[0])
+def test_a_careless_server_does_not_make_tells_fleeting(server, crashes):
     """With synchronous_commit off, PostgreSQL answers before the log is on disk; a tell must not."""
     system = three_states()
     with Campaign.create(server.new_place(synchronous_commit="off"), system.specification) as campaign:
-        for _ in range(3):
+        for _ in range(crashes):
             run_rounds(campaign, system, 5)
             before = campaign.events()
             run_rounds(campaign, system, 1)

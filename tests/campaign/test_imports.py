@@ -22,6 +22,7 @@ from safe2real.problem.problem import Problem
 from safe2real.report.export import export_json
 from safe2real.standing import AssumptionCode
 from tests.campaign.systems import paper_grid, run_rounds, three_states
+from tests.cases import each
 
 SYSTEM = three_states()
 BASELINE = SYSTEM.specification.baseline
@@ -289,7 +290,7 @@ def test_verify_finds_episodes_that_were_counted_twice(campaign: Campaign) -> No
     assert quiet.sequence == 3
 
 
-@pytest.mark.parametrize(
+@each(
     ("first", "second", "shared"),
     [("abc", "bcd", 2), ("abc", "abc", 3), ("abc", "cab", 1), ("aaab", "aab", 3), ("ab", "cd", 0), ("abab", "babx", 3)],
 )

@@ -17,18 +17,9 @@ from safe2real.campaign.journal import postgresql
 from safe2real.campaign.journal import sql as storage
 from safe2real.errors import StorageFailure
 from tests.campaign.systems import ROOT, run_rounds, three_states
-from torture.servers import Network, NoServer, running_server
+from torture.servers import Network
 
 SYSTEM = three_states()
-
-
-@pytest.fixture(scope="module")
-def server():
-    try:
-        with running_server() as server:
-            yield server
-    except NoServer as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ from safe2real.report.campaign import write_campaign_report
 from safe2real.standing import Standing
 from safe2real.version import __version__
 from tests.campaign.systems import run_rounds, three_states
+from tests.cases import each
 
 ASSETS = Path(__file__).resolve().parents[1] / "assets"
 RELEASES = sorted(ASSETS.glob("campaign-*.db"))
@@ -111,7 +112,7 @@ def rewritten(campaign: Campaign, change) -> None:
             )
 
 
-@pytest.mark.parametrize("by", [-0.01, 0.01])
+@each("by", [-0.01, 0.01])
 def test_a_bound_may_claim_less_than_is_provable_now_and_never_more(tmp_path: Path, by: float) -> None:
     """As if this release had tightened a bound, or found one to be wrong."""
     system = three_states()

@@ -14,6 +14,7 @@ from safe2real.campaign.events import BEFORE_THE_FIRST, Draft, Event, event_afte
 from safe2real.campaign.signing import Keys
 from safe2real.errors import InvalidInput
 from tests.campaign.systems import run_rounds, three_states
+from tests.cases import each
 
 SYSTEM = three_states()
 CELL, AUDITOR, SPY = "11" * 32, "22" * 32, "33" * 32
@@ -148,9 +149,7 @@ def test_a_record_is_signed_throughout_or_not_at_all(signed, place, tmp_path, mo
     assert problems(signed) == []
 
 
-@pytest.mark.parametrize(
-    "text", ["", "cell-3", "cell-3 zz", f"cell-3 {'1' * 30}", f"{CELL}", f"a {CELL}\na {SPY}", "cell-3 " + "é" * 40]
-)
+@each("text", ["", "cell-3", "cell-3 zz", f"cell-3 {'1' * 30}", f"{CELL}", f"a {CELL}\na {SPY}", "cell-3 " + "é" * 40])
 def test_key_files_that_are_refused_are_not_quoted(tmp_path, text):
     path = tmp_path / "keys"
     path.write_text(text)

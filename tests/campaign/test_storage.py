@@ -23,16 +23,10 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.journal.failures import explained
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import ROOT, Nursery, assert_same_model, ids_of, model_of, run_rounds, three_states
+from tests.cases import each, sampled
 
 SYSTEM = three_states()
 NOBODY = 65534
-
-
-@pytest.fixture(scope="module")
-def nursery():
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
 
 
 @pytest.fixture
@@ -71,7 +65,7 @@ def allow_pages(campaign: Campaign, more: int) -> None:
     connection.close()
 
 
-@pytest.mark.parametrize("more", [0, 1, 3])
+@sampled("more", [0, 1, 3], keep=[1])
 def test_a_full_database_refuses_and_goes_on_later(place, more):
     """First an ask is refused; then, with room for a while and deployments in hand, a tell."""
     with make(place, 4) as campaign, make(place.with_name("quiet.db")) as quiet:
@@ -462,7 +456,7 @@ def test_the_database_of_something_else_is_left_alone(place, mode):
 # Places that are none
 
 
-@pytest.mark.parametrize(
+@each(
     ("url", "open_says", "create_says"),
     [
         ("", "the place of the campaign is empty; give a file name", None),

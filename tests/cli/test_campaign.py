@@ -18,6 +18,7 @@ from safe2real.exploration import roll_out
 from safe2real.model import encoding
 from safe2real.model.encoding import policy_from_json
 from tests.campaign.systems import falling, three_states
+from tests.cases import each
 from tests.cli.driving import BASELINE, MODEL, campaign, done, episode, rolled, run_rounds, specification
 from tests.preflight.specs import TOML
 
@@ -291,7 +292,7 @@ def test_a_large_reward_may_be_packed(stopped):
     assert packed == done("plan", stopped, "-", given=reward.tolist())
 
 
-@pytest.mark.parametrize("reward", [[[2.0] * 4] * 25, [[0.5] * 3] * 25, [[0.5], [0.5, 0.5]], {"all": 1}, "high"])
+@each("reward", [[[2.0] * 4] * 25, [[0.5] * 3] * 25, [[0.5], [0.5, 0.5]], {"all": 1}, "high"])
 def test_a_reward_that_is_none(stopped, reward):
     ended = campaign("plan", stopped, "-", given=reward)
     assert (ended.code, ended.error) == (2, "invalid-input")
@@ -378,7 +379,7 @@ def test_verify_reports_its_progress(url, monkeypatch):
 # What goes wrong
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         ["ask", "--worker", "arm"],
@@ -408,7 +409,7 @@ def test_a_damaged_file(url):
     assert (ended.code, ended.error) == (5, "storage")
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[1] [2]", b'{"states": [NaN], "actions": []}', b"[" * 100_000])
+@each("text", [b"", b"{", b"[1] [2]", b'{"states": [NaN], "actions": []}', b"[" * 100_000])
 def test_what_is_not_json(url, text):
     ended = campaign("tell", url, one(url)["id"], "-", given=text)
     assert (ended.code, ended.error) == (2, "invalid-input")
@@ -443,7 +444,7 @@ def test_the_mark_that_some_editors_put_first_is_no_error(url):
     assert done("tell", url, deployment["id"], given=text)["new"]
 
 
-@pytest.mark.parametrize(
+@each(
     "arguments",
     [
         ["ask", "URL"],
@@ -549,3 +550,9 @@ def test_a_margin_that_the_simulator_contradicts_is_refused_unless_trusted(tmp_p
     assert ledger["holds"], ledger
     with s2r.Campaign.open(url) as opened:
         assert json.loads(opened.events()[0].body)["trust_margin"] is True
+
+
+def test_a_text_without_an_end_is_refused(tmp_path):
+    for arguments in (["init", tmp_path / "c.db", "/dev/zero"],):
+        ended = campaign(*arguments)
+        assert (ended.code, "is longer than 32 MiB" in ended.message) == (2, True)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.cases import sampled
 from tests.cli.driving import done, specification
 
 # The machine: reads an answer to ask and the specification, runs the policy on the specification's own dynamics.
@@ -39,7 +40,7 @@ print(deployment["id"])
 
 CONTROLLER = """
 set -eu
-for round in 1 2 3; do
+for round in $ROUNDS; do
     "$SAFE2REAL" campaign ask run.db --worker shell > asked.json
     id=$("$PYTHON" -I -S machine.py asked.json spec.json "$START" episode.json)
     "$SAFE2REAL" campaign tell run.db "$id" < episode.json > "told$round.json"
@@ -47,7 +48,8 @@ done
 """
 
 
-def test_three_rounds_from_a_shell(tmp_path):
+@sampled("rounds", [1, 3], keep=[0])
+def test_rounds_from_a_shell(tmp_path, rounds):
     text = specification()
     (tmp_path / "spec.json").write_text(text)
     (tmp_path / "machine.py").write_text(MACHINE)
@@ -55,16 +57,17 @@ def test_three_rounds_from_a_shell(tmp_path):
     command = Path(sys.executable).with_name("safe2real")
     start = json.loads(text)["start"].index(1.0)
     environment = {**os.environ, "SAFE2REAL": str(command), "PYTHON": sys.executable, "START": str(start)}
+    environment["ROUNDS"] = " ".join(str(number) for number in range(1, rounds + 1))
     ran = subprocess.run(
         ["/bin/sh", "-c", CONTROLLER], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == ran.stderr == ""
-    for number in (1, 2, 3):
+    for number in range(1, rounds + 1):
         told = json.loads((tmp_path / f"told{number}.json").read_text())
         assert (told["id"].split("-")[1], told["new"], told["samples"]) == (str(number), True, 12)
     ledger = done("verify", tmp_path / "run.db")
-    assert (ledger["holds"], ledger["deployments"], ledger["episodes"]) == (True, 3, 3)
+    assert (ledger["holds"], ledger["deployments"], ledger["episodes"]) == (True, rounds, rounds)
 
 
 def test_a_campaign_command_does_not_wait_for_the_experiments():

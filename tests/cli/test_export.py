@@ -6,7 +6,11 @@ from contextlib import closing
 
 import pytest
 
+import safe2real as s2r
+from safe2real.campaign.files import whole_file
 from safe2real.report import export
+from tests.campaign.systems import three_states
+from tests.cases import each
 from tests.cli.driving import campaign, done, run_rounds, specification
 
 
@@ -75,7 +79,26 @@ def test_a_place_that_cannot_be_written(ran, tmp_path):
     assert (ended.code, ended.error) == (5, "storage")
 
 
-@pytest.mark.parametrize("command", ["export", "report"])
+@each("command", ["export", "report"])
 def test_a_campaign_that_is_not_there(tmp_path, command):
     ended = campaign(command, tmp_path / "nowhere.db", "--out", tmp_path / "out")
     assert (ended.code, ended.error) == (5, "storage")
+
+
+@each("ending", ["", "-wal", "-shm", "-journal"])
+def test_nothing_is_written_over_a_campaign(tmp_path, ending):
+    mine, other = tmp_path / "mine.db", tmp_path / "other.db"
+    for place in (mine, other):
+        s2r.Campaign.create(place, three_states().specification).close()
+    before = other.read_bytes()
+    (tmp_path / "link").symlink_to(f"{other}{ending}")
+    for out in (f"{mine}{ending}", f"{other}{ending}", tmp_path / "link"):
+        for kind in ("export", "report") if ending in ("", "-wal") else ("export",):
+            ended = campaign(kind, mine, "--out", out)
+            assert ended.code == 2, out
+            assert "give another place" in ended.message
+    assert other.read_bytes() == before
+    with s2r.Campaign.open(mine) as opened:
+        assert opened.verify().holds
+    with whole_file(tmp_path / "plain.txt-wal") as file:  # a name alone is no reason
+        file.write("x")

@@ -13,6 +13,7 @@ from safe2real.cli import campaign as module
 from safe2real.errors import InvalidInput
 from safe2real.paper.catalogue import ENGINES, NAMES
 from safe2real.paper.reproduce import ARTEFACTS
+from tests.cases import each
 from tests.cli.driving import campaign
 
 COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "migrate", "export", "report"]
@@ -31,7 +32,7 @@ def test_the_help_lists_commands_and_exit_codes():
         assert re.search(rf"^\W*{code}  {kind}", shown, re.MULTILINE), code
 
 
-@pytest.mark.parametrize("command", COMMANDS)
+@each("command", COMMANDS)
 def test_every_command_has_help(command):
     shown = CliRunner().invoke(app, ["campaign", command, "--help"])
     assert shown.exit_code == 0

@@ -13,6 +13,7 @@ from safe2real.cli import run as module
 from safe2real.errors import Conflict
 from safe2real.preflight.rehearsal import Exact, exact_values, open_or_begin, rehearse
 from safe2real.report.rehearsal_figures import draw_exact
+from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, TOML, kernel, tiny, write
 
 RUN = "\n[run]\nmax_rounds = 60\ngrowth = 0.1\nplans = 2\n"
@@ -182,7 +183,7 @@ def test_what_no_run_accepts_is_refused_and_leaves_nothing(tmp_path):
     assert not (tmp_path / "spec-run").exists()
 
 
-@pytest.mark.parametrize("reality", [REAL, ""])
+@each("reality", [REAL, ""])
 def test_a_list_of_margins_of_another_length_is_refused(tmp_path, reality):
     ended = run(write(tmp_path, TOML.replace("margin = 1.0", "margin = [1.0, 1.0]") + reality))
     assert ended.exit_code == 2

@@ -116,6 +116,7 @@ def runs(case, command):
     return command.treat_all(case, 12_000, 1_000, Console(quiet=True), quick=True)
 
 
+@pytest.mark.slow
 def test_every_treatment_in_doubt(case, runs):
     record = runs["every treatment in doubt"]
     assert record.patients == 12_000
@@ -132,6 +133,7 @@ def test_every_treatment_in_doubt(case, runs):
     assert (record.map.verdict[case.offered] != Verdict.KNOWN).all()
 
 
+@pytest.mark.slow
 def test_few_treatments_in_doubt_give_useful_plans_soon(case, runs):
     record = runs["severe vasopressors in doubt"]
     assert record.map.count(Verdict.OPEN) + record.map.count(Verdict.WRONG) == case.doubtful.sum()
@@ -152,6 +154,7 @@ def test_nothing_is_scaled_and_every_patient_is_counted(case):
     assert not learner.doubts()
 
 
+@pytest.mark.slow
 def test_what_is_shown(case, command, runs, tmp_path):
     console = Console(file=io.StringIO(), width=80)
     assert command.show(case, runs, tmp_path, console)
@@ -163,6 +166,7 @@ def test_what_is_shown(case, command, runs, tmp_path):
     assert (tmp_path / "icu-sepsis-mismatch.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_an_unsafe_deployment_would_be_reported(case, command, runs):
     record = runs["severe vasopressors in doubt"]
     low = dataclasses.replace(record.batches[0], survival=system.LEAST_SURVIVAL - 0.001)

@@ -22,6 +22,7 @@ def found():
         return study(SMALL, stage)
 
 
+@pytest.mark.slow
 def test_what_is_declared_is_true(found):
     ours, learner = found.exploration.cars, found.exploration.learner
     gaps, cells = ours.gaps, cells_of(ours.track)
@@ -37,6 +38,7 @@ def test_what_is_declared_is_true(found):
     assert (ours.simulated.visits[~ours.simulated.system.known] == SMALL.points).all()
 
 
+@pytest.mark.slow
 def test_the_declared_support_holds_whatever_the_engine(found):
     ours = found.exploration.cars
     for engine in (0.0, STRONGEST):
@@ -45,6 +47,7 @@ def test_the_declared_support_holds_whatever_the_engine(found):
             assert np.isin(real.row(row)[0], ours.support.row(row)[0]).all()
 
 
+@pytest.mark.slow
 def test_every_deployed_mixture_keeps_the_limit_on_the_cells(found):
     for one in (found.exploration, found.without, found.heavier_without):
         assert one.episodes == 2_000
@@ -58,18 +61,21 @@ def test_every_deployed_mixture_keeps_the_limit_on_the_cells(found):
         assert one.plan.certificate.certified
 
 
+@pytest.mark.slow
 def test_the_simulator_alone_would_break_the_limit_on_the_cells_and_on_the_car(found):
     naive = next(one for one in found.driven if one.name == "planned on the simulator")
     assert naive.cells[1] > 1.5 * LIMIT
     assert naive.car[1] - naive.error[1] > LIMIT
 
 
+@pytest.mark.slow
 def test_the_trusted_policy_drives_as_it_should(found):
     off = next(one for one in found.driven if one.name.startswith("engine off"))
     assert off.car == (0.0, 0.0)  # a car at rest on the valley floor never leaves it, nor is fast
     assert 0.0 < off.cells[1] < 0.5  # its cells do not know that
 
 
+@pytest.mark.slow
 def test_data_of_the_continuous_car_contradict_the_cells(found):
     assert found.car_contradicts is not None
     ours = found.exploration.cars
@@ -78,6 +84,7 @@ def test_data_of_the_continuous_car_contradict_the_cells(found):
     assert not learner.plan(mountain_car.at_goal(ours.simulated)).certificate.certified
 
 
+@pytest.mark.slow
 def test_physics_that_are_wrong_everywhere_are_noticed(found):
     result = found.heavier
     gaps = result.cars.gaps
@@ -88,6 +95,7 @@ def test_physics_that_are_wrong_everywhere_are_noticed(found):
     assert [policy.actions.max() for policy in result.plan.policy.policies] == [COAST]  # the baseline alone
 
 
+@pytest.mark.slow
 def test_tables_and_figure(found, tmp_path):
     console = Console(record=True, width=120, file=(tmp_path / "out.txt").open("w"))
     show(found, console)
@@ -113,6 +121,7 @@ def test_the_simulator_is_gymnasiums_with_longer_steps():
     assert strong.step(2)[0][1] == pytest.approx(speed + 1.5 * 0.049)
 
 
+@pytest.mark.slow
 def test_the_goal_is_one_state(found):
     cells = cells_of(Track())
     assert {cells.state_of((GOAL + x, v)) for x in (0.0, 0.05) for v in (0.0, 0.3, 0.5)} == {cells.state_of((GOAL, 0.0))}

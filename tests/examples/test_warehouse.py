@@ -117,6 +117,7 @@ def test_the_learner_explores_the_environment_itself():
     assert study.learner.samples == 30 * study.case.horizon
 
 
+@pytest.mark.slow
 def test_the_command_prints_and_draws(tmp_path, capsys):
     main(["--quick", "--out", str(tmp_path)])
     printed = " ".join(capsys.readouterr().out.split())

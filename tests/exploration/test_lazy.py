@@ -1,5 +1,7 @@
 """Plans that stand for many rounds, the span bonus, safety by the worst case, and a declared support."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,9 @@ from safe2real.planning.robust import worst_constraint_values
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
-from tests.exploration.test_learner import PLAIN, ROWS, SAFE, stay, tiny
-from tests.exploration.test_simulate import random_problem
+from tests.cases import each, sampled
+from tests.exploration.random_problems import random_problem
+from tests.exploration.tiny import PLAIN, ROWS, SAFE, stay, tiny
 
 
 def quick(**changes):
@@ -99,8 +102,7 @@ def assert_same_rounds(model, real, baseline, settings, rounds, method=None):
     return run, moved
 
 
-@pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("method", [kind() for kind in methods.ALL], ids=str)
+@sampled(("method", "per_step"), product([kind() for kind in methods.ALL], [False, True]), keep=(0, 3, 5), ids=str)
 def test_ask_and_tell_equals_the_compiled_run_when_plans_stand(method, per_step):
     model, real, baseline = random_problem(3, per_step=per_step, constraints=2)
     run, _ = assert_same_rounds(model, real, baseline, quick(seed=11), 700, method)
@@ -109,7 +111,7 @@ def test_ask_and_tell_equals_the_compiled_run_when_plans_stand(method, per_step)
         assert run.suspects[-1] < run.suspects[0]
 
 
-@pytest.mark.parametrize("per_step", [False, True])
+@sampled("per_step", [False, True], keep=[1])
 def test_ask_and_tell_equals_the_compiled_run_when_segments_overflow(per_step):
     overflows = 0
     for seed in range(4):
@@ -201,7 +203,7 @@ def test_lazy_runs_repeat_and_go_on_in_pieces():
     np.testing.assert_array_equal(values, one_a_round(whole, whole.real_values))
 
 
-@pytest.mark.parametrize("per_step", [False, True])
+@each("per_step", [False, True])
 def test_growth_zero_plans_every_round_and_so_does_the_smallest_growth_where_no_row_is_cleared(per_step):
     model, real, baseline = random_problem(2, per_step=per_step)
     runs, learners = [], []
@@ -289,8 +291,8 @@ def gaps_of(learner):
     return np.where(learner.evidence.known, 0.0, gaps)
 
 
-@pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("span", [False, True])
+@each("per_step", [False, True])
+@each("span", [False, True])
 def test_delta_is_the_largest_sum_of_spans_times_radii(per_step, span):
     """b_h = (H - 1 - h) x radius, or H x radius, times the scale of the bonus where the row is suspect."""
     checked, cleared = 0, 0
@@ -342,9 +344,7 @@ def bounds_of(learner, proposal, support=None):
     return by_delta, worst
 
 
-@pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("constraints", [1, 2])
-@pytest.mark.parametrize("robust", [False, True])
+@sampled(("robust", "constraints", "per_step"), product([False, True], [1, 2], [False, True]), keep=(0, -1))
 def test_the_certificate_of_a_mixture_is_the_better_of_two_bounds(robust, constraints, per_step):
     delta_better, worst_better, worst_better_with_cleared_rows = 0, 0, 0
     for seed in range(6):
@@ -393,7 +393,7 @@ def neighbours(*rows):
 EITHER, ONLY_1 = (0, 1), (1,)
 
 
-@pytest.mark.parametrize("growth", [0.0, 0.5])
+@each("growth", [0.0, 0.5])
 def test_a_transition_outside_the_declared_support_ends_certification(growth):
     learner = Learner(
         Problem(tiny(), stay(), Settings(**PLAIN, replan_growth=growth), support=neighbours(EITHER, EITHER, ONLY_1, ONLY_1))
@@ -532,22 +532,7 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
     assert rounds[1] < rounds[0]
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"replan_growth": -0.1}, "replan_growth is -0.1; give a fraction"),
-        ({"replan_growth": 1.5}, "replan_growth is 1.5"),
-        ({"replan_growth": float("nan")}, "replan_growth is nan"),
-        ({"span_bonus": 1}, "span_bonus is 1; give True or False"),
-        ({"robust_safety": None}, "robust_safety is None"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(changes, message):
-    with pytest.raises(s2r.errors.InvalidInput, match=message):
-        Learner(Problem(tiny(), stay(), Settings(**PLAIN, **changes)))
-
-
-@pytest.mark.parametrize("warm_start", [True, False])
+@each("warm_start", [True, False])
 def test_simulate_starts_its_plans_as_ask_and_tell_do(warm_start):
     """A campaign plans without a warm start; a rehearsal of it must too, or ties fall otherwise."""
     grid = WindyGrid.paper()

@@ -14,25 +14,7 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.radii.base import System
 from safe2real.radii.literal import radius_after
-
-# Two states, two actions, two steps. State 0 is safe, state 1 is not. Action 0 stays in 0, action 1 leads to 1; 1 absorbs.
-ROWS = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
-SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
-
-
-def tiny(threshold=0.5, horizon=2):
-    return s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), horizon, 0, s2r.AtLeast(SAFE, threshold))
-
-
-def stay(horizon=2):
-    return s2r.MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=horizon)
-
-
-PLAIN = {"margin": 1.0, "calibrated_gap": 0.0, "mismatch_gap": 0.8, "tolerance": 0.25, "delta": 0.1}
-
-
-def settings(**changes):
-    return Settings.paper(**(PLAIN | changes))
+from tests.exploration.tiny import PLAIN, ROWS, SAFE, settings, stay, tiny
 
 
 def test_first_round_worked_on_paper():
@@ -243,30 +225,6 @@ def test_asking_again_changes_nothing_and_the_coin_is_fixed():
     again = Learner(Problem(tiny(), stay(), settings(seed=5)))
     assert again.propose().coin == learner.propose().coin
     assert Learner(Problem(tiny(), stay(), settings(seed=6))).propose().coin != learner.propose().coin
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tolerance": 0.3}, r"tolerance is 0.3; .*margin / 4 = 0.25"),
-        ({"calibrated_gap": 0.9, "mismatch_gap": 0.8}, "calibrated_gap is 0.9 and mismatch_gap 0.8"),
-        ({"margin": 0.0}, "margin of constraint 0 is 0"),
-        ({"margin": -0.5}, "margin of constraint 0 is -0.5"),
-        ({"margin": 1.6}, "at most 1.5"),
-        ({"margin": (1.0, 1.0)}, "one per constraint"),
-        ({"delta": 0.0}, "delta is 0"),
-        ({"delta": 1.0}, "delta is 1"),
-        ({"delta": float("nan")}, "delta is nan"),
-        ({"tolerance": 0.0}, "tolerance is 0"),
-        ({"bonus_scale": 0.0}, "bonus_scale is 0"),
-        ({"seed": -1}, "seed is -1"),
-        ({"radius": 0.4}, "radius is 0.4"),
-        ({"mismatch_gap": 1.2}, "mismatch_gap 1.2"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(changes, message):
-    with pytest.raises(s2r.errors.InvalidInput, match=message):
-        Learner(Problem(tiny(), stay(), settings(**changes)))
 
 
 def test_a_heuristic_run_may_use_a_larger_tolerance_and_says_so():

@@ -12,7 +12,7 @@ from safe2real.exploration import Learner
 from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin, estimate_mismatch_gap
-from tests.exploration.test_learner import ROWS, SAFE, settings, stay, tiny
+from tests.exploration.tiny import ROWS, SAFE, settings, stay, tiny
 
 KERNEL = s2r.Kernel.from_dense(ROWS)
 ALL_KNOWN = np.ones((2, 2), dtype=bool)

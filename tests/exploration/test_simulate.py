@@ -12,41 +12,13 @@ from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
+from tests.cases import each
+from tests.exploration.random_problems import random_problem, settings_for
 
 
-def random_problem(seed: int, *, per_step: bool, constraints: int = 1):
-    """A small simulator, a reality that differs in some rows, a uniform baseline with a known margin."""
-    rng = np.random.default_rng(seed)
-    H, S, A = 4, 5, 3
-    lead = (H,) if per_step else ()
-    simulator = rng.dirichlet(np.full(S, 0.4), size=(*lead, S, A))
-    real = simulator.copy()
-    wrong = rng.random((*lead, S, A)) < 0.3
-    real[wrong] = rng.dirichlet(np.full(S, 0.4), size=int(wrong.sum()))
-    baseline = s2r.MarkovPolicy.uniform(horizon=H, num_states=S, num_actions=A)
-    utilities = rng.random((constraints, S, A))
-    free = s2r.CMDP.of(s2r.Kernel.from_dense(real), H, 0, [s2r.AtLeast(u, 0.0) for u in utilities])
-    values = s2r.planning.constraint_values(free, baseline)
-    limits = [s2r.AtLeast(u, float(v - 0.3)) for u, v in zip(utilities, values, strict=True)]
-    return s2r.CMDP.of(s2r.Kernel.from_dense(simulator), H, 0, limits), s2r.Kernel.from_dense(real), baseline
-
-
-def settings_for(seed=0, **changes):
-    base = {
-        "margin": 0.3,
-        "calibrated_gap": 0.0,
-        "mismatch_gap": 0.3,
-        "tolerance": 0.2,
-        "seed": seed,
-        "radius": radii.Scaled(0.25),
-        "bonus_scale": 0.1,
-    }
-    return Settings.paper(**(base | changes))
-
-
-@pytest.mark.parametrize("per_step", [False, True])
-@pytest.mark.parametrize("method", [kind() for kind in methods.ALL], ids=str)
-@pytest.mark.parametrize("constraints", [1, 2])
+@each("per_step", [False, True])
+@each("method", [kind() for kind in methods.ALL])
+@each("constraints", [1, 2])
 def test_ask_and_tell_equals_the_compiled_run(method, per_step, constraints):
     model, real, baseline = random_problem(3, per_step=per_step, constraints=constraints)
     settings = settings_for(seed=11)
@@ -89,7 +61,7 @@ def test_runs_repeat_bit_for_bit_and_in_pieces():
     assert (other.state_visits != runs[0].state_visits).any()
 
 
-@pytest.mark.parametrize("constraints", [1, 2])
+@each("constraints", [1, 2])
 def test_looking_at_a_proposal_does_not_change_the_run(constraints):
     model, real, baseline = random_problem(5, per_step=False, constraints=constraints)
     plain = simulate(Learner(Problem(model, baseline, settings_for(2))), real, max_rounds=120)

@@ -1,9 +1,13 @@
 """Systems, policies and episodes: the two forms of a constraint, shapes, and refusals."""
 
+import math
+
 import numpy as np
 import pytest
 
 import safe2real as s2r
+from tests.cases import each
+from tests.evidence.small_learners import stay
 
 KERNEL = s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5))
 
@@ -38,7 +42,7 @@ def test_with_kernel_keeps_the_task():
         model.with_kernel(s2r.Kernel.from_dense(np.eye(3)[:, None]))
 
 
-@pytest.mark.parametrize(
+@each(
     ("constraint", "message"),
     [
         (s2r.AtLeast([[0.0, 1.5], [0.0, 0.0]], 1.0), r"constraints\[0\].utility\[0, 1\] is 1.5; utilities lie in \[0, 1\]"),
@@ -98,7 +102,7 @@ def test_a_mixture_is_drawn_with_its_weights_and_acts_to_the_end():
     assert np.mean([coin.act(0, 0, rng) for _ in range(4000)]) == pytest.approx(0.7, abs=0.03)
 
 
-@pytest.mark.parametrize(
+@each(
     ("make", "message"),
     [
         (lambda: s2r.MarkovPolicy.stochastic([[0.5, 0.4]], horizon=1), r"policy\[0\] sums to 0.9"),
@@ -140,3 +144,18 @@ def test_an_episode_is_checked_against_its_system():
     ]:
         with pytest.raises(s2r.errors.InvalidInput, match=message):
             s2r.Trajectory.of(model, states, actions)
+
+
+def test_sums_that_are_loose_are_renormalised_once():
+    loose = np.array([0.5, 0.5 + 9e-10])
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(np.full((2, 1, 2), 0.5)), 1, loose, s2r.AtLeast(np.ones((2, 1)), 0.5))
+    assert abs(model.start.sum() - 1.0) < 1e-15
+    policy = s2r.MarkovPolicy.stochastic(np.broadcast_to(loose, (1, 2, 2)))
+    np.testing.assert_allclose(policy.probabilities.sum(axis=2), 1.0, atol=1e-15)
+    again = s2r.MarkovPolicy.stochastic(policy.probabilities)
+    np.testing.assert_array_equal(again.probabilities, policy.probabilities)
+    thirds = np.full((1, 2, 3), 1.0 / 3.0)
+    np.testing.assert_array_equal(s2r.MarkovPolicy.stochastic(thirds).probabilities, thirds)
+    assert s2r.evaluate(model, s2r.MarkovPolicy.uniform(horizon=1, num_states=2, num_actions=1), np.ones((2, 1))) <= 1.0
+    weights = s2r.Mixture.of(loose, [stay(1, 2, 1), stay(1, 2, 1)]).weights
+    assert math.isclose(weights.sum(), 1.0, rel_tol=1e-15)

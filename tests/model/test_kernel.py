@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 import safe2real as s2r
+from tests.cases import each
 
 ROWS = np.array(
     [
@@ -66,7 +67,7 @@ def test_a_state_entered_both_ways_is_refused():
         s2r.Kernel.from_gymnasium(table)
 
 
-@pytest.mark.parametrize("name", ["FrozenLake-v1", "CliffWalking-v1", "Taxi-v4"])
+@each("name", ["FrozenLake-v1", "CliffWalking-v1", "Taxi-v4"])
 def test_gymnasium_tables(name):
     gymnasium = pytest.importorskip("gymnasium")
     env = gymnasium.make(name)
@@ -103,7 +104,7 @@ def spoiled(index, value):
     return rows
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "message"),
     [
         (spoiled((0, 1, 2), 0.98), r"transition\[0, 1\] sums to 0.98; rows must sum to 1"),
@@ -121,7 +122,7 @@ def test_bad_rows_are_named(rows, message):
         s2r.Kernel.from_dense(rows)
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "message"),
     [
         ({"successors": [0, 3]}, r"successors\[1\] is 3; states run from 0 to 1"),

@@ -1,14 +1,13 @@
 """The page of reproduced artefacts: what runs are worth is data, whatever the words beside it say."""
 
-import pytest
-
 from safe2real.paper.artefact import Artefact, Outcome
 from safe2real.paper.page import write_report
 from safe2real.paper.reproduce import ARTEFACTS
 from safe2real.standing import Standing
+from tests.cases import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("words", "standing", "colour"),
     [
         ("not heuristic at all", Standing.CERTIFIED, "label certified"),

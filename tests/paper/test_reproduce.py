@@ -75,6 +75,7 @@ def test_reproduce_writes_everything_and_repeats_nothing(tmp_path):
     assert report.read_text().count("data:image/png;base64") == 3
 
 
+@pytest.mark.slow
 def test_a_killed_reproduce_goes_on_where_it_was(tmp_path):
     command = [
         sys.executable,

@@ -11,6 +11,7 @@ from safe2real import methods
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task
 from safe2real.paper.sources import digest_of_sources, sources_of
+from tests.cases import sampled
 
 HERE = Path(safe2real.__file__).parent
 EXPLORE, CERTIFIED = "safe2real.paper.runs", "safe2real.paper.certified_runs"
@@ -28,7 +29,7 @@ def change(path, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
-@pytest.mark.parametrize(
+@sampled(
     ("module", "file", "old", "new"),
     [
         (EXPLORE, "paper/inferred.py", "INSTANCE_SEED = 3", "INSTANCE_SEED = 4"),
@@ -36,6 +37,7 @@ def change(path, old, new):
         (EXPLORE, "version.py", '"""', '"""A word more. '),
         (CERTIFIED, "paper/certified_runs.py", "NOISE, DELTA = 10.8, 0.1", "NOISE, DELTA = 10.8, 0.2"),
     ],
+    keep=(0, -1),
 )
 def test_what_a_run_imports_invalidates_it(copy, module, file, old, new):
     before = digest_of_sources(module, copy.parent)
@@ -43,17 +45,10 @@ def test_what_a_run_imports_invalidates_it(copy, module, file, old, new):
     assert digest_of_sources(module, copy.parent) != before
 
 
-@pytest.mark.parametrize(
-    "file", ["paper/table1.py", "paper/printed.py", "cli/run.py", "report/page.py", "campaign/ledger.py"]
-)
-def test_what_a_run_does_not_import_leaves_it(copy, file):
+def test_what_a_run_does_not_import_leaves_it(copy):
     before = digest_of_sources(EXPLORE, copy.parent), digest_of_sources(CERTIFIED, copy.parent)
-    change(copy / file, '"""', '"""A word more. ')
-    assert (digest_of_sources(EXPLORE, copy.parent), digest_of_sources(CERTIFIED, copy.parent)) == before
-
-
-def test_a_changed_template_leaves_every_run(copy):
-    before = digest_of_sources(EXPLORE, copy.parent), digest_of_sources(CERTIFIED, copy.parent)
+    for file in ("paper/table1.py", "paper/printed.py", "cli/run.py", "report/page.py", "campaign/ledger.py"):
+        change(copy / file, '"""', '"""A word more. ')
     templates = list((copy / "report" / "templates").iterdir())
     assert templates
     for template in templates:

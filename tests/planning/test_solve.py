@@ -7,6 +7,7 @@ from scipy.optimize import linprog
 
 import safe2real as s2r
 from safe2real.planning.linear_program import occupancy_program, solve_linear_program
+from tests.cases import each, sampled
 from tests.random_models import (
     Recipe,
     build,
@@ -97,10 +98,14 @@ def check(model: s2r.CMDP, reward) -> str:
     return "agree" if abs(program.bound - solution.value) <= 1e-8 else "LP off"
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-@given(recipes)
-def test_agrees_with_duality_and_the_linear_program(recipe):
-    check(*build(recipe))
+@sampled("examples", [150, 1_500], keep=[0])
+def test_agrees_with_duality_and_the_linear_program(examples):
+    @settings(max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+    @given(recipes)
+    def agrees(recipe):
+        check(*build(recipe))
+
+    agrees()
 
 
 def fixed_recipe(seed: int) -> Recipe:
@@ -119,7 +124,7 @@ def fixed_recipe(seed: int) -> Recipe:
     )
 
 
-@pytest.mark.parametrize("block", range(10))
+@sampled("block", range(10), keep=[0])
 def test_fixed_seeds_agree_and_cover_every_kind(block):
     seen: dict[str, int] = {}
     for seed in range(150 * block, 150 * (block + 1)):
@@ -132,7 +137,7 @@ def test_fixed_seeds_agree_and_cover_every_kind(block):
     assert seen.get("edge", 0) <= 2, seen
 
 
-@pytest.mark.parametrize("constraints", [1, 2, 3])
+@each("constraints", [1, 2, 3])
 def test_brute_force_over_all_deterministic_policies(constraints):
     """S = 2, A = 2, H = 2: the optimum is the best mixture of the 16 deterministic policies."""
     for seed in range(40):
@@ -183,7 +188,7 @@ def drift(rng, kernel_rows, count):
     return rows
 
 
-@pytest.mark.parametrize("constraints", [1, 2, 3])
+@each("constraints", [1, 2, 3])
 def test_warm_and_cold_agree_along_a_drifting_model(constraints):
     rng = np.random.default_rng(constraints)
     rows = rng.dirichlet(np.full(8, 0.3), size=(8, 3))

@@ -25,6 +25,7 @@ from safe2real.report.preflight_figures import _dress, draw_preflight
 from safe2real.standing import Standing
 from safe2real.systems.measure import estimate_margin
 from safe2real.theory.conditions import Guarantee
+from tests.cases import each
 from tests.preflight.specs import ROWS, SAFE, kernel, tiny
 
 WRONG = kernel(s0a1=[0.6, 0.4])  # 0.6 away, and the baseline never goes there
@@ -125,13 +126,13 @@ def test_data_that_contradict_an_assumption_end_the_forecast():
     assert "contradict an assumption" in text
 
 
-@pytest.mark.parametrize("wrong", [{"runs": 0}, {"max_rounds": 0}, {"delta": 1.0}, {"reality": ROWS}])
+@each("wrong", [{"runs": 0}, {"max_rounds": 0}, {"delta": 1.0}, {"reality": ROWS}])
 def test_what_cannot_be_looked_at(wrong):
     with pytest.raises(InvalidInput):
         look(**wrong)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "words"),
     [
         ({"tolerance": "0.1"}, "tolerance is not an array of numbers"),
@@ -558,7 +559,7 @@ def test_the_figure_shows_what_was_found():
     assert {"threshold 1.5", "baseline on the simulator 3", "tolerance 0.25", "baseline by rollouts"} <= words
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "labels"),
     [
         ([0.25, 3.0], {"0.5", "1", "2"}),
@@ -638,7 +639,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each("name", NAMES)
 def test_what_a_constraint_is_called_hides_nothing(name):
     """Row (0, 0) falls with 0.8 in reality: the margin is broken, and unsafe mixtures follow."""
     reality = kernel(s0a0=[0.2, 0.8])

@@ -11,6 +11,7 @@ from safe2real.errors import InvalidInput
 from safe2real.preflight.guess import Guess, Towards, guess_reality
 from safe2real.preflight.spec_file import read_spec_file
 from safe2real.preflight.spec_gymnasium import numbering_of
+from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, ROWS, SAFE, TOML, tiny, write
 
 
@@ -108,7 +109,7 @@ def test_the_reality_the_guess_and_the_run(tmp_path):
     np.testing.assert_array_equal(states.rows, [[False, False], [True, True]])
 
 
-@pytest.mark.parametrize(
+@each(
     ("written", "meant"),
     [
         ("[0, 1]", [[[0, 0], [1, 1]]]),  # one number for each state
@@ -204,7 +205,7 @@ tolerance = 0.025
 # What is refused
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "words"),
     [
         ("horizon = 3", "horizn = 3", ["spec.toml", "unknown key 'horizn'", "did you mean 'horizon'?"]),
@@ -230,7 +231,7 @@ def test_mistakes_in_the_text(tmp_path, old, new, words):
     refused(tmp_path, TOML.replace(old, new, 1), *words)
 
 
-@pytest.mark.parametrize(
+@each(
     ("more", "words"),
     [
         (REAL + "[guess]\nrows = 1", ["both `real` and `guess`"]),
@@ -316,7 +317,7 @@ def test_the_file_itself(tmp_path):
         read_spec_file(write(tmp_path, "{", "spec.json"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("old", "new", "words"),
     [
         ("FrozenLake-v1", "FrozenLak-v1", ["simulator.gymnasium is 'FrozenLak-v1'", "could not be made"]),
@@ -362,7 +363,7 @@ def test_a_module_that_is_not_found_must_be_importable(tmp_path):
 # Guessed realities
 
 
-@pytest.mark.parametrize("towards", list(Towards))
+@each("towards", list(Towards))
 def test_a_guess_moves_its_rows_by_exactly_the_gap(towards):
     specification = tiny()
     found = guess_reality(specification, Guess(rows=2, gap=0.4, towards=towards, seed=1))

@@ -25,6 +25,7 @@ from safe2real.report.campaign import write_campaign_report
 from safe2real.report.course_figures import Course, draw_certificate, draw_safety, thinned
 from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed
 from safe2real.report.page import environment, render, since
+from tests.cases import each
 
 ROWS = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9]]])
 SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
@@ -357,7 +358,7 @@ def marks_of(bands, kind):
     return found
 
 
-@pytest.mark.parametrize(("shape", "fewest"), [((25, 4), 1), ((100, 4), 2), ((716, 25), 4)])
+@each(("shape", "fewest"), [((25, 4), 1), ((100, 4), 2), ((716, 25), 4)])
 def test_every_row_is_on_the_map_with_its_mark(shape, fewest):
     found = random_map(shape)
     figure = draw_mismatch(found, Separation(0.05, 0.6))

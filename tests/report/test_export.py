@@ -21,6 +21,8 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import export as export_module
 from safe2real.report.export import export_csv, export_json, export_minari, salvage_json
+from tests.campaign.systems import run_rounds, three_states
+from tests.cases import each
 
 H, S, A = 4, 3, 2
 ROWS = np.array([[[0.8, 0.2, 0.0], [0.1, 0.8, 0.1]], [[0.2, 0.7, 0.1], [0.0, 0.3, 0.7]], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]])
@@ -138,7 +140,7 @@ def test_deployments_carry_certificate_and_outcome(record, tmp_path):
         assert int(row["samples"]) == steps[row["outcome"]]
 
 
-@pytest.mark.parametrize("per_step", [False, True])
+@each("per_step", [False, True])
 def test_the_mismatch_table_is_the_map(per_step, tmp_path):
     record = Record(tmp_path, per_step=per_step)
     found = record.campaign.mismatch_map()
@@ -388,8 +390,8 @@ def test_garbage_over_whole_pages_costs_only_these(long_file, tmp_path, seed):
     assert result["damage"]
 
 
-@pytest.mark.parametrize("checksum_holds", [True, False])
-@pytest.mark.parametrize("complete", [True, False])
+@each("checksum_holds", [True, False])
+@each("complete", [True, False])
 def test_what_is_still_in_the_write_ahead_log_is_saved_too(tmp_path, checksum_holds, complete):
     """As after a crash: nothing was moved to the file yet. Where a checksum fails, SQLite drops all that follows."""
     path, copy = tmp_path / "campaign.db", tmp_path / "copy.db"
@@ -439,3 +441,15 @@ def test_a_file_without_a_campaign_is_refused(tmp_path):
     with pytest.raises(StorageFailure, match="nothing of a campaign"):
         salvage_json(tmp_path / "junk.db", tmp_path / "rest.json")
     assert not (tmp_path / "rest.json").exists()
+
+
+@each("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", " =1", "\uff1d1"])
+def test_names_are_no_formulas_in_csv(tmp_path, name):
+    with s2r.Campaign.create(tmp_path / "c.db", three_states().specification) as made:
+        run_rounds(made, three_states(), 1, worker=name)
+        files = export_csv(made, tmp_path)
+    cells = [cell for file in files for row in csv.reader(file.open(newline="")) for cell in row]
+    assert name not in cells
+    assert f"'{name}" in cells
+    numbers = [cell for cell in cells if cell.startswith("-")]
+    assert numbers == []

@@ -18,6 +18,7 @@ from safe2real.model import CMDP, Kernel, Trajectory
 from safe2real.systems.datasets import read_episodes
 from safe2real.systems.discretise import Discretised
 from safe2real.systems.episodes import LoggedEpisode
+from tests.cases import each
 
 # Two episodes: 0 -> 1 -> 2 (terminated), 0 -> 0 -> 1 -> 1 (cut off).
 STATES = ([0, 1, 2], [0, 0, 1, 1])
@@ -140,7 +141,7 @@ def test_flat_arrays_without_costs_or_rewards():
     check(read_episodes(flat(rewards=None)), rewards=False)
 
 
-@pytest.mark.parametrize("width", [None, 2])
+@each("width", [None, 2])
 def test_episodes_of_one_step(width):
     shape = (3,) if width is None else (3, width)
     arrays = {
@@ -255,7 +256,7 @@ def test_non_discrete_observations_without_a_discretiser():
 # -------------------------------------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize("key", ["observations", "next_observations", "actions", "terminals", "timeouts"])
+@each("key", ["observations", "next_observations", "actions", "terminals", "timeouts"])
 def test_a_missing_array_is_named(key):
     with pytest.raises(InvalidInput, match=rf"the dataset has no {key} \(it has .*the layout of OSRL and DSRL"):
         read_episodes(flat(**{key: None}))
@@ -276,7 +277,7 @@ def test_observations_that_differ_within_one_cell_are_in_order():
     assert read_episodes(arrays, discretiser=cells).episodes[0].states.tolist() == [1, 1, 3]
 
 
-@pytest.mark.parametrize(
+@each(
     ("source", "message"),
     [
         (flat(rewards=np.zeros(4)), r"the arrays have different lengths .*'rewards': 4"),
@@ -358,7 +359,7 @@ def test_functions_that_cannot_be_called():
         read_episodes(flat(), action_of=3)
 
 
-@pytest.mark.parametrize(("package", "source"), [("minari", "test/log-v0"), ("h5py", "log.hdf5")])
+@each(("package", "source"), [("minari", "test/log-v0"), ("h5py", "log.hdf5")])
 def test_a_missing_package_is_named_with_its_cure(monkeypatch, tmp_path, package, source):
     true_import = builtins.__import__
 

@@ -2,12 +2,11 @@
 
 import doctest
 
-import pytest
-
 from safe2real.systems import datasets, estimate, finite
+from tests.cases import each
 
 
-@pytest.mark.parametrize("module", [datasets, estimate, finite])
+@each("module", [datasets, estimate, finite])
 def test_examples(module):
     found = doctest.testmod(module)
     assert found.attempted > 0

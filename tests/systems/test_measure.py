@@ -14,6 +14,7 @@ from safe2real.radii.base import System
 from safe2real.radii.literal import radius_after
 from safe2real.systems import WindyGrid
 from safe2real.systems.measure import clone_baseline, estimate_margin, estimate_mismatch_gap
+from tests.cases import sampled
 
 UNIFORM = s2r.MarkovPolicy.uniform(horizon=12, num_states=25, num_actions=4)
 
@@ -112,27 +113,29 @@ def test_margin_by_hand_for_a_coin():
     assert estimate.episodes == 40
 
 
-def test_margin_may_be_looked_at_until_it_pleases():
+@sampled("times", [60, 300], keep=[0])
+def test_margin_may_be_looked_at_until_it_pleases(times):
     """Someone looks at every n and stops where the mean looks best against the truth, which is the worst there can be."""
     rng, misses = np.random.default_rng(5), 0
-    for _ in range(300):
+    for _ in range(times):
         sides = (rng.random(1_000) < 0.5).astype(int)
         n = np.arange(1, 1_001)
         stop = 10 + int(np.argmax(((np.cumsum(sides) - 0.5 * n) / np.sqrt(n))[9:]))
         episodes = [SIDES[side] for side in sides[:stop]]
         misses += estimate_margin(COIN, episodes, delta=0.05).lower_bounds[0] > 0.5
-    assert misses / 300 <= 0.05
+    assert misses / times <= 0.05
 
 
-def test_margin_covers_the_truth_as_often_as_it_says():
+@sampled("times", [80, 300], keep=[0])
+def test_margin_covers_the_truth_as_often_as_it_says(times):
     model = s2r.CMDP.of(s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5)), 3, 0, s2r.AtLeast([[0.0, 0.0], [1.0, 1.0]], 0.5))
     policy = s2r.MarkovPolicy.uniform(horizon=3, num_states=2, num_actions=2)
     truth = s2r.planning.constraint_values(model, policy)[0]
     misses = 0
-    for repeat in range(300):
+    for repeat in range(times):
         episodes = [roll_out(model, policy, seed=repeat, round_number=t) for t in range(20)]
         misses += estimate_margin(model, episodes, delta=0.2).lower_bounds[0] > truth
-    assert misses / 300 <= 0.2
+    assert misses / times <= 0.2
 
 
 def test_clone_counts_and_smooths():

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.systems import WINDY_GRID_ID, WindyGrid, WindyGridEnv, draw_grid, equispaced_wind, windy_order
+from tests.cases import each, sampled
 
 UP, RIGHT, DOWN, LEFT = range(4)
 PAPER = WindyGrid.paper()
@@ -27,7 +28,7 @@ def row_of(grid: WindyGrid, kernel: s2r.Kernel, cell, action) -> dict:
 # --- the kernels ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "grid",
     [PAPER, WindyGrid.with_mismatch(25, 0.35, 3), WindyGrid(size=2, wall=[(0, 0)], windy=[(1, 1)]), WindyGrid(intended=1.0)],
 )
@@ -38,7 +39,7 @@ def test_rows_are_distributions(grid):
         assert (dense >= 0.0).all()
 
 
-@pytest.mark.parametrize(
+@each(
     ("cell", "action", "expected"),
     [
         # Corner, two neighbours: each slip 0.15 / 2 = 0.075.
@@ -56,7 +57,7 @@ def test_simulator_rows_by_hand(cell, action, expected):
     assert row_of(PAPER, PAPER.simulator(), cell, action) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("grid", "cell", "action", "expected"),
     [
         # 0.8 of the 0.85 go the other way: 0.17 + 0.0375 up and 0.68 + 0.0375 down.
@@ -94,7 +95,7 @@ def test_paper_layout():
     assert WindyGrid.with_mismatch(3, 0.8, seed=3) == PAPER  # one that the priority order produces
 
 
-@pytest.mark.parametrize("dynamics", ["simulator", "real"])
+@each("dynamics", ["simulator", "real"])
 def test_uniform_policy_is_worth_what_the_fit_says(dynamics):
     """11.07 on both: under the uniform policy an action and its opposite are equally likely and the wind cancels."""
     model = PAPER.cmdp(getattr(PAPER, dynamics)(), threshold=10.71)
@@ -114,7 +115,7 @@ def test_wind_matters_to_a_policy_that_chooses():
     assert found < promised - 0.1
 
 
-@pytest.mark.parametrize(
+@each(
     ("wind", "sigma"),
     [
         (0.8, 0.68),
@@ -137,7 +138,7 @@ def test_gap_is_the_same_for_every_pair_even_at_the_edges():
     assert grid.mismatch_gap() == pytest.approx(0.17)
 
 
-@pytest.mark.parametrize("pairs", [4, 8, 12, 24, 40, 64, 84, 100])
+@each("pairs", [4, 8, 12, 24, 40, 64, 84, 100])
 def test_four_mismatch_pairs_per_windy_cell(pairs):
     grid = WindyGrid.with_mismatch(pairs // 4, 0.8, seed=2)
     assert grid.mismatch().shape == (25, 4)
@@ -154,7 +155,7 @@ def test_no_wind_no_mismatch():
 # --- the order in which cells become windy ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(5))
+@each("seed", range(5))
 def test_priority_order(seed):
     order = windy_order(PAPER, seed)
     assert len(set(order)) == 25
@@ -170,7 +171,7 @@ def test_ties_depend_on_the_seed_alone():
     assert orders[7] == windy_order(WindyGrid(), 7)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 12])
+@each("seed", [0, 1, 12])
 def test_windy_sets_are_nested(seed):
     grids = [WindyGrid.with_mismatch(n, 0.8, seed) for n in range(26)]
     for smaller, larger in itertools.pairwise(grids):
@@ -204,7 +205,7 @@ def test_grids_are_values():
         PAPER.size = 6
 
 
-@pytest.mark.parametrize(
+@each(
     ("build", "message"),
     [
         (lambda: WindyGrid(size=1), r"size is 1; .* at least 2"),
@@ -238,7 +239,7 @@ def test_mistakes_name_place_value_and_cure(build, message):
 # --- the Gymnasium environment ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dynamics", ["real", "simulator"])
+@each("dynamics", ["real", "simulator"])
 def test_gymnasium_accepts_it(dynamics):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -257,20 +258,21 @@ def test_registered_once():
     assert isinstance(env.unwrapped, WindyGridEnv)
 
 
-@pytest.mark.parametrize("dynamics", ["real", "simulator"])
+@each("dynamics", ["real", "simulator"])
 def test_table_gives_the_kernel_back(dynamics):
     kernel = getattr(PAPER, dynamics)()
     table = gymnasium.make(WINDY_GRID_ID, dynamics=dynamics).unwrapped.P
     np.testing.assert_array_equal(s2r.Kernel.from_gymnasium(table).to_dense(), kernel.to_dense())
 
 
-def test_step_frequencies_match_the_kernel():
+@sampled("steps", [6_000, 60_000], keep=[0])
+def test_step_frequencies_match_the_kernel(steps):
     env = WindyGridEnv(WindyGrid.with_mismatch(25, 0.8, 0))
     dense = env.grid.real().to_dense()
     rng = np.random.default_rng(0)
     counts = np.zeros((25, 4, 25))
     state, _ = env.reset(seed=0)
-    for _ in range(60_000):
+    for _ in range(steps):
         action = int(rng.integers(4))
         following, _, _, truncated, _ = env.step(action)
         counts[state, action, following] += 1
@@ -294,11 +296,12 @@ def test_cost_is_that_of_the_pair_acted_from():
     assert state == env.grid.state((3, 2))
 
 
-def test_mean_cost_is_horizon_minus_constraint_value():
+@sampled("episodes", [400, 3_000], keep=[0])
+def test_mean_cost_is_horizon_minus_constraint_value(episodes):
     env = WindyGridEnv()
     rng = np.random.default_rng(1)
     totals = []
-    for episode in range(3_000):
+    for episode in range(episodes):
         env.reset(seed=1 if episode == 0 else None)
         totals.append(sum(env.step(int(rng.integers(4)))[4]["cost"] for _ in range(12)))
     error = np.std(totals) / np.sqrt(len(totals))
@@ -352,7 +355,7 @@ def test_render():
         assert WindyGridEnv().render() is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("grid", "labels"),
     [
         (PAPER, ["start", "unsafe wall", "wind 0.8"]),

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from safe2real.testing import JournalContract
+from tests.cases import each
 from tests.testing.test_lines_journal import LinesJournal
 
 
@@ -63,7 +64,7 @@ class Blunt(LinesJournal):
             yield transaction
 
 
-@pytest.mark.parametrize(
+@each(
     ("cheat", "caught"),
     [
         (Forgetful, "test_events_come_back.*went back: this process has seen event 100 of the record"),

@@ -9,7 +9,8 @@ import pytest
 
 from safe2real.errors import InvalidInput
 from safe2real.theory import bounds
-from tests.evidence.checking import DOWN, UP, Setting, assert_frozen, assert_monotone, assert_refused, wrong_uses
+from tests.cases import each
+from tests.theory.checking import DOWN, UP, Setting, assert_frozen, assert_monotone, assert_refused, wrong_uses
 
 # one row, one step: 2 S A H / delta = 4, and the gap is 1
 TINY: Setting = {"num_states": 1, "num_actions": 1, "horizon": 1, "delta": 0.5}
@@ -91,8 +92,8 @@ def test_visits_to_clear_exact_by_hand() -> None:
     assert bounds.visits_to_clear_exact(**TINY, mismatch_gap=1.0, calibrated_gap=0.0) == 70
 
 
-@pytest.mark.parametrize("gap", [1.0, 0.68, 0.3, 0.01, 1e-4])
-@pytest.mark.parametrize("sizes", [TINY, SMALL, PAPER])
+@each("gap", [1.0, 0.68, 0.3, 0.01, 1e-4])
+@each("sizes", [TINY, SMALL, PAPER])
 def test_exact_visits_are_the_fewest_and_within_the_lemma(sizes: Any, gap: Any) -> None:
     setting: Setting = {**sizes, "mismatch_gap": gap, "calibrated_gap": 0.0}
     exact = bounds.visits_to_clear_exact(**setting)
@@ -127,7 +128,7 @@ def test_online_bound_by_hand() -> None:
     assert bounds.online_bound(**TINY, epsilon=1.0, margin=1.0) == bounds.RunLength(160179.0, 160179.0)
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {},
@@ -192,7 +193,7 @@ def test_a_bound_beyond_every_number_is_infinite() -> None:
     assert bounds.online_bound(**{**ONLINE, "epsilon": 1e-200, "margin": 1e-200}).iterations == math.inf
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "setting", "argument", "values", "direction"),
     [
         *(
@@ -247,7 +248,7 @@ def test_monotone_in_every_argument(function: Any, setting: Any, argument: Any, 
 # -------------------------------------------------------------------------------------------------------------- wrong input
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "setting", "argument", "value"),
     wrong_uses(
         (bounds.literal_beta, {"n": 3, **SMALL}),
@@ -263,7 +264,7 @@ def test_wrong_input_is_refused_with_its_name_and_value(function: Any, setting: 
     assert_refused(function, setting, argument, value)
 
 
-@pytest.mark.parametrize("function", [bounds.visits_to_clear, bounds.visits_to_clear_exact])
+@each("function", [bounds.visits_to_clear, bounds.visits_to_clear_exact])
 def test_gaps_in_the_wrong_order_are_refused(function: Any) -> None:
     with pytest.raises(InvalidInput, match=r"calibrated_gap is 0.3, above mismatch_gap = 0.2; make it the smaller"):
         function(**PAPER, mismatch_gap=0.2, calibrated_gap=0.3)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from safe2real.theory.comparison import Bound, comparison
-from tests.evidence.checking import Setting, assert_frozen, assert_refused, wrong_uses
+from tests.cases import each
+from tests.theory.checking import Setting, assert_frozen, assert_refused, wrong_uses
 
 TABLE: Setting = {
     "num_states": 5,
@@ -27,7 +28,7 @@ def table(**changes: Any) -> dict[str, Bound]:
     return {bound.key: bound for bound in comparison(**{**TABLE, **changes})}
 
 
-@pytest.mark.parametrize(
+@each(
     ("key", "value"),
     [
         ("menard2021fast", 120_000),  # 16 x 25 x 3 / 0.01
@@ -86,9 +87,7 @@ def test_the_columns_of_the_table() -> None:
     assert "miss the constraint by eps" in table()["miryoosefi2022simple"].note  # the table's dagger
 
 
-@pytest.mark.parametrize(
-    "changes", [{}, {"reachability": 0.9, "margin": 1.7, "epsilon": 0.3}, {"mismatch_size": 29, "mismatch_gap": 0.11}]
-)
+@each("changes", [{}, {"reachability": 0.9, "margin": 1.7, "epsilon": 0.3}, {"mismatch_size": 29, "mismatch_gap": 0.11}])
 def test_every_formula_evaluates_to_its_value(changes: Any) -> None:
     """What is printed and what is computed are the same: the text is turned into Python and evaluated."""
     given = {**TABLE, **changes}
@@ -111,7 +110,7 @@ def test_every_formula_evaluates_to_its_value(changes: Any) -> None:
         assert bound.value == pytest.approx(eval(python, {"__builtins__": {}}, letters), rel=1e-12), bound.formula
 
 
-@pytest.mark.parametrize(("function", "setting", "argument", "value"), wrong_uses((comparison, TABLE)))
+@each(("function", "setting", "argument", "value"), wrong_uses((comparison, TABLE)))
 def test_wrong_input_is_refused_with_its_name_and_value(function: Any, setting: Any, argument: Any, value: Any) -> None:
     assert_refused(function, setting, argument, value)
 

@@ -10,7 +10,8 @@ import pytest
 from safe2real.errors import InvalidInput
 from safe2real.theory import conditions as theory
 from safe2real.theory.conditions import Guarantee
-from tests.evidence.checking import Setting, assert_frozen
+from tests.cases import each
+from tests.theory.checking import Setting, assert_frozen
 
 CHECK: Setting = {"epsilon": 0.5, "horizon": 12, "margin": 1.0, "calibrated_gap": 1e-5, "mismatch_gap": 0.68, "delta": 0.05}
 
@@ -49,7 +50,7 @@ def test_a_setting_that_meets_every_condition() -> None:
     assert "FAILS" not in str(conditions)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "names", "said", "cure"),
     [
         ({"mismatch_gap": 1.2}, {"separation"}, "mismatch_gap is 1.2", "lower mismatch_gap to 1 or less"),
@@ -157,7 +158,7 @@ def test_one_step_leaves_no_room_for_epsilon_one_and_a_gap() -> None:
     )
 
 
-@pytest.mark.parametrize("epsilon", [0.0, -0.5])
+@each("epsilon", [0.0, -0.5])
 def test_epsilon_that_is_not_positive(epsilon: Any) -> None:
     found = failing(epsilon=epsilon)
     assert {"epsilon", "tolerance against calibrated_gap"} <= set(found)
@@ -165,7 +166,7 @@ def test_epsilon_that_is_not_positive(epsilon: Any) -> None:
     assert found["tolerance against calibrated_gap"].cure == "it follows from margin and epsilon: mend those conditions"
 
 
-@pytest.mark.parametrize("margin", [0.0, -1.0])
+@each("margin", [0.0, -1.0])
 def test_no_margin_at_all(margin: Any) -> None:
     conditions = theory.check_conditions(**{**CHECK, "margin": margin})
     found = {condition.name: condition for condition in conditions.failing}
@@ -225,7 +226,7 @@ def test_limits_are_rounded_to_the_side_that_meets_them() -> None:
     assert "= 0.379545 is needed" in failing(calibrated_gap=0.0001401)["epsilon"].explanation
 
 
-@pytest.mark.parametrize(
+@each(
     ("tolerance", "calibrated_gap", "offered"),
     [
         (1 / 48, 0.0, True),  # epsilon = 1
@@ -240,7 +241,7 @@ def test_only_an_epsilon_that_the_theorem_admits_is_offered(tolerance: Any, cali
     assert ("stands for" in condition.cure) == offered
 
 
-@pytest.mark.parametrize(
+@each(
     ("used", "changes", "name", "argument", "words"),
     [
         (3.0, {}, "calibrated_gap", "calibrated_gap", "lower calibrated_gap to"),
@@ -257,8 +258,8 @@ def test_only_an_epsilon_that_the_theorem_admits_is_offered(tolerance: Any, cali
         (0.1, {"mismatch_gap": 1e-7 / 3}, "separation", "mismatch_gap", "raise mismatch_gap to at least"),
     ],
 )
-@pytest.mark.parametrize("margin", [1.0, 0.7, 0.3, 2.0 / 3.0])
-@pytest.mark.parametrize("horizon", [7, 12, 13])
+@each("margin", [1.0, 0.7, 0.3, 2.0 / 3.0])
+@each("horizon", [7, 12, 13])
 def test_typing_in_what_a_cure_says_mends_its_condition(
     used: Any, changes: Any, name: Any, argument: Any, words: Any, margin: Any, horizon: Any
 ) -> None:
@@ -272,7 +273,7 @@ def test_typing_in_what_a_cure_says_mends_its_condition(
     assert name in failing(**{**changes, argument: nearly})
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "lost"),
     [
         ({"mismatch_gap": 1.2}, NEEDED_BY_ALL),
@@ -305,7 +306,7 @@ def test_which_claims_rest_on_which_condition() -> None:
     assert needed["epsilon"] == needed["tolerance against margin"] == needed["tolerance against epsilon"] == later
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"mismatch_gap": 1e-5},  # equal gaps
@@ -322,7 +323,7 @@ def test_the_ends_of_every_interval_belong_to_it(changes: Any) -> None:
     assert failing(**changes) == {}
 
 
-@pytest.mark.parametrize("argument", [*CHECK, "tolerance"])
+@each("argument", [*CHECK, "tolerance"])
 def test_only_unreadable_numbers_stop_a_check(argument: Any) -> None:
     with pytest.raises(InvalidInput, match=f"^{argument} is nan; "):
         theory.check_conditions(**{**CHECK, argument: math.nan})

@@ -8,7 +8,8 @@ import pytest
 
 from safe2real.errors import InvalidInput
 from safe2real.theory import conditions as theory
-from tests.evidence.checking import DOWN, UP, Setting, assert_monotone, assert_refused, wrong_uses
+from tests.cases import each
+from tests.theory.checking import DOWN, UP, Setting, assert_monotone, assert_refused, wrong_uses
 
 TOLERANCE: Setting = {"epsilon": 0.1, "horizon": 3, "margin": 1.0, "calibrated_gap": 0.01}
 ACCURACY: Setting = {"tolerance": 0.1, "horizon": 3, "margin": 1.0}
@@ -33,8 +34,8 @@ def test_promised_accuracy_by_hand() -> None:
     assert theory.promised_accuracy(0.5, horizon=2, margin=1.6, calibrated_gap=0.01) == pytest.approx(0.9, rel=1e-14)
 
 
-@pytest.mark.parametrize("margin", [0.3, 1.0, 2.9, 3.0])
-@pytest.mark.parametrize("epsilon", [1e-3, 0.4, 1.0])
+@each("margin", [0.3, 1.0, 2.9, 3.0])
+@each("epsilon", [1e-3, 0.4, 1.0])
 def test_the_tolerance_delivers_the_promise(epsilon: Any, margin: Any) -> None:
     """(2 + 2 H / xi) tau <= eps + 4 H^4 eps_s / xi (eq. planning-integrated-bound), with equality at xi = H."""
     setting: Setting = {"horizon": 3, "margin": margin, "calibrated_gap": margin / 400}
@@ -44,7 +45,7 @@ def test_the_tolerance_delivers_the_promise(epsilon: Any, margin: Any) -> None:
     assert (margin == 3.0) == math.isclose(reached, promised, rel_tol=1e-12)
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "setting", "argument", "values", "direction"),
     [
         (theory.tolerance_for, {"horizon": 3, "margin": 1.0, "calibrated_gap": 0.01}, "epsilon", (0.1, 0.2, 1.0), UP),
@@ -63,7 +64,7 @@ def test_monotone_in_every_argument(function: Any, setting: Any, argument: Any, 
     assert_monotone(function, setting, argument, values, direction)
 
 
-@pytest.mark.parametrize(
+@each(
     ("function", "setting", "argument", "value"),
     wrong_uses(
         (theory.tolerance_for, TOLERANCE),

@@ -9,6 +9,7 @@ import pytest
 import safe2real as s2r
 from safe2real._compiled import margin as _margin
 from safe2real.exploration import simulate
+from tests.cases import each, sampled
 from trial.exact import Truth
 from trial.examine import Deployed, Flaw, Kind, _about_now, _about_plan, examine, learner_of
 from trial.systems import RADII, Family, draw_case
@@ -94,7 +95,7 @@ def test_a_cleared_row_that_is_wrong_is_found():
     assert Kind.CLEARED in set(_about_now(replace(case, wrong=case.known), learner, truth))
 
 
-@pytest.mark.parametrize("radius", RADII, ids=lambda radius: radius.name)
+@each("radius", RADII)
 def test_every_radius_can_be_halved_and_still_calls_itself_certified(radius):
     case = CASES[0]
     case = replace(case, settings=replace(case.settings, radius=radius), method=s2r.methods.RewardFree())
@@ -117,8 +118,9 @@ def test_sound_runs_pass_and_halved_radii_do_not():
     assert sum(bool(outcome.failures) for outcome in broken) > 0.2 * len(coins)
 
 
-def test_an_overstated_margin_is_noticed_or_does_harm():
-    cases = [case for case in CASES[:60] if case.task.num_constraints]
+@sampled("most", [20, 60], keep=[0])
+def test_an_overstated_margin_is_noticed_or_does_harm(most):
+    cases = [case for case in CASES[:most] if case.task.num_constraints]
     tested = [examine(case, Flaw.TESTED_MARGIN) for case in cases]
     assert sum(outcome.halted for outcome in tested) > 0.5 * len(cases)
     untested = [examine(case, Flaw.MARGIN) for case in cases]

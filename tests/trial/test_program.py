@@ -121,6 +121,7 @@ def test_lengths_grow_with_the_trial():
     assert control_runs(10**9) == control_runs(10**7) == 450
 
 
+@pytest.mark.slow
 def test_the_program_writes_prints_and_repeats_a_trial(tmp_path):
     file = tmp_path / "trial.json"
     arguments = ["--deployments", "2e3", "--seed", "2", "--jobs", "1"]

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from tests.cases import each
 from trial.adversary import Shift, moved_row, shifted
 from trial.exact import Truth, dense_rows, greedy, policy_value
 from trial.systems import DELTAS, RADII, Family, draw_case
@@ -46,7 +47,7 @@ def test_textbook_values_are_the_librarys():
         assert policy_value(rows, model.start, steps, greedy(rows, steps)) == pytest.approx(best.value, abs=1e-9)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.number)
+@each("case", CASES)
 def test_every_assumption_is_true(case):
     settings, distances = case.settings, case.task.kernel.distances_to(case.real)
     assert (distances[case.known] == 0.0).all()

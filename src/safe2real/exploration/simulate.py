@@ -196,7 +196,7 @@ def _run_of(log: compiled_rounds.Log, rounds: int, ended: bool, model: CMDP, vis
         rounds=rounds,
         samples=rounds * model.horizon,
         deployed=log.rounds[:plans],
-        reason=log.reason,
+        reason=log.reason.astype(np.int8),
         uncertainty=log.uncertainty,
         exploration_weight=log.weight,
         real_values=log.real_values[:plans],

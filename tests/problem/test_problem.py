@@ -11,6 +11,7 @@ from safe2real.errors import InvalidInput
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.problem import Problem
 from safe2real.standing import AssumptionCode
+from tests.cases import each
 
 ROWS = np.array([[[0.5, 0.5], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])  # state 1 is unsafe and for good
 SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
@@ -88,7 +89,7 @@ def test_certificates_name_the_probability_that_the_estimate_fails():
     assert AssumptionCode.ESTIMATED in {one.code for one in certificate.assumptions}
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "words"),
     [
         ({"accuracy": [[0.1, 0.2]]}, r"estimated.accuracy has shape \(1, 2\); give one number for each row, \(2, 2\)"),

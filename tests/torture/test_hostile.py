@@ -2,15 +2,14 @@
 
 import json
 
-import pytest
-
+from tests.cases import each, sampled
 from torture.hostile import Ended, leaks, mistake_of, run
 from torture.hostile_inputs import SECRET, Hostile
 
 GOOD = json.dumps({"error": "invalid-input", "message": "x is 1; give 2"}).encode() + b"\n"
 
 
-@pytest.mark.parametrize("attempts", [16, pytest.param(54, marks=pytest.mark.slow)])
+@sampled("attempts", [4, 54], keep=[0])
 def test_hostile_inputs_are_answered_in_one_line(attempts):
     heard = []
     rows = run(attempts=attempts, seed=3, say=heard.append)
@@ -20,7 +19,7 @@ def test_hostile_inputs_are_answered_in_one_line(attempts):
     assert rows[-1][1] > 0
 
 
-@pytest.mark.parametrize(
+@each(
     ("ended", "wrong"),
     [
         (Ended(2, b"", GOOD, 0), ""),

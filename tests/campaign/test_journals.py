@@ -12,7 +12,6 @@ from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.errors import StorageFailure
 from safe2real.testing import JournalContract
 from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states
-from torture.servers import NoServer, running_server
 
 
 class SQL(JournalContract):
@@ -28,15 +27,6 @@ class TestSQLite(SQL):
     def make(self):
         self.made += 1
         return SQLJournal(self.folder / f"{self.made}.db", new=True)
-
-
-@pytest.fixture(scope="module")
-def server():
-    try:
-        with running_server() as server:
-            yield server
-    except NoServer as error:
-        pytest.skip(str(error))
 
 
 class TestPostgreSQL(SQL):

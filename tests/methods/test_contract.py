@@ -1,0 +1,58 @@
+"""The methods of the package keep the contract that those from outside must."""
+
+import pytest
+
+from safe2real import Campaign, Learner, methods, simulate
+from safe2real.campaign.journal import MemoryJournal
+from safe2real.errors import InvalidInput
+from safe2real.testing import MethodContract
+from safe2real.testing.systems import random_case
+
+
+class TestSimToReal(MethodContract):
+    def make(self):
+        return methods.SimToReal()
+
+
+class TestRewardFree(MethodContract):
+    def make(self):
+        return methods.RewardFree()
+
+
+def test_a_method_that_ignores_the_constraints_is_a_function_too_and_claims_nothing():
+    contract = type("Contract", (MethodContract,), {"make": lambda self: methods.Unconstrained()})()
+    for promise in [name for name in dir(MethodContract) if name.startswith("test_")]:
+        getattr(contract, promise)()
+
+
+def test_a_campaign_does_not_deploy_what_its_record_cannot_prove():
+    journal, case = MemoryJournal(), random_case(3)
+    with pytest.raises(InvalidInput, match="unconstrained sim-to-real RL"):
+        Campaign.create(journal, case.problem, method=methods.Unconstrained(), trust_margin=True)
+    with Campaign.create(journal, case.problem, trust_margin=True) as campaign:  # nothing was left in the way
+        assert campaign.ask(worker="arm").number == 1
+
+
+def test_what_is_said_of_each():
+    assert [kind.name for kind in methods.ALL] == [
+        "sim-to-real safe RL", "reward-free safe RL", "unconstrained sim-to-real RL",
+    ]  # fmt: skip
+    assert [(kind.reuses_simulator, kind.keeps_safe, kind().can_be_rechecked) for kind in methods.ALL] == [
+        (True, True, True),
+        (False, True, True),
+        (True, False, False),
+    ]
+    assert all(kind.has_compiled_rounds for kind in methods.ALL)
+
+
+def test_only_a_method_that_reuses_the_simulator_clears_its_rows():
+    case = random_case(1)
+    left = {}
+    for kind in methods.ALL:
+        learner = Learner(case.problem, kind())
+        simulate(learner, case.real, max_rounds=3_000)
+        left[kind] = int(learner.evidence.suspects.sum())
+    rows = case.problem.simulator.kernel.num_rows
+    assert left[methods.RewardFree] == rows
+    assert left[methods.SimToReal] < rows
+    assert left[methods.Unconstrained] < rows

@@ -1,0 +1,54 @@
+"""The public names: there, documented, and not imported before they are used."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import safe2real
+
+HEAVY = ("numba", "numpy", "scipy", "gymnasium", "sqlalchemy", "matplotlib", "typer", "jinja2")
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    script = f"import sys, safe2real; print(sorted(set({HEAVY}) & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_about_twenty_names_are_there():
+    assert 20 <= len(safe2real.__all__) <= 30
+    assert len(set(safe2real.__all__)) == len(safe2real.__all__)
+    assert dir(safe2real) == sorted(safe2real.__all__)
+    for name in safe2real.__all__:
+        assert getattr(safe2real, name) is not None, name
+    with pytest.raises(AttributeError, match="has no attribute 'learner'; see dir"):
+        safe2real.learner  # noqa: B018
+    from safe2real.exploration.learner import Learner
+
+    assert safe2real.Learner is Learner
+
+
+def test_every_package_is_reached_by_its_name():
+    for name in safe2real._PACKAGES:
+        assert getattr(safe2real, name).__name__ == f"safe2real.{name}"
+
+
+def documented():
+    for name in safe2real.__all__:
+        yield f"safe2real.{name}", getattr(safe2real, name)
+    for package in safe2real._PACKAGES:
+        module = getattr(safe2real, package)
+        yield module.__name__, module
+        for name in getattr(module, "__all__", ()):
+            yield f"{module.__name__}.{name}", getattr(module, name)
+
+
+def test_every_public_name_has_a_docstring():
+    without = []
+    for name, thing in documented():
+        speaks = inspect.ismodule(thing) or inspect.isclass(thing) or inspect.isfunction(thing)
+        # dataclasses that say nothing are given their signature
+        if speaks and (not thing.__doc__ or thing.__doc__.startswith(f"{thing.__name__.split('.')[-1]}(")):
+            without.append(name)
+    assert without == []
