@@ -32,13 +32,7 @@ class Beginning:
 
     @classmethod
     def of(
-        cls,
-        problem: Problem,
-        method: Method,
-        *,
-        trust_margin: bool,
-        lease: float | None,
-        withdraw_overdue: bool,
+        cls, problem: Problem, method: Method, *, trust_margin: bool, lease: float | None, withdraw_overdue: bool
     ) -> Beginning:
         """Refuses what no campaign can be about, before anything is written."""
         if withdraw_overdue and lease is None:

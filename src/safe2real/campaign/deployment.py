@@ -27,8 +27,7 @@ FIELD_ASSUMPTIONS = (
         "told",
     ),
     Assumption(
-        AssumptionCode.COIN,
-        "no deployment is abandoned, put off or run otherwise because of which policy the coin showed",
+        AssumptionCode.COIN, "no deployment is abandoned, put off or run otherwise because of which policy the coin showed"
     ),
     Assumption(
         AssumptionCode.LOGS,

@@ -82,10 +82,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         smallest=f"{max(0.0, smallest) if smallest >= -ROUNDING else -smallest:.3g}",
         reuses_simulator=learner.evidence.reuses_simulator,
         never_cleared=int(((found.verdict == Verdict.OPEN) & np.isinf(found.visits_needed)).sum()),
-        wrong_rows=[
-            _rows(found, Verdict.CONTRADICTED, "Contradicted rows"),
-            _rows(found, Verdict.WRONG, "Wrong rows"),
-        ],
+        wrong_rows=[_rows(found, Verdict.CONTRADICTED, "Contradicted rows"), _rows(found, Verdict.WRONG, "Wrong rows")],
         longest=_LONGEST_TABLE,
         out=[_out_row(entry, now) for entry in entries if entry.outcome == OUT],
         entries=len(entries),
