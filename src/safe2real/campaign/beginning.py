@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from safe2real.campaign.events import CREATE, Draft
@@ -37,7 +37,7 @@ class Beginning:
         """Refuses what no campaign can be about, before anything is written."""
         if withdraw_overdue and lease is None:
             raise InvalidInput("withdraw_overdue is set without a lease; give the seconds that a deployment may be out")
-        stated = {} if lease is None else {"lease": Lease.of(lease, withdraw_overdue).to_json()}
+        stated = {} if lease is None else {"lease": asdict(Lease.of(lease, withdraw_overdue))}
         if not isinstance(problem, Problem):
             raise InvalidInput(f"specification is a {type(problem).__name__}; give a Problem")
         Learner(problem, method, trust_margin=trust_margin)
