@@ -48,8 +48,8 @@ def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
     planned = np.flatnonzero(~np.isnan(course.uncertainty))
     kept = planned[thinned(course.uncertainty[planned])]
     dots = "." if len(course.numbers) <= _FEW else ""  # one point alone is no line
-    delta = course.uncertainty[kept]
-    upper.plot(course.numbers[kept], delta, color=_BLUE, linewidth=1.2, marker=dots, label="certificate $\\Delta$")
+    deltas = course.uncertainty[kept]
+    upper.plot(course.numbers[kept], deltas, color=_BLUE, linewidth=1.2, marker=dots, label="certificate $\\Delta$")
     upper.axhline(tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance $\\tau$ = {tolerance:.4g}")
     if course.baseline.any():
         alone = course.numbers[course.baseline]
