@@ -23,24 +23,16 @@ from torture.restores import exchanged_files, restores
 from torture.tally import Bench, Tally
 
 TORTURES: tuple[Callable[[Bench], Tally], ...] = (
-    kills,
-    torn_logs,
-    restores,
-    exchanged_files,
-    partitions,
-    damaged_files,
-    forgeries,
-    hostile,
-)
+    kills, torn_logs, restores, exchanged_files, partitions, damaged_files, forgeries, hostile,
+)  # fmt: skip
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m torture", description="Campaigns under torture.")
     parser.add_argument("--minutes", type=float, default=5.0, help="for all of them together, about")
     parser.add_argument("--seed", type=int, default=0, help="of the moments and the places")
-    parser.add_argument(
-        "--only", nargs="*", default=[], help="names of tortures: " + ", ".join(t.__name__ for t in TORTURES)
-    )
+    named = ", ".join(torture.__name__ for torture in TORTURES)
+    parser.add_argument("--only", nargs="*", default=[], help=f"names of tortures: {named}")
     given = parser.parse_args()
     chosen = [torture for torture in TORTURES if not given.only or torture.__name__ in given.only]
     tallies = []

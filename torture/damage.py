@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -70,18 +71,11 @@ def damaged_files(bench: Bench) -> Tally:
                 if found.verify().holds and found.events() != whole:
                     tally.lost.append(f"damage to page {page + 1} was not noticed")
                 ask = chance.choice(asked)
-                episode = _object(episodes[ask.deployment])
-                if found.tell_json(id_of(name, ask), episode).new:
+                if found.tell_json(id_of(name, ask), json.loads(episodes[ask.deployment])).new:
                     tally.lost.append(f"damage to page {page + 1}: an episode was taken a second time")
         except Safe2RealError:
             tally.refused += 1
     return tally
-
-
-def _object(text: str) -> object:
-    import json
-
-    return json.loads(text)
 
 
 def _copy(source: Path, target: Path) -> None:

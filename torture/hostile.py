@@ -55,7 +55,7 @@ def run(
     *,
     attempts: int = 500,
     seed: int = 0,
-    say: Callable[[str], object] | None = None,
+    say: Callable[[str], object],
     peaks: list[int] | None = None,
 ) -> list[Row]:
     """Rows (what, attempted, survived, lost) for every kind of input, and one for the secrets.
@@ -78,7 +78,7 @@ def run(
                 row[1] += not wrong
                 secrets[0] += one.holds_secret
                 secrets[1] += one.holds_secret and not leaked
-                if say is not None and (wrong or leaked):
+                if wrong or leaked:
                     say(f"{number} {one.kind}: {wrong or 'the secret is shown'}: {shown(one, ended)}")
         finally:
             server.close()
@@ -128,7 +128,7 @@ class Server:
             [sys.executable, "-m", "torture.hostile", "--serve"],
             cwd=ROOT, env=os.environ | quiet, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        if self._stream(self._process.stdout).readline() != "ready\n":
+        if self._process.stdout.readline() != "ready\n":
             raise RuntimeError("the forking process did not start")
 
     def command(self, one: Hostile) -> Ended:
@@ -138,20 +138,12 @@ class Server:
             "arguments": list(map(str, one.arguments)), "environment": one.environment,
             "stdin": str(given), "stdout": str(out), "stderr": str(err),
         }  # fmt: skip
-        print(json.dumps(job), file=self._stream(self._process.stdin), flush=True)
-        answer = json.loads(self._stream(self._process.stdout).readline())
+        print(json.dumps(job), file=self._process.stdin, flush=True)
+        answer = json.loads(self._process.stdout.readline())
         return Ended(answer["code"], out.read_bytes(), err.read_bytes(), answer["peak"])
 
     def close(self) -> None:
-        self._stream(self._process.stdin).close()
-        self._process.wait()
-        self._stream(self._process.stdout).close()
-
-    @staticmethod
-    def _stream(stream: Any) -> Any:
-        if stream is None:
-            raise RuntimeError("the forking process has no pipe")
-        return stream
+        self._process.communicate()
 
 
 # In the server

@@ -8,17 +8,19 @@ import json
 import random
 import shutil
 import sqlite3
+import sys
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import cycle
+from dataclasses import dataclass, field, replace
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import safe2real as s2r
+from safe2real.campaign.events import Event
 from safe2real.exploration import roll_out
 
 SECRET = "hunter2x@tr0ub4dor"  # what is before and after the @ is looked for as well
@@ -69,8 +71,7 @@ def hostile_inputs(folder: Path, attempts: int, seed: int) -> Iterator[Hostile]:
 
 def _at(one: Hostile, place: Path) -> Hostile:
     """The input with a place of its own for the campaign, where it has none."""
-    return Hostile(one.kind, [place if part == "PLACE" else part for part in one.arguments], one.stdin, one.environment,
-                   one.holds_secret, one.writes)  # fmt: skip
+    return replace(one, arguments=[place if part == "PLACE" else part for part in one.arguments])
 
 
 def specification() -> s2r.Problem:
@@ -92,8 +93,12 @@ def warm_up(folder: Path) -> None:
         campaign.verify()
         campaign.plan(SAFE)
         write_campaign_report(campaign, folder / "page.html")
-    (folder / "warm.toml").write_text(TOML.format(**PLAIN))
+    (folder / "warm.toml").write_text(_spec())
     read_spec_file(folder / "warm.toml")
+
+
+def _spec(**changed: str) -> str:
+    return TOML.format(**(PLAIN | changed))
 
 
 def _campaign(place: Path, rounds: int = 6) -> Path:
@@ -101,9 +106,8 @@ def _campaign(place: Path, rounds: int = 6) -> Path:
     with s2r.Campaign.create(place, given) as campaign:
         for _ in range(rounds):
             deployment = campaign.ask(worker="=cell()")
-            campaign.tell(
-                deployment.id, roll_out(given.simulator, deployment.policy, seed=1, round_number=deployment.number)
-            )
+            episode = roll_out(given.simulator, deployment.policy, seed=1, round_number=deployment.number)
+            campaign.tell(deployment.id, episode)
         campaign.ask(worker="other")
     return place
 
@@ -116,7 +120,7 @@ def _named(folder: Path, content: bytes, name: str, rng: random.Random) -> Hosti
     file.write_bytes(content)
     changed = rng.choice(({"simulator": f'file = "{name}"'}, {"utility": f'"{name}"'}, {"baseline": f'policy = "{name}"'}))
     spec = folder / f"{name}.toml"
-    spec.write_text(TOML.format(**(PLAIN | changed)))
+    spec.write_text(_spec(**changed))
     return Hostile("array files" if name.endswith("npy") else "archives", ["campaign", "init", "PLACE", spec])
 
 
@@ -129,60 +133,49 @@ def npy(header: str | bytes, body: bytes = b"", version: int = 1, length: int | 
 
 def _array_files(folder: Path, rng: random.Random) -> Iterator[Hostile]:
     header = "{{'descr': {}, 'fortran_order': {}, 'shape': {}, }}\n"
-    sound = io.BytesIO()
-    np.save(sound, ROWS)
-    number = 0
-    while True:
-        content = rng.choice(
-            (
-                lambda: npy(header.format("'<f8'", False, f"({10 ** rng.randint(5, 19)},)"), b"\0" * 16),
-                lambda: npy(header.format("'<f8'", False, f"({2**32}, {2**32})")),
-                lambda: npy(header.format("'<f8'", False, f"({'9' * rng.choice((20, 400, 6000))},)")),
-                lambda: npy(header.format("'<f8'", False, "(-1,)"), b"\0" * 8),
-                lambda: npy(header.format("'|O'", False, "(1,)"), b"cos\nsystem\n(S'true'\ntR."),
-                lambda: npy(
-                    header.format(rng.choice(("'<f3'", "'<U9'", "'V8'", "'<M8[s]'", "[('a', '<f8')]")), False, "(1,)")
-                ),
-                lambda: npy(header.format("__import__('os').system('true')", False, "(1,)")),
-                lambda: npy("(" * rng.choice((10, 5000, 60000))),
-                lambda: npy(b"\xff" * rng.choice((0, 1, 100))),
-                lambda: npy(header.format("'<f8'", False, "(1,)"), length=rng.choice((0, 1, 2**16 - 1))),
-                lambda: npy(
-                    header.format("'<f8'", True, "(2, 2, 2)"), ROWS.tobytes(), version=rng.choice((2, 3, 4, 9, 255))
-                ),
-                lambda: npy(header.format("'<f8'", False, f"({'1, ' * rng.choice((9, 33, 5000))})"), b"\0" * 8),
-                lambda: _changed(sound.getvalue(), rng),
-                lambda: sound.getvalue()[: rng.randrange(len(sound.getvalue()))],
-                lambda: sound.getvalue() + b"\0",
-                lambda: b"",
-            )
-        )()
-        number += 1
-        yield _named(folder, content, f"{number}.npy", rng)
+    file = io.BytesIO()
+    np.save(file, ROWS)
+    sound, kinds = file.getvalue(), ("'<f3'", "'<U9'", "'V8'", "'<M8[s]'", "[('a', '<f8')]")
+    makers = (
+        lambda: npy(header.format("'<f8'", False, f"({10 ** rng.randint(5, 19)},)"), b"\0" * 16),
+        lambda: npy(header.format("'<f8'", False, f"({2**32}, {2**32})")),
+        lambda: npy(header.format("'<f8'", False, f"({'9' * rng.choice((20, 400, 6000))},)")),
+        lambda: npy(header.format("'<f8'", False, "(-1,)"), b"\0" * 8),
+        lambda: npy(header.format("'|O'", False, "(1,)"), b"cos\nsystem\n(S'true'\ntR."),
+        lambda: npy(header.format(rng.choice(kinds), False, "(1,)")),
+        lambda: npy(header.format("__import__('os').system('true')", False, "(1,)")),
+        lambda: npy("(" * rng.choice((10, 5000, 60000))),
+        lambda: npy(b"\xff" * rng.choice((0, 1, 100))),
+        lambda: npy(header.format("'<f8'", False, "(1,)"), length=rng.choice((0, 1, 2**16 - 1))),
+        lambda: npy(header.format("'<f8'", True, "(2, 2, 2)"), ROWS.tobytes(), version=rng.choice((2, 3, 4, 9, 255))),
+        lambda: npy(header.format("'<f8'", False, f"({'1, ' * rng.choice((9, 33, 5000))})"), b"\0" * 8),
+        lambda: _changed(sound, rng),
+        lambda: sound[: rng.randrange(len(sound))],
+        lambda: sound + b"\0",
+        lambda: b"",
+    )
+    for number in count(1):
+        yield _named(folder, rng.choice(makers)(), f"{number}.npy", rng)
 
 
 def _archives(folder: Path, rng: random.Random) -> Iterator[Hostile]:
     sound, large, many = (_archive({"transition": ROWS}), _bomb(), _archive({str(i): SAFE for i in range(1200)}))
-    number = 0
-    while True:
-        content = rng.choice(
-            (
-                lambda: large,
-                lambda: many,
-                lambda: _changed(sound, rng),
-                lambda: _changed(sound, rng, among=range(len(sound) - 120, len(sound))),
-                lambda: sound[: rng.randrange(len(sound))],
-                lambda: sound.replace(b"\x00\x00\x08\x00", b"\x01\x00\x08\x00"),  # says it is encrypted
-                lambda: sound.replace(b"PK\x01\x02", b"PK\x01\x03"),
-                lambda: _archive({"transition": ROWS, "other": ROWS}),
-                lambda: _archive({"../../escape": ROWS}),
-                lambda: _lying(rng),
-                lambda: b"PK\x05\x06" + b"\0" * 18,
-                lambda: b"PK",
-            )
-        )()
-        number += 1
-        yield _named(folder, content, f"{number}.npz", rng)
+    makers = (
+        lambda: large,
+        lambda: many,
+        lambda: _changed(sound, rng),
+        lambda: _changed(sound, rng, among=range(len(sound) - 120, len(sound))),
+        lambda: sound[: rng.randrange(len(sound))],
+        lambda: sound.replace(b"\x00\x00\x08\x00", b"\x01\x00\x08\x00"),  # says it is encrypted
+        lambda: sound.replace(b"PK\x01\x02", b"PK\x01\x03"),
+        lambda: _archive({"transition": ROWS, "other": ROWS}),
+        lambda: _archive({"../../escape": ROWS}),
+        lambda: _lying(rng),
+        lambda: b"PK\x05\x06" + b"\0" * 18,
+        lambda: b"PK",
+    )
+    for number in count(1):
+        yield _named(folder, rng.choice(makers)(), f"{number}.npz", rng)
 
 
 def _archive(arrays: dict[str, Any]) -> bytes:
@@ -214,42 +207,39 @@ def _lying(rng: random.Random) -> bytes:
 
 
 def _packed(rng: random.Random) -> Iterator[Hostile]:
-    zeros = base64.b64encode(zlib.compress(bytes(_BOMB), 1)).decode()
+    zeros = _compressed(bytes(_BOMB), 1)
     while True:
         document = json.loads(specification().to_text())
-        one: dict[str, Any] = {
-            "dtype": "<f8",
-            "shape": [2, 2],
-            "zlib": base64.b64encode(zlib.compress(SAFE.tobytes())).decode(),
-        }
-        rng.choice(
-            (
-                lambda: one.update(shape=[_BOMB // 8], zlib=zeros),
-                lambda: one.update(zlib=zeros),
-                lambda: one.update(dtype="|b1", shape=[_BOMB], zlib=zeros),
-                lambda: one.update(shape=rng.choice(([2**39], [2**62, 2**62], [-1], [2.0, 2], "2", [True], [[2]], [1] * 9))),
-                lambda: one.update(shape=[10 ** rng.choice((12, 4000)), 2]),
-                lambda: one.update(dtype=rng.choice(("<f4", "|O", "<U9", None, ["<f8"], "(1000000000,)f8", "f8,f8"))),
-                lambda: one.update(zlib=rng.choice(("", "=", "é", "AAAA", None, one["zlib"][:-6], one["zlib"] * 2))),
-                lambda: one.pop(rng.choice(("dtype", "shape", "zlib"))),
-                lambda: one.update(more=1),
-            )
-        )()
-        many = rng.random() < 0.2
-        if many:  # each below the limit, all together far above it
-            small = {"dtype": "|u1", "shape": [16 << 20], "zlib": base64.b64encode(zlib.compress(bytes(16 << 20))).decode()}
+        one: dict[str, Any] = {"dtype": "<f8", "shape": [2, 2], "zlib": _compressed(SAFE.tobytes())}
+        changes = (
+            lambda: one.update(shape=[_BOMB // 8], zlib=zeros),
+            lambda: one.update(zlib=zeros),
+            lambda: one.update(dtype="|b1", shape=[_BOMB], zlib=zeros),
+            lambda: one.update(shape=rng.choice(([2**39], [2**62, 2**62], [-1], [2.0, 2], "2", [True], [[2]], [1] * 9))),
+            lambda: one.update(shape=[10 ** rng.choice((12, 4000)), 2]),
+            lambda: one.update(dtype=rng.choice(("<f4", "|O", "<U9", None, ["<f8"], "(1000000000,)f8", "f8,f8"))),
+            lambda: one.update(zlib=rng.choice(("", "=", "é", "AAAA", None, one["zlib"][:-6], one["zlib"] * 2))),
+            lambda: one.pop(rng.choice(("dtype", "shape", "zlib"))),
+            lambda: one.update(more=1),
+        )
+        rng.choice(changes)()
+        if rng.random() < 0.2:  # each below the limit, all together far above it
+            small = {"dtype": "|u1", "shape": [16 << 20], "zlib": _compressed(bytes(16 << 20))}
             document["constraints"] = [{"utility": small, "threshold": 1.0} for _ in range(100)]
         else:
-            rng.choice(
-                (
-                    lambda: document["constraints"][0].update(utility=one),
-                    lambda: document.update(start=one),
-                    lambda: document.update(known=one),
-                    lambda: document.update(simulator={"transition": one}),
-                    lambda: document["baseline"].update(actions=one),
-                )
-            )()
+            places = (
+                lambda: document["constraints"][0].update(utility=one),
+                lambda: document.update(start=one),
+                lambda: document.update(known=one),
+                lambda: document.update(simulator={"transition": one}),
+                lambda: document["baseline"].update(actions=one),
+            )
+            rng.choice(places)()
         yield Hostile("packed arrays", ["campaign", "init", "PLACE", "-"], _text(document))
+
+
+def _compressed(content: bytes, level: int = -1) -> str:
+    return base64.b64encode(zlib.compress(content, level)).decode()
 
 
 HOSTILE_VALUES: tuple[Any, ...] = (
@@ -274,20 +264,11 @@ def _documents(rng: random.Random) -> Iterator[Hostile]:
             text = _text(document)
         else:
             whole = _text(document)
-            text = rng.choice(
-                (
-                    whole[: rng.randrange(len(whole))],
-                    b"[" * 100_000,
-                    b'{"a":' * 50_000,
-                    b"\xff\xfe" + whole,
-                    whole.replace(b"1.5", b"NaN"),
-                    whole.replace(b"1.5", b"1" * 5000),
-                    whole + whole,
-                    b"",
-                    b"\0" * 1000,
-                    _changed(whole, rng),
-                )
-            )
+            text = rng.choice((
+                whole[: rng.randrange(len(whole))], b"[" * 100_000, b'{"a":' * 50_000, b"\xff\xfe" + whole,
+                whole.replace(b"1.5", b"NaN"), whole.replace(b"1.5", b"1" * 5000), whole + whole, b"", b"\0" * 1000,
+                _changed(whole, rng),
+            ))  # fmt: skip
         yield Hostile("documents", ["campaign", "init", "PLACE", "-"], text)
 
 
@@ -311,39 +292,32 @@ def _set_somewhere(document: Any, value: Any, rng: random.Random) -> None:
 
 
 def _toml(folder: Path, rng: random.Random) -> Iterator[Hostile]:
-    sound, number = TOML.format(**PLAIN), 0
-    outside = folder.parent / "outside.npy"
-    while True:
-        number += 1
+    sound, outside = _spec(), folder.parent / "outside.npy"
+    codes = ("os:system", "antigravity:X-v0", "nosuch.module:Env-v0", "FrozenLake-v9", "a:b:c", ":", "CartPole-v1")
+    for number in count(1):
         name = folder / f"spec{number}.toml"
         link = folder / f"link{number}.npy"
         if not link.is_symlink():
             link.symlink_to("/etc/hostname")
-        code = rng.choice(
-            ("os:system", "antigravity:X-v0", "nosuch.module:Env-v0", "FrozenLake-v9", "a:b:c", ":", "CartPole-v1")
+        code = rng.choice(codes)
+        makers = (
+            lambda: sound.replace("horizon = 3", f"horizon = {'9' * 5000}"),
+            lambda: sound.replace("horizon = 3", f"horizon = {rng.choice((2**26, 2**28, 2**40))}"),
+            lambda: sound.replace("1.5", rng.choice(("nan", "inf", "1e999", "2026-01-01", "0x" + "f" * 9000, '"1.5"'))),
+            lambda: f"a = {'[' * 20_000}\n{sound}",
+            lambda: f"{'a.' * 3000}b = 1\n{sound}",
+            lambda: _spec(simulator=f'file = "{rng.choice(("/dev/zero", "../x.npy", outside, link.name))}"'),
+            lambda: _spec(simulator=f'transition = "{link.name}"'),
+            lambda: _spec(utility='"\\u0000.npy"'),
+            lambda: _spec(utility=f'"{"a" * 5000}.npy"'),
+            lambda: _spec(baseline='demonstrations = "/etc/passwd"'),
+            lambda: _spec(simulator=f'gymnasium = "{code}"'),
+            lambda: sound + f'\n[run]\nout = "{rng.choice(("/etc", "../../x", ""))}"\n',
+            lambda: sound + "\n[real]\ntransition = [[[1]]]\n",
+            lambda: sound + f"\n[guess]\nrows = {rng.choice((10**18, -1, '[[9, 9]]', '[]'))}\n",
+            lambda: _changed(sound.encode(), rng).decode("latin-1"),
         )
-        text = rng.choice(
-            (
-                lambda: sound.replace("horizon = 3", f"horizon = {'9' * 5000}"),
-                lambda: sound.replace("horizon = 3", f"horizon = {rng.choice((2**26, 2**28, 2**40))}"),
-                lambda: sound.replace("1.5", rng.choice(("nan", "inf", "1e999", "2026-01-01", "0x" + "f" * 9000, '"1.5"'))),
-                lambda: f"a = {'[' * 20_000}\n{sound}",
-                lambda: f"{'a.' * 3000}b = 1\n{sound}",
-                lambda: TOML.format(
-                    **(PLAIN | {"simulator": f'file = "{rng.choice(("/dev/zero", "../x.npy", outside, link.name))}"'})
-                ),
-                lambda: TOML.format(**(PLAIN | {"simulator": f'transition = "{link.name}"'})),
-                lambda: TOML.format(**(PLAIN | {"utility": '"\\u0000.npy"'})),
-                lambda: TOML.format(**(PLAIN | {"utility": f'"{"a" * 5000}.npy"'})),
-                lambda: TOML.format(**(PLAIN | {"baseline": 'demonstrations = "/etc/passwd"'})),
-                lambda: TOML.format(**(PLAIN | {"simulator": f'gymnasium = "{code}"'})),
-                lambda: sound + f'\n[run]\nout = "{rng.choice(("/etc", "../../x", ""))}"\n',
-                lambda: sound + "\n[real]\ntransition = [[[1]]]\n",
-                lambda: sound + f"\n[guess]\nrows = {rng.choice((10**18, -1, '[[9, 9]]', '[]'))}\n",
-                lambda: _changed(sound.encode(), rng).decode("latin-1"),
-            )
-        )()
-        name.write_text(text)
+        name.write_text(rng.choice(makers)())
         command = rng.choice((["campaign", "init", "PLACE", name], ["check", name, "--json", "--seconds", "0"]))
         yield Hostile("specification files", command)
 
@@ -374,25 +348,20 @@ def places() -> list[str]:
 def _places(folder: Path, rng: random.Random) -> Iterator[Hostile]:
     spec = folder / "sound.json"
     spec.write_text(specification().to_text())
-    number = 0
-    while True:
-        for place in places():
-            number += 1
-            out = folder / f"out{number}"
-            arguments = rng.choice(
-                (
-                    ["campaign", "init", place, spec], ["campaign", "init", spec, place], ["campaign", "status", place],
-                    ["campaign", "ask", place, "--worker", "w"], ["campaign", "ask", spec, place, "--worker", "w"],
-                    ["campaign", "tell", place, "id"], ["campaign", "tell", spec, place], ["campaign", "verify", place],
-                    ["campaign", "export", place, "--out", out], ["campaign", "export", place, "--out", out, "--salvage"],
-                    ["campaign", "report", place, "--out", out], ["campaign", "plan", place, place], [place],
-                    ["campaign", place], ["campaign", "map", place, place], ["check", place], ["run", place, "--json"],
-                    ["campaign", "abandon", place, place, "--reason", "r"], ["campaign", "ask", place, "-n", place],
-                    ["campaign", "export", folder / "none.db", "--out", place],
-                    ["campaign", "import", place, place, "--source", "s"],
-                )
-            )  # fmt: skip
-            yield Hostile("places", arguments, holds_secret=True, writes=(out,), environment={"PGPASSWORD": SECRET})
+    for number, place in enumerate(cycle(places()), start=1):
+        out = folder / f"out{number}"
+        arguments = rng.choice((
+            ["campaign", "init", place, spec], ["campaign", "init", spec, place], ["campaign", "status", place],
+            ["campaign", "ask", place, "--worker", "w"], ["campaign", "ask", spec, place, "--worker", "w"],
+            ["campaign", "tell", place, "id"], ["campaign", "tell", spec, place], ["campaign", "verify", place],
+            ["campaign", "export", place, "--out", out], ["campaign", "export", place, "--out", out, "--salvage"],
+            ["campaign", "report", place, "--out", out], ["campaign", "plan", place, place], [place],
+            ["campaign", place], ["campaign", "map", place, place], ["check", place], ["run", place, "--json"],
+            ["campaign", "abandon", place, place, "--reason", "r"], ["campaign", "ask", place, "-n", place],
+            ["campaign", "export", folder / "none.db", "--out", place],
+            ["campaign", "import", place, place, "--source", "s"],
+        ))  # fmt: skip
+        yield Hostile("places", arguments, holds_secret=True, writes=(out,), environment={"PGPASSWORD": SECRET})
 
 
 # Databases
@@ -407,14 +376,12 @@ def _changed(content: bytes, rng: random.Random, among: range | None = None) -> 
 
 def _commands(place: Path, rng: random.Random) -> list[str | Path]:
     out = place.with_suffix(f".{rng.choice(('json', 'html', 'folder'))}")
-    return rng.choice(
-        (
-            ["campaign", "status", place, "--no-forecast"], ["campaign", "verify", place], ["campaign", "map", place],
-            ["campaign", "ask", place, "--worker", "w"], ["campaign", "export", place, "--out", out, "--salvage"],
-            ["campaign", "export", place, "--out", out], ["campaign", "export", place, "--out", out, "--format", "csv"],
-            ["campaign", "report", place, "--out", out],
-        )
-    )  # fmt: skip
+    return rng.choice((
+        ["campaign", "status", place, "--no-forecast"], ["campaign", "verify", place], ["campaign", "map", place],
+        ["campaign", "ask", place, "--worker", "w"], ["campaign", "export", place, "--out", out, "--salvage"],
+        ["campaign", "export", place, "--out", out], ["campaign", "export", place, "--out", out, "--format", "csv"],
+        ["campaign", "report", place, "--out", out],
+    ))  # fmt: skip
 
 
 def _sound_file(folder: Path) -> Path:
@@ -428,20 +395,16 @@ def _sound_file(folder: Path) -> Path:
 
 
 def _damaged(folder: Path, rng: random.Random) -> Iterator[Hostile]:
-    content, number = _sound_file(folder).read_bytes(), 0
-    while True:
-        number += 1
+    content = _sound_file(folder).read_bytes()
+    makers = (
+        lambda: _changed(content, rng, range(100, 4096)),  # the schema
+        lambda: _changed(content, rng),
+        lambda: content[: rng.randrange(len(content))],
+        lambda: content[:100] + b"\0" * 3996 + content[4096:],
+    )
+    for number in count(1):
         place = folder / f"damaged{number}.db"
-        place.write_bytes(
-            rng.choice(
-                (
-                    lambda: _changed(content, rng, range(100, 4096)),  # the schema
-                    lambda: _changed(content, rng),
-                    lambda: content[: rng.randrange(len(content))],
-                    lambda: content[:100] + b"\0" * 3996 + content[4096:],
-                )
-            )()
-        )
+        place.write_bytes(rng.choice(makers)())
         if rng.random() < 0.2:
             place.with_name(place.name + "-wal").write_bytes(_changed(content[:8000], rng))
         yield Hostile("damaged databases", _commands(place, rng))
@@ -461,9 +424,8 @@ _COLUMNS = (
 
 def _forged(folder: Path, rng: random.Random) -> Iterator[Hostile]:
     """Columns of other types and bodies of other content, with digests that fit: anybody can compute them."""
-    sound, number = _sound_file(folder), 0
-    while True:
-        number += 1
+    sound = _sound_file(folder)
+    for number in count(1):
         place = folder / f"forged{number}.db"
         shutil.copy(sound, place)
         connection = sqlite3.connect(place)
@@ -476,7 +438,7 @@ def _forged(folder: Path, rng: random.Random) -> Iterator[Hostile]:
             if rng.random() < 0.3:
                 kind = rng.choice(("ask", "tell", "abandon", "import", "create", "nothing", "withdraw"))
                 connection.execute("UPDATE safe2real_event SET kind = ? WHERE sequence = ?", (kind, sequence))
-            _chain(connection)
+            chain(connection)
             connection.commit()
         except sqlite3.Error:  # a rule of the tables refuses it
             connection.rollback()
@@ -485,9 +447,8 @@ def _forged(folder: Path, rng: random.Random) -> Iterator[Hostile]:
         yield Hostile("forged databases", _commands(place, rng))
 
 
-def _chain(connection: sqlite3.Connection) -> None:
-    from safe2real.campaign.events import Event
-
+def chain(connection: sqlite3.Connection) -> None:
+    """All digests made anew."""
     previous = ""
     for row in connection.execute("SELECT * FROM safe2real_event ORDER BY sequence").fetchall():
         if not all(isinstance(text, str) for text in (row[1], row[4], row[5])) or not isinstance(row[3], str | None):
@@ -498,37 +459,31 @@ def _chain(connection: sqlite3.Connection) -> None:
 
 def _episodes(folder: Path, rng: random.Random) -> Iterator[Hostile]:
     """What a controller sends: ids, episodes, rewards, logs, and numbers on the command line."""
-    number = 0
-    while True:
-        number += 1
+    for number in count(1):
         place = folder / f"driven{number}.db"
         shutil.copy(_sound_file(folder), place)
         value = rng.choice(HOSTILE_VALUES)
         given = rng.choice((value, {"states": value, "actions": [0]}, {"states": [0, value], "actions": [0, 0, 0]}))
         with s2r.Campaign.open(place) as campaign:
             id = f"{campaign.name}-7"
-        arguments: list[str | Path] = rng.choice(
-            (
-                ["campaign", "tell", place, id], ["campaign", "tell", place, id, "--partial"],
-                ["campaign", "plan", place, "-"], ["campaign", "import", place, "-", "--source", "log"],
-                ["campaign", "tell", place, rng.choice(("", "x" * 9999, "-1", f"{id}0", f"{id}\n"))],
-                ["campaign", "ask", place, "--worker", "w", "-n", rng.choice(("1000000000", "-1", "9" * 5000, "1e9"))],
-                ["campaign", "ask", place, "--worker", rng.choice(("", "\n", "w" * 5000, "\ud800"))],
-                ["campaign", "abandon", place, id, "--reason", rng.choice(("", "r" * 20_000))],
-                ["campaign", "import", place, "/dev/zero", "--source", "log"],
-                ["campaign", "verify", place, "--head", "x" * 9999],
-                ["campaign", "export", place, "--out", f"{place}{rng.choice(('', '-wal', '-shm', '-journal'))}"],
-                ["campaign", "report", place, "--out", f"{place}-wal"],
-                ["campaign", "import", place, "-", "--source", "log", "--policy", "/dev/zero"],
-            )
-        )  # fmt: skip
+        arguments: list[str | Path] = rng.choice((
+            ["campaign", "tell", place, id], ["campaign", "tell", place, id, "--partial"],
+            ["campaign", "plan", place, "-"], ["campaign", "import", place, "-", "--source", "log"],
+            ["campaign", "tell", place, rng.choice(("", "x" * 9999, "-1", f"{id}0", f"{id}\n"))],
+            ["campaign", "ask", place, "--worker", "w", "-n", rng.choice(("1000000000", "-1", "9" * 5000, "1e9"))],
+            ["campaign", "ask", place, "--worker", rng.choice(("", "\n", "w" * 5000, "\ud800"))],
+            ["campaign", "abandon", place, id, "--reason", rng.choice(("", "r" * 20_000))],
+            ["campaign", "import", place, "/dev/zero", "--source", "log"],
+            ["campaign", "verify", place, "--head", "x" * 9999],
+            ["campaign", "export", place, "--out", f"{place}{rng.choice(('', '-wal', '-shm', '-journal'))}"],
+            ["campaign", "report", place, "--out", f"{place}-wal"],
+            ["campaign", "import", place, "-", "--source", "log", "--policy", "/dev/zero"],
+        ))  # fmt: skip
         arguments = [str(part).encode("utf-8", "replace").decode() for part in arguments]
         yield Hostile("controllers", arguments, _text(given))
 
 
 def _text(document: Any) -> bytes:
-    import sys
-
     limit = sys.get_int_max_str_digits()
     sys.set_int_max_str_digits(0)
     try:

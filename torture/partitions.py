@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from unittest.mock import patch
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.journal import postgresql
@@ -21,10 +22,9 @@ PATIENCE = 30.0  # what a call may take here
 def partitions(bench: Bench) -> Tally:
     """A worker behind a network that is cut in one direction or both, and a server that is crashed now and then."""
     tally, chance, system = Tally("partitions and crashes, PostgreSQL"), bench.chance("partitions"), three_states()
-    usual = postgresql.ANSWER, postgresql.SIGN_OF_LIFE, postgresql.HOLDER_IDLE
-    postgresql.ANSWER, postgresql.SIGN_OF_LIFE, postgresql.HOLDER_IDLE = SHORT, SHORT, SHORT
+    short = patch.multiple(postgresql, ANSWER=SHORT, SIGN_OF_LIFE=SHORT, HOLDER_IDLE=SHORT)
     try:
-        with running_server() as server:
+        with short, running_server() as server:
             place = server.new_place()
             Campaign.create(place, system.specification).close()
             acknowledged: dict[str, object] = {}
@@ -57,6 +57,4 @@ def partitions(bench: Bench) -> Tally:
                 tally.lost += lost_of(place, acknowledged)
     except NoServer as error:
         tally.skipped = str(error)
-    finally:
-        postgresql.ANSWER, postgresql.SIGN_OF_LIFE, postgresql.HOLDER_IDLE = usual
     return tally

@@ -52,17 +52,16 @@ class Server:
         return f"postgresql://safe2real@127.0.0.1:{self.port}/{database}" + (f"?options={settings}" if settings else "")
 
     def new_database(self) -> str:
-        self._places += 1
-        name = f"campaign{self._places}"
-        self.execute("postgres", f"CREATE DATABASE {name}")
-        return name
+        return self._new("DATABASE")
 
     def new_place(self, **parameters: str) -> str:
         """The URL of an empty schema: a database each would make the server's restarts take several seconds."""
+        return self.url("postgres", search_path=self._new("SCHEMA"), **parameters)
+
+    def _new(self, kind: str) -> str:
         self._places += 1
-        name = f"campaign{self._places}"
-        self.execute("postgres", f"CREATE SCHEMA {name}")
-        return self.url("postgres", search_path=name, **parameters)
+        self.execute("postgres", f"CREATE {kind} campaign{self._places}")
+        return f"campaign{self._places}"
 
     def execute(self, database: str, statement: str) -> list[Any]:
         import psycopg  # here, because there may be none
@@ -74,16 +73,12 @@ class Server:
     def _call(self, program: str, *arguments: object) -> None:
         command = [str(self._programs / program), *map(str, arguments)]
         # pg_ctl hands its output on to the server, which would keep a pipe open for ever.
-        where: dict[str, Any] = {
-            "cwd": self._folder,
-            "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.DEVNULL,
-            "stderr": subprocess.DEVNULL,
-        }
+        where: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
         if self._user is not None:
             entry = pwd.getpwnam(self._user)
             where |= {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
-        subprocess.run(command, check=True, timeout=120, env={"PATH": os.environ["PATH"], "LC_ALL": "C"}, **where)
+        environment = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
+        subprocess.run(command, check=True, timeout=120, cwd=self._folder, env=environment, **where)
 
 
 @contextmanager

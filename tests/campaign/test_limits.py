@@ -163,7 +163,7 @@ def test_a_campaign_without_events_does_not_begin_again(tmp_path):
 
 def test_a_body_that_is_none_is_damage_not_a_mistake_of_ours(tmp_path):
     """Digests that fit can be computed by anybody who writes to the file."""
-    from torture.hostile_inputs import _chain
+    from torture.hostile_inputs import chain
 
     for number, body in enumerate(("[]", '{"states": 1, "actions": {}}', '{"states": ["a", "b"], "actions": ["c"]}', "7")):
         place = tmp_path / f"{number}.db"
@@ -171,7 +171,7 @@ def test_a_body_that_is_none_is_damage_not_a_mistake_of_ours(tmp_path):
             run_rounds(made, three_states(), 2)
         with sqlite3.connect(place) as connection:
             connection.execute("UPDATE safe2real_event SET body = ? WHERE kind = 'tell' AND deployment = 1", (body,))
-            _chain(connection)
+            chain(connection)
         connection.close()
         with s2r.Campaign.open(place) as forged:
             with pytest.raises(StorageFailure, match="run verify"):

@@ -16,33 +16,22 @@ if TYPE_CHECKING:
     from safe2real.campaign.status import CampaignStatus
 
 _HOMES = {
-    "FIELD_ASSUMPTIONS": "campaign.deployment",
-    "Campaign": "campaign.campaign",
-    "CampaignStatus": "campaign.status",
-    "Deployment": "campaign.deployment",
-    "Differences": "campaign.ledger",
-    "Discrepancy": "campaign.checker",
-    "Ledger": "campaign.ledger",
-    "Overlap": "campaign.imports",
-    "Receipt": "campaign.deployment",
-    "Withdrawal": "campaign.deployment",
+    "campaign": ("Campaign",),
+    "checker": ("Discrepancy",),
+    "deployment": ("FIELD_ASSUMPTIONS", "Deployment", "Receipt", "Withdrawal"),
+    "imports": ("Overlap",),
+    "ledger": ("Differences", "Ledger"),
+    "status": ("CampaignStatus",),
 }
 
 __all__ = [
-    "FIELD_ASSUMPTIONS",
-    "Campaign",
-    "CampaignStatus",
-    "Deployment",
-    "Differences",
-    "Discrepancy",
-    "Ledger",
-    "Overlap",
-    "Receipt",
-    "Withdrawal",
-]
+    "FIELD_ASSUMPTIONS", "Campaign", "CampaignStatus", "Deployment", "Differences", "Discrepancy", "Ledger", "Overlap",
+    "Receipt", "Withdrawal",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"safe2real.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from safe2real.campaign.journal.sql import SQLJournal
-from safe2real.campaign.journal.sqlite import log_of
+from safe2real.campaign.journal.sqlite import connect_to_file_alone, log_of
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 
 _PAGES = 10_000  # copied at a time; a writer gets its turn in between
@@ -62,7 +62,7 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _end_of(path: Path) -> tuple[int, str]:
-    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as copy:
+    with closing(connect_to_file_alone(path)) as copy:
         damage = copy.execute("PRAGMA integrity_check(1)").fetchone()
         if damage != ("ok",):
             raise StorageFailure(f"the copy of the file is damaged ({damage[0]}), so the file is too: run verify")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from safe2real.campaign.events import CREATE, Draft
@@ -32,18 +32,12 @@ class Beginning:
 
     @classmethod
     def of(
-        cls,
-        problem: Problem,
-        method: Method,
-        *,
-        trust_margin: bool,
-        lease: float | None,
-        withdraw_overdue: bool,
+        cls, problem: Problem, method: Method, *, trust_margin: bool, lease: float | None, withdraw_overdue: bool
     ) -> Beginning:
         """Refuses what no campaign can be about, before anything is written."""
         if withdraw_overdue and lease is None:
             raise InvalidInput("withdraw_overdue is set without a lease; give the seconds that a deployment may be out")
-        stated = {} if lease is None else {"lease": Lease.of(lease, withdraw_overdue).to_json()}
+        stated = {} if lease is None else {"lease": asdict(Lease.of(lease, withdraw_overdue))}
         if not isinstance(problem, Problem):
             raise InvalidInput(f"specification is a {type(problem).__name__}; give a Problem")
         Learner(problem, method, trust_margin=trust_margin)

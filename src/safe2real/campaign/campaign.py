@@ -97,13 +97,7 @@ class Campaign:
         """
         method = SimToReal() if method is None else method
         extensions = (*extensions, *extensions_of(problem, method))
-        beginning = Beginning.of(
-            problem,
-            method,
-            trust_margin=trust_margin,
-            lease=lease,
-            withdraw_overdue=withdraw_overdue,
-        )
+        beginning = Beginning.of(problem, method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue)
         journal = journal_at(place, new=True)
         with _closed_on_failure(journal):
             beginning.write(journal, exist_ok=exist_ok)

@@ -17,7 +17,7 @@ from safe2real.campaign.episodes import check_actions, seen_from
 from safe2real.campaign.events import AskBody, Event, ImportBody
 from safe2real.campaign.imports import key_of
 from safe2real.campaign.leases import EXPIRED
-from safe2real.campaign.recheck import Recorded, check_coin, recheck
+from safe2real.campaign.recheck import check_coin, recheck
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import check_bounds
 from safe2real.errors import InvalidInput
@@ -92,7 +92,7 @@ class Checker:
             self._told.add((policy, event.body if _AS_WRITTEN.fullmatch(str(event.body)) else key_of(episode)))
             del self._asked[event.deployment]
         elif event.kind == kinds.ABANDON:
-            check_keys(from_text(event.body, "the abandonment"), "the abandonment", required=("reason",))
+            _body(event, "the abandonment", "reason")
             if event.deployment not in self.replay.held:
                 raise InvalidInput("a deployment was abandoned that is not out")
         elif event.kind == kinds.WITHDRAW:
@@ -100,39 +100,31 @@ class Checker:
         elif event.kind == kinds.IMPORT:
             self._check_import(event)
         elif event.kind == kinds.BRANCH:
-            check_keys(from_text(event.body, "the branch"), "the branch", required=("reason",))
+            _body(event, "the branch", "reason")
         elif event.kind == kinds.FORCE:
-            check_keys(from_text(event.body, "force"), "force", required=("deployment", "holder", "reason"))
+            _body(event, "force", "deployment", "holder", "reason")
         elif event.kind == kinds.MIGRATE:
-            check_keys(from_text(event.body, "the migration"), "the migration", required=("from", "to", "version"))
+            _body(event, "the migration", "from", "to", "version")
         self.replay.take_unchecked(event)
 
     def _check_create(self, event: Event) -> None:
-        named = ("campaign", "specification")
-        body = check_keys(
-            from_text(event.body, "the first event"),
-            "the first event",
-            required=named,
-            optional=("version", "method", "method_revision", "bounds", "trust_margin", "lease"),
-        )
+        later = ("version", "method", "method_revision", "bounds", "trust_margin", "lease")  # than release 0.1
+        body = _body(event, "the first event", "campaign", "specification", optional=later)
         if (body["campaign"], body["specification"]) != (self.name, self.problem_digest):
             raise InvalidInput("the campaign's name or its specification was changed after it was created")
-        if len(body) == len(named):  # by release 0.1
+        if body.keys().isdisjoint(later):
             return
-        method = self.replay.learner.method.name
-        if (
-            body.get("method") != method
-            or not isinstance(body.get("version"), str)
-            or body.get("trust_margin", True) is not True
-        ):
+        method, here = self.replay.learner.method.name, self.replay.learner.method.revision
+        trusts, version = body.get("trust_margin", True), body.get("version")
+        if body.get("method") != method or not isinstance(version, str) or trusts is not True:
             raise InvalidInput(f"the first event does not say the version and the method {method} as it must")
-        revision, here = body.get("method_revision", 1), self.replay.learner.method.revision
+        revision = body.get("method_revision", 1)
         if not isinstance(revision, int) or revision > here:
             raise InvalidInput(
                 f"revision {shown(revision)} of the method {method} is newer than {here}; upgrade to check it"
             )
         check_bounds(body.get("bounds"), self.problem.settings)
-        self.version = body["version"]
+        self.version = version
 
     def _check_episode(self, episode: Any, digest: str, where: str, *, of_log: bool = False) -> None:
         model = self.problem.simulator
@@ -186,7 +178,7 @@ class Checker:
             raise InvalidInput(f"{len(alike)} imported episodes look like recorded ones, and nobody said what they are")
 
     def _check_withdrawal(self, event: Event) -> None:
-        body = check_keys(from_text(event.body, "the withdrawal"), "the withdrawal", required=("cause", "reason"))
+        body = _body(event, "the withdrawal", "cause", "reason")
         held = self.replay.held.get(event.deployment or 0)
         if held is None or held.worker != event.worker:
             raise InvalidInput("a deployment was withdrawn that is not out, or from another worker")
@@ -235,21 +227,7 @@ class Checker:
             raise InvalidInput(
                 f"the model had counted {learner.evidence.counts.episodes} episodes here, not {body.episodes_counted}"
             )
-        found = recheck(
-            Recorded(
-                reason=body.reason,
-                mixture=mixture,
-                candidates=body.candidates,
-                drawn=body.drawn,
-                exploration_weight=body.exploration_weight,
-                uncertainty=np.inf if body.uncertainty is None else body.uncertainty,
-                lower_bounds=np.array(body.lower_bounds, dtype=np.float64),
-                certified=body.certified,
-                coin=coin_of(settings.seed, number),
-                margin_tested=body.bounds is not None,
-            ),
-            learner,
-        )
+        found = recheck(body, mixture, coin_of(settings.seed, number), learner)
         self.identical += found.identical
         self.smallest_margin = min(self.smallest_margin, found.margin)
         if found.doubts:
@@ -274,3 +252,7 @@ class Checker:
             self._policies.clear()
         self._policies[digest] = policy
         return policy
+
+
+def _body(event: Event, what: str, *required: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    return check_keys(from_text(event.body, what), what, required=required, optional=optional)

@@ -15,31 +15,18 @@ from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.standing import Assumption, AssumptionCode
 
 # What the guarantee of a campaign rests on besides the learner's own assumptions.
-FIELD_ASSUMPTIONS = (
-    Assumption(
-        AssumptionCode.FLEET,
-        "every machine of the fleet has the same dynamics, and episodes that run at the same time do not influence each "
-        "other",
-    ),
-    Assumption(
-        AssumptionCode.SELECTION,
-        "no episode is abandoned, cut short or left out of a log because of what happened in it after the last transition "
-        "told",
-    ),
-    Assumption(
-        AssumptionCode.COIN,
-        "no deployment is abandoned, put off or run otherwise because of which policy the coin showed",
-    ),
-    Assumption(
-        AssumptionCode.LOGS,
-        "every imported log is complete and was not chosen by its content, and its policy is the one that is named",
-    ),
-    Assumption(
-        AssumptionCode.EMERGENCY_STOP,
-        "where one machine's fault stops the others too, what these had seen by then is told, and no machine is stopped "
-        "because of what would happen in it next",
-    ),
-)
+_FIELD = {
+    AssumptionCode.FLEET: "every machine of the fleet has the same dynamics, and episodes that run at the same time do not "
+    "influence each other",
+    AssumptionCode.SELECTION: "no episode is abandoned, cut short or left out of a log because of what happened in it after "
+    "the last transition told",
+    AssumptionCode.COIN: "no deployment is abandoned, put off or run otherwise because of which policy the coin showed",
+    AssumptionCode.LOGS: "every imported log is complete and was not chosen by its content, and its policy is the one that "
+    "is named",
+    AssumptionCode.EMERGENCY_STOP: "where one machine's fault stops the others too, what these had seen by then is told, "
+    "and no machine is stopped because of what would happen in it next",
+}
+FIELD_ASSUMPTIONS = tuple(Assumption(code, text) for code, text in _FIELD.items())
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,6 @@ def seen_from(model: CMDP, value: Any, where: str, *, partial: bool, left_model:
         return seen_in(model, value.states, value.actions, partial=partial, left_model=left_model)
     if left_model and isinstance(value, tuple) and len(value) == 2:
         return seen_in(model, *value, partial=partial, left_model=left_model)
-    if not of_log and not isinstance(value, dict):
-        raise InvalidInput(f"an episode is a {type(value).__name__}; give Trajectory.of(model, states, actions)")
     optional = {"left_model", "id"} if of_log else {"left_model"}
     _check_lists(value, where, optional)
     said, id = value.get("left_model", False), value.get("id")

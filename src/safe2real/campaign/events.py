@@ -29,13 +29,12 @@ from typing import Any
 from safe2real.errors import InvalidInput
 from safe2real.model.encoding import check_keys, digest_of, from_text, to_text
 
-CREATE, ASK, TELL, ABANDON, IMPORT = "create", "ask", "tell", "abandon", "import"
-WITHDRAW, MIGRATE = "withdraw", "migrate"
+CREATE, ASK, TELL, ABANDON, WITHDRAW = "create", "ask", "tell", "abandon", "withdraw"
+IMPORT, BRANCH, FORCE, MIGRATE = "import", "branch", "force", "migrate"
 REFUTED, HALTED = "refuted", "halted"  # why a deployment is withdrawn
 NO_OVERLAP, SKIPPED, COUNTED = "none", "skip", "count"  # what became of episodes that look like recorded ones
 IMPORT_SIZE = 5_000  # episodes in one event
 _MANY = 10**12  # more than there will ever be of anything
-BRANCH, FORCE = "branch", "force"
 BEFORE_THE_FIRST = ""
 
 
@@ -50,6 +49,16 @@ class Event:
     at: str  # UTC, ISO 8601
     body: str  # JSON
     digest: str  # of all of the above and of the event before
+
+    @property
+    def is_well_typed(self) -> bool:
+        """Whether the columns have the types with which events are written; what others keep may have any."""
+        texts, optional = (self.kind, self.at, self.body, self.digest), ((self.deployment, int), (self.worker, str))
+        return (
+            type(self.sequence) is int
+            and all(isinstance(text, str) for text in texts)
+            and all(value is None or type(value) is kind for value, kind in optional)
+        )
 
     def digest_after(self, previous: str) -> str:
         """What `digest` must be when the event before has the digest `previous`.
@@ -112,11 +121,6 @@ class AskBody:
     episodes_counted: int  # what the model had seen
     bounds: dict[str, str] | None = None  # the revision of every bound that was used; None in records of release 0.1
     by: str | None = None  # who asked; None in records of release 0.1
-
-    @property
-    def runs_baseline(self) -> bool:
-        """Whether the coin showed the trusted baseline."""
-        return self.drawn >= self.candidates
 
     @classmethod
     def read(cls, event: Event) -> AskBody:
@@ -182,7 +186,7 @@ class ImportBody:
 def _given(kind: type[AskBody] | type[ImportBody], event: Event, where: str) -> dict[str, Any]:
     """The keys of a body; those with a default came with later releases."""
     required = tuple(field.name for field in fields(kind) if field.default is MISSING)
-    optional = tuple(field.name for field in fields(kind) if field.default is not MISSING)
+    optional = tuple(field.name for field in fields(kind) if field.name not in required)
     return check_keys(from_text(event.body, where), where, required=required, optional=optional)
 
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from safe2real.campaign.journal.sqlite_pages import belongs_to_a_database
 from safe2real.errors import InvalidInput, StorageFailure
+
+
+def write_document(path: Path, document: Any) -> None:
+    """A document for people and programs, indented."""
+    with whole_file(path) as file:
+        json.dump(document, file, indent=2, allow_nan=False)
 
 
 @contextmanager

@@ -44,9 +44,6 @@ class Lease:
         text = f"no deployment outlasts its lease of {self.seconds:g} s because of what happens in its episode"
         return (Assumption(AssumptionCode.SELECTION, text, "lease"),) if self.withdraws else ()
 
-    def to_json(self) -> dict[str, Any]:
-        return {"seconds": self.seconds, "withdraws": self.withdraws}
-
     def is_over(self, since: str, at: str) -> bool:
         """Whether something handed out at `since` is overdue at `at`, by the clocks of those who wrote these times."""
         try:

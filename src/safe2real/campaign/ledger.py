@@ -96,25 +96,18 @@ def verify_record(record: Record, head: str | None, progress: Callable[[int, int
 def _verified(record: Record, head: str | None, progress: Callable[[int, int], None] | None) -> Ledger:
     problems: list[Discrepancy] = []
     keys = record.journal.keys
+
+    def report(event: Event, what: str) -> None:
+        problems.append(Discrepancy(event.sequence, event.deployment, what))
+
     with record.journal.reading(as_it_is=True) as transaction:  # what was seen before is compared by `head`
         end = transaction.last()  # first of all: every event up to it is to be accounted for
         events = transaction.events(until=end[0])
         if keys is not None:
-            events = signatures_checked(
-                events,
-                transaction.signatures(),
-                keys,
-                lambda event, what: problems.append(Discrepancy(event.sequence, event.deployment, what)),
-            )
+            events = signatures_checked(events, transaction.signatures(), keys, report)
+        learner, of_all = record.fresh_learner(), None if progress is None else lambda done: progress(done, end[0])
         ledger = check_record(
-            record.name,
-            record.fresh_learner(),
-            record.problem_digest,
-            events,
-            transaction.blob,
-            head=head,
-            end=end,
-            progress=None if progress is None else lambda done: progress(done, end[0]),
+            record.name, learner, record.problem_digest, events, transaction.blob, head=head, end=end, progress=of_all
         )
         problems += [Discrepancy(0, None, f"the database is damaged: {what}") for what in transaction.damage()]
         checked = True if keys is not None else False if transaction.is_signed() else None
@@ -153,22 +146,18 @@ def check_record(
             checker.report(event, str(error))
         if progress is not None and event.sequence % 100 == 0:
             progress(event.sequence)
+    replay, last = checker.replay, checker.events
+    of_all: list[tuple[int, str]] = []
     if not head_seen:
-        checker.problems.append(
-            Discrepancy(checker.events, None, f"the event with digest {head} is no longer in the record")
-        )
-    if end is not None and (checker.events, previous) != end:
-        what = f"the record ends with event {end[0]}, and it could be read up to event {checker.events} only"
-        checker.problems.append(Discrepancy(checker.events, None, what))
-    if checker.replay.unfinished:
-        checker.problems.append(
-            Discrepancy(checker.log_begun, None, "the record ends within an imported log; its last part is missing")
-        )
-    if checker.events == 0:
-        checker.problems.append(Discrepancy(0, None, "the record is empty; its first event is missing"))
-    replay = checker.replay
+        of_all.append((last, f"the event with digest {head} is no longer in the record"))
+    if end is not None and (last, previous) != end:
+        of_all.append((last, f"the record ends with event {end[0]}, and it could be read up to event {last} only"))
+    if replay.unfinished:
+        of_all.append((checker.log_begun, "the record ends within an imported log; its last part is missing"))
+    if last == 0:
+        of_all.append((0, "the record is empty; its first event is missing"))
     return Ledger(
-        events=checker.events,
+        events=last,
         deployments=replay.deployments,
         episodes=replay.told + replay.imported,
         samples=replay.samples,
@@ -176,7 +165,7 @@ def check_record(
         smallest_margin=checker.smallest_margin,
         doubts=replay.learner.doubts(),
         head=previous,
-        problems=tuple(checker.problems),
+        problems=(*checker.problems, *(Discrepancy(sequence, None, what) for sequence, what in of_all)),
         differences=Differences(checker.different, checker.largest_difference),
         version=checker.version,
     )

@@ -94,12 +94,7 @@ def _event(entry: Any, where: str) -> Event:
     names = [field.name for field in fields(Event)]
     if not isinstance(entry, Mapping) or set(entry) != set(names):
         raise InvalidInput(f"{where} is {shown(entry)}; give an object with {', '.join(names)}")
-    texts = (entry["kind"], entry["at"], entry["body"], entry["digest"])
-    if (
-        not all(isinstance(text, str) for text in texts)
-        or type(entry["sequence"]) is not int
-        or not (entry["deployment"] is None or type(entry["deployment"]) is int)
-        or not isinstance(entry["worker"], str | None)
-    ):
+    event = Event(**entry)
+    if not event.is_well_typed:
         raise InvalidInput(f"{where} is {shown(entry)}, which is not an event as it was exported")
-    return Event(**entry)
+    return event

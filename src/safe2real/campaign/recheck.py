@@ -11,31 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from safe2real.campaign.events import AskBody
 from safe2real.errors import InvalidInput
 from safe2real.exploration.coin import drawn
 from safe2real.exploration.learner import Learner
-from safe2real.methods.base import Reason
-from safe2real.methods.base import Recorded as Claimed
+from safe2real.methods.base import Reason, Recorded
 from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
 
 ROUNDING = 1e-9  # what two machines may differ by
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Recorded:
-    """What the record says of one deployment."""
-
-    reason: str  # BASELINE or MIXTURE
-    mixture: Mixture
-    candidates: int  # how many of its policies, from the first, make up the candidate; the rest is the baseline
-    drawn: int  # which of them was run
-    exploration_weight: float  # alpha
-    uncertainty: float  # Delta; inf where it is unbounded
-    lower_bounds: Floats  # [K] on V_c of the mixture
-    certified: bool
-    coin: float  # of this deployment, a function of (seed, number)
-    margin_tested: bool = True  # False in release 0.1, which went on with the baseline when its margin was refuted
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +32,18 @@ class Rechecked:
     difference: float | None = None  # of a bound or Delta that would be another one today; None where nothing would be
 
 
-def recheck(recorded: Recorded, learner: Learner) -> Rechecked:
-    """Check one deployment against the learner with all counted that came before it."""
+def recheck(recorded: AskBody, mixture: Mixture, coin: float, learner: Learner) -> Rechecked:
+    """Check one deployment of `mixture` against the learner with all counted that came before it."""
+    uncertainty = np.inf if recorded.uncertainty is None else recorded.uncertainty
     try:
-        check_coin(recorded.drawn, recorded.mixture.weights, recorded.coin)
+        check_coin(recorded.drawn, mixture.weights, coin)
         doubts = learner.doubts()
         if recorded.certified and doubts:
             raise InvalidInput(f"the deployment is labelled certified though it was not: {'; '.join(map(str, doubts))}")
-        bounds, delta, identical = _provable(recorded, learner)
+        bounds, delta, identical = _provable(recorded, mixture, uncertainty, learner)
     except InvalidInput as error:
         return Rechecked((str(error),))
-    thresholds, claimed = learner.simulator.thresholds, recorded.lower_bounds
+    thresholds, claimed = learner.simulator.thresholds, np.array(recorded.lower_bounds, dtype=np.float64)
     if claimed.shape != bounds.shape:
         return Rechecked((f"{len(claimed)} lower bounds are recorded for {len(bounds)} constraints",), identical)
     margin = float(np.min(bounds - thresholds, initial=np.inf))
@@ -71,7 +56,7 @@ def recheck(recorded: Recorded, learner: Learner) -> Rechecked:
         wrong = f"the recorded lower bounds {claimed.tolist()} miss the thresholds {thresholds.tolist()}"
     if wrong:
         return Rechecked((wrong,), identical, margin)
-    other = max(float(np.max(bounds - claimed, initial=0.0)), recorded.uncertainty - delta if delta < np.inf else 0.0)
+    other = max(float(np.max(bounds - claimed, initial=0.0)), uncertainty - delta if delta < np.inf else 0.0)
     if other > ROUNDING or recorded.certified != (not doubts) or recorded.reason != learner.decide().reason.name:
         return Rechecked((), identical, margin, other if other < np.inf else 0.0)
     return Rechecked((), identical, margin)
@@ -83,9 +68,9 @@ def check_coin(index: int, weights: Floats, coin: float) -> None:
         raise InvalidInput("the policy that was run is not the one that the coin of this deployment shows")
 
 
-def _provable(recorded: Recorded, learner: Learner) -> tuple[Floats, float, bool]:
+def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: Learner) -> tuple[Floats, float, bool]:
     """The bound on V_c of the recorded mixture, Delta, and whether the mixture is the one that is proposed here."""
-    mixture, candidates = recorded.mixture, recorded.candidates
+    candidates = recorded.candidates
     baseline = mixture.policies[candidates:]
     if len(baseline) > 1 or any(not _same(policy, learner.baseline) for policy in baseline):
         raise InvalidInput("what the candidate is mixed with is not the trusted baseline")
@@ -94,15 +79,16 @@ def _provable(recorded: Recorded, learner: Learner) -> tuple[Floats, float, bool
         raise InvalidInput(f"the candidate has the weight {alpha:.12g}, not {recorded.exploration_weight:.12g}")
     trusted, now = learner.evidence.trusted, learner.decide()
     if recorded.reason == Reason.BASELINE.name:
-        if candidates or recorded.uncertainty < np.inf:
+        if candidates or uncertainty < np.inf:
             raise InvalidInput("a deployment of the baseline alone names other policies")
-        if now.reason is Reason.HALT and recorded.margin_tested:
+        # Release 0.1, which named no bounds, went on with the baseline when its margin was refuted.
+        if now.reason is Reason.HALT and recorded.bounds is not None:
             raise InvalidInput("the baseline was handed out though the data had refuted its margin")
         return trusted, np.inf, now.reason is Reason.BASELINE
     if learner.evidence.is_refuted or not candidates:
         raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
     candidate = Mixture.of(mixture.weights[:candidates] / alpha, mixture.policies[:candidates])
-    lower = learner.method.recheck(Claimed(candidate, alpha, recorded.uncertainty), learner.evidence, now)
+    lower = learner.method.recheck(Recorded(candidate, alpha, uncertainty), learner.evidence, now)
     bounds = np.asarray(alpha * lower + (1.0 - alpha) * trusted)
     return bounds, now.uncertainty, _identical(mixture, now.mixture(learner.baseline))
 

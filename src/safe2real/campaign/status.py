@@ -12,6 +12,8 @@ from safe2real.exploration.forecast import Forecast
 from safe2real.methods.base import Reason
 from safe2real.standing import Standing
 
+_AS_REPLAYED = ("told", "cut_short", "left_model", "told_late", "imported", "branches", "forced", "samples")
+
 
 @dataclass(frozen=True, slots=True)
 class CampaignStatus:
@@ -55,23 +57,15 @@ class CampaignStatus:
 
 def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignStatus:
     learner, proposal, blocker = replay.learner, replay.learner.propose(), replay.blocker
-
     return CampaignStatus(
         name=name,
         standing=learner.standing,
         stopped=proposal.reason is Reason.STOP,
         halted=proposal.reason is Reason.HALT,
         rounds=replay.deployments,
-        told=replay.told,
-        cut_short=replay.cut_short,
-        left_model=replay.left_model,
+        **{name: getattr(replay, name) for name in _AS_REPLAYED},
         abandoned=len(replay.abandoned),
         withdrawn=len(replay.withdrawn),
-        told_late=replay.told_late,
-        imported=replay.imported,
-        branches=replay.branches,
-        forced=replay.forced,
-        samples=replay.samples,
         samples_counted=learner.samples,
         episodes_waiting=replay.uncounted,
         waiting_for=None if blocker is None else id_of(name, blocker.event),

@@ -65,16 +65,10 @@ class Tape:
 def _as_one(run: list[Entry]) -> list[Entry]:
     if len(run) < 2:
         return run
-    lengths = np.concatenate([np.diff(entry.ends) for entry in run if entry.ends is not None])
-    return [
-        Entry(
-            np.concatenate([entry.states for entry in run]),
-            np.concatenate([entry.actions for entry in run]),
-            np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            np.concatenate([entry.of_baseline for entry in run]),
-            False,
-        )
-    ]
+    lengths = np.concatenate([[0], *(np.diff(entry.ends) for entry in run if entry.ends is not None)])
+    kept = ([getattr(entry, name) for entry in run] for name in ("states", "actions", "of_baseline"))
+    states, actions, of_baseline = map(np.concatenate, kept)
+    return [Entry(states, actions, np.cumsum(lengths, dtype=np.int64), of_baseline, False)]
 
 
 def _play(learner: Learner, entry: Entry) -> None:

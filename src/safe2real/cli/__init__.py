@@ -14,10 +14,7 @@ from safe2real.cli.exits import JsonErrorsCommand, JsonUsage, keep_to_one_line
 from safe2real.version import __version__
 
 app = typer.Typer(
-    cls=JsonUsage,
-    no_args_is_help=True,
-    add_completion=False,
-    help="Provably safe sim-to-real transfer for finite systems.",
+    cls=JsonUsage, no_args_is_help=True, add_completion=False, help="Provably safe sim-to-real transfer for finite systems."
 )
 app.command(cls=JsonErrorsCommand, epilog=check.CHECK_EXITS)(check.check)
 app.command(cls=JsonErrorsCommand, epilog=run.RUN_EXITS)(run.run)

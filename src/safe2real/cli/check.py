@@ -103,15 +103,12 @@ def asked_guess(given: SpecFile, rows: int | None, gap: float | None) -> Guess |
 
 
 def _write(found: Preflight, out: Path) -> None:
-    import json
-
-    from safe2real.campaign.files import whole_file
+    from safe2real.campaign.files import write_document
     from safe2real.report.preflight_figures import draw_preflight
 
     out.mkdir(parents=True, exist_ok=True)
     draw_preflight(found).savefig(out / "preflight.png", dpi=130)
-    with whole_file(out / "preflight.json") as file:
-        json.dump(found.to_document(), file, indent=2, allow_nan=False)
+    write_document(out / "preflight.json", found.to_document())
 
 
 def _print(found: Preflight, spec: Path, out: Path | None) -> None:

@@ -13,8 +13,7 @@ from safe2real.paper.catalogue import ENGINES, NAMES
 
 def reproduce(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(help=f"What to regenerate: {', '.join(NAMES)}. All of the paper's if none."),
+        list[str] | None, typer.Argument(help=f"What to regenerate: {', '.join(NAMES)}. All of the paper's if none.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per setting; the paper's numbers by default.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,

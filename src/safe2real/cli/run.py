@@ -50,6 +50,7 @@ def run(
     The reality is the file's table `real`, or a guess. Run it again to go on where
     it ended; nothing that was deployed is lost.
     """
+    from safe2real.campaign.files import write_document
     from safe2real.model.encoding import within
     from safe2real.preflight.assumptions import constrained
     from safe2real.preflight.findings import check_readable
@@ -81,7 +82,7 @@ def run(
             ended = conclude(campaign, real, rewards, broken=broken, progress=progress)
         files = _write(campaign, ended, folder) | _write_numbering(given, folder)
         document = _document(ended, guessed, files)
-    _keep(document, folder / "summary.json")
+    write_document(folder / "summary.json", document)
     if as_json:
         answer(document)
     else:
@@ -114,11 +115,12 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
 
 def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
     """Which state is what, where an environment was numbered."""
+    from safe2real.campaign.files import write_document
     from safe2real.preflight.spec_gymnasium import numbering_of
 
     if given.system is None:
         return {}
-    _keep(numbering_of(given.system), folder / "states.json")
+    write_document(folder / "states.json", numbering_of(given.system))
     return {"states": str(folder / "states.json")}
 
 
@@ -155,15 +157,6 @@ def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[st
                   for plan in ended.plans],
         "files": files,
     }  # fmt: skip
-
-
-def _keep(document: Any, path: Path) -> None:
-    import json
-
-    from safe2real.campaign.files import whole_file
-
-    with whole_file(path) as file:
-        json.dump(document, file, indent=2, allow_nan=False)
 
 
 def _print_before(found: list[Finding], guessed: bool) -> None:

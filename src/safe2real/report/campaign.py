@@ -52,13 +52,13 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         `path`.
     """
     problem, events = campaign.problem, campaign.events()
-    replay, looked_at, suspects = _replayed(campaign, events)
+    replay, looks = _replayed(campaign, events)
     learner, model = replay.learner, problem.simulator
     entries = entries_of(campaign.name, events, model)
     status = status_of(campaign.name, replay, rehearsed(learner) if forecast else None)
     found = map_mismatch(learner.evidence)
     stop = (status.rounds, status.uncertainty) if status.stopped else None
-    course = _course(entries, model.thresholds, looked_at, suspects, stop)
+    course = _course(entries, model.thresholds, looks, stop)
     now, standing = datetime.now(UTC), standing_of((*broken, *learner.doubts()))
     certificate = in_the_field(learner.certify(model.thresholds, broken), replay.said_of_logs)
     smallest = float(course.margins.min(initial=np.inf))
@@ -82,10 +82,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         smallest=f"{max(0.0, smallest) if smallest >= -ROUNDING else -smallest:.3g}",
         reuses_simulator=learner.evidence.reuses_simulator,
         never_cleared=int(((found.verdict == Verdict.OPEN) & np.isinf(found.visits_needed)).sum()),
-        wrong_rows=[
-            _rows(found, Verdict.CONTRADICTED, "Contradicted rows"),
-            _rows(found, Verdict.WRONG, "Wrong rows"),
-        ],
+        wrong_rows=[_rows(found, Verdict.CONTRADICTED, "Contradicted rows"), _rows(found, Verdict.WRONG, "Wrong rows")],
         longest=_LONGEST_TABLE,
         out=[_out_row(entry, now) for entry in entries if entry.outcome == OUT],
         entries=len(entries),
@@ -96,32 +93,31 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     return path
 
 
-def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list[int], list[int]]:
-    """The state after all events, and how many rows were suspect on the way."""
-    replay, looked_at, suspects = Replay(campaign.fresh_learner()), [0], []
-    suspects.append(int(replay.learner.evidence.belief.suspect.sum()))
-    every = max(1, len(events) // _LOOKS)
+def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list[tuple[int, int]]]:
+    """The state after all events, and how many rows were suspect after so many deployments on the way."""
+    replay, every = Replay(campaign.fresh_learner()), max(1, len(events) // _LOOKS)
+    looks = [(0, int(replay.learner.evidence.belief.suspect.sum()))]
     for index, event in enumerate(events):
         replay.apply(event)
         if index % every == 0 or index == len(events) - 1:
-            looked_at.append(replay.deployments)
-            suspects.append(int(replay.learner.evidence.belief.suspect.sum()))
-    return replay, looked_at, suspects
+            looks.append((replay.deployments, int(replay.learner.evidence.belief.suspect.sum())))
+    return replay, looks
 
 
 def _course(
-    entries: Sequence[Entry], thresholds: Floats, looked_at: list[int], suspects: list[int], stop: tuple[int, float] | None
+    entries: Sequence[Entry], thresholds: Floats, looks: list[tuple[int, int]], stop: tuple[int, float] | None
 ) -> Course:
     bodies = [entry.body for entry in entries]
     bounds = np.array([body.lower_bounds for body in bodies], dtype=np.float64).reshape(len(bodies), len(thresholds))
+    looked_at, suspects = np.array(looks, dtype=np.int64).T
     return Course(
         numbers=np.array([entry.number for entry in entries], dtype=np.int64),
         baseline=np.array([body.reason == Reason.BASELINE.name for body in bodies], dtype=np.bool_),
         uncertainty=np.array([np.nan if body.uncertainty is None else body.uncertainty for body in bodies]),
         exploration_weight=np.array([body.exploration_weight for body in bodies]),
         margins=bounds - thresholds,
-        looked_at=np.array(looked_at, dtype=np.int64),
-        suspects=np.array(suspects, dtype=np.int64),
+        looked_at=looked_at,
+        suspects=suspects,
         stop=stop,
     )
 

@@ -13,6 +13,8 @@ from safe2real.model.shown import count
 from safe2real.report.course_figures import ROUNDING, Course
 from safe2real.report.page import since
 
+_BY_CHANCE = "The guarantee assumes that this had nothing to do with what happened in them."
+
 
 def warnings_of(
     status: CampaignStatus, found: MismatchMap, entries: Sequence[Entry], course: Course, now: datetime
@@ -30,16 +32,15 @@ def warnings_of(
         )
     if status.left_model:
         told = [entry.id for entry in entries if entry.outcome == LEFT_MODEL]
-        named = ", ".join(told[:10]) + ("…" if len(told) > 10 else "")
         logged = status.left_model - len(told)
-        where = " and ".join(filter(None, (named, f"{count(logged, 'imported one')}" if logged else "")))
+        where = " and ".join(filter(None, (_few(told), count(logged, "imported one") if logged else "")))
         warnings.append(
             f"{count(status.left_model, 'episode')} went where the model has no state ({where}): the model lacks something "
             "that the real system has. Nothing is certified any more; add that state, and start a campaign with it."
         )
     broken = course.numbers[(course.margins < -ROUNDING).any(axis=1)]
     if len(broken):
-        named = ", ".join(f"{number:,}" for number in broken[:10]) + ("…" if len(broken) > 10 else "")
+        named = _few([f"{number:,}" for number in broken])
         warnings.append(
             f"{count(len(broken), 'deployment')} recorded with a lower bound below a threshold ({named}): this program "
             "hands out no such policy; run verify."
@@ -61,21 +62,19 @@ def warnings_of(
     if lost:
         reasons = sorted({entry.why_given_up for entry in lost})
         few = "; ".join(reason[:80] for reason in reasons[:5]) + ("; …" if len(reasons) > 5 else "")
-        warnings.append(
-            f"{count(len(lost), 'deployment')} abandoned ({few}). The guarantee assumes that this had nothing to do with "
-            "what happened in them."
-        )
+        warnings.append(f"{count(len(lost), 'deployment')} abandoned ({few}). {_BY_CHANCE}")
     expired = [entry for entry in entries if entry.outcome == WITHDRAWN and entry.why_given_up == EXPIRED]
     if expired:
-        warnings.append(
-            f"{count(len(expired), 'deployment')} withdrawn because the lease was over. The guarantee assumes that this "
-            "had nothing to do with what happened in them."
-        )
+        warnings.append(f"{count(len(expired), 'deployment')} withdrawn because the lease was over. {_BY_CHANCE}")
     withdrawn = [entry for entry in entries if entry.outcome == WITHDRAWN and entry not in expired]
     if withdrawn:
-        named = ", ".join(entry.id for entry in withdrawn[:10]) + ("…" if len(withdrawn) > 10 else "")
+        named = _few([entry.id for entry in withdrawn])
         warnings.append(
             f"{count(len(withdrawn), 'deployment')} withdrawn ({named}), because the data refute what they rested on. What "
             "has run of them can still be told."
         )
     return warnings
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + ("…" if len(names) > 10 else "")

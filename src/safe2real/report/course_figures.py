@@ -48,20 +48,16 @@ def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
     planned = np.flatnonzero(~np.isnan(course.uncertainty))
     kept = planned[thinned(course.uncertainty[planned])]
     dots = "." if len(course.numbers) <= _FEW else ""  # one point alone is no line
-    upper.plot(
-        course.numbers[kept], course.uncertainty[kept], color=_BLUE, linewidth=1.2, marker=dots,
-        label="certificate $\\Delta$",
-    )  # fmt: skip
+    deltas = course.uncertainty[kept]
+    upper.plot(course.numbers[kept], deltas, color=_BLUE, linewidth=1.2, marker=dots, label="certificate $\\Delta$")
     upper.axhline(tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance $\\tau$ = {tolerance:.4g}")
     if course.baseline.any():
         alone = course.numbers[course.baseline]
         width = max(1, math.ceil(course.numbers[-1] / _POINTS))
         ticks = np.unique(alone // width) * width
         rounds = f"baseline alone (Line 5): {len(alone):,} of {len(course.numbers):,} rounds"
-        upper.plot(
-            ticks, np.full(len(ticks), 0.97), "|", color=_ORANGE, markersize=9, label=rounds,
-            transform=upper.get_xaxis_transform(),
-        )  # fmt: skip
+        above = upper.get_xaxis_transform()
+        upper.plot(ticks, np.full(len(ticks), 0.97), "|", color=_ORANGE, markersize=9, label=rounds, transform=above)
     if course.stop is not None:
         at, delta = course.stop
         upper.plot(
@@ -69,8 +65,7 @@ def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
             label=f"stopped after {at:,} rounds, $\\Delta$ = {delta:.4g}",
         )  # fmt: skip
     values = np.append(course.uncertainty[planned], [tolerance, tolerance if len(planned) else float(horizon)])
-    upper.set_yscale("log")
-    upper.set_ylim(0.75 * values.min(), 2.0 * values.max())
+    upper.set(yscale="log", ylim=(0.75 * values.min(), 2.0 * values.max()))
     upper.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     upper.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     upper.yaxis.set_minor_formatter(NullFormatter())
@@ -141,6 +136,11 @@ def _deployments_below(axes: Axes, course: Course) -> None:
     last = int(course.numbers[-1])
     room = max(0.5, 0.01 * last)
     axes.set_xlim(1 - room, last + room)
+    count_deployments(axes)
+    axes.set_xlabel("deployment")
+
+
+def count_deployments(axes: Axes) -> None:
+    """An axis of whole numbers below."""
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set_xlabel("deployment")

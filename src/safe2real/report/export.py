@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.events import BEFORE_THE_FIRST, CREATE, IMPORT, TELL, Event
+from safe2real.campaign.events import CREATE, IMPORT, TELL, Event, chained
 from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import Entry, Episode, entries_of, episodes_of
 from safe2real.campaign.journal import FORMAT, Header
@@ -75,8 +75,7 @@ def export_json(campaign: Campaign, path: Path) -> Path:
         policies = {digest: content.decode("utf-8", "replace") for digest, content in transaction.policies()}
         signatures = [list(astuple(one)) for one in transaction.signatures()]
     with whole_file(path) as file:
-        more = {"signatures": signatures} if signatures else {}
-        _write_record(file, header, specification, events, policies, **more)
+        _write_record(file, header, specification, events, policies, signatures, {})
     return path
 
 
@@ -119,10 +118,8 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
         )
         for episode in episodes
     ]
-    finished = False
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that nobody is named as its author
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that nobody is named as its author
             dataset = minari.create_dataset_from_buffers(
                 dataset_id,
                 buffers,
@@ -132,10 +129,9 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
                 description=f"safe2real {__version__}, campaign {campaign.name}",
             )
         dataset.storage.update_episode_metadata([_metadata(episode) for episode in episodes])
-        finished = True
-    finally:
-        if not finished:  # half a dataset would look like a whole one
-            shutil.rmtree(place, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)  # half a dataset would look like a whole one
+        raise
     return dataset
 
 
@@ -149,14 +145,8 @@ def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
     header, found, damage = salvage(url)
     if header is None and not found:
         raise StorageFailure(f"nothing of a campaign can be read at {shown_place(url)} ({damage}); restore a copy of it")
-    events: list[Event] = []
-    previous = BEFORE_THE_FIRST
-    for event in found:
-        if event.digest != event.digest_after(previous):  # which is of the sequence too: a gap shows
-            break
-        events.append(event)
-        previous = event.digest
-    unconnected = found[len(events) :]
+    proved = chained(found)
+    events, unconnected = found[:proved], found[proved:]
     problems = [damage] if damage else []
     if unconnected:
         problems.append(
@@ -176,10 +166,9 @@ def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
         if len(values) == 3 and values[0] is None and all(isinstance(value, str) for value in values[1:])
     }
     text = "; ".join(problems)
-    more: dict[str, Any] = {"signatures": [row for _, row in sorted(signatures.items())]} if signatures else {}
+    more = {"damage": text, "unconnected_events": [asdict(event) for event in unconnected]}
     with whole_file(path) as file:
-        behind_a_gap = [asdict(event) for event in unconnected]
-        _write_record(file, header, specification, events, policies, damage=text, unconnected_events=behind_a_gap, **more)
+        _write_record(file, header, specification, events, policies, [row for _, row in sorted(signatures.items())], more)
     return {"events": len(events), "episodes": _episodes_in(events), "damage": text}
 
 
@@ -252,9 +241,11 @@ def _write_record(
     specification: Any,
     events: Sequence[Event],
     policies: Mapping[str, str],
-    **more: Any,
+    signatures: Sequence[Any],
+    more: dict[str, Any],
 ) -> None:
     """One event and one policy on a line: a long record stays readable, and is never in memory twice."""
+    more = more | ({"signatures": signatures} if signatures else {})
     name, form = (header.name, header.format) if header else (None, FORMAT)
     file.write(f'{{"campaign":{to_text(name)},\n"format":{to_text(form)},\n"safe2real":{to_text(__version__)},\n')
     file.write(f'"specification":{to_text(specification)},\n"events":[\n')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,11 +73,8 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
     scale = ScalarMappable(Normalize(0.0, 1.0), cmap="YlOrRd")
     for band in range(bands):
         first, last = band * in_band, min(columns, (band + 1) * in_band)
-        above = top + band * (rows * cell + _BETWEEN_BANDS)
-        place = (left, total_height - above - rows * cell, (last - first) * cell, rows * cell)
-        axes = figure.add_axes(
-            (place[0] / total_width, place[1] / total_height, place[2] / total_width, place[3] / total_height)
-        )
+        below = total_height - (top + band * (rows * cell + _BETWEEN_BANDS)) - rows * cell
+        axes = _panel(figure, left, below, (last - first) * cell, rows * cell)
         _draw_band(axes, distance[first:last], verdict[first:last], scale, cell)
         _label_band(axes, first, last, rows, cell, by_states, by_actions)
         if band == bands - 1:
@@ -86,14 +84,7 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
         rotation="vertical", ha="center", va="center", fontsize=10,
     )  # fmt: skip
     tall = min(height, 3.0)
-    bar = figure.add_axes(
-        (
-            (left + width + 0.4) / total_width,
-            (total_height - top - tall) / total_height,
-            0.16 / total_width,
-            tall / total_height,
-        )
-    )
+    bar = _panel(figure, left + width + 0.4, total_height - top - tall, 0.16, tall)
     figure.colorbar(scale, cax=bar)
     bar.set_title("estimated\nTV distance", fontsize=9, loc="left")
     if separation is not None:
@@ -111,6 +102,12 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
     return figure
 
 
+def _panel(figure: Figure, left: float, below: float, width: float, height: float) -> Axes:
+    """At a place in inches."""
+    total_width, total_height = figure.get_size_inches()
+    return figure.add_axes((left / total_width, below / total_height, width / total_width, height / total_height))
+
+
 def _draw_band(axes: Axes, distance: Floats, verdict: NDArray[np.uint8], scale: ScalarMappable, cell: float) -> None:
     colours = scale.to_rgba(np.nan_to_num(distance.T))
     unseen = np.isnan(distance.T)
@@ -119,10 +116,9 @@ def _draw_band(axes: Axes, distance: Floats, verdict: NDArray[np.uint8], scale: 
     if cell >= _SMALLEST_DETAILED_CELL:
         squares = [Rectangle((x - 0.5, y - 0.5), 1.0, 1.0) for y, x in np.argwhere(unseen)]
         axes.add_collection(PatchCollection(squares, facecolor="none", edgecolor="0.72", hatch="////", linewidth=0.0))
-        for line in range(distance.shape[0] + 1):
-            axes.axvline(line - 0.5, color="white", linewidth=0.8)
-        for line in range(distance.shape[1] + 1):
-            axes.axhline(line - 0.5, color="white", linewidth=0.8)
+        for draw, lines in ((axes.axvline, distance.shape[0] + 1), (axes.axhline, distance.shape[1] + 1)):
+            for line in range(lines):
+                draw(line - 0.5, color="white", linewidth=0.8)
     for kind in _MARKS:
         if kind is Verdict.OPEN and cell < _SMALLEST_DETAILED_CELL:
             continue  # thousands of rings would hide the colours
@@ -210,14 +206,14 @@ def _grouped(
     """One cell for `by_states` x `by_actions` rows; the last groups are filled up with copies of the last row."""
     if by_states == by_actions == 1:
         return distance, verdict
-    states = np.arange(math.ceil(distance.shape[0] / by_states) * by_states).clip(max=distance.shape[0] - 1)
-    actions = np.arange(math.ceil(distance.shape[1] / by_actions) * by_actions).clip(max=distance.shape[1] - 1)
-    shape = (len(states) // by_states, by_states, len(actions) // by_actions, by_actions)
-    members = (1, 3, 0, 2)
-    flat = (by_states * by_actions, shape[0], shape[2])
-    cells = distance[np.ix_(states, actions)].reshape(shape).transpose(members).reshape(flat)
-    kinds = verdict[np.ix_(states, actions)].reshape(shape).transpose(members).reshape(flat)
-    return _largest(cells), _gravest(kinds)
+    fill = [(0, -size % group) for size, group in zip(distance.shape, (by_states, by_actions), strict=True)]
+
+    def members(array: NDArray[Any]) -> NDArray[Any]:
+        filled = np.pad(array, fill, mode="edge")
+        shape = (filled.shape[0] // by_states, by_states, filled.shape[1] // by_actions, by_actions)
+        return filled.reshape(shape).transpose(1, 3, 0, 2).reshape(by_states * by_actions, shape[0], shape[2])
+
+    return _largest(members(distance)), _gravest(members(verdict))
 
 
 def draw_visits_needed(found: MismatchMap) -> Figure | None:

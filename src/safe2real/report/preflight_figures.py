@@ -59,13 +59,10 @@ def _number_line(axes: Axes, one: Range) -> None:
     axes.plot([one.threshold, one.threshold + one.margin], [0.0, 0.0], color=_GREEN, linewidth=7.0, alpha=0.5,
               solid_capstyle="butt", zorder=2, label="stated margin")  # fmt: skip
     axes.axvline(one.threshold, color=_RED, linewidth=1.8, label=f"threshold {one.threshold:.4g}")
-    here, there = (
-        f"baseline on the simulator {one.baseline:.4g}",
-        f"baseline on the rehearsed reality {one.baseline_real:.4g}",
-    )
-    axes.plot(one.baseline, 0.0, "o", color=_BLUE, markersize=8, zorder=4, label=here)
-    ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgewidth": 2.0}
-    axes.plot(one.baseline_real, 0.0, "D", color=_ORANGE, markersize=7, zorder=5, label=there, **ring)
+    here, there = f"simulator {one.baseline:.4g}", f"rehearsed reality {one.baseline_real:.4g}"
+    axes.plot(one.baseline, 0.0, "o", color=_BLUE, markersize=8, zorder=4, label=f"baseline on the {here}")
+    axes.plot(one.baseline_real, 0.0, "D", color=_ORANGE, markersize=7, zorder=5, label=f"baseline on the {there}",
+              markerfacecolor="none", markeredgewidth=2.0)  # fmt: skip
     if one.rollouts is not None:
         axes.plot(one.rollouts, [-0.35, -0.35], color=_BLUE, linewidth=2.0, marker="|", markersize=9,
                   label="baseline by rollouts")  # fmt: skip

@@ -8,11 +8,10 @@ import numpy as np
 
 from safe2real.errors import needed_for
 from safe2real.preflight.rehearsal import Exact
-from safe2real.report.course_figures import thinned
+from safe2real.report.course_figures import count_deployments, thinned
 
 with needed_for("figures", "report"):
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 _BLUE, _ORANGE, _RED = "#2563eb", "#ea580c", "#b91c1c"
 _MOST_PANELS = 6
@@ -41,8 +40,7 @@ def draw_exact(exact: Exact, names: Sequence[str], bound: str) -> Figure:
         axes.axhline(threshold, color="black", linestyle="--", linewidth=1.2, label=f"threshold {threshold:.5g}")
         axes.set_title(f"{names[k][:80]}", fontsize=10, parse_math=False)
         axes.set_ylabel("$V_c$ of the deployed mixture")
-        axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        count_deployments(axes)
         axes.set_axisbelow(True)
         axes.grid(axis="y", color="0.92")
         axes.legend(fontsize=8.5, loc="best")

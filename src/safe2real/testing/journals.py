@@ -16,24 +16,18 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.events import BEFORE_THE_FIRST, Draft, Event
-from safe2real.campaign.journal import FORMAT, Header, Journal, Transaction
+from safe2real.campaign.journal import FORMAT, Header, Journal, MemoryJournal
 from safe2real.campaign.signing import Signature
 from safe2real.errors import Conflict, Safe2RealError, StorageFailure
 from safe2real.exploration import roll_out
-from safe2real.model.cmdp import CMDP, AtLeast
-from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy
-from safe2real.problem.problem import Problem
-from safe2real.problem.settings import Settings
+from safe2real.testing.systems import random_case
 
 HEADER = Header("0123abcd", '{"any": "text, \\u00e9 or \'é\'"}', FORMAT)
 MANY = 300  # events: one lost in a hundred shows
@@ -198,12 +192,12 @@ class JournalContract:
             "loses one": lambda events: events[:5] + events[6:],
             "loses the first": lambda events: events[1:],
             "reorders": lambda events: [*events[:4], events[5], events[4], *events[6:]],
-            "alters": lambda events: [*events[:6], _altered(events[6]), *events[7:]],
+            "alters": lambda events: [*events[:6], replace(events[6], at="2001-01-01T00:00:00.000+00:00"), *events[7:]],
         }
         for what, change in changes.items():
-            _expect(f"verify of a journal that {what}", Campaign.open(_Altering(journal, change)).verify().holds, False)
+            _expect(f"verify of a journal that {what}", Campaign.open(_copied(journal, change)).verify().holds, False)
         with _refused(StorageFailure, "a campaign that lost an event"):
-            Campaign.open(_Altering(journal, changes["loses one"])).ask(worker="worker")
+            Campaign.open(_copied(journal, changes["loses one"])).ask(worker="worker")
 
     def test_a_killed_process_takes_nothing_with_it(self) -> None:
         """Killed at any moment: what it had acknowledged is there, and of each transaction all or nothing."""
@@ -283,65 +277,20 @@ def _kill_a_writer(open_journal: Callable[[], Journal], delay: float) -> int:
     return int(rest[-1] if rest else first)
 
 
-# A campaign to run
-
-
-@cache
-def _problem() -> Problem:
-    """Two states, one of them fallen; certified, and far from its stop."""
-    kernel = Kernel.from_dense(np.array([[[0.9, 0.1], [0.6, 0.4]], [[0.5, 0.5], [0.2, 0.8]]]))
-    upright = np.array([[1.0, 1.0], [0.0, 0.0]])
-    model = CMDP.of(kernel, 3, 0, AtLeast(upright, 1.0, "upright"))
-    baseline = MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=3)
-    return Problem(model, baseline, Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1))
-
-
 def _run_campaign(journal: Journal, rounds: int) -> Campaign:
-    campaign = Campaign.create(journal, _problem())
+    """One that is certified, and far from its stop."""
+    case = random_case(0)
+    campaign = Campaign.create(journal, case.problem, trust_margin=True)
     for _ in range(rounds):
         deployment = campaign.ask(worker="worker")
-        episode = roll_out(campaign.problem.simulator, deployment.policy, seed=1, round_number=deployment.number)
-        campaign.tell(deployment.id, episode)
+        campaign.tell(deployment.id, roll_out(case.reality, deployment.policy, seed=1, round_number=deployment.number))
     return campaign
 
 
-# A journal that cheats
-
-
-class _Altering(Journal):
-    """Another journal, whose events are read through `change`."""
-
-    def __init__(self, journal: Journal, change: Callable[[list[Event]], list[Event]]) -> None:
-        self._journal, self._change = journal, change
-
-    @contextmanager
-    def transaction(self, *, writing: bool) -> Iterator[Transaction]:
-        with self._journal.transaction(writing=writing) as transaction:
-            yield _Altered(transaction, self._change)
-
-
-class _Altered(Transaction):
-    def __init__(self, inner: Transaction, change: Callable[[list[Event]], list[Event]]) -> None:
-        self._inner, self._changed = inner, change(list(inner.events()))
-
-    def header(self) -> Header | None:
-        return self._inner.header()
-
-    def events(self, after: int = 0, until: int | None = None) -> Iterator[Event]:
-        return (event for event in self._changed if after < event.sequence <= (10**9 if until is None else until))
-
-    def blob(self, name: str) -> bytes | None:
-        return self._inner.blob(name)
-
-    def put_header(self, header: Header) -> None:
-        self._inner.put_header(header)
-
-    def put_events(self, events: Sequence[Event]) -> None:
-        self._inner.put_events(events)
-
-    def put_blobs(self, blobs: Mapping[str, bytes]) -> None:
-        self._inner.put_blobs(blobs)
-
-
-def _altered(event: Event) -> Event:
-    return Event(**{name: getattr(event, name) for name in Event.__slots__} | {"at": "2001-01-01T00:00:00.000+00:00"})
+def _copied(journal: Journal, change: Callable[[list[Event]], list[Event]]) -> Journal:
+    """What a reader sees of a journal whose events come through `change`."""
+    copy = MemoryJournal()
+    with journal.reading() as transaction, copy.created(journal.header()) as copied:
+        copied.put_blobs(dict(transaction.policies()))
+        copied.put_events(change(list(transaction.events())))
+    return copy

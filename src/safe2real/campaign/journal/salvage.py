@@ -54,12 +54,7 @@ def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], st
     whole = [row for row in headers if isinstance(row[0], int) and isinstance(row[1], str) and isinstance(row[2], str)]
     header = Header(whole[0][1], whole[0][2], whole[0][0]) if whole else None
     events: dict[int, Event] = {}
-    for row in rows:
-        texts, optional = (row[1], *row[4:]), ((row[2], int), (row[3], str))
-        if (
-            isinstance(row[0], int)
-            and all(isinstance(text, str) for text in texts)
-            and all(value is None or isinstance(value, kind) for value, kind in optional)
-        ):
-            events.setdefault(row[0], Event(*row))
+    for event in (Event(*row) for row in rows):
+        if event.is_well_typed:
+            events.setdefault(event.sequence, event)
     return header, [event for _, event in sorted(events.items())], damage

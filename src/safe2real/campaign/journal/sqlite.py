@@ -113,6 +113,11 @@ def connect_read_only(path: Path, patience: float) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{settled}", uri=True, timeout=patience)
 
 
+def connect_to_file_alone(path: Path) -> sqlite3.Connection:
+    """To what is in the file itself, whatever is in its log."""
+    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
+
+
 def log_of(path: Path) -> Path:
     """The log is beside the file itself, not beside a link to it."""
     return path.resolve().with_name(path.resolve().name + "-wal")
@@ -147,7 +152,7 @@ def _belongs(path: Path, logged: Event) -> bool:
     """Whether the event fits what is in the file alone, without the log; True where that cannot be read."""
     around = "SELECT sequence, digest FROM safe2real_event WHERE sequence BETWEEN ? AND ?"
     try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)) as alone:
+        with closing(connect_to_file_alone(path)) as alone:
             found = dict(alone.execute(around, (logged.sequence - 1, logged.sequence)).fetchall())
     except sqlite3.Error:  # it has no tables yet, or is being written
         return True
