@@ -19,11 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9730d", "#2e8b57", "#6b7280"
-COLOURS = {
-    "sim-to-real safe RL": BLUE,
-    "reward-free safe RL": ORANGE,
-    "unconstrained sim-to-real RL": GREEN,
-}
+COLOURS = {"sim-to-real safe RL": BLUE, "reward-free safe RL": ORANGE, "unconstrained sim-to-real RL": GREEN}
 
 
 @dataclass(frozen=True, slots=True)

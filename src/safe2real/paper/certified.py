@@ -8,17 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.patches import Patch
 
-from safe2real.paper.artefact import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    Artefact,
-    Comparison,
-    Outcome,
-    Table,
-    save_figure,
-)
+from safe2real.paper.artefact import BLUE, GREEN, GREY, ORANGE, Artefact, Comparison, Outcome, Table, save_figure
 from safe2real.paper.certified_runs import anytime_run, certified_run
 from safe2real.paper.store import Plain, Row, Task
 from safe2real.standing import Standing

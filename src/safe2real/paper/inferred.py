@@ -49,12 +49,7 @@ def uniform_policy(grid: WindyGrid) -> MarkovPolicy:
 
 
 def learner_on(
-    grid: WindyGrid,
-    *,
-    seed: int,
-    mismatch_gap: float,
-    method: Method | None = None,
-    constants: Constants = INFERRED,
+    grid: WindyGrid, *, seed: int, mismatch_gap: float, method: Method | None = None, constants: Constants = INFERRED
 ) -> Learner:
     """A learner with the inferred constants on the simulator of `grid`."""
     settings = Settings.paper(
