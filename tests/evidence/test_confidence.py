@@ -15,9 +15,8 @@ from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.rule import rule_of
 from safe2real.model.kernel import Kernel
 from safe2real.radii.base import Radius, System
-from safe2real.radii.literal import literal_constants, radius_after
+from safe2real.radii.literal import beta_after, literal_constants, radius_after
 from safe2real.radii.subsets import subset_costs
-from safe2real.theory.bounds import literal_beta
 from tests.compiled.calling import radius_at
 
 VISITS = [*range(300), *(int(n) for n in np.geomspace(300, 1e15, 200))]
@@ -255,7 +254,7 @@ def test_the_compiled_radius_is_the_python_radius_and_the_papers(
     np.testing.assert_allclose(in_python, printed, rtol=1e-14)
     assert (np.diff(compiled) <= 0.0).all()  # Lemma beta-monotone
     assert (compiled < 1.0).any()
-    public = [literal_beta(n, num_states=S, num_actions=A, horizon=H, delta=delta) for n in VISITS[::10]]
+    public = [beta_after(n, System(S, A, H), delta) for n in VISITS[::10]]
     np.testing.assert_allclose(public, betas[::10], rtol=1e-14)
 
 

@@ -7,12 +7,12 @@ import safe2real as s2r
 from safe2real import methods, radii
 from safe2real.exploration import Learner, roll_out, simulate
 from safe2real.methods.base import Reason
-from safe2real.planning.robust import worst_constraint_values
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
 from tests.exploration.test_learner import PLAIN, ROWS, SAFE, stay, tiny
 from tests.exploration.test_simulate import random_problem
+from tests.planning.balls import worst_constraint_values
 
 
 def quick(**changes):

@@ -11,7 +11,7 @@ is HEURISTIC. The figure on estimating sigma_s uses none of them: it is literal.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from safe2real import radii
 from safe2real.exploration.learner import Learner
@@ -35,9 +35,6 @@ class Constants:
     delta: float = 0.05
     radius_scale: float = 0.376
     bonus_scale: float = 0.0201
-
-    def as_dict(self) -> dict[str, float]:
-        return asdict(self)
 
 
 INFERRED = Constants()

@@ -9,50 +9,48 @@ than the value on the model minus a bonus.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
-from numpy.typing import ArrayLike
 
 from safe2real._compiled import robust
 from safe2real._compiled.rows import Reach
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, bare, finite_floats
+from safe2real.model.checks import Floats, bare
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import Mixture, Policy, check_policy
-from safe2real.planning.evaluate import checked_utility
+from safe2real.model.policy import Mixture, Policy
 
 
-def worst_value(model: CMDP, policy: Policy, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
-    """min of V_f over the kernels within TV distance `gaps` ([S, A], or [H, S, A] per step) of the model's rows.
-
-    For a mixture the sum of its parts' minima, which is a lower bound on the minimum: the parts may be met by different
-    kernels. `support` limits where mass can go, as in `HybridModel`.
-    """
-    check_policy(policy, model)
-    return _worst(model, policy, checked_utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
-
-
-def worst_constraint_values(model: CMDP, policy: Policy, gaps: ArrayLike, *, support: Kernel | None = None) -> Floats:
-    """`worst_value` of every constraint of `model` [K]."""
-    check_policy(policy, model)
-    balls, reach = _gaps(model, gaps), reach_of(support, model.kernel)
-    return np.array([_worst(model, policy, utility, balls, reach) for utility in model.arrays.utilities])
-
-
-def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
-    """max of V_f over all policies AND all kernels within `gaps`: an upper bound on what any policy can reach in reality."""
-    return _best(model, checked_utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
-
-
+@dataclass(frozen=True, eq=False, slots=True)
 class TVBalls:
-    """A model and the TV distances `gaps` [R] within which the real rows lie: reality at its worst and at its best."""
+    """A model and the TV distances `gaps` within which the real rows lie: reality at its worst and at its best.
 
-    def __init__(self, model: CMDP, gaps: Floats, reach: Reach) -> None:
-        self.model, self.gaps, self.reach = model, gaps, reach
+    Utilities are [1 or H, S, A] and have been checked. `reach` limits where mass can go, as in `HybridModel`.
+    """
+
+    model: CMDP
+    gaps: Floats  # [R]
+    reach: Reach
 
     def worst(self, policy: Policy, utility: Floats) -> float:
-        """`worst_value` of a utility [1 or H, S, A] that has been checked."""
-        return _worst(self.model, policy, utility, self.gaps, self.reach)
+        """min of V_f over the kernels in the balls.
+
+        For a mixture the sum of its parts' minima, which is a lower bound on the minimum: the parts may be met by different
+        kernels.
+        """
+        if isinstance(policy, Mixture):
+            parts = zip(policy.weights, policy.policies, strict=True)
+            return float(sum(weight * self.worst(part, utility) for weight, part in parts))
+        fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
+        table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
+        rows, start = self.model.kernel.rows, self.model.arrays.start
+        return float(robust.worst_value(rows, self.reach, self.gaps, bare(utility), table, fixed, start))
+
+    def best(self, utility: Floats) -> float:
+        """max of V_f over all policies AND all kernels in the balls: an upper bound on what a policy reaches in reality."""
+        rows, start, horizon = self.model.kernel.rows, self.model.arrays.start, self.model.horizon
+        return -float(robust.least_cost(rows, self.reach, self.gaps, -utility, start, horizon))
 
     def worst_constraints(self, policy: Policy) -> Floats:
         """[K]"""
@@ -71,7 +69,7 @@ class TVBalls:
 
         def bound(weights: Floats) -> float:
             total = reward + np.tensordot(weights, model.utilities, axes=1) if weights.size else reward
-            return _best(model, total, self.gaps, self.reach) - float(weights @ model.thresholds)
+            return self.best(total) - float(weights @ model.thresholds)
 
         best, weights = bound(multipliers), multipliers.copy()
         for k in list(range(weights.size)) * (1 if weights.size == 1 else 2):
@@ -85,26 +83,6 @@ class TVBalls:
             if found.fun < best:
                 best, weights[k] = float(found.fun), float(found.x)
         return min(best, bound(np.zeros_like(weights)))
-
-
-def _worst(model: CMDP, policy: Policy, utility: Floats, gaps: Floats, reach: Reach) -> float:
-    if isinstance(policy, Mixture):
-        parts = zip(policy.weights, policy.policies, strict=True)
-        return float(sum(weight * _worst(model, part, utility, gaps, reach) for weight, part in parts))
-    fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
-    table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
-    return float(robust.worst_value(model.kernel.rows, reach, gaps, bare(utility), table, fixed, model.arrays.start))
-
-
-def _best(model: CMDP, utility: Floats, gaps: Floats, reach: Reach) -> float:
-    return -float(robust.least_cost(model.kernel.rows, reach, gaps, -utility, model.arrays.start, model.horizon))
-
-
-def _gaps(model: CMDP, gaps: ArrayLike) -> Floats:
-    balls, expected = finite_floats("gaps", gaps), model.kernel.shape
-    if balls.shape != expected or (balls < 0.0).any():
-        raise InvalidInput(f"gaps have shape {balls.shape}; give TV distances of at least 0 of shape {expected}")
-    return balls.reshape(-1)
 
 
 def reach_of(support: Kernel | None, simulator: Kernel) -> Reach:
