@@ -16,7 +16,7 @@ from tests.cases import each
     ],
 )
 def test_colours_follow_the_standing(tmp_path, words, standing, colour):
-    artefact = Artefact("one", "One", words, standing, lambda seeds: [], lambda rows, folder: Outcome())
+    artefact = Artefact("one", "One", words, standing, lambda rows, folder: Outcome())
     write_report([(artefact, Outcome(), 0.0)], tmp_path / "page.html", wall=1.0, cost="", seeds=None)
     assert f"<span class='{colour}'>{words}</span>" in (tmp_path / "page.html").read_text()
 

@@ -39,6 +39,12 @@ def place(name: str, index: Sequence[int]) -> str:
     return f"{name}[{', '.join(str(int(i)) for i in index)}]" if len(index) else name
 
 
+def entry_at(name: str, array: NDArray[Any], wrong: NDArray[np.bool_], form: str = "") -> str:
+    """`transition[3, 12, 0] is 1.5`, of the first entry that is wrong."""
+    index = np.argwhere(wrong)[0]
+    return f"{place(name, index)} is {array[tuple(index)]:{form}}"
+
+
 def frozen(array: NDArray[Any]) -> NDArray[Any]:
     """An array of our own, contiguous and shown read only, so that what was validated stays valid."""
     result = np.ascontiguousarray(array).view()
@@ -59,14 +65,19 @@ def bare(array: NDArray[Any]) -> NDArray[Any]:
     return array.copy()
 
 
+def is_whole(value: Any) -> bool:
+    """Whether this is a whole number; a boolean is none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 def positive_integer(name: str, value: Any) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < 1:
+    if not is_whole(value) or value < 1:
         raise InvalidInput(f"{name} is {shown(value)}; it must be a whole number of at least 1")
     return int(value)
 
 
 def seed_number(name: str, value: Any) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
+    if not is_whole(value) or not 0 <= value < 2**64:
         raise InvalidInput(f"{name} is {shown(value)}; give a whole number from 0 to 2^64 - 1")
     return int(value)
 
@@ -89,8 +100,7 @@ def finite_floats(name: str, value: ArrayLike) -> Floats:
         raise InvalidInput(f"{name} is not an array of numbers: {shown(value)} ({error}); give floats") from error
     # The sum of squares shows in one fast call that all is well; where it overflows, the entries themselves decide.
     if not math.isfinite(np.vdot(array, array)) and not np.isfinite(array).all():
-        index = np.argwhere(~np.isfinite(array))[0]
-        raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]}; it must be a finite number")
+        raise InvalidInput(f"{entry_at(name, array, ~np.isfinite(array))}; it must be a finite number")
     return array
 
 
@@ -120,8 +130,7 @@ def whole_numbers(name: str, value: ArrayLike, *, below: int, what: str) -> NDAr
         array = as_floats
     outside = (array < 0) | (array >= below)
     if outside.any():
-        index = np.argwhere(outside)[0]
-        raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]:.15g}; {what} run from 0 to {below - 1}")
+        raise InvalidInput(f"{entry_at(name, array, outside, '.15g')}; {what} run from 0 to {below - 1}")
     return array.astype(np.int64)
 
 
@@ -136,11 +145,10 @@ def step_utilities(
     if unit_interval:
         outside = (array < 0.0) | (array > 1.0)
         if outside.any():
-            index = np.argwhere(outside)[0]
+            shift = "add to all of them what makes the smallest 0, " if array[outside][0] < 0.0 else ""
             raise InvalidInput(
-                f"{place(name, index)} is {array[tuple(index)]:g}; utilities lie in [0, 1]: "
-                + ("add to all of them what makes the smallest 0, " if array[tuple(index)] < 0.0 else "")
-                + "divide by their largest value, and change the threshold likewise"
+                f"{entry_at(name, array, outside, 'g')}; utilities lie in [0, 1]: {shift}divide by their largest value, and "
+                "change the threshold likewise"
             )
     return array.reshape((-1, num_states, num_actions))
 
@@ -151,8 +159,7 @@ def distributions(name: str, value: ArrayLike) -> Floats:
     array = finite_floats(name, value)
     for outside in (array < 0.0, array > 1.0 + ROW_SUM_TOLERANCE):
         if outside.any():
-            index = np.argwhere(outside)[0]
-            raise InvalidInput(f"{place(name, index)} is {array[tuple(index)]:g}; probabilities lie between 0 and 1")
+            raise InvalidInput(f"{entry_at(name, array, outside, 'g')}; probabilities lie between 0 and 1")
     totals = array.sum(axis=-1)
     wrong = np.abs(totals - 1.0) > ROW_SUM_TOLERANCE
     if wrong.any():
@@ -161,6 +168,13 @@ def distributions(name: str, value: ArrayLike) -> Floats:
     # Rows that are right to rounding stay as they are: what is read back is then what was written, bit for bit.
     loose = np.abs(totals - 1.0) > ROUNDING_OF_SUMS
     return np.where(loose[..., None], array / totals[..., None], array) if loose.any() else array
+
+
+def boolean(name: str, value: Any) -> bool:
+    """A flag of a document."""
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} is {shown(value)}; give true or false")
+    return value
 
 
 def check_function(name: str, function: Any, arguments: str) -> None:

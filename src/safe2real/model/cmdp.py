@@ -67,11 +67,7 @@ class CMDP:
 
     @classmethod
     def of(
-        cls,
-        kernel: Kernel,
-        horizon: int,
-        start: int | ArrayLike = 0,
-        constraints: Sequence[Constraint] | Constraint = (),
+        cls, kernel: Kernel, horizon: int, start: int | ArrayLike = 0, constraints: Sequence[Constraint] | Constraint = ()
     ) -> CMDP:
         """Put a system together. `start` is a state or a distribution [S]; `constraints` may be empty."""
         if not isinstance(kernel, Kernel):

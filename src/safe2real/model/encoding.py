@@ -185,11 +185,7 @@ def policy_to_json(policy: MarkovPolicy, *, plain: bool = False) -> dict[str, An
     write = (lambda array: array.tolist()) if plain else array_to_json
     if policy.actions is not None:
         kind = np.min_scalar_type(policy.num_actions - 1)
-        return {
-            "kind": "deterministic",
-            "num_actions": policy.num_actions,
-            "actions": write(policy.actions.astype(kind)),
-        }
+        return {"kind": "deterministic", "num_actions": policy.num_actions, "actions": write(policy.actions.astype(kind))}
     return {"kind": "stochastic", "probabilities": write(policy.probabilities)}
 
 

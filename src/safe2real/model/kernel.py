@@ -245,12 +245,7 @@ class Kernel:
             num_states=int(num_states),
             num_actions=int(num_actions),
             horizon=horizon,
-            rows=Rows(
-                begin.astype(np.uint32),
-                length.astype(np.uint32),
-                successors.astype(np.uint32),
-                np.array(data),
-            ),
+            rows=Rows(begin.astype(np.uint32), length.astype(np.uint32), successors.astype(np.uint32), np.array(data)),
         )
 
     def repeated(self, horizon: int) -> Kernel:

@@ -46,17 +46,7 @@ def read_table(table: TransitionTable) -> Table:
                     listed.append((s, a, *outcome))
     if not listed:
         raise InvalidInput("the table lists no outcome at all; P[s][a] needs (probability, next state, reward, terminated)")
-    states, actions, successors, probabilities, rewards, terminated = zip(*listed, strict=True)
-    return Table(
-        num_states,
-        num_actions,
-        np.array(states),
-        np.array(actions),
-        np.array(successors),
-        np.array(probabilities),
-        np.array(rewards),
-        np.array(terminated),
-    )
+    return Table(num_states, num_actions, *map(np.array, zip(*listed, strict=True)))
 
 
 def _indexed(name: str, value: Any) -> Mapping[int, Any]:

@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9730d", "#2e8b57", "#6b7280"
-COLOURS = {
-    "sim-to-real safe RL": BLUE,
-    "reward-free safe RL": ORANGE,
-    "unconstrained sim-to-real RL": GREEN,
-}
+HEURISTIC = ("inferred constants (heuristic)", Standing.HEURISTIC)
+"""The constants and the standing of most artefacts."""
+COLOURS = {"sim-to-real safe RL": BLUE, "reward-free safe RL": ORANGE, "unconstrained sim-to-real RL": GREEN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +80,8 @@ class Artefact:
     title: str
     constants: str  # which ones it uses, in words
     standing: Standing  # what its runs are worth
-    tasks: Callable[[int | None], list[Task]]  # number of seeds, or None for the paper's
     draw: Callable[[list[Row], Path], Outcome]
+    tasks: Callable[[int | None], list[Task]] = lambda seeds: []  # number of seeds, or None for the paper's
     beyond_the_paper: bool = False  # done only when named
 
 

@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from safe2real.paper.artefact import (
-    BLUE,
-    GREEN,
-    GREY,
-    ORANGE,
-    Artefact,
-    Comparison,
-    Outcome,
-    Table,
-    save_figure,
-)
+from safe2real.paper.artefact import BLUE, GREEN, GREY, ORANGE, Artefact, Comparison, Outcome, Table, save_figure
 from safe2real.paper.certified_runs import anytime_run, certified_run
-from safe2real.paper.store import Plain, Row, Task
+from safe2real.paper.store import Plain, Row, Task, results_where
 from safe2real.standing import Standing
 
 SEEDS, REWARDS = 10, 20
@@ -77,17 +67,8 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
                 f"{np.mean([r['bounds'] for r in group]):.4f}",
             ]
         )
-    header = [
-        "certified run to its stop",
-        "samples",
-        "of literal",
-        "unsafe rounds",
-        "lowest V_c - l",
-        "rows of B lost",
-        "plans as promised",
-        "mean suboptimality",
-        "mean printed bound",
-    ]
+    header = ["certified run to its stop", "samples", "of literal", "unsafe rounds", "lowest V_c - l", "rows of B lost"]
+    header += ["plans as promised", "mean suboptimality", "mean printed bound"]
     outcome.table = Table(header, lines)
     for variant, wanted in ((ALL, 170), (ALL_DECLARED, 300)):
         ratio = literal / means[variant]
@@ -115,9 +96,9 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
 
 
 def _rows_of(rows: list[Row], variant: str) -> list[Plain]:
-    wanted = _settings(variant, 0)
-    keys = ("radius", "span", "robust", "support")
-    return [r["result"] for r in rows if r["kind"] == "certified" and all(r["settings"][k] == wanted[k] for k in keys)]
+    radius, span, robust, support = VARIANTS[variant]
+    stopped = [row for row in rows if row["kind"] == "certified"]
+    return results_where(stopped, radius=radius, span=span, robust=robust, support=support)
 
 
 def _colour(variant: str) -> str:
@@ -135,23 +116,20 @@ def _share(samples: float, literal: float) -> str:
 
 def _draw_samples(means: dict[str, float], literal: float, folder: Path, outcome: Outcome) -> None:
     names = list(means)[::-1]
-    figure, axes = plt.subplots(figsize=(8.5, 4.6))
+    figure = Figure(figsize=(8.5, 4.6))
+    axes = figure.add_subplot()
     labels = {GREY: "the paper's constants", ORANGE: "one change", BLUE: "together", GREEN: "together, declared support"}
     axes.barh(names, [means[name] for name in names], color=[_colour(name) for name in names])
     for i, name in enumerate(names):
         text = f"{means[name]:.2g}" + ("" if name == "literal constants" else f"  ({_share(means[name], literal)})")
         axes.text(means[name] * 1.12, i, text, va="center", fontsize=8)
-    axes.legend(
-        handles=[Patch(color=colour, label=label) for colour, label in labels.items()], fontsize=8, loc="lower right"
-    )
-    axes.set_xscale("log")
-    axes.set_xlim(3e5, literal * 12)
-    axes.set_xlabel("real samples to the certified stop (mean over seeds)")
+    handles = [Patch(color=colour, label=label) for colour, label in labels.items()]
+    axes.legend(handles=handles, fontsize=8, loc="lower right")
+    axes.set(xscale="log", xlim=(3e5, literal * 12), xlabel="real samples to the certified stop (mean over seeds)")
     axes.set_title("The same guarantee, from fewer samples", fontsize=11)
     axes.tick_params(axis="y", labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, folder, "certified", outcome)
-    plt.close(figure)
 
 
 def _draw_anytime(runs: list[list[Plain]], stop: float, folder: Path, outcome: Outcome) -> None:
@@ -159,7 +137,8 @@ def _draw_anytime(runs: list[list[Plain]], stop: float, folder: Path, outcome: O
     samples = np.array([point["samples"] for point in runs[0][:shared]])
     bounds = np.array([[point["bounds"] for point in points[:shared]] for points in runs])  # [seeds, points, rewards]
     suboptimalities = np.array([[point["suboptimalities"] for point in points[:shared]] for points in runs])
-    figure, axes = plt.subplots(figsize=(8.5, 4.2))
+    figure = Figure(figsize=(8.5, 4.2))
+    axes = figure.add_subplot()
     for values, colour, label in ((bounds, BLUE, "printed bound"), (suboptimalities, ORANGE, "real (exact)")):
         flat = values.transpose(1, 0, 2).reshape(shared, -1)
         axes.plot(samples, flat.mean(axis=1), "o-", color=colour, ms=4, label=f"{label}, mean")
@@ -167,24 +146,12 @@ def _draw_anytime(runs: list[list[Plain]], stop: float, folder: Path, outcome: O
         axes.fill_between(samples, low, high, color=colour, alpha=0.15, lw=0, label=f"{label}, range over rewards and seeds")
     axes.axvline(stop, color=GREY, ls="--", lw=1)
     axes.text(stop, 3.0, " stop for ANY reward", fontsize=8, color=GREY, ha="right", rotation=90, va="center")
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_ylim(1e-3, 20)
-    axes.set_xlabel("real samples")
-    axes.set_ylabel("suboptimality of the plan")
+    axes.set(xscale="log", yscale="log", ylim=(1e-3, 20), xlabel="real samples", ylabel="suboptimality of the plan")
     axes.set_title(f"Anytime plans for {bounds.shape[2]} random rewards: what is promised, and what is true", fontsize=11)
     axes.legend(fontsize=8, loc="lower left")
     axes.spines[["top", "right"]].set_visible(False)
     save_figure(figure, folder, "anytime", outcome)
-    plt.close(figure)
 
 
-ARTEFACT = Artefact(
-    "certified",
-    "Certified, from fewer samples",
-    "certified: nothing is scaled",
-    Standing.CERTIFIED,
-    tasks,
-    draw,
-    beyond_the_paper=True,
-)
+TITLE, CONSTANTS = "Certified, from fewer samples", "certified: nothing is scaled"
+ARTEFACT = Artefact("certified", TITLE, CONSTANTS, Standing.CERTIFIED, draw, tasks, beyond_the_paper=True)

@@ -37,8 +37,7 @@ def corner_walk(grid: WindyGrid) -> MarkovPolicy:
 def learner_of(settings: Plain) -> tuple[WindyGrid, Learner]:
     grid = WindyGrid.paper()
     baseline = corner_walk(grid)
-    real = grid.cmdp(grid.real(), THRESHOLD)
-    margin = float(constraint_values(real, baseline)[0]) - THRESHOLD
+    margin = float(constraint_values(grid.cmdp(grid.real(), THRESHOLD), baseline)[0]) - THRESHOLD
     (radius,) = [kind for kind in radii.ALL if kind.name == settings["radius"]]
     chosen = Settings(
         margin=margin,
@@ -60,7 +59,6 @@ def certified_run(settings: Plain) -> Plain:
     """To the certified stop, with exact values of everything that was deployed, and plans for random rewards."""
     grid, learner = learner_of(settings)
     run = simulate(learner, grid.real(), max_rounds=MOST_ROUNDS)
-    lost = ~learner.evidence.suspects & grid.mismatch()
     return {
         "stopped": run.stopped,
         "certified": learner.settings.certified,
@@ -69,7 +67,7 @@ def certified_run(settings: Plain) -> Plain:
         "plans": len(run.deployed),
         "unsafe_rounds": round(run.unsafe_share(learner.simulator.thresholds) * run.rounds),
         "lowest_slack": float(run.real_values.min()) - THRESHOLD,
-        "lost": int(lost.sum()),
+        "lost": int((~learner.evidence.suspects & grid.mismatch()).sum()),
     } | planned(grid, learner, settings)
 
 

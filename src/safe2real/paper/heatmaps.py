@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from safe2real.paper import table1
-from safe2real.paper.artefact import Artefact, Outcome, save_figure
+from safe2real.paper.artefact import HEURISTIC, Artefact, Outcome, save_figure
 from safe2real.paper.store import Row
-from safe2real.standing import Standing
 from safe2real.systems.windy_grid import WindyGrid
 
 
@@ -20,9 +19,9 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     outcome, grid = Outcome(), WindyGrid.paper()
     shares, totals = {}, {}
     for name, group in table1.by_algorithm(rows).items():
-        visits = np.sum([row["result"]["state_visits"] for row in group], axis=0)
+        visits = np.sum([result["state_visits"] for result in group], axis=0)
         shares[name] = (visits / visits.sum()).reshape(grid.size, grid.size)
-        totals[name] = float(np.mean([row["result"]["samples"] for row in group]))
+        totals[name] = float(np.mean([result["samples"] for result in group]))
     low = max(min(share[share > 0].min() for share in shares.values()), 1e-4)
     norm = LogNorm(low, max(share.max() for share in shares.values()))
     figure = Figure(figsize=(10.5, 3.6), layout="constrained")
@@ -54,4 +53,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-ARTEFACT = Artefact("heatmaps", "State visitation", "inferred constants (heuristic)", Standing.HEURISTIC, table1.tasks, draw)
+ARTEFACT = Artefact("heatmaps", "State visitation", *HEURISTIC, draw, table1.tasks)

@@ -11,7 +11,7 @@ is HEURISTIC. The figure on estimating sigma_s uses none of them: it is literal.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from safe2real import radii
 from safe2real.exploration.learner import Learner
@@ -36,9 +36,6 @@ class Constants:
     radius_scale: float = 0.376
     bonus_scale: float = 0.0201
 
-    def as_dict(self) -> dict[str, float]:
-        return asdict(self)
-
 
 INFERRED = Constants()
 
@@ -49,12 +46,7 @@ def uniform_policy(grid: WindyGrid) -> MarkovPolicy:
 
 
 def learner_on(
-    grid: WindyGrid,
-    *,
-    seed: int,
-    mismatch_gap: float,
-    method: Method | None = None,
-    constants: Constants = INFERRED,
+    grid: WindyGrid, *, seed: int, mismatch_gap: float, method: Method | None = None, constants: Constants = INFERRED
 ) -> Learner:
     """A learner with the inferred constants on the simulator of `grid`."""
     settings = Settings.paper(

@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 
 from safe2real import methods
 from safe2real.paper import printed
-from safe2real.paper.artefact import BLUE, ORANGE, Artefact, Comparison, Outcome, Table, draw_band, save_figure
+from safe2real.paper.artefact import BLUE, HEURISTIC, ORANGE, Artefact, Comparison, Outcome, Table, draw_band, save_figure
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task, rounds_where, unsafe_runs
 from safe2real.paper.store import Row, Task
-from safe2real.standing import Standing
 
 SEEDS = 10
 
@@ -42,8 +41,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     draw_band(axes, sizes, runs, BLUE, "sim-to-real safe RL (mean; band: min to max)", marker="o")
     axes.plot(sizes, slope * sizes + offset, color="black", linestyle=":", label=f"linear fit, $R^2$ = {fit:.3f}")
     axes.axhline(reference.mean(), color=ORANGE, linestyle="--", label="reward-free safe RL, all rows wrong")
-    axes.set_xlabel("size of the mismatch region |B| (state-action pairs, of 100)")
-    axes.set_ylabel("iterations to the stop")
+    axes.set(xlabel="size of the mismatch region |B| (state-action pairs, of 100)", ylabel="iterations to the stop")
     axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=9)
     save_figure(figure, folder, "mismatch-size", outcome)
@@ -64,11 +62,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-ARTEFACT = Artefact(
-    "mismatch-size",
-    "Iterations against the size of the mismatch",
-    "inferred constants (heuristic)",
-    Standing.HEURISTIC,
-    tasks,
-    draw,
-)
+ARTEFACT = Artefact("mismatch-size", "Iterations against the size of the mismatch", *HEURISTIC, draw, tasks)

@@ -8,11 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from safe2real.paper import printed
-from safe2real.paper.artefact import BLUE, GREEN, ORANGE, Artefact, Comparison, Outcome, Table, save_figure
+from safe2real.paper.artefact import BLUE, GREEN, HEURISTIC, ORANGE, Artefact, Comparison, Outcome, Table, save_figure
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task
-from safe2real.paper.store import Row, Task
-from safe2real.standing import Standing
+from safe2real.paper.store import Row, Task, results_where
 
 SEEDS, REWARDS = 20, 10
 
@@ -31,11 +30,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     cells: dict[tuple[str, float], dict[str, float]] = {}
     for instance in printed.INSTANCES:
         for gap in printed.GAP_VALUES:
-            group = [
-                row["result"]
-                for row in rows
-                if row["settings"]["grid"] == instance and row["settings"]["mismatch_gap"] == gap
-            ]
+            group = results_where(rows, grid=instance, mismatch_gap=gap)
             reported = printed.MISSPECIFICATION[instance, gap]
             samples = np.array([result["samples"] for result in group])
             cell = {
@@ -48,20 +43,11 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
             }
             cells[instance, gap] = cell
             ratios[instance, gap] = cell["samples"] / reported["samples"]
-            lines.append(
-                [
-                    instance,
-                    f"{gap:.3f}",
-                    f"{samples.mean():,.0f} ± {samples.std():,.0f}",
-                    f"{reported['samples']:,}",
-                    f"{ratios[instance, gap]:.3f}",
-                    f"{cell['unsafe']:.1%}",
-                    f"{cell['lost']:.1f} ({reported['lost']:.1f})",
-                    f"{cell['false_deletion']:.0%} ({reported['false_deletion']:.0%})",
-                    f"{cell['suboptimality']:.4f} ({reported['suboptimality']:.4f})",
-                    f"{cell['feasible']:.1%} ({reported['feasible']:.1%})",
-                ]
-            )
+            counted = [f"{samples.mean():,.0f} ± {samples.std():,.0f}", f"{reported['samples']:,}"]
+            formats = {"lost": ".1f", "false_deletion": ".0%", "suboptimality": ".4f", "feasible": ".1%"}
+            beside = [f"{cell[name]:{form}} ({reported[name]:{form}})" for name, form in formats.items()]
+            ratio, unsafe = f"{ratios[instance, gap]:.3f}", f"{cell['unsafe']:.1%}"
+            lines.append([instance, f"{gap:.3f}", *counted, ratio, unsafe, *beside])
     header = ["instance", "sigma + eps", "samples", "paper", "ratio", "unsafe (seeds)", "pairs of B lost (paper)",
               "false deletion (paper)", "optimality (paper)", "feasible (paper)"]  # fmt: skip
     outcome.table = Table(header, lines)
@@ -109,8 +95,7 @@ def _figure(outcome: Outcome, cells: dict[tuple[str, float], dict[str, float]], 
             ours, reported = ([table[instance, gap][column] for gap in gaps] for table in (cells, printed.MISSPECIFICATION))
             axes.plot(gaps, ours, color=colour, label=f"{instance}, ours")
             axes.plot(gaps, reported, color=colour, linestyle=":", marker=".", label=f"{instance}, paper")
-    left.set_ylabel("samples to the stop")
-    left.set_ylim(bottom=0)
+    left.set(ylabel="samples to the stop", ylim=(0, None))
     right.set_ylabel("pairs of B lost (of 64)")
     for axes in (left, right):
         axes.set_xlabel(r"assumed $\hat\sigma_s + \hat\epsilon_s$")
@@ -118,6 +103,4 @@ def _figure(outcome: Outcome, cells: dict[tuple[str, float], dict[str, float]], 
     save_figure(figure, folder, "misspecification", outcome)
 
 
-ARTEFACT = Artefact(
-    "misspecification", "Misspecifying the separation", "inferred constants (heuristic)", Standing.HEURISTIC, tasks, draw
-)
+ARTEFACT = Artefact("misspecification", "Misspecifying the separation", *HEURISTIC, draw, tasks)

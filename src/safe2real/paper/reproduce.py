@@ -94,24 +94,23 @@ def linprog_cost(rows: Sequence[Row]) -> str:
         times.append(time.perf_counter() - began)
     rounds = sum(row["result"]["rounds"] for row in explored.values())
     spent = sum(row["seconds"] for row in explored.values())
-    hours = rounds * float(np.median(times)) / 3600.0
+    each = float(np.median(times))
     return (
         f"{len(explored)} exploration runs planned {rounds:,} rounds in {spent:.0f} s of one core; with one linprog per "
-        f"round ({1000 * float(np.median(times)):.1f} ms each, median of {len(times)} measured) planning alone would take "
-        f"{hours:.1f} h."
+        f"round ({1000 * each:.1f} ms each, median of {len(times)} measured) planning alone would take "
+        f"{rounds * each / 3600.0:.1f} h."
     )
 
 
 def _print(console: Console, artefact: Artefact, outcome: Outcome) -> None:
+    title = f"{artefact.title} ({artefact.constants})"
     if outcome.comparisons:
-        table = Table(
-            "compared", "paper", "ours", "ratio", "within target", title=f"{artefact.title} ({artefact.constants})"
-        )
+        table = Table("compared", "paper", "ours", "ratio", "within target", title=title)
         for c in outcome.comparisons:
             word = {True: "yes", False: "[red]no[/red]", None: "no target"}[c.within]
             table.add_row(c.name, c.paper, c.ours, c.ratio, word)
         console.print(table)
     else:
-        console.print(f"{artefact.title} ({artefact.constants})")
+        console.print(title)
     for remark in outcome.remarks:
         console.print(f"  {remark}")

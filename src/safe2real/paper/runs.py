@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,15 +21,13 @@ from safe2real.paper.inferred import (
     misspecification_grid,
     uniform_policy,
 )
-from safe2real.paper.store import Plain, Row, Task
+from safe2real.paper.store import Plain, Row, Task, results_where
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.systems.measure import estimate_mismatch_gap
 from safe2real.systems.windy_grid import WindyGrid
 
 CURVE_STEP = 10  # rounds between two points of a safety curve
-
-
 METHODS: dict[str, Method] = {kind.name: kind() for kind in methods.ALL}
 """Algorithms 1, 2 and 3 by the names that runs are kept under."""
 
@@ -59,8 +59,6 @@ def compile_everything() -> None:
 
 def summary(grid: WindyGrid, learner: Learner, run: Run) -> Plain:
     """What is kept of a run."""
-    lost = ~learner.evidence.suspects & grid.mismatch()
-    curve = run.real_values[::CURVE_STEP, 0]
     return {
         "stopped": run.stopped,
         "rounds": run.rounds,
@@ -68,9 +66,9 @@ def summary(grid: WindyGrid, learner: Learner, run: Run) -> Plain:
         "unsafe_share": run.unsafe_share(learner.simulator.thresholds),
         "lowest_value": float(run.real_values.min()),
         "suspects": int(run.suspects[-1]),
-        "lost": int(lost.sum()),
+        "lost": int((~learner.evidence.suspects & grid.mismatch()).sum()),
         "state_visits": run.state_visits.tolist(),
-        "curve": np.round(curve, 6).tolist(),
+        "curve": np.round(run.real_values[::CURVE_STEP, 0], 6).tolist(),
     }
 
 
@@ -123,30 +121,14 @@ def explore_task(
     rewards: int = 0,
 ) -> Task:
     """Settings of `explore_run`."""
-    return Task(
-        explore_run,
-        {
-            "algorithm": (method or methods.SimToReal()).name,
-            "grid": grid,
-            "wind": wind,
-            "windy": windy,
-            "mismatch_gap": mismatch_gap,
-            "rewards": rewards,
-            "seed": seed,
-            "constants": constants.as_dict(),
-        },
-    )
+    settings = {"grid": grid, "wind": wind, "windy": windy, "mismatch_gap": mismatch_gap, "rewards": rewards, "seed": seed}
+    algorithm = (method or methods.SimToReal()).name
+    return Task(explore_run, {"algorithm": algorithm, **settings, "constants": asdict(constants)})
 
 
 def rounds_where(rows: list[Row], method: Method, key: str, value: float) -> NDArray[np.int64]:
     """Iterations of the runs of one method with one setting, in the order of their seeds."""
-    return np.array(
-        [
-            row["result"]["rounds"]
-            for row in rows
-            if row["settings"]["algorithm"] == method.name and row["settings"][key] == value
-        ]
-    )
+    return np.array([result["rounds"] for result in results_where(rows, algorithm=method.name, **{key: value})])
 
 
 def unsafe_runs(rows: list[Row]) -> int:

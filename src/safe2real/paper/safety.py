@@ -8,11 +8,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from safe2real.paper import table1
-from safe2real.paper.artefact import COLOURS, Artefact, Outcome, save_figure
+from safe2real.paper.artefact import COLOURS, HEURISTIC, Artefact, Outcome, save_figure
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import CURVE_STEP
 from safe2real.paper.store import Row
-from safe2real.standing import Standing
 
 
 def draw(rows: list[Row], folder: Path) -> Outcome:
@@ -20,7 +19,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     figure = Figure(figsize=(7.2, 4.0))
     axes = figure.add_subplot()
     for name, group in table1.by_algorithm(rows).items():
-        curves = [np.array(row["result"]["curve"]) for row in group]
+        curves = [np.array(result["curve"]) for result in group]
         longest = max(len(curve) for curve in curves)
         padded = np.full((len(curves), longest), np.nan)
         for i, curve in enumerate(curves):
@@ -30,13 +29,12 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
             rounds, np.nanmin(padded, axis=0), np.nanmax(padded, axis=0), color=COLOURS[name], alpha=0.25, linewidth=0
         )
         axes.plot(rounds, np.nanmean(padded, axis=0), color=COLOURS[name], linewidth=1.0, label=name)
-        ends = np.array([(row["result"]["rounds"], row["result"]["curve"][-1]) for row in group])
+        ends = np.array([(result["rounds"], result["curve"][-1]) for result in group])
         axes.scatter(ends[:, 0], ends[:, 1], color=COLOURS[name], marker="o", s=26, edgecolor="white", zorder=3)
-        lowest = min(row["result"]["lowest_value"] for row in group)
+        lowest = min(result["lowest_value"] for result in group)
         outcome.remarks.append(f"{name}: lowest V_c of any deployed policy {lowest:.4f} (threshold {INFERRED.threshold})")
     axes.axhline(INFERRED.threshold, color="black", linestyle="--", linewidth=1.0, label="threshold")
-    axes.set_xscale("log")
-    axes.set_xlabel("iteration (one episode of 12 steps each)")
+    axes.set(xscale="log", xlabel="iteration (one episode of 12 steps each)")
     axes.set_ylabel("real constraint value $V_c$ of the deployed policy")
     axes.legend(loc="lower left", frameon=False, fontsize=9)
     axes.set_title(f"Band: min to max over {len(rows) // 3} seeds; markers: termination", fontsize=10)
@@ -44,11 +42,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-ARTEFACT = Artefact(
-    "safety",
-    "Figure 1(b): constraint values during learning",
-    "inferred constants (heuristic)",
-    Standing.HEURISTIC,
-    table1.tasks,
-    draw,
-)
+ARTEFACT = Artefact("safety", "Figure 1(b): constraint values during learning", *HEURISTIC, draw, table1.tasks)

@@ -9,11 +9,10 @@ from matplotlib.figure import Figure
 
 from safe2real import methods
 from safe2real.paper import printed
-from safe2real.paper.artefact import BLUE, ORANGE, Artefact, Comparison, Outcome, Table, draw_band, save_figure
+from safe2real.paper.artefact import BLUE, HEURISTIC, ORANGE, Artefact, Comparison, Outcome, Table, draw_band, save_figure
 from safe2real.paper.inferred import INFERRED
 from safe2real.paper.runs import explore_task, rounds_where, unsafe_runs
 from safe2real.paper.store import Row, Task
-from safe2real.standing import Standing
 
 SEEDS = 10
 INTENDED = 0.85  # sigma_s = 0.85 x wind strength
@@ -39,9 +38,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     axes = figure.add_subplot()
     draw_band(axes, inverse, ours, BLUE, "sim-to-real safe RL (mean; band: min to max)", marker="o")
     axes.plot(inverse, tops, color=ORANGE, linestyle="--", label="reward-free safe RL (mean)")
-    axes.set_xlabel(r"$1/\sigma_s$")
-    axes.set_ylabel("iterations to the stop")
-    axes.set_ylim(bottom=0)
+    axes.set(xlabel=r"$1/\sigma_s$", ylabel="iterations to the stop", ylim=(0, None))
     axes.legend(frameon=False, fontsize=9, loc="lower right")
     save_figure(figure, folder, "separation", outcome)
     outcome.table = Table(
@@ -61,6 +58,4 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     return outcome
 
 
-ARTEFACT = Artefact(
-    "separation", "Iterations against the separation", "inferred constants (heuristic)", Standing.HEURISTIC, tasks, draw
-)
+ARTEFACT = Artefact("separation", "Iterations against the separation", *HEURISTIC, draw, tasks)

@@ -90,6 +90,11 @@ class Store:
         return [self._rows[task.id] for task in tasks if task.id in self._rows]
 
 
+def results_where(rows: Iterable[Row], **settings: Any) -> list[Plain]:
+    """The results of the runs with these settings, in the order of the rows."""
+    return [row["result"] for row in rows if all(row["settings"][key] == value for key, value in settings.items())]
+
+
 def _parse(line: str) -> Row | None:
     try:
         row = json.loads(line)

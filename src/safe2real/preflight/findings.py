@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -53,68 +53,40 @@ class About(StrEnum):
 
 
 class Code(StrEnum):
-    """What was looked at."""
+    """What was looked at; with it what that is a statement about, and a heading for people."""
 
-    CONSTRAINTS = "constraints"
-    LIBRARY = "library"
-    CONDITION = "condition"
-    PLANNING_ACCURACY = "planning-accuracy"
-    STOP_FLOOR = "stop-floor"
-    ESTIMATED_ROWS = "estimated-rows"
-    MARGIN_UNDER_GUESSES = "margin-under-guesses"
-    SUPPORT = "support"
-    KNOWN_ROWS = "known-rows"
-    SEPARATION = "separation"
-    POSSIBLE_DISTANCES = "possible-distances"
-    CLEARING = "clearing"
-    COVERAGE = "coverage"
-    THRESHOLD = "threshold"
-    THRESHOLDS_TOGETHER = "thresholds-together"
-    BASELINE_BY_ROLLOUTS = "baseline-by-rollouts"
-    BASELINE_ON_STATED_REALITY = "baseline-on-stated-reality"
-    BASELINE_ON_GUESSED_REALITY = "baseline-on-guessed-reality"
-    BASELINE_ON_SIMULATOR = "baseline-on-simulator"
-    ROLLOUTS_NEEDED = "rollouts-needed"
-    REHEARSED_SAFETY = "rehearsed-safety"
-    REHEARSED_STOP = "rehearsed-stop"
-    WRONG_ROWS_FOUND = "wrong-rows-found"
-    PLANS = "plans"
+    about: About
+    heading: str
 
-    @property
-    def about(self) -> About:
-        return _LOOKED_AT[self][0]
+    def __new__(cls, code: str, about: About, heading: str) -> Self:
+        member = str.__new__(cls, code)
+        member._value_, member.about, member.heading = code, about, heading
+        return member
 
-    def title_of(self, subject: str) -> str:
-        """For people."""
-        return _LOOKED_AT[self][1].format(subject)
-
-
-_LOOKED_AT = {
-    Code.CONSTRAINTS: (About.SETTINGS, "constraints"),
-    Code.LIBRARY: (About.SETTINGS, "library"),
-    Code.CONDITION: (About.SETTINGS, "condition: {}"),
-    Code.PLANNING_ACCURACY: (About.SETTINGS, "planning accuracy"),
-    Code.STOP_FLOOR: (About.SETTINGS, "stop"),
-    Code.ESTIMATED_ROWS: (About.SIMULATOR, "accuracy of the estimated simulator"),
-    Code.MARGIN_UNDER_GUESSES: (About.REALITY, "margin under a guess"),
-    Code.SUPPORT: (About.REALITY, "declared support"),
-    Code.KNOWN_ROWS: (About.REALITY, "known rows"),
-    Code.SEPARATION: (About.REALITY, "separation"),
-    Code.POSSIBLE_DISTANCES: (About.SETTINGS, "possible distances"),
-    Code.CLEARING: (About.SETTINGS, "clearing rows"),
-    Code.COVERAGE: (About.REALITY, "coverage"),
-    Code.THRESHOLD: (About.SIMULATOR, "threshold of {}"),
-    Code.THRESHOLDS_TOGETHER: (About.SIMULATOR, "thresholds together"),
-    Code.BASELINE_BY_ROLLOUTS: (About.REAL_SYSTEM, "baseline by rollouts, {}"),
-    Code.BASELINE_ON_STATED_REALITY: (About.REALITY, "baseline on the stated reality, {}"),
-    Code.BASELINE_ON_GUESSED_REALITY: (About.REALITY, "baseline on the guessed reality, {}"),
-    Code.BASELINE_ON_SIMULATOR: (About.SIMULATOR, "baseline on the simulator, {}"),
-    Code.ROLLOUTS_NEEDED: (About.REALITY, "rollouts to confirm the margin, {}"),
-    Code.REHEARSED_SAFETY: (About.REHEARSAL, "safety in rehearsal"),
-    Code.REHEARSED_STOP: (About.REHEARSAL, "samples to the stop"),
-    Code.WRONG_ROWS_FOUND: (About.REHEARSAL, "wrong rows found"),
-    Code.PLANS: (About.REHEARSAL, "plans on the way"),
-}
+    CONSTRAINTS = ("constraints", About.SETTINGS, "constraints")
+    LIBRARY = ("library", About.SETTINGS, "library")
+    CONDITION = ("condition", About.SETTINGS, "condition: {}")
+    PLANNING_ACCURACY = ("planning-accuracy", About.SETTINGS, "planning accuracy")
+    STOP_FLOOR = ("stop-floor", About.SETTINGS, "stop")
+    ESTIMATED_ROWS = ("estimated-rows", About.SIMULATOR, "accuracy of the estimated simulator")
+    MARGIN_UNDER_GUESSES = ("margin-under-guesses", About.REALITY, "margin under a guess")
+    SUPPORT = ("support", About.REALITY, "declared support")
+    KNOWN_ROWS = ("known-rows", About.REALITY, "known rows")
+    SEPARATION = ("separation", About.REALITY, "separation")
+    POSSIBLE_DISTANCES = ("possible-distances", About.SETTINGS, "possible distances")
+    CLEARING = ("clearing", About.SETTINGS, "clearing rows")
+    COVERAGE = ("coverage", About.REALITY, "coverage")
+    THRESHOLD = ("threshold", About.SIMULATOR, "threshold of {}")
+    THRESHOLDS_TOGETHER = ("thresholds-together", About.SIMULATOR, "thresholds together")
+    BASELINE_BY_ROLLOUTS = ("baseline-by-rollouts", About.REAL_SYSTEM, "baseline by rollouts, {}")
+    BASELINE_ON_STATED_REALITY = ("baseline-on-stated-reality", About.REALITY, "baseline on the stated reality, {}")
+    BASELINE_ON_GUESSED_REALITY = ("baseline-on-guessed-reality", About.REALITY, "baseline on the guessed reality, {}")
+    BASELINE_ON_SIMULATOR = ("baseline-on-simulator", About.SIMULATOR, "baseline on the simulator, {}")
+    ROLLOUTS_NEEDED = ("rollouts-needed", About.REALITY, "rollouts to confirm the margin, {}")
+    REHEARSED_SAFETY = ("rehearsed-safety", About.REHEARSAL, "safety in rehearsal")
+    REHEARSED_STOP = ("rehearsed-stop", About.REHEARSAL, "samples to the stop")
+    WRONG_ROWS_FOUND = ("wrong-rows-found", About.REHEARSAL, "wrong rows found")
+    PLANS = ("plans", About.REHEARSAL, "plans on the way")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +104,7 @@ class Finding:
     @property
     def name(self) -> str:
         """A title for people."""
-        return self.code.title_of(self.subject)
+        return self.code.heading.format(self.subject)
 
     @property
     def about(self) -> About:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_number, seed_number, shown
+from safe2real.model.checks import Floats, finite_number, is_whole, seed_number, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
@@ -78,7 +79,7 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         return GuessedReality(kernel, wrong, gap, 1, 0)
     candidates = np.flatnonzero(reachable_rows(model) & ~known)
     count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
-    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or not 0 <= count <= candidates.size:
+    if not is_whole(count) or not 0 <= count <= candidates.size:
         raise InvalidInput(
             f"guess.rows is {shown(count)}; give how many rows are wrong, at most the {candidates.size} that an episode can "
             "reach and that are not known, or list them"
@@ -121,16 +122,12 @@ def transitions_of(kernel: Kernel) -> tuple[NDArray[np.int64], NDArray[np.int64]
 
 
 def _given_rows(rows: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.bool_]:
-    pairs = (kernel.num_states, kernel.num_actions)
-    shapes = [pairs] if kernel.horizon is None else [pairs, (kernel.horizon, *pairs)]
-    if rows.dtype != np.bool_ or rows.shape not in shapes:
+    if rows.dtype != np.bool_ or rows.shape not in (kernel.shape, kernel.shape[-2:]):
         raise InvalidInput(
-            f"guess.rows has shape {rows.shape} and type {rows.dtype}; give booleans of shape {shapes[-1]}, a number of "
+            f"guess.rows has shape {rows.shape} and type {rows.dtype}; give booleans of shape {kernel.shape}, a number of "
             "rows, or `pairs` or `states`"
         )
-    if kernel.horizon is not None and rows.ndim == 2:
-        rows = np.broadcast_to(rows, (kernel.horizon, *pairs))
-    return rows.reshape(-1)
+    return np.broadcast_to(rows, kernel.shape).reshape(-1)
 
 
 def _move(
@@ -148,11 +145,9 @@ def _move(
     """
     kernel, support = problem.simulator.kernel, problem.support
     wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
-    rows: list[NDArray[np.int64]] = []
-    successors: list[NDArray[np.int64]] = []
-    probabilities: list[Floats] = []
+    columns: list[tuple[NDArray[Any], ...]] = []  # of the moved rows, as `transitions_of` has them
     for row in order.tolist():
-        if count is not None and len(rows) == count:
+        if count is not None and len(columns) == count:
             break
         moved = _moved(kernel, support, row, gap, towards, rng)
         if moved is None:
@@ -164,31 +159,20 @@ def _move(
                 )
             continue
         wrong[row] = True
-        rows.append(np.full(moved[0].size, row))
-        successors.append(moved[0])
-        probabilities.append(moved[1])
-    if count is not None and len(rows) < count and not fewer:
+        columns.append((np.full(moved[0].size, row), *moved))
+    if count is not None and len(columns) < count and not fewer:
         raise InvalidInput(
-            f"guess.rows is {count}, but only {len(rows)} rows can be {gap:g} away from the simulator's towards "
+            f"guess.rows is {count}, but only {len(columns)} rows can be {gap:g} away from the simulator's towards "
             f"{towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"
         )
     own = transitions_of(kernel)
     kept = ~wrong[own[0]]
-    index = np.concatenate([own[0][kept], *rows])
-    onto = np.concatenate([own[1][kept], *successors])
-    shares = np.concatenate([own[2][kept], *probabilities])
+    index, onto, shares = (np.concatenate(parts) for parts in zip([one[kept] for one in own], *columns, strict=True))
     steps, states, actions = np.unravel_index(index, (kernel.horizon or 1, kernel.num_states, kernel.num_actions))
-    result = Kernel.from_triples(
-        states,
-        actions,
-        onto,
-        shares,
-        num_states=kernel.num_states,
-        num_actions=kernel.num_actions,
-        steps=None if kernel.horizon is None else steps,
-        horizon=kernel.horizon,
-    )
-    return result, wrong
+    sizes: dict[str, Any] = {"num_states": kernel.num_states, "num_actions": kernel.num_actions}
+    if kernel.horizon is not None:
+        sizes |= {"steps": steps, "horizon": kernel.horizon}
+    return Kernel.from_triples(states, actions, onto, shares, **sizes), wrong
 
 
 def _moved(

@@ -19,7 +19,7 @@ from safe2real.campaign.episodes import episode_from_json
 from safe2real.errors import InvalidInput
 from safe2real.methods.base import Method
 from safe2real.methods.named import method_in
-from safe2real.model.checks import positive_integer, shown, whole_numbers
+from safe2real.model.checks import boolean, positive_integer, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import bounded, check_keys, check_unpacked, from_text, numbers_from_json, within
 from safe2real.model.kernel import Kernel
@@ -273,8 +273,7 @@ def _cloned(value: dict[str, Any], model: CMDP, files: ArrayFiles, environment: 
             f"baseline.demonstrations is {shown(named)}; give a JSON Lines file of episodes of a simulator of arrays, or "
             "policy = a file with actions or probabilities"
         )
-    if not isinstance(given.get("per_step", False), bool):
-        raise InvalidInput(f"baseline.per_step is {shown(given['per_step'])}; give true or false")
+    boolean("baseline.per_step", given.get("per_step", False))
     episodes = read_rollouts(model, files.text(named, "baseline.demonstrations"), named)
     with within("baseline"):
         return {"kind": "stochastic", "probabilities": clone_baseline(model, episodes, **given).probabilities}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import finite_number, shown, whole_numbers
+from safe2real.model.checks import boolean, finite_number, shown, whole_numbers
 from safe2real.model.encoding import check_keys, numbers_from_json, within
 from safe2real.model.kernel import Kernel
 from safe2real.preflight.array_files import ArrayFiles
@@ -75,7 +75,7 @@ def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles) -> E
             limit=given.get("limit"),
             ended=ended,
             start=start,
-            drop_unreachable=_boolean(given, "drop_unreachable"),
+            drop_unreachable=boolean("simulator.drop_unreachable", given.get("drop_unreachable", False)),
             name=str(given.get("name", "cost")),
         )
     return Environment(system, num_states)
@@ -145,10 +145,3 @@ def numbering_of(system: FiniteSystem) -> list[dict[str, Any]]:
         {"state": index, "environment_state": None if state == ENDED else state, "cost_on_arrival": cost, "ended": ended}
         for (state, cost, ended), index in ways
     ]
-
-
-def _boolean(given: dict[str, Any], key: str) -> bool:
-    value = given.get(key, False)
-    if not isinstance(value, bool):
-        raise InvalidInput(f"simulator.{key} is {shown(value)}; give true or false")
-    return value

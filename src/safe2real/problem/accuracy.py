@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats, frozen, probability_of_failure, shown, whole_numbers
+from safe2real.model.checks import Floats, boolean, finite_floats, frozen, probability_of_failure, whole_numbers
 from safe2real.model.encoding import array_to_json, check_keys, numbers_from_json
 from safe2real.model.kernel import Kernel
 
@@ -59,14 +59,12 @@ def estimated_to_json(rows: RowAccuracy) -> dict[str, Any]:
 
 def estimated_from_json(value: Any, kernel: Kernel) -> RowAccuracy:
     given = check_keys(value, "estimated", required=("accuracy", "visits", "delta", "certified"))
-    if not isinstance(given["certified"], bool):
-        raise InvalidInput(f"estimated.certified is {shown(given['certified'])}; give true or false")
     visits = numbers_from_json(given["visits"], "estimated.visits")
     rows = RowAccuracy(
         accuracy=frozen(finite_floats("estimated.accuracy", numbers_from_json(given["accuracy"], "estimated.accuracy"))),
         visits=frozen(whole_numbers("estimated.visits", visits, below=2**63 - 1, what="visits").astype(np.int64)),
         delta=probability_of_failure("estimated.delta", given["delta"]),
-        certified=given["certified"],
+        certified=boolean("estimated.certified", given["certified"]),
     )
     check_estimated(rows, kernel)
     return rows

@@ -71,11 +71,9 @@ class Problem:
 
     def known_rows(self) -> NDArray[np.bool_]:
         """[R] rows that were declared exact."""
-        kernel = self.simulator.kernel
-        shape: tuple[int, ...] = (kernel.num_states, kernel.num_actions)
-        shape = shape if kernel.horizon is None else (kernel.horizon, *shape)
+        shape = self.simulator.kernel.shape
         if self.known is None:
-            return np.zeros(kernel.num_rows, dtype=np.bool_)
+            return np.zeros(self.simulator.kernel.num_rows, dtype=np.bool_)
         given = np.asarray(numbers_from_json(self.known, "known"))
         if given.shape != shape or given.dtype != np.bool_:
             raise InvalidInput(f"known has shape {given.shape} and type {given.dtype}; give booleans of shape {shape}")

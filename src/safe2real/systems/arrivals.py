@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, finite_number
+from safe2real.model.table import Table
 
 Arrival = tuple[int, float, bool]
 """(the environment's state, the cost with which it is entered, whether that ends the episode)."""
@@ -21,18 +22,10 @@ _MOST_COSTS = 16  # different costs of transitions: each can add a copy of every
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Outcomes:
+class Outcomes(Table):
     """What can follow a state and an action of an environment, N outcomes sorted by state; from a table or from counts."""
 
-    num_states: int
-    num_actions: int
-    states: NDArray[np.int64]  # [N], ascending
-    actions: NDArray[np.int64]  # [N]
-    successors: NDArray[np.int64]  # [N]
     costs: Floats  # [N] paid on arrival
-    terminated: NDArray[np.bool_]  # [N]
-    probabilities: Floats  # [N]
-    rewards: Floats  # [N]
     ended: Floats = field(default_factory=lambda: np.zeros(0))  # [S] what a step costs after an episode that ended there
 
     @property

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model import Trajectory
-from safe2real.model.checks import Floats
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.systems.arrivals import Outcomes
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode
@@ -18,14 +16,10 @@ from safe2real.systems.sampling import Costing, Unvisited
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class EstimatedModel:
+class EstimatedModel(RowAccuracy):
     """A system by counting, and how far its rows can be off; S and A are those of `system.model`."""
 
-    system: FiniteSystem
-    visits: NDArray[np.int64]  # [S, A] samples behind each row; 0 where `system.known`
-    accuracy: Floats  # [S, A] TV distance to the true row, at once with probability 1 - delta; 1 unvisited, 0 known
-    delta: float
-    certified: bool  # whether the radius behind `accuracy` carries that guarantee
+    system: FiniteSystem  # the rows that are `known` there have an accuracy of 0, and no visits
     samples: int
     unvisited_rows: Unvisited
     source: str
@@ -36,11 +30,6 @@ class EstimatedModel:
     partial: bool  # whether episodes that were cut short are among the samples
 
     @property
-    def unvisited(self) -> NDArray[np.bool_]:
-        """[S, A] rows that nothing was seen of."""
-        return np.asarray((self.visits == 0) & ~self.system.known, dtype=np.bool_)
-
-    @property
     def row_accuracy(self) -> RowAccuracy:
         """For `Problem(..., estimated=...)`, so that pre-flight and certificates know that this was estimated."""
         return RowAccuracy(self.accuracy, self.visits, self.delta, self.certified)
@@ -48,7 +37,7 @@ class EstimatedModel:
     @property
     def worst_accuracy(self) -> float:
         """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
-        return self.row_accuracy.worst
+        return self.worst
 
     @property
     def table(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,20 +30,9 @@ def outcomes_of(env: gymnasium.Env[Any, Any] | TransitionTable, arrival_cost: Ar
     costs = np.zeros(listed.states.size)
     if arrival_cost is not None:
         columns = (listed.states, listed.actions, listed.successors, listed.rewards, listed.terminated)
-        costs = np.array(
-            [cost_on_arrival(arrival_cost, *(column[i].item() for column in columns)) for i in range(costs.size)]
-        )
-    return Outcomes(
-        num_states=listed.num_states,
-        num_actions=listed.num_actions,
-        states=listed.states,
-        actions=listed.actions,
-        successors=listed.successors,
-        costs=costs,
-        terminated=listed.terminated,
-        probabilities=listed.probabilities,
-        rewards=listed.rewards,
-    )
+        listing = zip(*(column.tolist() for column in columns), strict=True)
+        costs = np.array([cost_on_arrival(arrival_cost, *outcome) for outcome in listing])
+    return Outcomes(**{field.name: getattr(listed, field.name) for field in fields(listed)}, costs=costs)
 
 
 def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArray[Any], horizon: int) -> Kernel:

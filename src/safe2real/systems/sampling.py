@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, check_function, frozen, positive_integer, shown
+from safe2real.model.checks import Floats, check_function, frozen, is_whole, positive_integer, shown
 from safe2real.model.policy import MarkovPolicy
 from safe2real.systems.arrivals import ArrivalCost, Outcomes, cost_on_arrival
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode, finite_value, truth
@@ -113,22 +113,11 @@ class Seen:
             (*key, count / int(visits[key[0], key[1]]), self.rewards[key] / count) for key, count in self.counts.items()
         ]
         for s, a in never:
-            after = (s,) if unvisited == "stay" else range(self.num_states)
-            listed += [(s, a, t, 0.0, False, 1.0 / len(after), 0.0) for t in after]
+            anywhere = (s,) if unvisited == "stay" else range(self.num_states)
+            listed += [(s, a, t, 0.0, False, 1.0 / len(anywhere), 0.0) for t in anywhere]
         listed.sort()
-        columns = list(zip(*listed, strict=True))
-        return Outcomes(
-            num_states=self.num_states,
-            num_actions=self.num_actions,
-            states=np.array(columns[0], dtype=np.int64),
-            actions=np.array(columns[1], dtype=np.int64),
-            successors=np.array(columns[2], dtype=np.int64),
-            costs=np.array(columns[3], dtype=np.float64),
-            terminated=np.array(columns[4], dtype=np.bool_),
-            probabilities=np.array(columns[5], dtype=np.float64),
-            rewards=np.array(columns[6], dtype=np.float64),
-            ended=np.zeros(self.num_states),
-        )
+        states, actions, after, costs, ends, shares, rewards = map(np.array, zip(*listed, strict=True))
+        return Outcomes(self.num_states, self.num_actions, states, actions, after, shares, rewards, ends, costs)
 
     @property
     def saw_an_end(self) -> bool:
@@ -137,9 +126,7 @@ class Seen:
 
     def start(self) -> Floats:
         """The frequencies of first states [S]."""
-        counts = np.zeros(self.num_states)
-        for state, count in self.starts.items():
-            counts[state] = count
+        counts = np.array([self.starts[state] for state in range(self.num_states)], dtype=np.float64)
         return np.asarray(counts / counts.sum())
 
 
@@ -165,11 +152,8 @@ def _sampled(place: str, result: Any, num_states: int) -> tuple[int, float, bool
     if not isinstance(result, (tuple, list)) or len(result) != 3:
         raise InvalidInput(f"{place} is {shown(result)}; it must be (next state, reward, terminated)")
     after, reward, terminated = result
-    return (
-        _within(f"{place}: the next state", after, num_states),
-        finite_value(f"{place}: the reward", reward),
-        truth(f"{place}: terminated", terminated),
-    )
+    state = _within(f"{place}: the next state", after, num_states)
+    return state, finite_value(f"{place}: the reward", reward), truth(f"{place}: terminated", terminated)
 
 
 def count_log(log: EpisodeLog, costing: Costing) -> Seen:
@@ -225,15 +209,9 @@ def run_episodes(
                 f"{name_of(env)} cut episode {i} off after {len(actions)} steps, before the horizon of {horizon}; make it "
                 f"with max_episode_steps={horizon} or more, choose a shorter horizon, or partial=True"
             )
-        found.append(
-            LoggedEpisode(
-                frozen(np.array(states, dtype=np.int64)),
-                frozen(np.array(actions, dtype=np.int64)),
-                frozen(np.array(rewards)),
-                frozen(np.array(costs)) if wants_costs else None,
-                bool(terminated),
-            )
-        )
+        visited, chosen = (frozen(np.array(column, dtype=np.int64)) for column in (states, actions))
+        paid = frozen(np.array(costs)) if wants_costs else None
+        found.append(LoggedEpisode(visited, chosen, frozen(np.array(rewards)), paid, bool(terminated)))
     return EpisodeLog(tuple(found), num_states, num_actions)
 
 
@@ -270,6 +248,6 @@ def _observed(place: str, observation: Any, env: gymnasium.Env[Any, Any]) -> int
 
 
 def _within(place: str, value: Any, below: int) -> int:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not 0 <= value < below:
+    if not is_whole(value) or not 0 <= value < below:
         raise InvalidInput(f"{place} is {shown(value)}; it must be a whole number from 0 to {below - 1}")
     return int(value)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtLeast, Kernel
-from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, positive_integer
+from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, is_whole, positive_integer
 
 Cell = tuple[int, int]  # (row, column)
 
@@ -102,7 +102,7 @@ class WindyGrid:
         """The first `num_windy` cells of `windy_order` are windy: for one seed, fewer windy cells are a subset of more."""
         calm = cls(size=size, horizon=horizon)
         order = windy_order(calm, seed)
-        if isinstance(num_windy, bool) or not isinstance(num_windy, (int, np.integer)) or not 0 <= num_windy <= len(order):
+        if not is_whole(num_windy) or not 0 <= num_windy <= len(order):
             raise InvalidInput(f"num_windy is {num_windy!r}; this grid can have 0 to {len(order)} windy cells")
         return cls(size=size, horizon=horizon, windy=order[:num_windy], wind=wind)
 
@@ -183,14 +183,8 @@ class WindyGrid:
         successors = np.concatenate([successors, successors[:, _OPPOSITE]], axis=2)
         probabilities = np.concatenate([(1.0 - p) * probabilities, p * probabilities[:, _OPPOSITE]], axis=2)
         from_state, action, _ = np.indices(successors.shape)
-        return Kernel.from_triples(
-            from_state.ravel(),
-            action.ravel(),
-            successors.ravel(),
-            probabilities.ravel(),
-            num_states=self.num_states,
-            num_actions=self.num_actions,
-        )
+        columns = [column.ravel() for column in (from_state, action, successors, probabilities)]
+        return Kernel.from_triples(*columns, num_states=self.num_states, num_actions=self.num_actions)
 
 
 def central_wall(size: int) -> tuple[Cell, ...]:
@@ -210,7 +204,7 @@ def windy_order(grid: WindyGrid, seed: int) -> tuple[Cell, ...]:
     """
     if not grid.wall:
         raise InvalidInput("the grid has no wall, so no cell is closest to it; give the windy cells yourself")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+    if not is_whole(seed) or seed < 0:
         raise InvalidInput(f"seed is {seed!r}; it must be a whole number of at least 0")
     every = [grid.cell(state) for state in range(grid.num_states)]
     regular = [cell for cell in every if cell not in grid.wall and cell != grid.start]

@@ -72,10 +72,7 @@ class WindyGridEnv(gymnasium.Env[np.int64, np.int64]):
     metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 (an instance attribute to Gymnasium)
 
     def __init__(
-        self,
-        grid: WindyGrid = PAPER_GRID,
-        dynamics: Literal["real", "simulator"] = "real",
-        render_mode: str | None = None,
+        self, grid: WindyGrid = PAPER_GRID, dynamics: Literal["real", "simulator"] = "real", render_mode: str | None = None
     ) -> None:
         if not isinstance(grid, WindyGrid):
             raise InvalidInput(f"grid is a {type(grid).__name__}; give a WindyGrid, e.g. WindyGrid.paper()")
