@@ -5,9 +5,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from docs.check import PAGES, broken_links
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def test_links_lead_somewhere():
+    assert len(PAGES) > 10
+    for page in PAGES:
+        assert broken_links(page) == [], page
+
+
+@pytest.mark.slow
 def test_documentation_runs():
     done = subprocess.run([sys.executable, str(ROOT / "docs" / "check.py")], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
