@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from safe2real.campaign.events import CREATE, Draft
@@ -23,64 +23,57 @@ from safe2real.version import __version__
 _NAMED = 3  # differences, before the rest is counted
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
-    """A checked problem, as text, and the body of the first event."""
-
-    text: str
-    body: dict[str, Any]
-
-    @classmethod
-    def of(
-        cls, problem: Problem, method: Method, *, trust_margin: bool, lease: float | None, withdraw_overdue: bool
-    ) -> Beginning:
-        """Refuses what no campaign can be about, before anything is written."""
-        if withdraw_overdue and lease is None:
-            raise InvalidInput("withdraw_overdue is set without a lease; give the seconds that a deployment may be out")
-        stated = {} if lease is None else {"lease": asdict(Lease.of(lease, withdraw_overdue))}
-        if not isinstance(problem, Problem):
-            raise InvalidInput(f"specification is a {type(problem).__name__}; give a Problem")
-        Learner(problem, method, trust_margin=trust_margin)
-        if not method.can_be_rechecked:
-            raise InvalidInput(
-                f"the method {method.name!r} brings nothing by which its record could be checked again; a campaign hands "
-                "out no policy without a certificate: use methods.SimToReal(), or `simulate` to study it"
-            )
-        text = to_text(document_of(problem, method))
-        problem_and_method(text, extensions_of(problem, method))
-        body = {
-            "campaign": secrets.token_hex(4),
-            "specification": digest_of(text.encode()),
-            "version": __version__,
-            "method": method.name,
-            "method_revision": method.revision,
-            "bounds": bounds_of(problem.settings),
-        }
-        return cls(text, body | ({"trust_margin": True} if trust_margin else {}) | stated)
-
-    def write(self, journal: Journal, *, exist_ok: bool) -> None:
-        """Make the record, all or nothing; with `exist_ok` one that is there already has to be about the same."""
-        try:
-            with journal.created(Header(self.body["campaign"], self.text, FORMAT)) as transaction:
-                transaction.append([Draft(CREATE, self.body)])
-        except Conflict:
-            if not exist_ok:
-                raise
-            with journal.reading() as transaction:
-                header, first = transaction.header(), next(transaction.events(until=1), None)
-            if header is None or first is None:
-                raise
-            there = _stated(header.specification, from_text(first.body, "the first event"))
-            found = list(_differences(there, _stated(self.text, self.body)))
-            if found:
-                more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-                raise Conflict(
-                    f"{journal.place} holds a campaign about another problem: {', '.join(found[:_NAMED])}{more}; choose "
-                    "another place"
-                ) from None
+def stated(
+    problem: Problem, method: Method, *, trust_margin: bool, lease: float | None, withdraw_overdue: bool
+) -> tuple[str, dict[str, Any]]:
+    """A problem, as text, and the body of the first event; refuses what no campaign can be about."""
+    if withdraw_overdue and lease is None:
+        raise InvalidInput("withdraw_overdue is set without a lease; give the seconds that a deployment may be out")
+    leased = {} if lease is None else {"lease": asdict(Lease.of(lease, withdraw_overdue))}
+    if not isinstance(problem, Problem):
+        raise InvalidInput(f"specification is a {type(problem).__name__}; give a Problem")
+    Learner(problem, method, trust_margin=trust_margin)
+    if not method.can_be_rechecked:
+        raise InvalidInput(
+            f"the method {method.name!r} brings nothing by which its record could be checked again; a campaign hands "
+            "out no policy without a certificate: use methods.SimToReal(), or `simulate` to study it"
+        )
+    text = to_text(document_of(problem, method))
+    problem_and_method(text, extensions_of(problem, method))
+    body = {
+        "campaign": secrets.token_hex(4),
+        "specification": digest_of(text.encode()),
+        "version": __version__,
+        "method": method.name,
+        "method_revision": method.revision,
+        "bounds": bounds_of(problem.settings),
+    }
+    return text, body | ({"trust_margin": True} if trust_margin else {}) | leased
 
 
-def _stated(text: str, first: Mapping[str, Any]) -> dict[str, Any]:
+def begin(journal: Journal, text: str, body: dict[str, Any], *, exist_ok: bool) -> None:
+    """Make the record, all or nothing; with `exist_ok` one that is there already has to be about the same."""
+    try:
+        with journal.created(Header(body["campaign"], text, FORMAT)) as transaction:
+            transaction.append([Draft(CREATE, body)])
+    except Conflict:
+        if not exist_ok:
+            raise
+        with journal.reading() as transaction:
+            header, first = transaction.header(), next(transaction.events(until=1), None)
+        if header is None or first is None:
+            raise
+        there = _with_lease(header.specification, from_text(first.body, "the first event"))
+        found = list(_differences(there, _with_lease(text, body)))
+        if found:
+            more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+            raise Conflict(
+                f"{journal.place} holds a campaign about another problem: {', '.join(found[:_NAMED])}{more}; choose "
+                "another place"
+            ) from None
+
+
+def _with_lease(text: str, first: Mapping[str, Any]) -> dict[str, Any]:
     return {**from_text(text, "the specification"), "lease": first.get("lease")}
 
 

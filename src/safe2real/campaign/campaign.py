@@ -16,7 +16,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from safe2real.campaign import telling
-from safe2real.campaign.beginning import Beginning
+from safe2real.campaign.beginning import begin, stated
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
 from safe2real.campaign.episodes import episode_from_json, seen_from
 from safe2real.campaign.events import MIGRATE, Draft, Event
@@ -97,10 +97,10 @@ class Campaign:
         """
         method = SimToReal() if method is None else method
         extensions = (*extensions, *extensions_of(problem, method))
-        beginning = Beginning.of(problem, method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue)
+        text, body = stated(problem, method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue)
         journal = journal_at(place, new=True)
         with _closed_on_failure(journal):
-            beginning.write(journal, exist_ok=exist_ok)
+            begin(journal, text, body, exist_ok=exist_ok)
             return cls(journal, extensions)
 
     @classmethod
@@ -185,9 +185,8 @@ class Campaign:
         `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why another one
         tells it, which is recorded.
         """
-        if not isinstance(trajectory, Trajectory) and not (
-            left_model and isinstance(trajectory, tuple) and len(trajectory) == 2
-        ):
+        is_pair = isinstance(trajectory, tuple) and len(trajectory) == 2
+        if not isinstance(trajectory, Trajectory) and not (left_model and is_pair):
             wanted = "(states, actions)" if left_model else "Trajectory.of(model, states, actions)"
             raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give {wanted}")
         seen = seen_from(self.problem.simulator, trajectory, "the episode", partial=partial, left_model=left_model)
@@ -301,10 +300,9 @@ class Campaign:
         """What the next deployment would be made from; nothing is recorded."""
         replay = self._record.catch_up()
         proposal = replay.learner.propose()
-        certificate = proposal.certificate
-        if certificate is None:
+        if proposal.certificate is None:
             return proposal
-        return replace(proposal, certificate=in_the_field(certificate, replay.said_of_logs))
+        return replace(proposal, certificate=in_the_field(proposal.certificate, replay.said_of_logs))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
         """Compute every deployment's certificate again from the events alone, and report any that does not hold.

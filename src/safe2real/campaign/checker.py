@@ -223,10 +223,9 @@ class Checker:
         mixture = Mixture.of(body.weights, [self._policy(digest) for digest in body.policies])
         if len(mixture.weights) != len(body.weights):
             raise InvalidInput("the mixture names policies without weight")
-        if body.episodes_counted != learner.evidence.counts.episodes:
-            raise InvalidInput(
-                f"the model had counted {learner.evidence.counts.episodes} episodes here, not {body.episodes_counted}"
-            )
+        counted = learner.evidence.counts.episodes
+        if body.episodes_counted != counted:
+            raise InvalidInput(f"the model had counted {counted} episodes here, not {body.episodes_counted}")
         found = recheck(body, mixture, coin_of(settings.seed, number), learner)
         self.identical += found.identical
         self.smallest_margin = min(self.smallest_margin, found.margin)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from safe2real.campaign import events as kinds
@@ -43,8 +43,7 @@ def import_log(
         if not chosen.episodes:
             return Receipt(transaction.last()[0], False, 0, chosen.skipped)
         (digest,) = transaction.add_policies([encoded])
-        parts = parts_of(chosen, policy=digest, log=whole, after=record.replay.deployments, size=kinds.IMPORT_SIZE)
-        added = transaction.append(
-            [Draft(kinds.IMPORT, asdict(replace(body, by=record.by)), worker=source) for body in parts]
-        )
+        whole_log = ImportBody(digest, whole, [], after=record.replay.deployments, by=record.by)
+        parts = parts_of(chosen, whole_log, kinds.IMPORT_SIZE)
+        added = transaction.append([Draft(kinds.IMPORT, asdict(body), worker=source) for body in parts])
     return Receipt(added[-1].sequence, True, sum(seen.transitions for seen in chosen.episodes), chosen.skipped)

@@ -47,27 +47,19 @@ class Chosen:
     skipped: int
 
 
-@dataclass(slots=True)
-class _Earlier:
-    """Episodes that are in the record, in order."""
-
-    name: str
-    keys: list[str] = field(default_factory=list)  # their content
-    named: list[bool] = field(default_factory=list)  # whether they have an id
+_Earlier = list[tuple[str, bool]]  # recorded episodes of one source in order: content, and whether they have an id
 
 
 @dataclass(slots=True)
 class _Recorded:
-    """All of them, and those that have names."""
+    """All episodes that are in the record, and those that have names."""
 
     sources: dict[str, _Earlier] = field(default_factory=dict)
     ids: dict[str, tuple[str, str]] = field(default_factory=dict)  # id -> (source, content)
     out: set[str] = field(default_factory=set)  # ids of deployments that were not told
 
     def add(self, source: str, key: str, id: str | None) -> None:
-        earlier = self.sources.setdefault(source, _Earlier(source))
-        earlier.keys.append(key)
-        earlier.named.append(id is not None)
+        self.sources.setdefault(source, []).append((key, id is not None))
         if id is not None:
             self.ids[id] = (source, key)
 
@@ -96,9 +88,8 @@ def key_of(content: dict[str, Any]) -> str:
 def choose(log: Sequence[Seen], overlap: Overlap, name: str, policy: str, events: Iterable[Event]) -> Chosen:
     """Which episodes of a log of `policy` (digest) to record, given the events of campaign `name`; raises `Conflict`."""
     recorded = _recorded(name, policy, events)
-    known = [_is_known(seen, recorded) for seen in log]
-    fresh = [seen for seen, is_known in zip(log, known, strict=True) if not is_known]
-    named = sum(known)
+    fresh = [seen for seen in log if not _is_known(seen, recorded)]
+    named = len(log) - len(fresh)
     alike = _alike(fresh, recorded)
     total = len(set().union(*alike.values()))
     if overlap is Overlap.REFUSE and (named or total):
@@ -154,34 +145,32 @@ def _is_known(seen: Seen, recorded: _Recorded) -> bool:
 
 def _comparable(fresh: Sequence[Seen], earlier: _Earlier) -> Iterator[tuple[list[int], list[str]]]:
     """Which of the fresh ones (indices) could be which of the recorded ones (contents): two that have ids are not."""
-    unnamed = [key for key, named in zip(earlier.keys, earlier.named, strict=True) if not named]
-    if len(unnamed) == len(earlier.keys):
+    unnamed = [key for key, named in earlier if not named]
+    if len(unnamed) == len(earlier):
         yield list(range(len(fresh))), unnamed
         return
-    yield [index for index, seen in enumerate(fresh) if seen.id is None], earlier.keys
+    yield [index for index, seen in enumerate(fresh) if seen.id is None], [key for key, _ in earlier]
     yield [index for index, seen in enumerate(fresh) if seen.id is not None], unnamed
 
 
 def _alike(fresh: Sequence[Seen], recorded: _Recorded) -> dict[str, set[int]]:
     """Which episodes look like one of an earlier source, by its name."""
-    found = {}
-    for earlier in recorded.sources.values():
-        places = set()
+    found: dict[str, set[int]] = {}
+    for name, earlier in recorded.sources.items():
         for indices, keys in _comparable(fresh, earlier):
             mine = [key_of(fresh[index].to_json()) for index in indices]
-            places |= {indices[place] for place in _first_of(mine, Counter(keys))}
-        found[earlier.name] = places
+            found.setdefault(name, set()).update(indices[place] for place in _first_of(mine, Counter(keys)))
     return {name: places for name, places in found.items() if places}
 
 
 def _without_recorded(fresh: Sequence[Seen], recorded: _Recorded) -> list[Seen]:
     """What is left when the episodes of earlier sources are taken out; refuses where it is not clear which those are."""
     left = list(fresh)
-    for earlier in recorded.sources.values():
+    for name, earlier in recorded.sources.items():
         dropped: set[int] = set()
         for indices, keys in _comparable(left, earlier):
             mine = [key_of(left[index].to_json()) for index in indices]
-            dropped |= {indices[place] for place in _shared(mine, keys, earlier.name)}
+            dropped |= {indices[place] for place in _shared(mine, keys, name)}
         left = [seen for index, seen in enumerate(left) if index not in dropped]
     return left
 
@@ -245,11 +234,9 @@ def _refusal(episodes: int, known: int, alike: int, sources: dict[str, int]) -> 
     )
 
 
-def parts_of(chosen: Chosen, *, policy: str, log: str, after: int, size: int) -> list[ImportBody]:
-    """The events of an import, `size` episodes each."""
+def parts_of(chosen: Chosen, whole: ImportBody, size: int) -> list[ImportBody]:
+    """The events of an import, `size` episodes each; `whole` says what is the same in all of them."""
     contents = [seen.to_json() for seen in chosen.episodes]
     pieces = [contents[first : first + size] for first in range(0, len(contents), size)]
-    whole = ImportBody(
-        policy, log, [], 0, len(pieces), after, overlap=chosen.overlap, alike=chosen.alike, skipped=chosen.skipped
-    )
+    whole = replace(whole, parts=len(pieces), overlap=chosen.overlap, alike=chosen.alike, skipped=chosen.skipped)
     return [replace(whole, episodes=piece, part=number) for number, piece in enumerate(pieces, 1)]

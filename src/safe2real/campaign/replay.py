@@ -127,12 +127,10 @@ class Replay:
     @property
     def said_of_logs(self) -> tuple[Assumption, ...]:
         """What was said about imported episodes that look like recorded ones, and the lease: assumptions like the others."""
-        restored = (
-            f"the record was restored {self.branches} times, for reasons that had nothing to do with the episodes that were "
-            "lost"
-        )
-        branched = (Assumption(AssumptionCode.SELECTION, restored, "restore"),) if self.branches else ()
-        return (*self._said, *branched, *(() if self.lease is None else self.lease.assumptions))
+        why = "for reasons that had nothing to do with the episodes that were lost"
+        restored = Assumption(AssumptionCode.SELECTION, f"the record was restored {self.branches} times, {why}", "restore")
+        lease = () if self.lease is None else self.lease.assumptions
+        return (*self._said, *((restored,) if self.branches else ()), *lease)
 
     def held_by(self, worker: str) -> list[Held]:
         return [held for held in self.held.values() if held.worker == worker]
@@ -142,9 +140,8 @@ class Replay:
 
     def was_told(self, number: int) -> bool:
         """Whether the episode of a deployment is recorded, by what was replayed."""
-        return 0 < number <= self.deployments and not any(
-            number in gone for gone in (self.held, self.abandoned, self.withdrawn)
-        )
+        untold = (self.held, self.abandoned, self.withdrawn)
+        return 0 < number <= self.deployments and not any(number in gone for gone in untold)
 
     def apply(self, event: Event) -> None:
         """Take in the next event; one that does not follow from the last was changed, and is refused."""
@@ -299,7 +296,7 @@ class Replay:
 
 
 def _runs_baseline(event: Event) -> bool:
-    """`AskBody.runs_baseline`, without a check of the rest: this is done for every episode of a long record."""
+    """Whether the coin showed the trusted baseline; the rest is not checked: this is done for every recorded episode."""
     try:
         body = json.loads(event.body)
         return bool(body["drawn"] >= body["candidates"])

@@ -168,27 +168,23 @@ def _print_before(found: list[Finding], guessed: bool) -> None:
         typer.echo(f"{broken}{finding.name}: {finding.what}. Cure: {finding.cure}.")
 
 
-def _of_best(best: float) -> str:
-    return f"of at most {best:.4g}" if math.isfinite(best) else "where no policy is feasible"
-
-
 def _print_after(ended: Rehearsal, files: dict[str, str]) -> None:
     status, exact = ended.status, ended.exact
     typer.echo(f"{_WORTH[ended.standing]}. {status.rounds:,} deployments, {status.samples:,} samples.")
     if ended.halted:
         typer.echo("HALTED: the data refute the margin of the baseline, so nothing more is deployed, not even the baseline")
     else:
-        relation = "stopped: Delta" if status.stopped else "the last round was reached: Delta"
-        sign = "<=" if status.stopped else ">"
-        typer.echo(f"{relation} {status.uncertainty:.4g} {sign} tolerance {status.tolerance:.4g}")
+        how, sign = ("stopped", "<=") if status.stopped else ("the last round was reached", ">")
+        typer.echo(f"{how}: Delta {status.uncertainty:.4g} {sign} tolerance {status.tolerance:.4g}")
     typer.echo(
         f"unsafe deployments, by exact evaluation: {exact.unsafe:,} of {exact.numbers.size:,}; "
         f"worth less than their lower bound: {exact.below_bound:,}"
     )
     typer.echo(f"wrong rows: {ended.found} of {ended.wrong} proved wrong, {ended.lost} taken for right")
     for i, plan in enumerate(ended.plans):
+        of_best = f"of at most {plan.real_best:.4g}" if math.isfinite(plan.real_best) else "where no policy is feasible"
         typer.echo(
-            f"plan {i}: earns {plan.real_value:.4g} {_of_best(plan.real_best)} (baseline {plan.baseline_value:.4g}), "
+            f"plan {i}: earns {plan.real_value:.4g} {of_best} (baseline {plan.baseline_value:.4g}), "
             f"promised within {plan.suboptimality:.3g}: {'' if plan.as_promised else 'NOT '}as promised; "
             f"{'feasible' if plan.feasible else 'NOT FEASIBLE'} in reality"
         )

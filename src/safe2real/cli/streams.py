@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,7 +23,8 @@ def read_text(file: str, limit: int | None = None) -> str:
     if file == STANDARD_INPUT and sys.stdin is None:
         raise InvalidInput("standard input is closed; give a file, or a pipe that stays open")
     try:
-        content = bounded(sys.stdin.buffer, name, limit) if file == STANDARD_INPUT else _content(Path(file), name, limit)
+        with nullcontext(sys.stdin.buffer) if file == STANDARD_INPUT else Path(file).open("rb") as opened:
+            content = bounded(opened, name, limit)
     except OSError as error:
         raise InvalidInput(
             f"{name} cannot be read ({error.strerror}); check the name and the permissions, or give - for standard input"
@@ -65,11 +66,6 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         bar = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(bar, completed=done, total=total)
-
-
-def _content(path: Path, name: str, limit: int | None) -> bytes:
-    with path.open("rb") as file:
-        return bounded(file, name, limit)
 
 
 def _name_of(file: str) -> str:

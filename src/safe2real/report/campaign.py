@@ -84,7 +84,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         never_cleared=int(((found.verdict == Verdict.OPEN) & np.isinf(found.visits_needed)).sum()),
         wrong_rows=[_rows(found, Verdict.CONTRADICTED, "Contradicted rows"), _rows(found, Verdict.WRONG, "Wrong rows")],
         longest=_LONGEST_TABLE,
-        out=[_out_row(entry, now) for entry in entries if entry.outcome == OUT],
+        out=[_handed_out(entry, since(entry.asked_at, now)) for entry in entries if entry.outcome == OUT],
         entries=len(entries),
         last=[_last_row(entry, model.thresholds) for entry in reversed(entries[-_LAST:])],
     )
@@ -195,18 +195,15 @@ def _rows(found: MismatchMap, kind: Verdict, title: str) -> dict[str, Any]:
     return {"title": title, "total": len(indices), "rows": rows}
 
 
-def _out_row(entry: Entry, now: datetime) -> tuple[str, ...]:
-    return (entry.id, entry.worker, moment(entry.asked_at), since(entry.asked_at, now), entry.body.reason.lower())
+def _handed_out(entry: Entry, *since_then: str) -> tuple[str, ...]:
+    return (entry.id, entry.worker, moment(entry.asked_at), *since_then, entry.body.reason.lower())
 
 
 def _last_row(entry: Entry, thresholds: Floats) -> tuple[str, ...]:
     body = entry.body
     margin = np.min(np.array(body.lower_bounds) - thresholds, initial=np.inf)
     return (
-        entry.id,
-        entry.worker,
-        moment(entry.asked_at),
-        body.reason.lower(),
+        *_handed_out(entry),
         f"{body.exploration_weight:.4f}",
         "-" if body.uncertainty is None else f"{body.uncertainty:.4g}",
         "-" if np.isinf(margin) else "0" if abs(margin) <= ROUNDING else f"{margin:.3g}",

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -74,8 +74,7 @@ def export_json(campaign: Campaign, path: Path) -> Path:
         events = list(transaction.events())
         policies = {digest: content.decode("utf-8", "replace") for digest, content in transaction.policies()}
         signatures = [list(astuple(one)) for one in transaction.signatures()]
-    with whole_file(path) as file:
-        _write_record(file, header, specification, events, policies, signatures, {})
+    _write_record(path, header, specification, events, policies, {"signatures": signatures} if signatures else {})
     return path
 
 
@@ -108,16 +107,7 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
     episodes = [episode for episode in recorded if len(episode.states) > 1]
     if not episodes:
         raise InvalidInput(f"campaign {campaign.name} has no episode yet, and Minari keeps no empty dataset; tell one first")
-    buffers = [
-        EpisodeBuffer(
-            observations=np.array(episode.states, dtype=np.int64),
-            actions=np.array(_taken(episode), dtype=np.int64),
-            rewards=_rewards(model, episode),
-            terminations=[False] * len(_taken(episode)),
-            truncations=[False] * (len(_taken(episode)) - 1) + [True],
-        )
-        for episode in episodes
-    ]
+    buffers = [EpisodeBuffer(**_steps(model, episode)) for episode in episodes]
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # that nobody is named as its author
             dataset = minari.create_dataset_from_buffers(
@@ -154,21 +144,17 @@ def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
             "nothing shows that they are as they were written"
         )
     specification = _proved_specification(header.specification if header else None, events, problems)
-    file_path = Path(str(parse_place(url).database))
-    policies = {
-        values[0]: values[1].decode("utf-8", "replace")
-        for _, values in readable_rows(file_path)
-        if len(values) == 2 and isinstance(values[1], bytes) and digest_of(values[1]) == values[0]
-    }
-    signatures = {
-        number: [number, *values[1:]]
-        for number, values in readable_rows(file_path)
-        if len(values) == 3 and values[0] is None and all(isinstance(value, str) for value in values[1:])
-    }
+    policies, signatures = {}, {}
+    for number, values in readable_rows(Path(str(parse_place(url).database))):
+        if len(values) == 2 and isinstance(values[1], bytes) and digest_of(values[1]) == values[0]:
+            policies[values[0]] = values[1].decode("utf-8", "replace")
+        elif len(values) == 3 and values[0] is None and all(isinstance(value, str) for value in values[1:]):
+            signatures[number] = [number, *values[1:]]
     text = "; ".join(problems)
-    more = {"damage": text, "unconnected_events": [asdict(event) for event in unconnected]}
-    with whole_file(path) as file:
-        _write_record(file, header, specification, events, policies, [row for _, row in sorted(signatures.items())], more)
+    more: dict[str, Any] = {"damage": text, "unconnected_events": [asdict(event) for event in unconnected]}
+    if signatures:
+        more["signatures"] = [row for _, row in sorted(signatures.items())]
+    _write_record(path, header, specification, events, policies, more)
     return {"events": len(events), "episodes": _episodes_in(events), "damage": text}
 
 
@@ -236,26 +222,20 @@ def _mismatch(found: MismatchMap) -> Iterator[_Row]:
 
 
 def _write_record(
-    file: TextIO,
-    header: Header | None,
-    specification: Any,
-    events: Sequence[Event],
-    policies: Mapping[str, str],
-    signatures: Sequence[Any],
-    more: dict[str, Any],
+    path: Path, header: Header | None, specification: Any, events: Sequence[Event], policies: Mapping[str, str], more: Any
 ) -> None:
     """One event and one policy on a line: a long record stays readable, and is never in memory twice."""
-    more = more | ({"signatures": signatures} if signatures else {})
     name, form = (header.name, header.format) if header else (None, FORMAT)
-    file.write(f'{{"campaign":{to_text(name)},\n"format":{to_text(form)},\n"safe2real":{to_text(__version__)},\n')
-    file.write(f'"specification":{to_text(specification)},\n"events":[\n')
-    file.writelines(_lines(to_text(asdict(event)) for event in events))
-    file.write('],\n"policies":{\n')
-    file.writelines(_lines(f"{to_text(digest)}:{to_text(content)}" for digest, content in policies.items()))
-    file.write("}")
-    for key, value in more.items():
-        file.write(f",\n{to_text(key)}:{to_text(value)}")
-    file.write("}\n")
+    with whole_file(path) as file:
+        file.write(f'{{"campaign":{to_text(name)},\n"format":{to_text(form)},\n"safe2real":{to_text(__version__)},\n')
+        file.write(f'"specification":{to_text(specification)},\n"events":[\n')
+        file.writelines(_lines(to_text(asdict(event)) for event in events))
+        file.write('],\n"policies":{\n')
+        file.writelines(_lines(f"{to_text(digest)}:{to_text(content)}" for digest, content in policies.items()))
+        file.write("}")
+        for key, value in more.items():
+            file.write(f",\n{to_text(key)}:{to_text(value)}")
+        file.write("}\n")
 
 
 def _lines(entries: Iterable[str]) -> Iterator[str]:
@@ -296,16 +276,16 @@ def _episodes_in(events: Iterable[Event]) -> int:
 # The dataset
 
 
-def _taken(episode: Episode) -> Sequence[int]:
-    """The actions that led to a state."""
-    return episode.actions[: len(episode.states) - 1]
-
-
-def _rewards(model: CMDP, episode: Episode) -> list[float]:
-    actions = _taken(episode)
-    if model.num_constraints == 0:
-        return [0.0] * len(actions)
-    return list(utilities_along(model, episode.states, actions)[0].tolist())
+def _steps(model: CMDP, episode: Episode) -> dict[str, Any]:
+    actions = episode.actions[: len(episode.states) - 1]  # those that led to a state
+    rewards = utilities_along(model, episode.states, actions)[0].tolist() if model.num_constraints else [0.0] * len(actions)
+    return {
+        "observations": np.array(episode.states, dtype=np.int64),
+        "actions": np.array(actions, dtype=np.int64),
+        "rewards": rewards,
+        "terminations": [False] * len(actions),
+        "truncations": [False] * (len(actions) - 1) + [True],
+    }
 
 
 def _metadata(episode: Episode) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import Floats
 from safe2real.model.policy import Mixture
-from safe2real.testing.systems import Case, random_case
+from safe2real.testing.systems import Case, check_named, random_case
 
 _ROUNDING = 1e-9
 _SEEDS = range(6)
@@ -39,10 +39,7 @@ class MethodContract(ABC):
     def test_it_says_what_it_is(self) -> None:
         method = self.make()
         assert isinstance(method, Method), "a method is a subclass of safe2real.methods.Method"
-        assert isinstance(method.name, str), "name it: records do"
-        assert method.name.strip(), "name it: records do"
-        assert isinstance(method.revision, int), "the revision is a number from 1 on"
-        assert method.revision >= 1, "the revision is a number from 1 on"
+        check_named(method)
 
     def test_it_is_a_function_of_its_arguments(self) -> None:
         for case, learner in self._runs():
@@ -119,10 +116,11 @@ class MethodContract(ABC):
             decision = self._decide(case, learner)
             if decision.reason is not Reason.MIXTURE:
                 continue
-            recorded = _recorded(decision)
+            candidate = Mixture.of(decision.weights, decision.policies)
+            recorded = Recorded(candidate, decision.exploration_weight, decision.uncertainty)
             found = method.recheck(recorded, learner.evidence, decision)
             assert (found >= decision.lower_bounds - _ROUNDING).all(), "recheck proves less than was claimed"
-            provable = _provable(case, learner.evidence, recorded.candidate)
+            provable = _provable(case, learner.evidence, candidate)
             assert (found <= provable + _ROUNDING).all(), f"recheck vouches for {found}, and {provable} is provable"
 
     def test_a_campaign_of_it_verifies(self) -> None:
@@ -167,11 +165,6 @@ def _provable(case: Case, evidence: Evidence, candidate: Mixture) -> Floats:
     everything = SimToReal().propose(case.problem, evidence, seed=0, round_number=0)
     delta = everything.uncertainty if everything.reason in (Reason.MIXTURE, Reason.STOP) else np.inf
     return np.maximum(evidence.lower_bounds(candidate, delta), evidence.lower_bounds(candidate))
-
-
-def _recorded(decision: Decision) -> Recorded:
-    candidate = Mixture.of(decision.weights, decision.policies)
-    return Recorded(candidate, decision.exploration_weight, decision.uncertainty)
 
 
 def _fingerprint(evidence: Evidence) -> bytes:

@@ -15,7 +15,7 @@ from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem
 from safe2real.radii.base import Radius, RowShape, System
 from safe2real.standing import Standing
-from safe2real.testing.systems import random_case
+from safe2real.testing.systems import check_named, random_case
 
 _SYSTEM = System(5, 2, 4)
 _VISITS = np.unique(np.rint(np.geomspace(1, 10**7, 400)).astype(np.int64))
@@ -33,10 +33,7 @@ class RadiusContract(ABC):
     def test_it_has_a_name_a_revision_and_a_label(self) -> None:
         radius = self.make()
         assert isinstance(radius, Radius), "a radius is a subclass of safe2real.radii.Radius"
-        assert isinstance(radius.name, str), "name it: records do"
-        assert radius.name.strip(), "name it: records do"
-        assert isinstance(radius.revision, int), "the revision is a number from 1 on"
-        assert radius.revision >= 1, "the revision is a number from 1 on"
+        check_named(radius)
         assert isinstance(radius.certified, bool), "certified is True or False: whether it is proved to cover"
 
     def test_it_never_grows_with_the_visits(self) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from safe2real.methods.base import Method
 from safe2real.model.cmdp import CMDP, AtLeast
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
@@ -27,6 +28,14 @@ class Case:
         return self.problem.simulator.with_kernel(self.real)
 
 
+def check_named(one: Method | Radius) -> None:
+    """What records say of a plug-in."""
+    assert isinstance(one.name, str), "name it: records do"
+    assert one.name.strip(), "name it: records do"
+    assert isinstance(one.revision, int), "the revision is a number from 1 on"
+    assert one.revision >= 1, "the revision is a number from 1 on"
+
+
 def random_case(seed: int, *, radius: Radius | None = None, constraints: int = 1, replan_growth: float = 0.0) -> Case:
     """4 states, 2 actions, horizon 3; a third of the rows wrong by at least the mismatch gap, the others exact."""
     rng = np.random.default_rng([seed, 7])
@@ -38,9 +47,8 @@ def random_case(seed: int, *, radius: Radius | None = None, constraints: int = 1
         simulator[tuple(row)] = np.eye(states)[int(np.argmin(real[tuple(row)]))]
     far = 0.5 * np.abs(simulator - real).sum(axis=-1)
     baseline = MarkovPolicy.uniform(horizon=horizon, num_states=states, num_actions=actions)
-    free = CMDP.of(
-        Kernel.from_dense(real), horizon, 0, [AtLeast(u, 0.0) for u in rng.random((constraints, states, actions))]
-    )
+    utilities = rng.random((constraints, states, actions))
+    free = CMDP.of(Kernel.from_dense(real), horizon, 0, [AtLeast(utility, 0.0) for utility in utilities])
     reality = free.with_thresholds(constraint_values(free, baseline) - 0.3)
     settings = Settings(
         margin=0.3,

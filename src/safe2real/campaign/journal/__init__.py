@@ -21,12 +21,9 @@ def journal_at(place: str | os.PathLike[str] | Journal, *, new: bool = False) ->
         new: Whether a file may be one that does not exist yet.
     """
     keys = keys_from_environment()
-    journal = place if isinstance(place, Journal) else _in_a_database(place, new)
-    journal.keys = journal.keys or keys
-    return journal
-
-
-def _in_a_database(place: str | os.PathLike[str], new: bool) -> Journal:
-    with needed_for("campaigns in a database", "campaign"):  # a journal of another kind does without
-        from safe2real.campaign.journal.sql import SQLJournal
-    return SQLJournal(place, new=new)
+    if not isinstance(place, Journal):
+        with needed_for("campaigns in a database", "campaign"):  # a journal of another kind does without
+            from safe2real.campaign.journal.sql import SQLJournal
+        place = SQLJournal(place, new=new)
+    place.keys = place.keys or keys
+    return place

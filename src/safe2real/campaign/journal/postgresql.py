@@ -10,7 +10,7 @@ between still acknowledges packets. Whoever gives a time of their own keeps it: 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 import sqlalchemy as sql
@@ -52,15 +52,11 @@ def postgresql_engine(url: sql.URL, place: str, *, lock_patience: float) -> sql.
 
     @sql.event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
-        wanted = {
-            "lock_timeout": lock_patience,
-            "statement_timeout": STATEMENT,
-            "idle_in_transaction_session_timeout": 0.0,  # readers keep nobody waiting; see `bound_idleness`
-        }
+        # Idle readers keep nobody waiting; for writers see `bound_idleness`.
         with connection.cursor() as cursor:
-            for name, seconds in wanted.items():
+            for name, seconds in (("lock_timeout", lock_patience), ("statement_timeout", STATEMENT)):
                 cursor.execute("SELECT current_setting(%s)", (name,))
-                if cursor.fetchone() == ("0",) and seconds:
+                if cursor.fetchone() == ("0",):
                     cursor.execute(f"SET {name} = '{seconds * 1000:.0f}ms'")
             # Off, the server would answer before a write is on its disk. All other values wait for it, and stay.
             cursor.execute("SELECT current_setting('synchronous_commit')")
@@ -96,26 +92,22 @@ def _bounded_connection(driver: Any) -> Any:
         patience: float | None = None  # seconds; ANSWER if None
 
         def wait(self, generator: Any, *arguments: Any, **named: Any) -> Any:
-            deadline = time.monotonic() + (ANSWER if self.patience is None else self.patience)
-            return super().wait(_until(generator, deadline, self._give_up), *arguments, **named)
+            return super().wait(self._bounded(generator), *arguments, **named)
 
-        def _give_up(self) -> None:
-            self.pgconn.finish()  # so that nobody waits on it again, not even to roll back
+        def _bounded(self, generator: Any) -> Generator[Any, Any, Any]:
+            """The driver's generator, which is also resumed while nothing comes, with an end."""
             seconds = ANSWER if self.patience is None else self.patience
-            raise driver.OperationalError(f"no answer on this connection for {seconds:.0f} s")
+            deadline = time.monotonic() + seconds
+            try:
+                wanted = next(generator)
+                while True:
+                    ready = yield wanted
+                    if not ready and time.monotonic() > deadline:
+                        self.pgconn.finish()  # so that nobody waits on it again, not even to roll back
+                        raise driver.OperationalError(f"no answer on this connection for {seconds:.0f} s")
+                    wanted = generator.send(ready)
+            except StopIteration as end:
+                return end.value
 
     Bounded.driver = driver
     return Bounded
-
-
-def _until(generator: Any, deadline: float, give_up: Callable[[], None]) -> Generator[Any, Any, Any]:
-    """The driver's generator, which is also resumed while nothing comes, with an end."""
-    try:
-        wanted = next(generator)
-        while True:
-            ready = yield wanted
-            if not ready and time.monotonic() > deadline:
-                give_up()
-            wanted = generator.send(ready)
-    except StopIteration as end:
-        return end.value

@@ -14,7 +14,7 @@ from safe2real.campaign.events import Event
 from safe2real.campaign.journal.base import Header
 from safe2real.campaign.journal.failures import PATIENCE, explained
 from safe2real.campaign.journal.sql import SQLJournal
-from safe2real.campaign.journal.sqlite import connect_read_only
+from safe2real.campaign.journal.sqlite import read_only_engine
 from safe2real.campaign.journal.sqlite_pages import readable_rows
 from safe2real.campaign.journal.tables import campaign
 from safe2real.campaign.journal.tables import events as events_table
@@ -31,7 +31,7 @@ def salvage(url: str | os.PathLike[str]) -> tuple[Header | None, list[Event], st
     if storage.file is None:
         raise InvalidInput(f"{storage.place} is not an SQLite file; only a file can be salvaged")
     path = storage.file.path
-    engine = sql.create_engine("sqlite://", creator=lambda: connect_read_only(path, PATIENCE), poolclass=sql.NullPool)
+    engine = read_only_engine(path, PATIENCE)
     headers: list[Sequence[Any]] = []
     rows: list[Sequence[Any]] = []
     damage = ""

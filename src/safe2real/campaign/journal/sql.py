@@ -66,7 +66,8 @@ class SQLJournal(Journal):
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Iterator[SQLTransaction]:
-        with self._undisturbed(writing=writing), self._connected(writing=writing) as connection:
+        undisturbed = nullcontext() if writing or self.file is None else self.file.undisturbed()
+        with undisturbed, self._connected(writing=writing) as connection:
             if writing and self.file is None:
                 bound_idleness(connection)
                 connection.execute(sql.select(_campaign.c.name).with_for_update())
@@ -97,9 +98,6 @@ class SQLJournal(Journal):
             transaction = SQLTransaction(connection, self.place)
             transaction.keys = self.keys
             yield transaction
-
-    def _undisturbed(self, *, writing: bool) -> Any:
-        return nullcontext() if writing or self.file is None else self.file.undisturbed()
 
     @contextmanager
     def _connected(self, *, writing: bool) -> Iterator[sql.Connection]:

@@ -42,9 +42,7 @@ class SQLiteFile:
     def engine(self, url: sql.URL) -> sql.Engine:
         if self.read_only:
             # Connected anew for each look: somebody else may write, and may have begun since the last one.
-            engine = sql.create_engine(
-                "sqlite://", creator=lambda: connect_read_only(self.path, self._patience), poolclass=sql.NullPool
-            )
+            engine = read_only_engine(self.path, self._patience)
         else:
             engine = sql.create_engine(url, connect_args={"timeout": self._patience})
 
@@ -103,6 +101,11 @@ class SQLiteFile:
             if tables == (0,):  # else it is not new, and `create` decides what it is
                 cursor.execute("PRAGMA journal_mode = WAL").fetchall()
             cursor.close()
+
+
+def read_only_engine(path: Path, patience: float) -> sql.Engine:
+    """Connects anew each time."""
+    return sql.create_engine("sqlite://", creator=lambda: connect_read_only(path, patience), poolclass=sql.NullPool)
 
 
 def connect_read_only(path: Path, patience: float) -> sqlite3.Connection:
