@@ -78,20 +78,12 @@ class CMDP:
         listed = [constraints] if isinstance(constraints, (AtLeast, AtMost)) else list(constraints or ())
         parts = [_as_utility(c, k, horizon, kernel) for k, c in enumerate(listed)]
         steps = max((len(utility) for utility, _ in parts), default=1)
-        shape = (len(parts), steps, kernel.num_states, kernel.num_actions)
-        stacked = np.empty(shape)
+        stacked = np.empty((len(parts), steps, kernel.num_states, kernel.num_actions))
         for k, (utility, _) in enumerate(parts):
             stacked[k] = utility
-        return cls(
-            kernel=kernel,
-            horizon=horizon,
-            arrays=Arrays(
-                _start_distribution(start, kernel.num_states),
-                stacked,
-                np.array([threshold for _, threshold in parts], dtype=np.float64),
-            ),
-            names=tuple(c.name for c in listed),
-        )
+        thresholds = np.array([threshold for _, threshold in parts], dtype=np.float64)
+        arrays = Arrays(_start_distribution(start, kernel.num_states), stacked, thresholds)
+        return cls(kernel, horizon, arrays, tuple(c.name for c in listed))
 
     def __repr__(self) -> str:
         pairs = zip(self.labels, self.arrays.thresholds, strict=True)

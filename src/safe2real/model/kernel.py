@@ -8,7 +8,7 @@ states: the empirical model of a pair nobody has visited (paper, eq. def-hat-P-r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -241,12 +241,8 @@ class Kernel:
         if data.size > np.iinfo(np.uint32).max:
             raise InvalidInput(f"{data.size} transitions are stored; at most {np.iinfo(np.uint32).max} can be indexed")
         begin = np.cumsum(length) - length
-        return cls(
-            num_states=int(num_states),
-            num_actions=int(num_actions),
-            horizon=horizon,
-            rows=Rows(begin.astype(np.uint32), length.astype(np.uint32), successors.astype(np.uint32), np.array(data)),
-        )
+        stored = Rows(begin.astype(np.uint32), length.astype(np.uint32), successors.astype(np.uint32), np.array(data))
+        return cls(int(num_states), int(num_actions), horizon, stored)
 
     def repeated(self, horizon: int) -> Kernel:
         """Stationary rows written out for every step: the same dynamics as a kernel of its own for each step."""
@@ -255,13 +251,9 @@ class Kernel:
                 f"the kernel has rows for {self.horizon} steps already; only stationary kernels can be repeated"
             )
         steps = positive_integer("horizon", horizon)
+        begin, length = np.tile(self.rows.begin, steps), np.tile(self.rows.length, steps)
         # All steps share the stored transitions.
-        return Kernel(
-            self.num_states,
-            self.num_actions,
-            steps,
-            self.rows._replace(begin=np.tile(self.rows.begin, steps), length=np.tile(self.rows.length, steps)),
-        )
+        return replace(self, horizon=steps, rows=self.rows._replace(begin=begin, length=length))
 
     def row(self, index: int) -> tuple[Indices, Floats]:
         """Successors and probabilities of one row; a uniform row is written out."""
@@ -286,12 +278,23 @@ class Kernel:
             difference[mine] = difference[yours] = 0.0
         return frozen(result.reshape(self.shape))
 
+    def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """Every transition as (row, successor, probability) in the order of rows; uniform rows are written out."""
+        length, states = self.rows.length.astype(np.int64), self.num_states
+        sizes = np.where(length == 0, states, length)
+        rows = np.repeat(np.arange(self.num_rows), sizes)
+        within = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # the place of each in its row
+        successors, probabilities = within.copy(), np.full(rows.size, 1.0 / states)
+        stored = (length > 0)[rows]
+        at = self.rows.begin.astype(np.int64)[rows[stored]] + within[stored]
+        successors[stored], probabilities[stored] = self.rows.successor[at], self.rows.probability[at]
+        return rows, successors, probabilities
+
     def to_dense(self) -> Floats:
         """The array [S, A, S] or [H, S, A, S]; meant for small systems and for tests."""
         dense = np.zeros((self.num_rows, self.num_states))
-        for index in range(self.num_rows):
-            successors, probabilities = self.row(index)
-            dense[index, successors] = probabilities
+        rows, successors, probabilities = self.transitions()
+        dense[rows, successors] = probabilities
         return dense.reshape((*self.shape, self.num_states))
 
     def push(self, step: int, mass: Floats) -> Floats:

@@ -80,6 +80,12 @@ class MarkovPolicy:
         return cls(steps, states, num_actions, frozen(chosen.astype(np.uint32)), None)
 
     @classmethod
+    def proportional(cls, weights: Floats) -> MarkovPolicy:
+        """Probabilities in proportion to `weights` [H, S, A] >= 0; uniform in states where all of them are 0."""
+        totals = weights.sum(axis=2, keepdims=True)
+        return cls.stochastic(np.where(totals > 0.0, weights / np.where(totals > 0.0, totals, 1.0), 1.0 / weights.shape[2]))
+
+    @classmethod
     def uniform(cls, *, horizon: int, num_states: int, num_actions: int) -> MarkovPolicy:
         """Every action equally likely."""
         shape = (

@@ -69,6 +69,5 @@ def utilities_along(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Float
     taken = np.asarray(actions)
     steps = np.arange(taken.size) if model.utilities.shape[1] > 1 else 0
     before = np.asarray(states)[: taken.size]
-    return np.array([utility[steps, before, taken] for utility in model.utilities]).reshape(
-        model.num_constraints, taken.size
-    )
+    worth = np.array([utility[steps, before, taken] for utility in model.utilities])
+    return worth.reshape(model.num_constraints, taken.size)

@@ -54,19 +54,12 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     lines = []
     for variant, group in groups.items():
         samples = np.array([r["samples"] for r in group])
-        lines.append(
-            [
-                variant,
-                f"{samples.mean():.3g} ± {samples.std():.1g}",
-                _share(float(samples.mean()), literal) if variant != "literal constants" else "1",
-                str(sum(r["unsafe_rounds"] for r in group)),
-                f"{min(r['lowest_slack'] for r in group):.3f}",
-                str(sum(r["lost"] for r in group)),
-                f"{sum(r['true'] for r in group)} of {REWARDS * len(group)}",
-                f"{np.mean([r['suboptimalities'] for r in group]):.4f}",
-                f"{np.mean([r['bounds'] for r in group]):.4f}",
-            ]
-        )
+        share = _share(float(samples.mean()), literal) if variant != "literal constants" else "1"
+        unsafe, lost, true = (sum(r[key] for r in group) for key in ("unsafe_rounds", "lost", "true"))
+        means_of = [f"{np.mean([r[key] for r in group]):.4f}" for key in ("suboptimalities", "bounds")]
+        counted = [str(unsafe), f"{min(r['lowest_slack'] for r in group):.3f}", str(lost)]
+        planned = [f"{true} of {REWARDS * len(group)}", *means_of]
+        lines.append([variant, f"{samples.mean():.3g} ± {samples.std():.1g}", share, *counted, *planned])
     header = ["certified run to its stop", "samples", "of literal", "unsafe rounds", "lowest V_c - l", "rows of B lost"]
     header += ["plans as promised", "mean suboptimality", "mean printed bound"]
     outcome.table = Table(header, lines)

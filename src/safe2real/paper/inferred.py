@@ -67,6 +67,13 @@ def wind_profile(instance: str, cells: int) -> tuple[float, ...]:
     return equispaced_wind(cells) if instance == "III" else ({"I": 0.8, "II": 0.35}[instance],) * cells
 
 
+def grid_of(kind: str, wind: float, windy: int) -> WindyGrid:
+    """An instance of the misspecification table, Figure 1, or the first `windy` cells of the order."""
+    if kind in ("I", "II", "III"):
+        return misspecification_grid(kind)
+    return WindyGrid.paper(wind) if kind == "paper" else WindyGrid.with_mismatch(windy, wind, INSTANCE_SEED)
+
+
 def misspecification_grid(instance: str) -> WindyGrid:
     """Instances I, II and III of the misspecification table: 16 windy cells (64 pairs)."""
     return WindyGrid.with_mismatch(16, wind_profile(instance, 16), INSTANCE_SEED)

@@ -13,14 +13,7 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import Run, collect, simulate
 from safe2real.methods.base import Method
 from safe2real.model.policy import Mixture
-from safe2real.paper.inferred import (
-    INSTANCE_SEED,
-    Constants,
-    estimation_grid,
-    learner_on,
-    misspecification_grid,
-    uniform_policy,
-)
+from safe2real.paper.inferred import Constants, estimation_grid, grid_of, learner_on, uniform_policy
 from safe2real.paper.store import Plain, Row, Task, results_where
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
@@ -34,12 +27,7 @@ METHODS: dict[str, Method] = {kind.name: kind() for kind in methods.ALL}
 
 def explore_run(settings: Plain) -> Plain:
     """One run of Algorithm 1, 2 or 3 on a windy grid, with plans for random rewards after its stop."""
-    if settings["grid"] in ("I", "II", "III"):
-        grid = misspecification_grid(settings["grid"])
-    elif settings["grid"] == "paper":
-        grid = WindyGrid.paper(settings["wind"])
-    else:
-        grid = WindyGrid.with_mismatch(settings["windy"], settings["wind"], INSTANCE_SEED)
+    grid = grid_of(settings["grid"], settings["wind"], settings["windy"])
     learner = learner_on(
         grid,
         seed=settings["seed"],

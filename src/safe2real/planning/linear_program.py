@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import linprog
 
-from safe2real.model.checks import Floats, frozen
+from safe2real.model.checks import frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.planning.evaluate import checked_utility, constraint_values, evaluate
@@ -22,14 +22,17 @@ from safe2real.planning.solve import Solution, Status
 
 def occupancy_program(model: CMDP, reward: ArrayLike) -> dict[str, Any]:
     """Arguments for `scipy.optimize.linprog` that state the problem; variables are d[h, s, a], flattened."""
-    H, S, A = model.horizon, model.num_states, model.num_actions
-    objective = _per_step(model, reward)
+    (H, S, A), kernel = model.shape, model.kernel
+    objective = np.broadcast_to(checked_utility(model, reward, "reward"), model.shape)
+    rows, successors, probabilities = kernel.transitions()
+    moves = sparse.csr_array((probabilities, (rows, successors)), shape=(kernel.num_rows, S))
     leave = sparse.kron(sparse.identity(S), np.ones((1, A)))  # [S, S*A] sums the actions of a state
     blocks: list[list[Any]] = [[None] * H for _ in range(H)]
     for h in range(H):
         blocks[h][h] = leave
         if h + 1 < H:
-            blocks[h + 1][h] = -_step_matrix(model, h).T
+            first = h * kernel.rows_per_step
+            blocks[h + 1][h] = -moves[first : first + S * A].T
     balance = np.zeros(H * S)
     balance[:S] = model.start
     problem: dict[str, Any] = {
@@ -61,7 +64,7 @@ def solve_linear_program(model: CMDP, reward: ArrayLike) -> Solution:
         status, bound = (Status.INFEASIBLE, -np.inf) if result.status == 2 else (Status.INACCURATE, np.inf)
         multipliers = np.full(constraints, np.inf)
     else:
-        policy = _policy_of(result.x.reshape(model.horizon, model.num_states, model.num_actions))
+        policy = MarkovPolicy.proportional(np.maximum(result.x.reshape(model.shape), 0.0))
         status = Status.OPTIMAL if result.status == 0 else Status.INACCURATE
         bound = float(-np.asarray(result.fun))
         multipliers = -np.asarray(result.ineqlin.marginals) if constraints else np.empty(0)
@@ -77,31 +80,3 @@ def solve_linear_program(model: CMDP, reward: ArrayLike) -> Solution:
         shortfall=shortfall,
         sweeps=0,
     )
-
-
-def _per_step(model: CMDP, reward: ArrayLike) -> Floats:
-    return np.broadcast_to(checked_utility(model, reward, "reward"), model.shape)
-
-
-def _step_matrix(model: CMDP, step: int) -> sparse.csr_array:
-    """Rows of one step as a matrix [S*A, S]."""
-    kernel, size = model.kernel, model.num_states * model.num_actions
-    first = step * kernel.rows_per_step
-    rows = [kernel.row(first + i) for i in range(size)]
-    lengths = [len(successors) for successors, _ in rows]
-    return sparse.csr_array(
-        (
-            np.concatenate([probabilities for _, probabilities in rows]),
-            np.concatenate([successors for successors, _ in rows]).astype(np.int64),
-            np.concatenate(([0], np.cumsum(lengths))),
-        ),
-        shape=(size, model.num_states),
-    )
-
-
-def _policy_of(visits: Floats) -> MarkovPolicy:
-    """The policy that an occupancy measure [H, S, A] describes; uniform in states it does not visit."""
-    visits = np.maximum(visits, 0.0)
-    totals = visits.sum(axis=2, keepdims=True)
-    table = np.where(totals > 0.0, visits / np.where(totals > 0.0, totals, 1.0), 1.0 / visits.shape[2])
-    return MarkovPolicy.stochastic(table)

@@ -71,17 +71,10 @@ def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
             continue  # said in words below: a tolerance is chosen here, not an epsilon
         grave = Guarantee.SAFETY in condition.needed_for or condition.name is ConditionName.TOLERANCE_AGAINST_MARGIN
         level = Level.OK if condition.holds else Level.FAILURE if grave else Level.WARNING
-        findings.append(
-            Finding(
-                Code.CONDITION,
-                level,
-                condition.explanation,
-                condition.cure,
-                subject=condition.name.value,
-                # Without safety there is no claim left.
-                affects=EVERY_CLAIM if Guarantee.SAFETY in condition.needed_for else condition.needed_for,
-            )
-        )
+        # Without safety there is no claim left.
+        affects = EVERY_CLAIM if Guarantee.SAFETY in condition.needed_for else condition.needed_for
+        said, cure, subject = condition.explanation, condition.cure, condition.name.value
+        findings.append(Finding(Code.CONDITION, level, said, cure, subject=subject, affects=affects))
     if 0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12):
         bound = accuracy_of(tau, horizon, margin)
         said = f"after the stop every plan is within 2 H tau / xi + 2 tau = {bound:.4g} of the best, if all assumptions hold"

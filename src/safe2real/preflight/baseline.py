@@ -20,7 +20,6 @@ from safe2real.planning.evaluate import constraint_values, occupancy, value_func
 from safe2real.planning.solve import solve
 from safe2real.preflight.assumptions import without_constraints
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
-from safe2real.preflight.guess import transitions_of
 from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin, spans
 
@@ -62,13 +61,11 @@ class Range:
 def check_rollouts(problem: Problem, rollouts: Sequence[Trajectory], what: str) -> None:
     """Refuse episodes that the baseline cannot have made: the margin of another policy says nothing about it."""
     for i, episode in enumerate(rollouts):
-        with within(f"episode {i + 1} of {what}"):
+        place = f"episode {i + 1} of {what}"
+        with within(place):
             checked = check_trajectory(problem.simulator, episode)
-        check_actions(
-            problem.baseline,
-            checked,
-            f"episode {i + 1} of {what} is not of the baseline, whose margin is looked at (give its episodes alone)",
-        )
+        unlike = f"{place} is not of the baseline, whose margin is looked at (give its episodes alone)"
+        check_actions(problem.baseline, checked, unlike)
 
 
 def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | None, delta: float) -> tuple[Range, ...]:
@@ -80,8 +77,11 @@ def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | N
     estimate = estimate_margin(model, rollouts, delta=delta) if rollouts and model.num_constraints else None
     ranges = []
     for k, (name, (low, high)) in enumerate(zip(model.labels, spans(model), strict=True)):
-        needed = float(model.thresholds[k] + margins[k])
-        utility = without_steps(model.utilities[k])
+        utility, measured, expected = without_steps(model.utilities[k]), None, None
+        if estimate is not None:
+            measured = float(estimate.lower_bounds[k]), float(estimate.upper_bounds[k])
+            seen = float(estimate.means[k]), float(estimate.spreads[k]), float(model.thresholds[k] + margins[k])
+            expected = values_needed(*seen, delta / model.num_constraints, low=low, high=high)
         ranges.append(
             Range(
                 name=name,
@@ -91,15 +91,8 @@ def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | N
                 highest=solve(free, utility).value,
                 baseline=float(own[k]),
                 baseline_real=float(there[k]),
-                rollouts=None if estimate is None else (float(estimate.lower_bounds[k]), float(estimate.upper_bounds[k])),
-                rollouts_expected=None
-                if estimate is None
-                else values_needed(
-                    *(float(estimate.means[k]), float(estimate.spreads[k]), needed),
-                    delta / model.num_constraints,
-                    low=low,
-                    high=high,
-                ),
+                rollouts=measured,
+                rollouts_expected=expected,
             )
         )
     return tuple(ranges)
@@ -109,29 +102,20 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
     """Which thresholds are achievable, alone and together."""
     findings = []
     for one in ranges:
-        numbers = {
-            "threshold": one.threshold,
-            "lowest": one.lowest,
-            "highest": one.highest,
-            "baseline": one.baseline,
-            "largest_threshold": one.largest_threshold,
-        }
+        named = ("threshold", "lowest", "highest", "baseline", "largest_threshold")
+        level, cure, numbers = Level.OK, "", {name: getattr(one, name) for name in named}
         reach = f"on the simulator policies reach V_c from {one.lowest:.4g} to {one.highest:.4g}"
         if one.threshold > one.highest + _ROUNDING:
+            level, cure = Level.FAILURE, f"lower it, below {one.highest:.4g}"
             said = f"{reach}, so none meets the threshold {one.threshold:.4g}"
-            findings.append(
-                Finding(Code.THRESHOLD, Level.FAILURE, said, f"lower it, below {one.highest:.4g}", numbers, one.name)
-            )
         elif one.threshold <= one.lowest + _ROUNDING:
+            level, cure = Level.WARNING, f"raise it, above {one.lowest:.4g}"
             said = f"{reach}, so every policy meets the threshold {one.threshold:.4g} and it constrains nothing there"
-            findings.append(
-                Finding(Code.THRESHOLD, Level.WARNING, said, f"raise it, above {one.lowest:.4g}", numbers, one.name)
-            )
         else:
             said = f"{reach}; the threshold is {one.threshold:.4g}"
             if one.largest_threshold is not None:
                 said += f", and up to {one.largest_threshold:.4g} would leave the baseline its margin of {one.margin:.4g}"
-            findings.append(Finding(Code.THRESHOLD, Level.OK, said, "", numbers, one.name))
+        findings.append(Finding(Code.THRESHOLD, level, said, cure, numbers, one.name))
     model = problem.simulator
     if len(ranges) > 1:
         together = solve(model, np.zeros((model.num_states, model.num_actions)))
@@ -140,9 +124,8 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
         else:
             said = f"no policy meets all of them on the simulator; the best misses one by {together.shortfall:.4g}"
             cure = f"lower the thresholds by {together.shortfall:.4g} in all, or drop a constraint"
-            findings.append(
-                Finding(Code.THRESHOLDS_TOGETHER, Level.FAILURE, said, cure, {"shortfall": float(together.shortfall)})
-            )
+            missed = {"shortfall": float(together.shortfall)}
+            findings.append(Finding(Code.THRESHOLDS_TOGETHER, Level.FAILURE, said, cure, missed))
     return findings
 
 
@@ -193,20 +176,17 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
         return Finding(code, Level.OK, said, "", numbers, one.name)
     usable = low - one.threshold
     if high < needed - _ROUNDING:
-        cure = (
-            f"state a margin of at most {rounded_down(usable, 4)}"
-            if usable > 0.0
-            else "choose a safer baseline or a lower threshold"
-        )
+        smaller = f"state a margin of at most {rounded_down(usable, 4)}" if usable > 0.0 else ""
+        cure = smaller or "choose a safer baseline or a lower threshold"
         said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
         return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM)
     said = f"{said}: the margin of {one.margin:.4g} is neither confirmed nor refuted"
     expected = one.rollouts_expected
-    more = "roll the baseline out more often: as it has gone so far, its mean is not above threshold + margin"
-    if expected is not None:
-        more = (
-            f"roll the baseline out more often, about {max(expected, episodes + 1):,} times in all if it goes on as so far"
-        )
+    more = "roll the baseline out more often"
+    if expected is None:
+        more += ": as it has gone so far, its mean is not above threshold + margin"
+    else:
+        more += f", about {max(expected, episodes + 1):,} times in all if it goes on as so far"
         more += "; you may look after each of them"
     wanted = f", or state a margin of at most {rounded_down(usable, 4)}" if usable > 0.0 else ""
     return Finding(code, Level.WARNING, said, f"{more}{wanted}", {**numbers, "rollouts_expected": expected}, one.name)
@@ -243,7 +223,7 @@ def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
     utility = np.broadcast_to(model.utilities[k].reshape(-1, pairs), (horizon, pairs))
     values = value_functions(model, policy, without_steps(model.utilities[k]))
     visits = occupancy(model, policy).reshape(horizon, pairs)
-    rows, successors, shares = transitions_of(model.kernel)
+    rows, successors, shares = model.kernel.transitions()
     pair, per_step = rows % pairs, not model.kernel.is_stationary
     variance = float(model.start @ (values[0] - model.start @ values[0]) ** 2)
     for step in (rows // pairs,) if per_step else range(horizon):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from safe2real.errors import InvalidInput
@@ -154,22 +155,11 @@ def check_problem(
     if learner is not None and not any(finding.code is Code.SUPPORT for finding in findings):
         far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + 1e-9
         wrong = far & ~problem.known_rows()  # what is declared known is never looked at
-        rewards = random_rewards(problem.simulator, _REWARDS)
+        limits: dict[str, Any] = {"max_rounds": max_rounds, "seconds": None if seconds is None else seconds / runs}
+        run = partial(run_trial, problem, method, real, wrong, rewards=random_rewards(problem.simulator, _REWARDS), **limits)
         for i in range(runs):
             report = None if progress is None else _from(progress, i * max_rounds, runs * max_rounds)
-            trials.append(
-                run_trial(
-                    problem,
-                    method,
-                    real,
-                    wrong,
-                    seed=problem.settings.seed + i,
-                    max_rounds=max_rounds,
-                    rewards=rewards,
-                    seconds=None if seconds is None else seconds / runs,
-                    progress=report,
-                )
-            )
+            trials.append(run(seed=problem.settings.seed + i, progress=report))
         findings += trial_findings(problem, trials, assumed)
     return Preflight(
         findings=tuple(findings),

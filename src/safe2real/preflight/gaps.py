@@ -37,27 +37,17 @@ def redrawn(guess: GuessedReality) -> list[Finding]:
         f"in {guess.lost_margin} of {guess.drawn} random draws of {count(wrong, 'wrong row')} at distance {guess.gap:.3g} "
         "the baseline loses its stated margin"
     )
+    cure = "confirm the margin by rollouts of the baseline (--rollouts)"
     numbers = {"draws": guess.drawn, "lost_margin": guess.lost_margin}
-    return [
-        Finding(
-            Code.MARGIN_UNDER_GUESSES,
-            Level.WARNING,
-            said,
-            "confirm the margin by rollouts of the baseline (--rollouts)",
-            numbers,
-        )
-    ]
+    return [Finding(Code.MARGIN_UNDER_GUESSES, Level.WARNING, said, cure, numbers)]
 
 
 def _outside_support(problem: Problem, real: Kernel) -> list[Finding]:
     support = problem.support
     if support is None:
         return []
-    outside = [
-        row
-        for row in range(real.num_rows)
-        if support.length[row] and not np.isin(real.row(row)[0], support.row(row)[0]).all()
-    ]
+    limited = np.flatnonzero(support.length)  # other rows may lead anywhere
+    outside = [row for row in limited.tolist() if not np.isin(real.row(row)[0], support.row(row)[0]).all()]
     if not outside:
         return []
     _, state, action = np.unravel_index(outside[0], (real.horizon or 1, real.num_states, real.num_actions))

@@ -106,21 +106,6 @@ def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
     return np.asarray((visits.sum(axis=0) if model.kernel.is_stationary else visits).reshape(-1) > 0.0)
 
 
-def transitions_of(kernel: Kernel) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Every transition as (row, successor, probability); uniform rows are written out."""
-    sizes = kernel.length.astype(np.int64)
-    rows = np.repeat(np.arange(kernel.num_rows), sizes)
-    first = np.repeat(kernel.begin.astype(np.int64) - (np.cumsum(sizes) - sizes), sizes)
-    index = first + np.arange(rows.size)
-    uniform = np.flatnonzero(sizes == 0)
-    states = kernel.num_states
-    return (
-        np.concatenate([rows, np.repeat(uniform, states)]),
-        np.concatenate([kernel.successor[index].astype(np.int64), np.tile(np.arange(states), uniform.size)]),
-        np.concatenate([kernel.probability[index], np.full(uniform.size * states, 1.0 / states)]),
-    )
-
-
 def _given_rows(rows: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.bool_]:
     if rows.dtype != np.bool_ or rows.shape not in (kernel.shape, kernel.shape[-2:]):
         raise InvalidInput(
@@ -145,7 +130,7 @@ def _move(
     """
     kernel, support = problem.simulator.kernel, problem.support
     wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
-    columns: list[tuple[NDArray[Any], ...]] = []  # of the moved rows, as `transitions_of` has them
+    columns: list[tuple[NDArray[Any], ...]] = []  # of the moved rows, as `Kernel.transitions` has them
     for row in order.tolist():
         if count is not None and len(columns) == count:
             break
@@ -165,7 +150,7 @@ def _move(
             f"guess.rows is {count}, but only {len(columns)} rows can be {gap:g} away from the simulator's towards "
             f"{towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"
         )
-    own = transitions_of(kernel)
+    own = kernel.transitions()
     kept = ~wrong[own[0]]
     index, onto, shares = (np.concatenate(parts) for parts in zip([one[kept] for one in own], *columns, strict=True))
     steps, states, actions = np.unravel_index(index, (kernel.horizon or 1, kernel.num_states, kernel.num_actions))

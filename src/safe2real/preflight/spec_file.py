@@ -29,13 +29,11 @@ from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.guess import Guess
 from safe2real.preflight.spec_gymnasium import Environment, environment_of
 from safe2real.preflight.spec_rehearsal import RunOptions, guess_of, options_of, per_pair
-from safe2real.problem.document import check_size, kernel_from_json
+from safe2real.problem.document import OPTIONAL, REQUIRED, check_size, kernel_from_json
 from safe2real.problem.problem import Problem
 from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.measure import clone_baseline
 
-_REQUIRED = ("horizon", "simulator", "baseline", "settings")
-_OPTIONAL = ("start", "constraints", "known", "support", "estimated", "real", "guess", "run")
 _OWN_NUMBERING = ("constraints", "known", "support", "estimated")  # not with an environment, which numbers its states itself
 _BEFORE_TABLES = ("horizon", "start", "known")
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps")
@@ -67,7 +65,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
     document = _document(file)
     with within(file.name):
         _check_not_swallowed(document)
-        given = check_keys(document, "the specification", required=_REQUIRED, optional=_OPTIONAL)
+        given = check_keys(document, "the specification", required=REQUIRED, optional=(*OPTIONAL, "real", "guess", "run"))
         if "real" in given and "guess" in given:
             raise InvalidInput("the specification has both `real` and `guess`; keep the one to rehearse on")
         _check_code(given, allow_code)

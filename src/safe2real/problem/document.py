@@ -27,8 +27,11 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.radii import ALL, Radius
 
-_SETTINGS = tuple(field.name for field in fields(Settings))
+REQUIRED = ("horizon", "simulator", "baseline", "settings")
+OPTIONAL = ("start", "constraints", "known", "support", "estimated")
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
+_OPTIONAL_SETTINGS = tuple(field.name for field in fields(Settings) if field.name not in _REQUIRED_SETTINGS)
+_NUMBERS = ("calibrated_gap", "mismatch_gap", "tolerance", "delta", "bonus_scale", "replan_growth")
 METHOD = "algorithm"  # what is deployed is beside the problem, in the same document: `methods.named` reads it
 _TRANSITIONS = ("states", "actions", "successors", "probabilities")
 
@@ -51,16 +54,11 @@ def to_document(problem: Problem) -> dict[str, Any]:
         "baseline": policy_to_json(problem.baseline),
         "settings": {
             "margin": np.asarray(settings.margin, dtype=float).tolist(),
-            "calibrated_gap": float(settings.calibrated_gap),
-            "mismatch_gap": float(settings.mismatch_gap),
-            "tolerance": float(settings.tolerance),
-            "delta": float(settings.delta),
             "seed": int(settings.seed),
             "radius": named_to_json(settings.radius),
-            "bonus_scale": float(settings.bonus_scale),
             "span_bonus": settings.span_bonus,
             "robust_safety": settings.robust_safety,
-            "replan_growth": float(settings.replan_growth),
+            **{name: float(getattr(settings, name)) for name in _NUMBERS},
         },
     }
     if problem.known is not None:
@@ -74,12 +72,7 @@ def to_document(problem: Problem) -> dict[str, Any]:
 
 def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     """Read what `to_document` writes, or somebody by hand; whether a guarantee can hold for it is not looked at."""
-    given = check_keys(
-        document,
-        "the specification",
-        required=("horizon", "simulator", "baseline", "settings"),
-        optional=("start", "constraints", "known", "support", "estimated"),
-    )
+    given = check_keys(document, "the specification", required=REQUIRED, optional=OPTIONAL)
     check_unpacked(given, "the specification")
     listed = given.get("constraints", [])
     if not isinstance(listed, list):
@@ -89,12 +82,9 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     kernel = kernel_from_json(given["simulator"], "simulator")
     horizon = positive_integer("horizon", given["horizon"])
     check_size(horizon, kernel, len(listed))
-    model = CMDP.of(
-        kernel,
-        horizon,
-        numbers_from_json(given.get("start", 0), "start"),
-        [_constraint_from_json(value, f"constraints[{k}]") for k, value in enumerate(listed)],
-    )
+    start = numbers_from_json(given.get("start", 0), "start")
+    constraints = [_constraint_from_json(value, f"constraints[{k}]") for k, value in enumerate(listed)]
+    model = CMDP.of(kernel, horizon, start, constraints)
     known = given.get("known")
     return Problem(
         simulator=model,
@@ -118,17 +108,15 @@ def check_size(horizon: int, kernel: Kernel, constraints: int = 0) -> None:
 
 
 def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
-    rows = [kernel.row(index) for index in range(kernel.num_rows)]
-    shape = (kernel.horizon or 1, kernel.num_states, kernel.num_actions)
-    sizes = [len(successors) for successors, _ in rows]
-    steps, states, actions = np.unravel_index(np.repeat(np.arange(kernel.num_rows), sizes), shape)
+    rows, successors, probabilities = kernel.transitions()
+    steps, states, actions = np.unravel_index(rows, (kernel.horizon or 1, kernel.num_states, kernel.num_actions))
     document: dict[str, Any] = {
         "num_states": kernel.num_states,
         "num_actions": kernel.num_actions,
         "states": array_to_json(states.astype(np.uint32)),
         "actions": array_to_json(actions.astype(np.uint32)),
-        "successors": array_to_json(np.concatenate([successors for successors, _ in rows])),
-        "probabilities": array_to_json(np.concatenate([probabilities for _, probabilities in rows])),
+        "successors": array_to_json(successors.astype(np.uint32)),
+        "probabilities": array_to_json(probabilities),
     }
     if kernel.horizon is not None:
         document["steps"] = array_to_json(steps.astype(np.uint32))
@@ -189,19 +177,13 @@ def _radius_from_json(value: Any, extensions: Extensions) -> Radius:
 
 
 def _settings_from_json(value: Any, extensions: Extensions) -> Settings:
-    given = check_keys(
-        value,
-        "settings",
-        required=_REQUIRED_SETTINGS,
-        optional=(*(name for name in _SETTINGS if name not in _REQUIRED_SETTINGS), METHOD),
-    )
+    given = check_keys(value, "settings", required=_REQUIRED_SETTINGS, optional=(*_OPTIONAL_SETTINGS, METHOD))
     given.pop(METHOD, None)
     if "radius" in given:
         given["radius"] = _radius_from_json(given["radius"], extensions)
-    several = isinstance(given["margin"], list)
-    given["margin"] = (
-        tuple(finite_number(f"margin[{k}]", xi) for k, xi in enumerate(given["margin"]))
-        if several
-        else finite_number("margin", given["margin"])
-    )
+    margin = given["margin"]
+    if isinstance(margin, list):
+        given["margin"] = tuple(finite_number(f"margin[{k}]", xi) for k, xi in enumerate(margin))
+    else:
+        given["margin"] = finite_number("margin", margin)
     return Settings(**given)

@@ -68,13 +68,9 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
         raise InvalidInput(f"replan_growth is {settings.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
     seed_number("seed", settings.seed)
     constraints, horizon = simulator.num_constraints, simulator.horizon
-    margins = (
-        np.broadcast_to(finite_floats("margin", settings.margin), (constraints,)).copy()
-        if _fits(settings.margin, constraints)
-        else None
-    )
-    if margins is None:
+    if np.shape(settings.margin) not in ((), (constraints,)):
         raise InvalidInput(f"margin is {settings.margin!r}; give one number, or one per constraint ({constraints})")
+    margins = np.broadcast_to(finite_floats("margin", settings.margin), (constraints,)).copy()
     for k, xi in enumerate(margins):
         room = horizon - simulator.thresholds[k]
         if not 0.0 < xi <= room + 1e-9:
@@ -82,10 +78,7 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
                 f"the margin of constraint {k} is {xi:g}; it must be positive and at most {room:g} (H - threshold): "
                 "measure it with estimate_margin, or lower the threshold"
             )
-    eps, sigma = (
-        finite_number("calibrated_gap", settings.calibrated_gap),
-        finite_number("mismatch_gap", settings.mismatch_gap),
-    )
+    eps, sigma = (finite_number(name, getattr(settings, name)) for name in ("calibrated_gap", "mismatch_gap"))
     if not 0.0 <= eps <= sigma <= 1.0:
         raise InvalidInput(
             f"calibrated_gap is {eps:g} and mismatch_gap {sigma:g}; the separation condition needs "
@@ -103,7 +96,3 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
             f"tolerance is {tau:g}; with a certified radius it must be at most margin / 4 = {limit:g}: lower it to that"
         )
     return margins
-
-
-def _fits(margin: float | tuple[float, ...], constraints: int) -> bool:
-    return np.ndim(margin) == 0 or np.shape(margin) == (constraints,)

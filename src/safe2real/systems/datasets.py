@@ -46,6 +46,11 @@ class _Reader:
         cure = "Discretised(env, bins=...) or a function observation -> state: discretiser="
         return numbers(name, observations, self.first_state, cure)
 
+    def episode(self, place: str, name: str, observations: Any, actions: Any, *others: Any) -> LoggedEpisode:
+        """`others` are rewards, costs and whether it terminated."""
+        states = self.states(f"{place}, {name}", observations)
+        return checked_episode(place, states, self.actions(f"{place}, actions", actions), *others)
+
     def actions(self, name: str, actions: Any) -> NDArray[np.int64]:
         if self.action_of is not None:
             return numbered(name, actions, self.action_of)
@@ -142,14 +147,9 @@ def _minari(dataset: Any, reader: _Reader) -> Iterator[LoggedEpisode]:
         n = len(episode.rewards)
         if costs is not None and len(costs) == n + 1:
             costs = costs[1:]  # Minari keeps what reset said too
-        yield checked_episode(
-            f"episode {i}",
-            reader.states(f"episode {i}, observations", _unstacked(episode.observations, n + 1)),
-            reader.actions(f"episode {i}, actions", _unstacked(episode.actions, n)),
-            episode.rewards,
-            costs,
-            bool(np.any(episode.terminations)),
-        )
+        observations, actions = _unstacked(episode.observations, n + 1), _unstacked(episode.actions, n)
+        others = (episode.rewards, costs, bool(np.any(episode.terminations)))
+        yield reader.episode(f"episode {i}", "observations", observations, actions, *others)
 
 
 def _unstacked(values: Any, count: int) -> Any:
@@ -189,14 +189,10 @@ def _flat(arrays: Mapping[str, Any], reader: _Reader) -> Iterator[LoggedEpisode]
         states = reader.states(f"episode {i}, observations", columns["observations"][span])
         last = reader.states(f"episode {i}, next_observations", columns["next_observations"][end - 1 : end])
         _check_order(columns, first, end, states, reader)
-        yield checked_episode(
-            f"episode {i}",
-            np.concatenate([states, last]),
-            reader.actions(f"episode {i}, actions", columns["actions"][span]),
-            columns["rewards"][span] if "rewards" in columns else None,
-            columns["costs"][span] if "costs" in columns else None,
-            bool(terminals[end - 1]),
-        )
+        actions = reader.actions(f"episode {i}, actions", columns["actions"][span])
+        rewards, costs = (columns[key][span] if key in columns else None for key in ("rewards", "costs"))
+        all_states = np.concatenate([states, last])
+        yield checked_episode(f"episode {i}", all_states, actions, rewards, costs, bool(terminals[end - 1]))
         first = end
 
 
@@ -243,14 +239,7 @@ def _listed(source: Iterable[Any], reader: _Reader) -> Iterator[LoggedEpisode]:
             states, actions, terminated = entry if len(entry) == 3 else (*entry, False)
         else:
             raise InvalidInput(f"{place} is {shown(entry)}; give (states, actions, terminated), or (states, actions)")
-        yield checked_episode(
-            place,
-            reader.states(f"{place}, states", states),
-            reader.actions(f"{place}, actions", actions),
-            rewards,
-            costs,
-            terminated,
-        )
+        yield reader.episode(place, "states", states, actions, rewards, costs, terminated)
 
 
 def _size(what: str, given: int | None, told: int | None, seen: Iterable[NDArray[np.int64]]) -> int:

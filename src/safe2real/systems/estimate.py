@@ -9,28 +9,17 @@ the simulator's own error, or the rows must be learnt from real data (methods.Re
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from safe2real import radii
-from safe2real._compiled import radii as compiled_radii
 from safe2real.errors import InvalidInput
-from safe2real.evidence.rule import rule_of
 from safe2real.model import MarkovPolicy
-from safe2real.model.checks import (
-    Floats,
-    bare,
-    check_function,
-    frozen,
-    positive_integer,
-    probability_of_failure,
-    seed_number,
-    shown,
-)
+from safe2real.model.checks import check_function, frozen, positive_integer, probability_of_failure, seed_number, shown
 from safe2real.radii.base import Radius, System
 from safe2real.systems.arrivals import ArrivalCost
 from safe2real.systems.datasets import read_episodes
@@ -39,30 +28,13 @@ from safe2real.systems.episodes import EpisodeLog, Numbering
 from safe2real.systems.estimated import EstimatedModel, refuse_short
 from safe2real.systems.finite import FiniteSystem, build_system
 from safe2real.systems.finite_env import check_spaces, name_of
-from safe2real.systems.sampling import (
-    Behaviour,
-    Costing,
-    Seen,
-    Unvisited,
-    count_log,
-    count_starts,
-    run_episodes,
-    sample_rows,
-)
+from safe2real.systems.measure import radii_after
+from safe2real.systems.sampling import Behaviour, Costing, Seen, Unvisited, count_log, run_episodes, sample_rows
 
 _EPISODES, _PER_ROW = 1000, 100
 _RESETS = 1000  # to see where episodes start
 _LOGGED = "logged"
 _SAMPLED, _RUN, _READ = "a simulator with sample()", "an environment that is run in episodes", "a dataset"
-_APPLIES = {  # arguments that mean something for some sources only
-    "samples_per_row": (_SAMPLED,),
-    "episodes": (_RUN,),
-    "policy": (_RUN,),
-    "partial": (_RUN, _READ),
-    "discretiser": (_READ,),
-    "num_states": (_READ,),
-    "num_actions": (_READ,),
-}
 
 
 def estimate_model(
@@ -144,38 +116,21 @@ def estimate_model(
     if callable(cost):
         check_function("cost", cost, "state, action, next_state, reward, terminated")
     costing = Costing(cost if callable(cost) else None, isinstance(cost, str))
-    system_of = functools.partial(
-        build_system,
-        horizon=horizon,
-        cost=None if callable(cost) or isinstance(cost, str) else cost,
-        limit=limit,
-        ended=ended,
-        name=name,
-        arrival_cost=_only_logged if costing.logged else costing.function,
-    )
+    stated: dict[str, Any] = {"cost": _only_logged if costing.logged else cost, "limit": limit, "ended": ended, "name": name}
+    system_of: Callable[..., FiniteSystem] = functools.partial(build_system, horizon=horizon, **stated)
     kind = _kind_of(source, episodes)
-    _refuse_what_does_not_apply(
-        kind,
-        {
-            "samples_per_row": samples_per_row,
-            "episodes": episodes,
-            "policy": policy,
-            "partial": partial or None,
-            "discretiser": discretiser,
-            "num_states": num_states,
-            "num_actions": num_actions,
-        },
-    )
+    _only_for((_SAMPLED,), kind, samples_per_row=samples_per_row)
+    _only_for((_RUN,), kind, episodes=episodes, policy=policy)
+    _only_for((_RUN, _READ), kind, partial=partial or None)
+    _only_for((_READ,), kind, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
     log: EpisodeLog | None = None
     if kind == _SAMPLED:
         count = positive_integer("samples_per_row", _PER_ROW if samples_per_row is None else samples_per_row)
         _check_sizes(system_of, start, source.num_states, source.num_actions)
         if start is None and not isinstance(source, gymnasium.Env):
             raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
-        seen = sample_rows(source, count, seed, costing)
+        seen = sample_rows(source, count, seed, costing, resets=_RESETS if start is None else 0)
         said = f"{name_of(source)} started anywhere, {count} in every row"
-        if start is None:
-            count_starts(source, seen, _RESETS, seed)
     elif kind == _RUN:
         count = positive_integer("episodes", _EPISODES if episodes is None else episodes)
         check_spaces(source)
@@ -197,7 +152,7 @@ def estimate_model(
     outcomes = seen.frequencies(visits, unvisited)
     system = system_of(outcomes, start=seen.start() if start is None else start, drop_unreachable=drop_unreachable)
     used = radii.Adaptive() if radius is None else radius
-    accuracy = _accuracy(used, seen, visits, different, horizon, delta)
+    accuracy = radii_after(used, visits, different, System(seen.possible, seen.num_actions, horizon), delta)
     home = np.maximum(system.origin, 0)
     return EstimatedModel(
         system=system,
@@ -236,13 +191,14 @@ def _kind_of(source: Any, episodes: int | None) -> str:
     return _SAMPLED
 
 
-def _refuse_what_does_not_apply(kind: str, given: Mapping[str, Any]) -> None:
+def _only_for(kinds: tuple[str, ...], kind: str, **given: Any) -> None:
+    """Refuse arguments that mean something for other sources only."""
     for name, value in given.items():
-        if value is not None and kind not in _APPLIES[name]:
+        if value is not None and kind not in kinds:
             other = ", or wrap the environment: Discretised(env, bins=...)" if name == "discretiser" else ""
             if kind == _SAMPLED and name == "policy":
                 other = ", or give episodes= too where it is an environment"
-            raise InvalidInput(f"{name} is for {' or '.join(_APPLIES[name])}; the source is {kind}: leave {name} out{other}")
+            raise InvalidInput(f"{name} is for {' or '.join(kinds)}; the source is {kind}: leave {name} out{other}")
 
 
 def _only_logged(state: int, action: int, next_state: int, reward: float, terminated: bool) -> float:
@@ -251,14 +207,3 @@ def _only_logged(state: int, action: int, next_state: int, reward: float, termin
         "the costs of this system were read from data, so they cannot be computed for another environment; give cost= as an "
         "array or a function cost(state, action, next_state, reward, terminated), or log episodes with their costs"
     )
-
-
-def _accuracy(
-    radius: Radius, seen: Seen, visits: NDArray[np.int64], different: NDArray[np.int64], horizon: int, delta: float
-) -> Floats:
-    """[S, A] of the environment, for all rows at once."""
-    sizes = np.full(visits.size, seen.possible, dtype=np.int64)
-    rule = rule_of(radius, System(seen.possible, seen.num_actions, horizon), sizes, delta)
-    result = np.empty(visits.size)
-    compiled_radii.radii(rule, visits.reshape(-1).astype(np.float64), bare(different.reshape(-1)), result)
-    return result.reshape(visits.shape)

@@ -174,14 +174,11 @@ def from_gymnasium(
         True
     """
     check_spaces(env)
-    arrival_cost = cost if callable(cost) else None
-    if arrival_cost is not None:
-        check_function("cost", arrival_cost, "state, action, next_state, reward, terminated")
-    outcomes = outcomes_of(env, arrival_cost)
-    for what, space, size in (
-        ("states", env.observation_space, outcomes.num_states),
-        ("actions", env.action_space, outcomes.num_actions),
-    ):
+    if callable(cost):
+        check_function("cost", cost, "state, action, next_state, reward, terminated")
+    outcomes = outcomes_of(env, cost if callable(cost) else None)
+    sizes = {"states": outcomes.num_states, "actions": outcomes.num_actions}
+    for (what, size), space in zip(sizes.items(), (env.observation_space, env.action_space), strict=True):
         if int(space.n) != size:  # type: ignore[attr-defined]
             raise InvalidInput(f"the table of {name_of(env)} has {size} {what} but its space is {space}; make them agree")
     if start is None:
@@ -191,17 +188,8 @@ def from_gymnasium(
                 f"{name_of(env)} does not say where its episodes start (no initial_state_distrib); "
                 "give start=, a state or a distribution over states"
             )
-    return build_system(
-        outcomes,
-        horizon,
-        start=start,
-        cost=None if cost is None or callable(cost) else cost,
-        limit=limit,
-        ended=ended,
-        drop_unreachable=drop_unreachable,
-        name=name,
-        arrival_cost=arrival_cost,
-    )
+    stated: dict[str, Any] = {"cost": cost, "limit": limit, "ended": ended, "start": start, "name": name}
+    return build_system(outcomes, horizon, **stated, drop_unreachable=drop_unreachable)
 
 
 def build_system(
@@ -209,16 +197,18 @@ def build_system(
     horizon: int,
     *,
     start: int | ArrayLike,
-    cost: ArrayLike | None,
+    cost: ArrayLike | ArrivalCost | None,
     limit: float | None,
     ended: ArrayLike | None,
     drop_unreachable: bool = False,
     name: str = "cost",
-    arrival_cost: ArrivalCost | None = None,
 ) -> FiniteSystem:
-    """The system of these outcomes; `cost` [S] or [S, A] is for being in the environment's states."""
+    """The system of these outcomes; a `cost` [S] or [S, A] is for being in the environment's states.
+
+    A function is what was paid in `outcomes`, and what will be in environments that are seen as this system.
+    """
     horizon = positive_integer("horizon", horizon)
-    if (limit is None) != (cost is None and not outcomes.has_costs and arrival_cost is None):
+    if (limit is None) != (cost is None and not outcomes.has_costs):
         given = "limit is given without a cost" if limit is not None else "a cost is given without its limit"
         raise InvalidInput(f"{given}; give cost= and limit= together: the expected cost of an episode is at most the limit")
     first = start_distribution(start, outcomes.num_states)
@@ -226,9 +216,8 @@ def build_system(
     arrivals = find_arrivals(outcomes, first > 0.0)
     if drop_unreachable:
         arrivals = without_unreachable(arrivals, outcomes, first > 0.0, horizon)
-    constraints = []
-    if limit is not None:
-        constraints.append(AtMost(costs_paid(arrivals, cost, outcomes), limit, name))
+    own = None if callable(cost) else cost
+    constraints = () if limit is None else AtMost(costs_paid(arrivals, own, outcomes), limit, name)
     kernel = kernel_in(outcomes, arrivals, np.flatnonzero(first), horizon)
     begin = np.zeros(len(arrivals))
     for state in np.flatnonzero(first):
@@ -241,6 +230,6 @@ def build_system(
         reward=frozen(np.where(over[:, None], 0.0, outcomes.mean_rewards()[np.maximum(origin, 0)])),
         origin=frozen(origin),
         arrivals=arrivals,
-        arrival_cost=arrival_cost,
+        arrival_cost=cost if callable(cost) else None,
         ended=frozen(outcomes.ended),
     )

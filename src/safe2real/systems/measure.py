@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safe2real import radii
-from safe2real._compiled import radii as compiled_radii
+from safe2real._compiled import radii as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.evidence.betting import mean_bounds
 from safe2real.evidence.counts import Counts
@@ -74,11 +75,7 @@ def estimate_mismatch_gap(
     simulator = counts.simulator
     system = System(simulator.num_states, simulator.num_actions, counts.horizon)
     visits = counts.visits
-    everywhere = np.full(simulator.num_rows, simulator.num_states, dtype=np.int64)
-    widths = np.empty(visits.shape)
-    seen = counts.tally.length.astype(np.int64)
-    visited = counts.tally.visits.astype(np.float64)
-    compiled_radii.radii(rule_of(rule, system, everywhere, delta), visited, seen, widths.reshape(-1))
+    widths = radii_after(rule, counts.tally.visits, counts.tally.length, system, delta).reshape(visits.shape)
     distances = counts.distances().reshape(visits.shape)
     lower = np.maximum(distances - widths, 0.0)
     upper = np.minimum(distances + widths, 1.0)
@@ -93,6 +90,15 @@ def estimate_mismatch_gap(
         visited_share=float(often.mean()),
         certified=rule.certified,
     )
+
+
+def radii_after(radius: Radius, visits: NDArray[Any], seen: NDArray[Any], system: System, delta: float) -> Floats:
+    """The radius of every row, any state possible after each, after so many `visits` with `seen` different successors."""
+    possible = np.full(visits.size, system.num_states, dtype=np.int64)
+    visited, different = visits.reshape(-1).astype(np.float64), seen.reshape(-1).astype(np.int64)
+    result = np.empty(visits.size)
+    _kernels.radii(rule_of(radius, system, possible, delta), visited, different, result)
+    return result.reshape(visits.shape)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -172,7 +178,4 @@ def clone_baseline(
         np.add.at(counts, (np.arange(model.horizon), checked.states[:-1], checked.actions), 1.0)
     if not per_step:
         counts = np.broadcast_to(counts.sum(axis=0), counts.shape)
-    weights = counts + smoothing
-    totals = weights.sum(axis=2, keepdims=True)
-    uniform = 1.0 / model.num_actions
-    return MarkovPolicy.stochastic(np.where(totals > 0.0, weights / np.where(totals > 0.0, totals, 1.0), uniform))
+    return MarkovPolicy.proportional(counts + smoothing)

@@ -130,8 +130,11 @@ class Seen:
         return np.asarray(counts / counts.sum())
 
 
-def sample_rows(source: Generative, count: int, seed: int, costing: Costing) -> Seen:
-    """`count` samples of every row; those of (s, a) come from a generator made of (seed, s, a)."""
+def sample_rows(source: Any, count: int, seed: int, costing: Costing, *, resets: int) -> Seen:
+    """`count` samples of every row of a `Generative`; those of (s, a) come from a generator made of (seed, s, a).
+
+    Where episodes begin is seen from so many `resets` of it.
+    """
     if costing.logged:
         raise InvalidInput("cost='logged' is for logs and episodes; sample() gives no cost: give an array or a function")
     check_function("source.sample", source.sample, "state, action, rng")
@@ -145,6 +148,9 @@ def sample_rows(source: Generative, count: int, seed: int, costing: Costing) -> 
                 given = costing.function
                 paid = 0.0 if given is None else cost_on_arrival(given, s, a, after, reward, terminated)
                 seen.add((s, a, after, paid, terminated), reward)
+    rng = np.random.default_rng(seed)
+    for i in range(resets):
+        seen.starts[_observed(f"reset {i}", source.reset(seed=int(rng.integers(2**31)))[0], source)] += 1
     return seen
 
 
@@ -213,13 +219,6 @@ def run_episodes(
         paid = frozen(np.array(costs)) if wants_costs else None
         found.append(LoggedEpisode(visited, chosen, frozen(np.array(rewards)), paid, bool(terminated)))
     return EpisodeLog(tuple(found), num_states, num_actions)
-
-
-def count_starts(env: gymnasium.Env[Any, Any], seen: Seen, resets: int, seed: int) -> None:
-    """Where episodes of `env` begin, from `resets` of them."""
-    rng = np.random.default_rng(seed)
-    for i in range(resets):
-        seen.starts[_observed(f"reset {i}", env.reset(seed=int(rng.integers(2**31)))[0], env)] += 1
 
 
 def _behaviour(policy: MarkovPolicy | Behaviour | None, horizon: int, num_states: int, num_actions: int) -> Behaviour:

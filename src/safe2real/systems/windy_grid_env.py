@@ -93,7 +93,11 @@ class WindyGridEnv(gymnasium.Env[np.int64, np.int64]):
     @property
     def P(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:  # noqa: N802 (Gymnasium's name)
         """Gymnasium's transition table, `P[s][a] = [(probability, next state, reward, terminated), ...]`."""
-        return {s: {a: self._outcomes(s, a) for a in range(self.grid.num_actions)} for s in range(self.grid.num_states)}
+        states, actions = range(self.grid.num_states), range(self.grid.num_actions)
+        table: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {s: {a: [] for a in actions} for s in states}
+        for row, successor, probability in zip(*(column.tolist() for column in self._kernel.transitions()), strict=True):
+            table[row // len(actions)][row % len(actions)].append((probability, successor, 0.0, False))
+        return table
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.int64, dict[str, Any]]:
         super().reset(seed=seed)
@@ -127,10 +131,6 @@ class WindyGridEnv(gymnasium.Env[np.int64, np.int64]):
         draw_grid(self.grid, figure.add_subplot(), agent=self._state)
         canvas.draw()  # type: ignore[no-untyped-call]
         return np.array(canvas.buffer_rgba(), dtype=np.uint8)[..., :3].copy()  # type: ignore[no-untyped-call]
-
-    def _outcomes(self, state: int, action: int) -> list[tuple[float, int, float, bool]]:
-        successors, probabilities = self._kernel.row(state * self.grid.num_actions + action)
-        return [(float(p), int(s), 0.0, False) for s, p in zip(successors, probabilities, strict=True)]
 
 
 def draw_grid(grid: WindyGrid, axes: Axes, *, agent: int | None = None, legend: bool = True) -> None:

@@ -190,22 +190,16 @@ def _slater(margin: float, horizon: int) -> Condition:
 
 
 def _confidence(delta: float) -> Condition:
-    said = f"delta is {delta:.10g}; strictly between 0 and 1 is needed"
-    return _condition(
-        ConditionName.DELTA, 0.0 < delta < 1.0, said, "choose the probability of failure you accept, e.g. 0.05", _EVERY
-    )
+    said, cure = f"delta is {delta:.10g}; strictly between 0 and 1 is needed", "choose the probability of failure you accept"
+    return _condition(ConditionName.DELTA, 0.0 < delta < 1.0, said, f"{cure}, e.g. 0.05", _EVERY)
 
 
 def _calibration(small: float, margin: float, horizon: int) -> Condition:
     limit = margin / (4 * horizon**3)
     cure = f"lower calibrated_gap to {rounded_down(limit)}, or {_ask_margin(4 * horizon**3 * small, horizon)}"
-    return _condition(
-        ConditionName.CALIBRATED_GAP,
-        _at_most(small, limit),
-        f"calibrated_gap is {small:.10g}; Theorem 1 needs at most margin / (4 H^3) = {rounded_down(limit)}",
-        cure if margin > 0.0 else _MARGIN_FIRST,
-        (Guarantee.TERMINATION,),
-    )
+    cure = cure if margin > 0.0 else _MARGIN_FIRST
+    said = f"calibrated_gap is {small:.10g}; Theorem 1 needs at most margin / (4 H^3) = {rounded_down(limit)}"
+    return _condition(ConditionName.CALIBRATED_GAP, _at_most(small, limit), said, cure, (Guarantee.TERMINATION,))
 
 
 def _accuracy(epsilon: float, small: float, margin: float, horizon: int) -> Condition:
@@ -253,9 +247,8 @@ def _tolerance_above_residual(tolerance: float, small: float, horizon: int, chos
     elif tolerance > 0.0:
         cure += f", or lower calibrated_gap below {rounded_down(tolerance / horizon**3)}"
     said = f"tolerance is {tolerance:.10g}; more than H^3 calibrated_gap = {rounded_up(residual)} is needed"
-    return _condition(
-        ConditionName.TOLERANCE_AGAINST_CALIBRATED_GAP, tolerance > residual, said, cure, (Guarantee.TERMINATION,)
-    )
+    name = ConditionName.TOLERANCE_AGAINST_CALIBRATED_GAP
+    return _condition(name, tolerance > residual, said, cure, (Guarantee.TERMINATION,))
 
 
 def _tolerance_of_theorem(tolerance: float, theorems: float, small: float, margin: float, horizon: int) -> Condition:
