@@ -500,7 +500,8 @@ def test_verify_wants_a_candidate_that_is_feasible_on_the_model(place: Path) -> 
     assert proposal.mixture is not None
     candidate = s2r.Mixture.of([1.0], [proposal.mixture.policies[0]])
     value = learner.evidence.estimate(candidate)
-    learner.simulator = MODEL.with_thresholds(value - 0.1)
-    assert np.array_equal(learner.evidence.lower_bounds(candidate, 0.2), value - 0.2)
-    learner.simulator = MODEL.with_thresholds(value + 0.001)
-    assert np.isneginf(learner.evidence.lower_bounds(candidate, 0.2)).all()
+    evidence, problem = learner.evidence, learner.problem
+    evidence.problem = replace(problem, simulator=MODEL.with_thresholds(value - 0.1))
+    assert np.array_equal(evidence.lower_bounds(candidate, 0.2), value - 0.2)
+    evidence.problem = replace(problem, simulator=MODEL.with_thresholds(value + 0.001))
+    assert np.isneginf(evidence.lower_bounds(candidate, 0.2)).all()

@@ -195,7 +195,7 @@ def test_a_log_of_many_events_by_the_first_release_is_one_log(tmp_path: Path, mo
     specification = three_states().specification
     contents = [{"states": [0, 0, 0, 0, state], "actions": [0] * 4} for state in (0, 1, 0, 1)]
     body = {"policy": digest_of(policy_to_bytes(specification.baseline)), "log": digest_of(to_text(contents).encode())}
-    replay, sequence, digest = Replay(specification), 0, BEFORE_THE_FIRST
+    replay, sequence, digest = Replay(s2r.Learner(specification, warm_start=False)), 0, BEFORE_THE_FIRST
     for part in (contents[:2], contents[2:]):
         event = event_after(sequence, digest, Draft(IMPORT, {**body, "episodes": part}, worker="last year"))
         replay.apply(event)

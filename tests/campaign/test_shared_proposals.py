@@ -36,7 +36,9 @@ def checked(campaign: Campaign, index: int, **forged):
         events[number] = replace(event, digest=event.digest_after(previous))
         previous = events[number].digest
     with campaign.journal.reading() as transaction:
-        return check_record(campaign.name, campaign.problem, campaign._record.problem_digest, events, transaction.blob)
+        return check_record(
+            campaign.name, campaign.fresh_learner(), campaign._record.problem_digest, events, transaction.blob
+        )
 
 
 def test_the_claims_of_a_shared_proposal_are_computed_once(campaign, monkeypatch):

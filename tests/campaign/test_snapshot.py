@@ -50,7 +50,7 @@ def change(place: Path, statement: str, *values) -> None:
 
 
 def replayed(campaign: Campaign) -> Replay:
-    replay = Replay(campaign.problem)
+    replay = Replay(campaign.fresh_learner())
     for event in campaign.events():
         replay.apply(event)
     return replay
@@ -95,11 +95,11 @@ def test_every_snapshot_on_the_way_leads_to_the_same(place, monkeypatch):
     with Campaign.open(place) as campaign:
         events, digest = campaign.events(), campaign._record.problem_digest
         whole = state_of(replayed(campaign))
-        replay = Replay(campaign.problem)
+        replay = Replay(campaign.fresh_learner())
         for event in events:
             replay.apply(event)
             content = snapshot.snapshot_of(replay, digest, None)
-            again = snapshot.replay_from(content, (replay.sequence, replay.digest), campaign.problem, digest, None)
+            again = snapshot.replay_from(content, (replay.sequence, replay.digest), campaign.fresh_learner(), digest, None)
             assert again is not None
             for later in events[event.sequence :]:
                 again.apply(later)

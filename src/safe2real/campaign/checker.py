@@ -119,9 +119,9 @@ class Checker:
         if body.get("method") != method or not isinstance(version, str) or trusts is not True:
             raise InvalidInput(f"the first event does not say the version and the method {method} as it must")
         revision = body.get("method_revision", 1)
-        if not isinstance(revision, int) or revision > here:
+        if type(revision) is not int or not 1 <= revision <= here:
             raise InvalidInput(
-                f"revision {shown(revision)} of the method {method} is newer than {here}; upgrade to check it"
+                f"revision {shown(revision)} of the method {method} is not one of 1 to {here}; a newer safe2real may know it"
             )
         check_bounds(body.get("bounds"), self.problem.settings)
         self.version = version
