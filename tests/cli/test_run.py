@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 import safe2real as s2r
 from safe2real.cli import app
 from safe2real.cli import run as module
+from safe2real.cli.exits import NOT_READY
 from safe2real.errors import Conflict
-from safe2real.preflight.rehearsal import Exact, exact_values, open_or_begin, rehearse
+from safe2real.preflight.rehearsal import Exact, Rehearsal, exact_values, open_or_begin, rehearse
 from safe2real.report.rehearsal_figures import draw_exact
 from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, TOML, kernel, tiny, write
@@ -65,6 +66,13 @@ def test_the_summary_for_people(tmp_path):
     assert "unsafe deployments, by exact evaluation: 0 of 60" in ended.stdout
     assert "the last round was reached" in ended.stdout
     assert str(tmp_path / "spec-run" / "report.html") in ended.stdout  # beside the file by default
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_a_promise_that_is_broken_ends_with_a_code_of_its_own(tmp_path, monkeypatch):
+    """Also where every deployment was safe."""
+    monkeypatch.setattr(Rehearsal, "as_certified", property(lambda self: False))
+    assert run(write(tmp_path, TOML + REAL + RUN)).exit_code == NOT_READY
 
 
 @pytest.mark.usefixtures("no_pictures")

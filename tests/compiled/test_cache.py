@@ -105,12 +105,14 @@ def test_a_read_only_installation_falls_back_to_a_folder_of_the_user(house: Hous
     assert len(list(house.user.glob("numba/*/*.nbc"))) == 2
 
 
+@pytest.mark.slow
 def test_without_any_place_to_write_code_is_compiled_every_time(house: House) -> None:
     (house.package / "__pycache__").touch()
     house.user.touch()
     assert [house.run()[0], house.run()[0]] == ["8", "8"]
 
 
+@pytest.mark.slow
 def test_processes_that_compile_at_once_keep_each_others_work(house: House) -> None:
     arguments = ["3", "3.5", "3", "3.5"]
     processes = [house.start(argument) for argument in arguments]

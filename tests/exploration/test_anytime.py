@@ -140,6 +140,21 @@ def test_best_certified_on_random_systems_with_no_constraint_one_and_two(systems
     assert improved > systems // 2.4
 
 
+def test_where_the_worst_case_of_the_optimum_is_below_the_baseline_the_baseline_is_the_plan():
+    """Action 0 leads to 0.5 for certain; action 1 to 1, says the model, and possibly to 0."""
+    rows = np.zeros((4, 2, 4))
+    rows[0, 0, 1] = rows[0, 1, 2] = rows[1, :, 1] = rows[2, :, 2] = rows[3, :, 3] = 1.0
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 2, 0)
+    gaps = np.zeros(8)
+    gaps[1] = 1.0
+    baseline = s2r.MarkovPolicy.deterministic([0, 0, 0, 0], num_actions=2, horizon=2)
+    reward = np.repeat(np.array([[0.0], [0.5], [1.0], [0.0]]), 2, axis=1)[None]
+    balls = TVBalls(model, gaps, reach_of(None, model.kernel))
+    best, upper = best_certified(balls, reward, baseline=baseline, margins=np.empty(0), tolerance=0.1)
+    assert (best.solution, best.policy.policies) == (None, (baseline,))
+    assert (best.value, upper) == (pytest.approx(0.5), pytest.approx(1.0))
+
+
 @each("per_step", [False, True])
 @each("constraints", [0, 2])
 def test_plans_of_learners_with_no_constraint_and_with_two(constraints, per_step):

@@ -18,10 +18,11 @@ from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign
 from safe2real.evidence.hybrid import Separation
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration import roll_out
+from safe2real.exploration.forecast import Forecast
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import campaign as report
-from safe2real.report.campaign import write_campaign_report
+from safe2real.report.campaign import _forecast_in_words, write_campaign_report
 from safe2real.report.course_figures import Course, draw_certificate, draw_safety, thinned
 from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed
 from safe2real.report.page import environment, render, since
@@ -235,6 +236,13 @@ def test_the_stop_is_shown(tmp_path, unpainted):
     assert "stopped: plan now" in page
     assert f"{status.uncertainty:.4g} ≤ 0.75" in page
     assert "nothing more expected" in page
+
+
+def test_a_forecast_that_never_stops_is_said_in_words():
+    assert _forecast_in_words(None) == "not computed"
+    assert _forecast_in_words(Forecast(None, None)) == "not reached in a rehearsal"
+    assert _forecast_in_words(Forecast(0, 0)) == "nothing more"
+    assert _forecast_in_words(Forecast(1_000, 3_000)) == "1,000 rounds, 3,000 samples"
 
 
 def test_a_forecast_can_be_left_out(tmp_path, unpainted):
