@@ -26,12 +26,18 @@ ASSETS = Path(__file__).resolve().parents[1] / "assets"
 START = int(MODEL.start.argmax())
 
 
-@pytest.fixture
-def url(tmp_path):
-    """A new heuristic campaign."""
-    place = tmp_path / "campaign.db"
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A new heuristic campaign, to be copied."""
+    place = tmp_path_factory.mktemp("begun") / "campaign.db"
     done("init", place, "-", given=json.loads(specification()))
     return place
+
+
+@pytest.fixture
+def url(begun, tmp_path):
+    """A new heuristic campaign."""
+    return shutil.copy(begun, tmp_path / "campaign.db")
 
 
 @pytest.fixture(scope="module")

@@ -45,6 +45,7 @@ def dense_rows(kernel, pairs):
     return found
 
 
+@pytest.mark.slow
 def test_what_is_read_is_what_the_package_gives_out(records, tmp_path):
     # in a process of its own: here `import icu_sepsis` would find the example of that name
     script = """

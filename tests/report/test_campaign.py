@@ -26,7 +26,7 @@ from safe2real.report.campaign import _forecast_in_words, write_campaign_report
 from safe2real.report.course_figures import Course, draw_certificate, draw_safety, thinned
 from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed
 from safe2real.report.page import environment, render, since
-from tests.cases import each
+from tests.cases import each, sampled
 
 ROWS = np.array([[[0.9, 0.1], [0.1, 0.9]], [[0.5, 0.5], [0.1, 0.9]]])
 SAFE = np.array([[1.0, 1.0], [0.0, 0.0]])
@@ -205,26 +205,36 @@ def test_the_page_stands_alone(tmp_path):
     assert not re.search(r"href|url\(|@import|<link|<script", page)
 
 
-def test_pages_of_unusual_campaigns(tmp_path):
+UNUSUAL = ["None has been handed out yet", "no safety constraint", "${8}_{$", "no row is ever cleared", "nothing more"]
+
+
+def check_page(folder, expected):
     """Nothing asked yet; no constraint; many of them; a simulator that is never trusted; a stop before the first round."""
     settings = specification().settings
     kernel = s2r.Kernel.from_dense(ROWS)
     many = [s2r.AtLeast(SAFE, 0.01 * k, f"${k}_{{$") for k in range(9)]  # which Matplotlib would take for mathematics
-    cases = {
+    spec, rounds = {
         "None has been handed out yet": (specification(), 0),
         "no safety constraint": (Problem(s2r.CMDP.of(kernel, 3, 0), BASELINE, settings), 2),
         "${8}_{$": (Problem(s2r.CMDP.of(kernel, 3, 0, many), BASELINE, settings), 2),
         "no row is ever cleared": (specification(), 2),
         "nothing more": (specification(tolerance=3.0, radius=radii.Scaled(1.0)), 0),
-    }
-    for index, (expected, (spec, rounds)) in enumerate(cases.items()):
-        folder = tmp_path / str(index)
-        folder.mkdir()
-        method = methods.RewardFree() if expected == "no row is ever cleared" else None
-        with Campaign.create(folder / "c.db", spec, method=method) as campaign:
-            if rounds:
-                campaign.ask_batch(rounds, worker="w")
-            assert expected.replace("{8}", "8") in page_of(campaign, folder)
+    }[expected]
+    method = methods.RewardFree() if expected == "no row is ever cleared" else None
+    with Campaign.create(folder / "c.db", spec, method=method) as campaign:
+        if rounds:
+            campaign.ask_batch(rounds, worker="w")
+        assert expected.replace("{8}", "8") in page_of(campaign, folder)
+
+
+@sampled("expected", UNUSUAL, keep=[2])
+def test_pages_of_unusual_campaigns(tmp_path, expected):
+    check_page(tmp_path, expected)
+
+
+@each("expected", UNUSUAL)
+def test_words_of_unusual_campaigns(tmp_path, unpainted, expected):
+    check_page(tmp_path, expected)
 
 
 def test_the_stop_is_shown(tmp_path, unpainted):
