@@ -16,7 +16,7 @@ from safe2real.exploration.simulate import roll_out, simulate
 from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import Floats
-from safe2real.model.policy import Mixture
+from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.planning.evaluate import constraint_values
 from safe2real.testing.systems import Case, check_named, random_case
 
