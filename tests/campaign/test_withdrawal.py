@@ -104,7 +104,7 @@ def test_a_withdrawal_releases_what_waits_behind_it(place: Path) -> None:
 def problems(campaign: Campaign, events: list) -> list[str]:
     with campaign.journal.reading() as transaction:
         contents = dict(transaction.policies())
-    checker = Checker(campaign.name, campaign.problem, campaign._record.problem_digest, contents.get)
+    checker = Checker(campaign.name, campaign.fresh_learner(), campaign._record.problem_digest, contents.get)
     found = []
     for event in events:
         checker.events = event.sequence

@@ -115,7 +115,7 @@ class Checker:
         if body.keys().isdisjoint(later):
             return
         method, version = self.replay.learner.method, body.get("version")
-        names = {method.name, *(f"{method.name}/{revision}" for revision in range(2, method.revision + 1))}
+        names = [method.name, *(f"{method.name}/{revision}" for revision in range(2, method.revision + 1))]
         if body.get("method") not in names or not isinstance(version, str) or body.get("trust_margin", True) is not True:
             raise InvalidInput(f"the first event does not say the version and the method {method.name} as it must")
         check_bounds(body.get("bounds"), self.problem.settings)

@@ -170,7 +170,7 @@ class Evidence(HybridModel):
         if departures:
             self.departed = max(self.departed, departures)
             self.trust.leave()
-        self.outside_support = max(self.outside_support, outside_support)
+        self.announced_outside = max(self.announced_outside, outside_support)
         self._notice_support()
 
     def take_over(self, episodes: int, *, behind: bool) -> None:
@@ -180,7 +180,7 @@ class Evidence(HybridModel):
         self.behind = behind
 
     def _notice_support(self) -> None:
-        if self.outside_support:
+        if self.outside_support or self.announced_outside:
             self.trust.leave()
 
     # What follows

@@ -63,7 +63,8 @@ class HybridModel:
         self.reach = reach_of(support, simulator)
         self._left = 0  # episodes counted that went where there is no state
         self.behind = False  # whether episodes were counted that the model does not know of yet
-        self.outside_support = 0  # transitions seen that the declared support rules out
+        self.outside_support = 0  # transitions counted that the declared support rules out
+        self.announced_outside = 0  # those that are known of, counted or not
         self.departed = 0  # episodes that went where there is no state, as far as anybody knows of them
         self.rule = rule_of(
             radius,

@@ -25,8 +25,8 @@ def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tu
         if is_refuted:
             text = f"the data refute the baseline's margin for {name}: stop the machine"
             found.append(Doubt(DoubtCode.MARGIN_REFUTED, text, name))
-    if hybrid.outside_support:
-        text = f"{hybrid.outside_support} transitions were seen that the declared support rules out"
+    if outside := max(hybrid.outside_support, hybrid.announced_outside):
+        text = f"{outside} transitions were seen that the declared support rules out"
         found.append(Doubt(DoubtCode.LEFT_SUPPORT, text))
     if hybrid.departed:
         text = f"{hybrid.departed} episodes went where the model has no state"
