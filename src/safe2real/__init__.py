@@ -107,11 +107,22 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return import_module(f"safe2real.{name}")
     if name not in _HOME_OF:
-        raise AttributeError(f"module 'safe2real' has no attribute {name!r}; see dir(safe2real), or a sub-package")
+        package = next((package for package in _PACKAGES if name in _names_of(package)), None)
+        where = f"it is safe2real.{package}.{name}" if package else "see dir(safe2real), or a sub-package"
+        raise AttributeError(f"module 'safe2real' has no attribute {name!r}; {where}")
     found = getattr(import_module(f"safe2real.{_HOME_OF[name]}"), name)
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted({*__all__, *_PACKAGES})
+
+
+def _names_of(package: str) -> Any:
+    """What a sub-package offers; of one that cannot be imported here, nothing."""
+    try:
+        module = import_module(f"safe2real.{package}")
+    except ImportError:
+        return ()
+    return getattr(module, "__all__", None) or dir(module)

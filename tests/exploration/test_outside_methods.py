@@ -49,3 +49,53 @@ def test_certificates_say_that_they_rest_on_a_method_from_outside():
     assert said.subject == "stubborn"
     ours = s2r.Learner(case.problem).propose().certificate
     assert AssumptionCode.EXTENSION not in [one.code for one in ours.assumptions]
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        {"reason": Reason.BASELINE, "exploration_weight": 1.0},
+        {"weights": (2.0,)},
+        {"weights": (-1.0,), "exploration_weight": -1.0},
+        {"lower_bounds": np.array([np.nan])},
+        {"weights": ()},
+    ],
+)
+def test_decisions_that_are_none_are_refused(decision):
+    """What is certified has to be what is deployed, whatever a method says."""
+    policy = s2r.MarkovPolicy.deterministic([0, 0, 0, 0], num_actions=2, horizon=3)
+    given = {"reason": Reason.MIXTURE, "policies": (policy,), "weights": (1.0,), "exploration_weight": 0.5}
+    with pytest.raises(s2r.errors.InvalidInput):
+        Decision(**(given | {"lower_bounds": np.array([5.0])} | decision))
+
+
+def test_bounds_that_are_missing_reach_nothing():
+    class Silent(Stubborn):
+        def propose(self, problem, evidence, **context):
+            decision = super().propose(problem, evidence, **context)
+            return Decision(Reason.MIXTURE, decision.policies, decision.weights, 1.0)
+
+    with pytest.raises(s2r.errors.InvalidInput, match="0 lower bounds for 1 constraints"):
+        s2r.Learner(random_case(0).problem, Silent()).propose()
+
+
+def test_a_stop_of_an_unknown_method_proves_nothing_about_plans():
+    class Stops(Stubborn):
+        def propose(self, problem, evidence, **context):
+            return Decision(Reason.STOP, uncertainty=0.0)
+
+    case = random_case(0)
+    settings = s2r.Settings.paper(margin=0.3, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.075)
+    plan = s2r.Learner(s2r.Problem(case.problem.simulator, case.problem.baseline, settings), Stops()).plan(np.ones((4, 2)))
+    exact = s2r.planning.constraint_values(case.reality, plan.policy)
+    assert (exact >= plan.certificate.lower_bounds - 1e-9).all()
+
+
+def test_a_subclass_with_its_own_proposals_is_simulated_as_it_proposes():
+    class Lazy(s2r.methods.SimToReal):
+        def propose(self, problem, evidence, **context):
+            return Decision(Reason.BASELINE)
+
+    case = random_case(0)
+    run = s2r.simulate(s2r.Learner(case.problem, Lazy()), case.real, max_rounds=20)
+    assert set(run.reason.tolist()) == {Reason.BASELINE.value}

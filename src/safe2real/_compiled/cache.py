@@ -117,8 +117,8 @@ class SourceCache(caching._Cache):
 
     def _place(self, sig: Any, codegen: Any) -> tuple[Path | None, bytes]:
         """The file of a signature on this kind of processor, and what identifies both."""
-        key = repr((sig, codegen.magic_tuple())).encode()
         where, function = folder() if self._enabled else None, self._function
+        key = repr((function.__module__, function.__qualname__, sig, codegen.magic_tuple())).encode()
         name = f"{Path(inspect.getfile(function)).stem}.{function.__qualname__}.{sys.implementation.cache_tag}"
         return where and where / f"{name}.{hashlib.sha256(key).hexdigest()[:16]}.nbc", key
 

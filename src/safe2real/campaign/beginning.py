@@ -33,19 +33,25 @@ def stated(
     if not isinstance(problem, Problem):
         raise InvalidInput(f"specification is a {type(problem).__name__}; give a Problem")
     Learner(problem, method, trust_margin=trust_margin)
-    if not method.can_be_rechecked:
+    if not method.can_be_rechecked or not method.keeps_safe:
         raise InvalidInput(
-            f"the method {method.name!r} brings nothing by which its record could be checked again; a campaign hands "
-            "out no policy without a certificate: use methods.SimToReal(), or `simulate` to study it"
+            f"the method {method.name!r} does not keep to the constraints, or brings nothing by which its record could be "
+            "checked again; a campaign hands out no policy without a certificate: use methods.SimToReal(), or `simulate` to "
+            "study it"
         )
     text = to_text(document_of(problem, method))
-    problem_and_method(text, extensions_of(problem, method))
+    read, again = problem_and_method(text, extensions_of(problem, method))
+    for here, there in ((problem.settings.radius, read.settings.radius), (method, again)):
+        if type(here) is not type(there):
+            raise InvalidInput(
+                f"{type(here).__name__} is called {here.name!r}, which is the name of {type(there).__name__}; records could "
+                "not tell them apart: give it a name of its own"
+            )
     body = {
         "campaign": secrets.token_hex(4),
         "specification": digest_of(text.encode()),
         "version": __version__,
-        "method": method.name,
-        "method_revision": method.revision,
+        "method": f"{method.name}/{method.revision}" if method.revision > 1 else method.name,
         "bounds": bounds_of(problem.settings),
     }
     return text, body | ({"trust_margin": True} if trust_margin else {}) | leased

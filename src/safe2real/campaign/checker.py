@@ -108,21 +108,16 @@ class Checker:
         self.replay.take_unchecked(event)
 
     def _check_create(self, event: Event) -> None:
-        later = ("version", "method", "method_revision", "bounds", "trust_margin", "lease")  # than release 0.1
+        later = ("version", "method", "bounds", "trust_margin", "lease")  # than release 0.1
         body = _body(event, "the first event", "campaign", "specification", optional=later)
         if (body["campaign"], body["specification"]) != (self.name, self.problem_digest):
             raise InvalidInput("the campaign's name or its specification was changed after it was created")
         if body.keys().isdisjoint(later):
             return
-        method, here = self.replay.learner.method.name, self.replay.learner.method.revision
-        trusts, version = body.get("trust_margin", True), body.get("version")
-        if body.get("method") != method or not isinstance(version, str) or trusts is not True:
-            raise InvalidInput(f"the first event does not say the version and the method {method} as it must")
-        revision = body.get("method_revision", 1)
-        if type(revision) is not int or not 1 <= revision <= here:
-            raise InvalidInput(
-                f"revision {shown(revision)} of the method {method} is not one of 1 to {here}; a newer safe2real may know it"
-            )
+        method, version = self.replay.learner.method, body.get("version")
+        names = {method.name, *(f"{method.name}/{revision}" for revision in range(2, method.revision + 1))}
+        if body.get("method") not in names or not isinstance(version, str) or body.get("trust_margin", True) is not True:
+            raise InvalidInput(f"the first event does not say the version and the method {method.name} as it must")
         check_bounds(body.get("bounds"), self.problem.settings)
         self.version = version
 

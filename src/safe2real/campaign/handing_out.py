@@ -100,8 +100,8 @@ def _proposed(record: Record, transaction: Transaction, worker: str, n: int, *, 
     if proposal.reason is Reason.STOP:
         if nothing_held:
             raise Stopped(
-                f"nothing is left to deploy: the certificate {proposal.uncertainty:.4g} has reached the tolerance "
-                f"{record.problem.settings.tolerance:.4g}; call plan(reward)"
+                f"nothing is left to deploy: the method has stopped, at the uncertainty {proposal.uncertainty:.4g} "
+                f"(tolerance {record.problem.settings.tolerance:.4g}); call plan(reward)"
             )
         return []
     return record_asks(record, transaction, proposal, worker, n)

@@ -44,8 +44,9 @@ def recheck(recorded: AskBody, mixture: Mixture, coin: float, learner: Learner) 
     except InvalidInput as error:
         return Rechecked((str(error),))
     thresholds, claimed = learner.simulator.thresholds, np.array(recorded.lower_bounds, dtype=np.float64)
-    if claimed.shape != bounds.shape:
-        return Rechecked((f"{len(claimed)} lower bounds are recorded for {len(bounds)} constraints",), identical)
+    if claimed.shape != thresholds.shape or bounds.shape != thresholds.shape:
+        said = f"{claimed.size} lower bounds are recorded, and {bounds.size} proved, for {thresholds.size} constraints"
+        return Rechecked((said,), identical)
     margin = float(np.min(bounds - thresholds, initial=np.inf))
     wrong = ""
     if not (bounds >= thresholds - ROUNDING).all():

@@ -170,7 +170,7 @@ class Evidence(HybridModel):
         if departures:
             self.departed = max(self.departed, departures)
             self.trust.leave()
-        self.outside_support = outside_support
+        self.outside_support = max(self.outside_support, outside_support)
         self._notice_support()
 
     def take_over(self, episodes: int, *, behind: bool) -> None:
@@ -229,7 +229,8 @@ class Evidence(HybridModel):
             return self
         other = copy.copy(self)
         other.counts = copy.copy(self.counts)
-        other.counts.tally = self.counts.tally._replace(probability=self.counts.tally.probability.copy())
+        other.counts.tally = type(self.counts.tally)(*(array.copy() for array in self.counts.tally))
+        other.trust, other.faults = copy.deepcopy(self.trust), dict(self.faults)
         other.belief = type(self.belief)(*(array.copy() for array in self.belief))
         other.update()
         return other

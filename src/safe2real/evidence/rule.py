@@ -11,6 +11,7 @@ from safe2real._compiled import kinds
 from safe2real._compiled import radii as compiled_radii
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats
+from safe2real.radii import ALL
 from safe2real.radii.base import Radius, RowShape, System
 from safe2real.radii.literal import literal_constants
 from safe2real.radii.subsets import subset_costs
@@ -39,21 +40,20 @@ def rule_of(
     A radius from elsewhere is tabulated: exactly where visits are few, and at the next smaller number of visits of a fine
     grid beyond, which is on the safe side because a radius never grows with the visits. That is looked at here.
     """
+    kind = radius.kind if type(radius) in ALL else None  # what a class from elsewhere says of compiled code is not believed
     distinct, profile = np.unique(sizes, return_inverse=True)
-    constant, weight = (
-        literal_constants(system, delta) if radius.kind == kinds.LITERAL else (math.log(sizes.size / delta), 0.0)
-    )
-    longest = int(distinct[-1]) + 1 if radius.kind in _BY_SUBSETS else 2
+    constant, weight = literal_constants(system, delta) if kind == kinds.LITERAL else (math.log(sizes.size / delta), 0.0)
+    longest = int(distinct[-1]) + 1 if kind in _BY_SUBSETS else 2
     cost = np.zeros((distinct.size, longest))
-    for line, size in zip(cost, distinct if radius.kind in _BY_SUBSETS else (), strict=False):
-        line[:] = subset_costs(int(size), longest, adaptive=radius.kind == kinds.ADAPTIVE)
+    for line, size in zip(cost, distinct if kind in _BY_SUBSETS else (), strict=False):
+        line[:] = subset_costs(int(size), longest, adaptive=kind == kinds.ADAPTIVE)
     grid, table = np.zeros(1, dtype=np.int64), np.zeros((1, 1, 1))
-    if radius.kind is None:
+    if kind is None:
         shapes = [RowShape(int(size), sizes.size, system, delta) for size in distinct]
         grid, table = _tabulated(radius, shapes)
     return compiled_radii.Rule(
-        kind=kinds.TABLE if radius.kind is None else radius.kind,
-        scale=float(getattr(radius, "scale", 1.0)) if radius.kind == kinds.LITERAL else 1.0,
+        kind=kinds.TABLE if kind is None else kind,
+        scale=float(getattr(radius, "scale", 1.0)) if kind == kinds.LITERAL else 1.0,
         constant=constant,
         weight=weight,
         size=sizes.astype(np.int64),
@@ -83,9 +83,15 @@ def _tabulated(radius: Radius, shapes: list[RowShape]) -> tuple[NDArray[np.int64
         )
     table = np.ones((len(shapes), longest, grid.size))
     for line, shape in zip(table, shapes, strict=True):
-        for seen in range(1, longest + 1):
-            if shape.possible > 1:
-                line[seen - 1] = _checked(radius, grid, np.full(grid.size, seen, dtype=np.int64), shape)
+        if shape.possible < 2:
+            continue
+        most = shape.possible if radius.counts_successors else 1
+        for seen in range(1, most + 1):
+            line[seen - 1] = _checked(radius, grid, np.full(grid.size, seen, dtype=np.int64), shape)
+        line[most:] = line[most - 1]  # rows of other shapes can have more; this one cannot
+        everything = _checked(radius, grid, np.full(grid.size, shape.possible, dtype=np.int64), shape)
+        if not radius.counts_successors and not np.array_equal(line[0], everything):
+            raise InvalidInput(f"{radius} depends on how many successors were seen; say so: counts_successors = True")
     return grid, table
 
 

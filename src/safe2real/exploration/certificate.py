@@ -42,7 +42,8 @@ class Certificate:
     @property
     def reaches(self) -> bool:
         """Whether the bounds reach every threshold (to rounding), whatever they are worth."""
-        return bool(np.all(self.lower_bounds >= self.thresholds - 1e-9))
+        same = np.shape(self.lower_bounds) == np.shape(self.thresholds)  # else a bound that is not there would be met
+        return same and bool(np.all(self.lower_bounds >= self.thresholds - 1e-9))
 
     @property
     def holds(self) -> bool:

@@ -69,11 +69,14 @@ class Learner:
             problem.refuse_lost_margin()
         self.problem, self.method, self.warm_start = problem, method, warm_start
         self.evidence: Evidence = method.evidence(problem)
+        stated = (problem, method.reuses_simulator, method.keeps_safe)
+        if (self.evidence.problem, self.evidence.reuses_simulator, self.evidence.keeps_safe) != stated:
+            raise InvalidInput(f"the evidence of the method {method.name!r} is of another problem, or not as it states")
         self.round = 1
         self._decision: Decision | None = None  # the one that stands
         self._memory: Any = None  # of the last one
         self._proposal: Proposal | None = None
-        self._refuted = False  # whether the decision that stands knew that an assumption is refuted
+        self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
 
     @property
@@ -97,26 +100,40 @@ class Learner:
 
     def propose(self) -> Proposal:
         """What to deploy in this round; asking again before `observe` gives the same object, unless data refute it."""
-        self._notice_refutation()
+        self._notice()
         if self._proposal is None:
             self._proposal = self._as_proposal(self.decide())
         return self._proposal
 
     def decide(self) -> Decision:
         """What the method decides on the evidence as it is; the same until that changes."""
-        self._notice_refutation()
+        self._notice()
         if self._decision is None:
             self._decision = refuted_decision(self.evidence)  # once an assumption is refuted no method is asked
         if self._decision is None:
             memory = self._memory if self.warm_start else None
-            self._decision = self.method.propose(
+            decision = self.method.propose(
                 self.problem, self.evidence, seed=self.settings.seed, round_number=self.round, memory=memory
             )
-            self._memory = self._decision.memory
+            self._decision = self._checked(decision)
+            self._memory = decision.memory
             self._planned[:] = self.evidence.counts.tally.visits
             if self._decision.reason is Reason.STOP:
                 _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, self._decision.uncertainty)
         return self._decision
+
+    def _checked(self, decision: Decision) -> Decision:
+        """What a method gives, as this learner can deploy it."""
+        if decision.reason is not Reason.MIXTURE:
+            return decision
+        if decision.lower_bounds.shape != (self.evidence.kept,) or any(one is self.baseline for one in decision.policies):
+            raise InvalidInput(
+                f"the method {self.method.name!r} gives {decision.lower_bounds.size} lower bounds for {self.evidence.kept} "
+                "constraints, or the baseline as a part of its candidate; give one for each, and leave the baseline out: "
+                "its share is 1 - exploration_weight"
+            )
+        nothing = decision.exploration_weight == 0.0  # of the candidate is paid for: the baseline alone
+        return Decision(Reason.BASELINE, memory=decision.memory) if nothing else decision
 
     @property
     def stopped(self) -> bool:
@@ -161,7 +178,10 @@ class Learner:
             raise Halted(HALT_ADVICE)
         planned = self._planned if self.settings.replan_growth > 0.0 else None
         if self.evidence.take(checked, of_baseline=proposal.draw() is self.baseline, planned=planned):
+            self._notice()
             self._decision = None
+        elif not self.evidence.is_refuted:
+            self._knew = self._state()  # the plan stands, lazily
         self.round += 1
         self._proposal = None
 
@@ -196,24 +216,30 @@ class Learner:
         self.round += 1
         self._decision = self._proposal = None
 
-    def _notice_refutation(self) -> None:
-        """Whatever refuted an assumption, and wherever it was counted: no plan made before that is handed out after it."""
-        if not self._refuted and self.evidence.is_refuted:
-            self._decision, self._proposal, self._refuted = None, None, True
-            _LOG.warning(
-                "after %d samples nothing is certified any more: %s", self.samples, "; ".join(map(str, self.doubts()))
-            )
+    def _state(self) -> tuple[int, bool, bool]:
+        """What a decision is made on: (episodes counted, whether the margin is refuted, whether any assumption is)."""
+        return self.evidence.counts.episodes, self.evidence.trust.halted, self.evidence.is_refuted
+
+    def _notice(self) -> None:
+        """Whatever was counted, and by whom: no decision made before it stands after it."""
+        state = self._state()
+        if state == self._knew:
+            return
+        if state[2] and not self._knew[2]:
+            doubts = "; ".join(map(str, self.doubts()))
+            _LOG.warning("after %d samples nothing is certified any more: %s", self.samples, doubts)
+        self._decision, self._proposal, self._knew = None, None, state
 
     # Compiled rounds
 
     def hand_over(self) -> tuple[Decision | None, Any, NDArray[np.int64]]:
         """(the decision that stands, the memory of the last one, visits when it was made) for rounds that run elsewhere."""
-        self._notice_refutation()
+        self._notice()
         return self._decision, self._memory, self._planned
 
     def take_back(self, rounds: int, decision: Decision | None, memory: Any) -> None:
         """Go on after `rounds` rounds that were run elsewhere on this learner's own evidence."""
-        self._refuted = self.evidence.is_refuted  # whoever ran them plans anew when that changes
+        self._knew = self._state()  # whoever ran them plans anew when that is due
         self.round += rounds
         self._decision, self._memory, self._proposal = decision, memory, None
 
@@ -245,7 +271,8 @@ class Learner:
 
         Nothing is changed by it. See `exploration.plan.plan`.
         """
-        return plan(self.evidence, reward, stopped=not self.evidence.is_refuted and self.stopped)
+        ours = type(self.method) in ALL  # what the stop of another proves is not known here
+        return plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
 
     def __repr__(self) -> str:
         return f"Learner({self.method}, round {self.round}, {self.samples} samples, {self.standing})"

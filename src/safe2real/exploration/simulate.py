@@ -21,7 +21,7 @@ from safe2real.exploration.drive import Seen, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision, Reason
-from safe2real.methods.sim_to_real import copy_of, decision_of, empty_memory, terms_of
+from safe2real.methods.sim_to_real import SimToReal, copy_of, decision_of, empty_memory, terms_of
 from safe2real.model.checks import Floats, bare, positive_integer, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
@@ -106,7 +106,9 @@ def simulate(
             "guarantee; build the learner on simulator.repeated(horizon)"
         )
     _check_reality(learner, real)
-    rounds_on = _compiled_rounds if learner.method.has_compiled_rounds else _plain_rounds
+    # Compiled rounds are those of SimToReal: a class that proposes otherwise is driven as it proposes.
+    compiled = learner.method.has_compiled_rounds and type(learner.method).propose is SimToReal.propose
+    rounds_on = _compiled_rounds if compiled else _plain_rounds
     return rounds_on(learner, model, max_rounds, progress)
 
 

@@ -21,6 +21,8 @@ from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.problem.problem import Problem
 
+_ROUNDING = 1e-9
+
 
 class Reason(Enum):
     """Why a round proposes what it does."""
@@ -46,6 +48,21 @@ class Decision:
     lower_bounds: Floats = field(default_factory=lambda: np.empty(0))  # [K] on the real V_c of the candidate
     uncertainty: float = np.inf  # Delta, or whatever the method stops by; inf where it was not computed
     memory: Any = None  # given back in the next round, to begin the search from: it may save time, it decides nothing
+
+    def __post_init__(self) -> None:
+        mixes, weights = self.reason is Reason.MIXTURE, np.asarray(self.weights, dtype=np.float64)
+        if bool(self.policies) != mixes or len(self.policies) != weights.size or (self.exploration_weight != 0.0) > mixes:
+            raise InvalidInput(
+                f"a decision of reason {self.reason.name} has {len(self.policies)} policies, {weights.size} weights and the "
+                f"share {self.exploration_weight:g}; a candidate goes with MIXTURE alone, with one weight for each policy"
+            )
+        if mixes and not ((weights >= 0.0).all() and abs(weights.sum() - 1.0) <= _ROUNDING):
+            raise InvalidInput(f"the weights of a candidate are {self.weights}; give shares of at least 0 that sum to 1")
+        if not 0.0 <= self.exploration_weight <= 1.0 or np.ndim(self.lower_bounds) != 1 or np.isnan(self.lower_bounds).any():
+            raise InvalidInput(
+                f"the candidate's share is {self.exploration_weight} and its bounds are {self.lower_bounds}; give a share "
+                "from 0 to 1, and one lower bound for each constraint"
+            )
 
     def mixture(self, baseline: MarkovPolicy) -> Mixture | None:
         """What is deployed: one policy of it is drawn for each episode. None when nothing is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from safe2real.errors import InvalidInput
@@ -19,7 +19,7 @@ from safe2real.problem.problem import Problem
 def document_of(problem: Problem, method: Method) -> dict[str, Any]:
     """The problem's document with the method in it: what a campaign stores."""
     document = to_document(problem)
-    document["settings"][METHOD] = named_to_json(method) if fields(method) else method.name  # type: ignore[arg-type]
+    document["settings"][METHOD] = named_to_json(method) if is_dataclass(method) and fields(method) else method.name
     return document
 
 

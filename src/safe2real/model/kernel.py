@@ -28,7 +28,7 @@ from safe2real.model.checks import (
     shown,
     whole_numbers,
 )
-from safe2real.model.table import Table, TransitionTable, read_table
+from safe2real.model.table import TransitionTable, read_table, terminal_states
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -168,7 +168,7 @@ class Kernel:
         listed = read_table(table)
         num_states, num_actions = listed.num_states, listed.num_actions
         first = range(num_states) if start is None else whole_numbers("start", start, below=num_states, what="states")
-        terminal = _terminal_states(listed, [int(s) for s in first], entered=start is not None)
+        terminal = terminal_states(listed, [int(s) for s in first], entered=start is not None)
         ends = np.zeros(num_states, dtype=np.bool_)
         ends[sorted(terminal)] = True
         goes_on = ~ends[listed.states]
@@ -307,38 +307,6 @@ class Kernel:
         moved = np.repeat(flat, length) * self.rows.probability[stored]
         arrived = np.bincount(self.rows.successor[stored], weights=moved, minlength=self.num_states)
         return np.asarray(arrived + flat[length == 0].sum() / self.num_states)
-
-
-def _terminal_states(table: Table, start: Sequence[int], *, entered: bool) -> set[int]:
-    """States in which episodes end, of those that can follow `start`; `entered` says that episodes do begin there."""
-    outcomes: list[list[tuple[int, bool]]] = [[] for _ in range(table.num_states)]  # [S] of (successor, terminated)
-    for s, t, ended in zip(table.states, table.successors, table.terminated, strict=True):
-        outcomes[s].append((int(t), bool(ended)))
-    terminal: set[int] = set()
-    seen, waiting = set(start), list(start)
-    alive = set(start) if entered else set()
-    while waiting:
-        s = waiting.pop()
-        ways_out = any(t != s for t, _ in outcomes[s])
-        for t, ends in outcomes[s]:
-            if ends and t == s and ways_out:
-                raise InvalidInput(
-                    f"P[{s}] ends the episode in state {s} itself but also has ways out of it; "
-                    "add a separate absorbing state for the end of the episode"
-                )
-            if t != s:
-                (terminal if ends else alive).add(t)
-                if not ends and t not in seen:
-                    seen.add(t)
-                    waiting.append(t)
-    both = sorted(terminal & alive)
-    if both:
-        raise InvalidInput(
-            f"state {both[0]} is entered both with and without `terminated`; add a separate absorbing state for the end of "
-            "the episode, give the states where episodes `start` if the table lists states that none of them reaches, or "
-            "let safe2real.from_gymnasium add the states that are needed"
-        )
-    return terminal
 
 
 def _merge_duplicates(

@@ -67,3 +67,35 @@ def _outcome(name: str, entry: Any, num_states: int) -> tuple[int, float, float,
     (successor,) = whole_numbers(f"{name}, the next state,", [entry[1]], below=num_states, what="states")
     probability = finite_number(f"{name}, the probability,", entry[0])
     return int(successor), probability, finite_number(f"{name}, the reward,", entry[2]), bool(entry[3])
+
+
+def terminal_states(table: Table, start: Sequence[int], *, entered: bool) -> set[int]:
+    """States in which episodes end, of those that can follow `start`; `entered` says that episodes do begin there."""
+    outcomes: list[list[tuple[int, bool]]] = [[] for _ in range(table.num_states)]  # [S] of (successor, terminated)
+    for s, t, ended in zip(table.states, table.successors, table.terminated, strict=True):
+        outcomes[s].append((int(t), bool(ended)))
+    terminal: set[int] = set()
+    seen, waiting = set(start), list(start)
+    alive = set(start) if entered else set()
+    while waiting:
+        s = waiting.pop()
+        ways_out = any(t != s for t, _ in outcomes[s])
+        for t, ends in outcomes[s]:
+            if ends and t == s and ways_out:
+                raise InvalidInput(
+                    f"P[{s}] ends the episode in state {s} itself but also has ways out of it; "
+                    "add a separate absorbing state for the end of the episode"
+                )
+            if t != s:
+                (terminal if ends else alive).add(t)
+                if not ends and t not in seen:
+                    seen.add(t)
+                    waiting.append(t)
+    both = sorted(terminal & alive)
+    if both:
+        raise InvalidInput(
+            f"state {both[0]} is entered both with and without `terminated`; add a separate absorbing state for the end of "
+            "the episode, give the states where episodes `start` if the table lists states that none of them reaches, or "
+            "let safe2real.from_gymnasium add the states that are needed"
+        )
+    return terminal

@@ -289,8 +289,8 @@ def _run_campaign(journal: Journal, rounds: int) -> Campaign:
 
 def _copied(journal: Journal, change: Callable[[list[Event]], list[Event]]) -> Journal:
     """What a reader sees of a journal whose events come through `change`."""
-    copy = MemoryJournal()
-    with journal.reading() as transaction, copy.created(journal.header()) as copied:
+    copy, header = MemoryJournal(), journal.header()
+    with journal.reading() as transaction, copy.created(header) as copied:
         copied.put_blobs(dict(transaction.policies()))
         copied.put_events(change(list(transaction.events())))
     return copy

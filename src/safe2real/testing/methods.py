@@ -16,7 +16,8 @@ from safe2real.exploration.simulate import roll_out, simulate
 from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import Floats
-from safe2real.model.policy import Mixture
+from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.planning.evaluate import constraint_values
 from safe2real.testing.systems import Case, check_named, random_case
 
 _ROUNDING = 1e-9
@@ -57,13 +58,14 @@ class MethodContract(ABC):
         for case in self.cases():
             learner = Learner(case.problem, self.make())
             for _ in range(12):
-                self._check_covered(case, learner)
+                self._check_covered(case, learner, self._decide(case, learner))
+                self._check_covered(case, learner, learner.decide())  # with what it remembers of earlier rounds
                 if learner.propose().is_last:
                     break
                 simulate(learner, case.real, max_rounds=_ROUNDS // 12)
 
-    def _check_covered(self, case: Case, learner: Learner) -> None:
-        decision, evidence = self._decide(case, learner), learner.evidence
+    def _check_covered(self, case: Case, learner: Learner, decision: Decision) -> None:
+        evidence = learner.evidence
         if decision.reason is not Reason.MIXTURE:
             return
         alpha, thresholds = decision.exploration_weight, case.problem.simulator.thresholds
@@ -85,12 +87,14 @@ class MethodContract(ABC):
             assert run.unsafe_share(thresholds) == 0.0, f"unsafe in {run.unsafe_share(thresholds):.1%} of the rounds"
 
     def test_it_stops_only_with_a_claim(self) -> None:
-        for _, learner in self._runs():
+        for case, learner in self._runs():
             decision = learner.decide()
             if decision.reason is Reason.STOP:
                 assert decision.uncertainty < np.inf, "it stopped, and says nothing about what was reached"
                 plan = learner.plan(np.ones((learner.simulator.num_states, learner.simulator.num_actions)))
                 assert plan.bound >= plan.value, "after its stop there is no plan"
+                real = constraint_values(case.reality, plan.policy)
+                assert (real >= plan.certificate.lower_bounds - _ROUNDING).all(), "after its stop plans are not safe"
 
     def test_refuted_assumptions_leave_the_baseline_and_a_refuted_margin_leaves_nothing(self) -> None:
         for case, learner in self._runs():
@@ -120,8 +124,21 @@ class MethodContract(ABC):
             recorded = Recorded(candidate, decision.exploration_weight, decision.uncertainty)
             found = method.recheck(recorded, learner.evidence, decision)
             assert (found >= decision.lower_bounds - _ROUNDING).all(), "recheck proves less than was claimed"
-            provable = _provable(case, learner.evidence, candidate)
-            assert (found <= provable + _ROUNDING).all(), f"recheck vouches for {found}, and {provable} is provable"
+            self._check_honest(case, learner, recorded, decision)
+            model = learner.simulator
+            for action in range(model.num_actions):  # a forged record may name anything
+                always, sizes = [action] * model.num_states, {"num_actions": model.num_actions, "horizon": model.horizon}
+                alone = Mixture.of([1.0], [MarkovPolicy.deterministic(always, **sizes)])
+                self._check_honest(case, learner, Recorded(alone, recorded.exploration_weight, np.inf), decision)
+                self._check_honest(case, learner, Recorded(alone, 1.0, recorded.uncertainty), decision)
+
+    def _check_honest(self, case: Case, learner: Learner, recorded: Recorded, now: Decision) -> None:
+        try:
+            found = self.make().recheck(recorded, learner.evidence, now)
+        except InvalidInput:
+            return
+        provable = _provable(case, learner.evidence, recorded.candidate)
+        assert (found <= provable + _ROUNDING).all(), f"recheck vouches for {found}, and {provable} is provable"
 
     def test_a_campaign_of_it_verifies(self) -> None:
         method = self.make()

@@ -51,13 +51,30 @@ class RadiusContract(ABC):
         loose, strict = (radius.after(_VISITS, seen, RowShape(3, 10, _SYSTEM, delta)) for delta in (0.3, 1e-6))
         assert (strict >= loose - 1e-12).all(), "the radius does not grow when delta shrinks"
 
+    def test_more_rows_need_a_larger_radius(self) -> None:
+        """All rows have to hold at once: one that does not know how many there are cannot cover them."""
+        radius = self.make()
+        if radius.certified:
+            seen = np.full(_VISITS.size, 2)
+            few, many = (radius.after(_VISITS, seen, RowShape(3, rows, System(rows, 1, 4), 0.05)) for rows in (10, 10**6))
+            assert (many >= few - 1e-12).all(), "the radius shrinks when more rows have to hold"
+            assert (many > few).any(), "the radius does not grow with the number of rows"
+
+    def test_it_does_not_shrink_faster_than_chance(self) -> None:
+        """A fair coin is about 1 / sqrt(n) off: no radius that covers at all times is smaller than that for long."""
+        radius = self.make()
+        if radius.certified:
+            visits = np.unique(np.rint(np.geomspace(1, 10**12, 600)).astype(np.int64))
+            found = radius.after(visits, np.full(visits.size, 2), RowShape(2, 1, System(2, 1, 1), _LEVEL))
+            assert (visits * np.minimum(found, 1.0) ** 2 >= 0.1).all(), "it shrinks faster than 1 / sqrt(n)"
+
     def test_it_covers_at_its_level(self) -> None:
         """Rows of known probabilities, watched at every visit: the share of rows that ever leave the ball."""
         radius = self.make()
         if not radius.certified:
             return  # it promises nothing, and everything computed with it says so
         rng = np.random.default_rng(20)
-        for probabilities in ([0.5, 0.5], [0.7, 0.2, 0.1], [0.2] * 5, [0.97, 0.01, 0.01, 0.005, 0.005]):
+        for probabilities in ([0.5, 0.5], [0.7, 0.2, 0.1], [0.2] * 5, [0.97, 0.01, 0.01, 0.005, 0.005], [1 / 30] * 30):
             row = np.array(probabilities)
             shape = RowShape(row.size, 1, System(row.size, 1, 1), _LEVEL)
             left = sum(_ever_leaves(radius, row, shape, rng) for _ in range(_RUNS))
@@ -65,7 +82,7 @@ class RadiusContract(ABC):
             assert left <= most, f"{left} of {_RUNS} rows {probabilities} left a radius that fails {_LEVEL:.0%} of the time"
 
     def test_compiled_code_uses_no_smaller_one(self) -> None:
-        radius, sizes = self.make(), np.array([2, 3, 5, 5], dtype=np.int64)
+        radius, sizes = self.make(), np.array([2, 3, 5, 30], dtype=np.int64)
         rule = rule_of(radius, _SYSTEM, sizes, 0.05)
         for visits in (1, 2, 17, 1_000, 4_097, 123_456):
             found = np.empty(sizes.size)
