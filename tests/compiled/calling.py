@@ -15,5 +15,5 @@ def radius_at(rule: radii.Rule, row: int, visits: int, seen: int) -> float:
 
 
 @njit
-def worst_expectation(rows: Any, reach: Any, row: Any, gap: Any, values: Any, lowest: Any, left: Any) -> Any:
-    return robust.worst_expectation(rows, reach, row, gap, values, lowest, left)
+def worst_expectation(sets: Any, row: Any, values: Any, lowest: Any, left: Any) -> Any:
+    return robust.worst_expectation(sets, row, values, lowest, left)

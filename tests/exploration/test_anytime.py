@@ -7,7 +7,7 @@ import safe2real as s2r
 from safe2real import methods, radii
 from safe2real.exploration import Learner, roll_out, simulate
 from safe2real.exploration.plan import best_certified
-from safe2real.planning.robust import TVBalls, reach_of
+from safe2real.planning.robust import RowSets, reach_of
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
@@ -109,7 +109,7 @@ def random_balls(seed: int):
     if rng.random() < 0.5:  # no more than what the model or reality has
         allowed = (rows > 0.0) | (real > 0.0)
         support = s2r.Kernel.from_dense(allowed / allowed.sum(axis=-1, keepdims=True))
-    return TVBalls(model, gaps.reshape(-1), reach_of(support, model.kernel)), truth, baseline, margins
+    return RowSets(model, gaps.reshape(-1), reach_of(support, model.kernel)), truth, baseline, margins
 
 
 @sampled("systems", [60, 240], keep=[0])
@@ -133,7 +133,7 @@ def test_best_certified_on_random_systems_with_no_constraint_one_and_two(systems
         assert upper >= optimum.value - ROUNDING, seed
         improved += best.value > balls.worst(baseline, reward) + 0.01
         # where nothing is open, the plan is the optimum
-        point = TVBalls(truth, np.zeros_like(balls.gaps), balls.reach)
+        point = RowSets(truth, np.zeros_like(balls.gaps), balls.reach)
         exact, bound = best_certified(point, reward, baseline=baseline, margins=margins, tolerance=tolerance)
         assert exact.value == pytest.approx(optimum.value, abs=1e-6), seed
         assert bound == pytest.approx(optimum.value, abs=1e-4), seed
@@ -149,7 +149,7 @@ def test_where_the_worst_case_of_the_optimum_is_below_the_baseline_the_baseline_
     gaps[1] = 1.0
     baseline = s2r.MarkovPolicy.deterministic([0, 0, 0, 0], num_actions=2, horizon=2)
     reward = np.repeat(np.array([[0.0], [0.5], [1.0], [0.0]]), 2, axis=1)[None]
-    balls = TVBalls(model, gaps, reach_of(None, model.kernel))
+    balls = RowSets(model, gaps, reach_of(None, model.kernel))
     best, upper = best_certified(balls, reward, baseline=baseline, margins=np.empty(0), tolerance=0.1)
     assert (best.solution, best.policy.policies) == (None, (baseline,))
     assert (best.value, upper) == (pytest.approx(0.5), pytest.approx(1.0))

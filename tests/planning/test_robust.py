@@ -9,7 +9,8 @@ from scipy.optimize import linprog
 from scipy.sparse import block_diag, csr_array
 
 import safe2real as s2r
-from safe2real.planning.robust import TVBalls, best_value, reach_of, worst_constraint_values, worst_value
+from safe2real._compiled.rows import Sets
+from safe2real.planning.robust import RowSets, best_value, reach_of, worst_constraint_values, worst_value
 from tests.cases import sampled
 from tests.compiled.calling import worst_expectation
 
@@ -212,7 +213,8 @@ def test_a_row_with_mass_outside_its_support_may_keep_it_but_not_gain_there(case
         kernel = s2r.Kernel.from_dense(np.tile(row, (S, 1, 1)))
         support = s2r.Kernel.from_dense(np.tile(allowed / allowed.sum(), (S, 1, 1)))
         reach, rows = reach_of(support, kernel), kernel.rows
-        low = worst_expectation(rows, reach, 0, gap, values, values.min(), np.empty(S))
+        nothing = np.full(S, np.inf)
+        low = worst_expectation(Sets(rows, reach, np.full(S, gap), nothing), 0, values, values.min(), np.empty(S))
         # keeping what is outside is allowed in this linear program, and going there is not
         stated = linear_minima(row[None], np.array([gap]), allowed[None], values)[0]
         assert low == pytest.approx(stated, abs=1e-9)
@@ -220,8 +222,55 @@ def test_a_row_with_mass_outside_its_support_may_keep_it_but_not_gain_there(case
             exact = exact_minimum(row, gap, allowed, values)
             assert low <= exact + 1e-9
             checked += 1
-        assert worst_expectation(rows, reach, 0, 1.0, values, values.min(), np.empty(S)) == values[allowed].min()
+        everywhere = Sets(rows, reach, np.ones(S), nothing)
+        assert worst_expectation(everywhere, 0, values, values.min(), np.empty(S)) == values[allowed].min()
     assert checked > cases // 3
+
+
+def likelihood_minimum(row: Array, divergence: float, values: Array) -> float:
+    """min of P . values over the distributions with KL(row, P) <= divergence, on a fine grid of its Lagrange multiplier."""
+    seen, bottom = row > 0.0, values.min()
+    answers = []
+    for nu in bottom - np.concatenate([[0.0], np.geomspace(1e-9, 1e5, 4000)]):
+        with np.errstate(divide="ignore"):
+            shape = row[seen] / (values[seen] - nu)
+        if not np.isfinite(shape).all():
+            continue
+        # p proportional to row / (values - nu) on the seen ones, the rest of the mass at the bottom where nu is the bottom
+        p = shape / shape.sum()
+        if nu == bottom:
+            spent = float(row[seen] @ np.log(row[seen] / p))
+            if spent <= divergence:
+                kept = np.exp(spent - divergence)
+                answers.append(kept * (p @ values[seen]) + (1.0 - kept) * bottom)
+        elif float(row[seen] @ np.log(row[seen] / p)) <= divergence:
+            answers.append(float(p @ values[seen]))
+    return float(min(answers))
+
+
+def test_the_worst_expectation_over_a_kl_ball_is_its_minimum() -> None:
+    rng = np.random.default_rng(5)
+    for case in range(300):
+        S = int(rng.integers(2, 8))
+        row = rng.dirichlet(np.full(S, 0.6))
+        row[rng.random(S) < 0.3] = 0.0
+        if row.sum() == 0.0:
+            row[0] = 1.0
+        row /= row.sum()
+        values = rng.choice([0.0, 0.5, 1.0, 3.0], size=S) if case % 3 == 0 else rng.random(S) * 10.0
+        divergence = float(10.0 ** rng.uniform(-5.0, 1.0))
+        kernel = s2r.Kernel.from_dense(np.tile(row, (S, 1, 1)))
+        sets = Sets(kernel.rows, reach_of(None, kernel), np.ones(S), np.full(S, divergence))
+        low = worst_expectation(sets, 0, values, values.min(), np.empty(S))
+        exact = likelihood_minimum(row, divergence, values)
+        assert low <= exact + 1e-9, case
+        assert low >= exact - 1e-2 * (exact - values.min()) - 1e-9, case  # the grid is that coarse
+        # and the ball that says less never wins
+        both = worst_expectation(sets._replace(gap=np.full(S, 0.1)), 0, values, values.min(), np.empty(S))
+        alone = worst_expectation(
+            sets._replace(gap=np.full(S, 0.1), divergence=np.full(S, np.inf)), 0, values, values.min(), np.empty(S)
+        )
+        assert both == max(low, alone), case
 
 
 def exact_minimum(row: Array, gap: float, allowed: Array, values: Array) -> float:
@@ -284,7 +333,7 @@ def test_the_dual_bound_is_above_every_feasible_policy_on_kernels_within_the_bal
             [s2r.planning.constraint_values(case.model.with_kernel(kernel), case.policy) for kernel in real], axis=0
         )  # [K]
         model = case.model.with_thresholds(np.maximum(0.0, reach - 0.05))
-        balls = TVBalls(model, case.gaps.reshape(-1), reach_of(case.support, model.kernel))
+        balls = RowSets(model, case.gaps.reshape(-1), reach_of(case.support, model.kernel))
         upper = balls.best_feasible(reward, rng.exponential(size=K), 20.0)
         for kernel in real:
             best = s2r.solve(model.with_kernel(kernel), reward[0])
@@ -292,7 +341,7 @@ def test_the_dual_bound_is_above_every_feasible_policy_on_kernels_within_the_bal
             assert best.value <= upper + 1e-9, seed
         exact = s2r.solve(model, reward[0])
         if exact.is_feasible:
-            point = TVBalls(model, np.zeros(case.gaps.size), reach_of(case.support, model.kernel))
+            point = RowSets(model, np.zeros(case.gaps.size), reach_of(case.support, model.kernel))
             bound = point.best_feasible(reward, exact.multipliers, 20.0)
             assert exact.value - 1e-9 <= bound <= exact.value + 1e-6
             met += 1

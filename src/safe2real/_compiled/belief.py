@@ -28,6 +28,7 @@ class Belief(NamedTuple):
     high: Array  # [R] the smallest distance + radius so far: it is at most that
     look_at: Array  # [R] visits before which the row cannot contradict what is known of it
     gap: Array  # [R] TV distance within which the real row lies: the radius, eps_s where cleared, 0 where known
+    divergence: Array  # [R] KL(observed row, real row) is at most this; inf where nothing is said
     bonus: Array  # [R]
 
 

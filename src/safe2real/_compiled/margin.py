@@ -105,7 +105,7 @@ def take_log(trust, states, actions, ends):
 
 
 @compiled
-def look(trust, rows, reach, gap, refuted):
+def look(trust, sets, refuted):
     """The baseline's V_c at its worst and at its best over the confidence sets, and what follows."""
     trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
     if trust.flags[LEFT]:
@@ -118,7 +118,7 @@ def look(trust, rows, reach, gap, refuted):
         for sign in (-1.0, 1.0):  # the best is minus the worst of minus the utility
             if sign > 0.0 and not trust.raises:
                 continue
-            bound = sign * worst_value(rows, reach, gap, sign * trust.utilities[k], trust.baseline, nobody, trust.start)
+            bound = sign * worst_value(sets, sign * trust.utilities[k], trust.baseline, nobody, trust.start)
             if sign < 0.0:
                 trust.ceiling[k] = min(trust.ceiling[k], bound)
                 if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:

@@ -1,4 +1,4 @@
-"""The worst and the best over all kernels within TV balls around the rows of a model."""
+"""The worst and the best over all kernels within TV and KL balls around the rows of a model."""
 
 from __future__ import annotations
 
@@ -17,12 +17,59 @@ def lowest_of(values):
 
 
 @inner
-def worst_expectation(rows, reach, row, gap, values, lowest, left):
-    """min of P . values over the rows P within TV distance `gap` of a row, on its support.
+def least_by_likelihood(rows, row, divergence, values, bottom):
+    """A lower bound on P . values over the rows P with KL(row, P) <= `divergence`, whose values are at least `bottom`.
 
-    Mass moves from the successors of the highest value to the lowest that can be reached, `lowest` where that is everywhere;
-    this is the exact minimum over the ball intersected with the simplex. `left` [>= S] is working space.
+    For every nu <= bottom, by Jensen's inequality, P . values >= nu + exp(-divergence + sum_i p_i log(values_i - nu)); the
+    best nu makes it the minimum over the ball. It is sought as bottom - d: the right-hand side grows with d while
+    sum_i p_i log x_i + log sum_i p_i / x_i > divergence, x_i = values_i - bottom + d. Any d >= 0 gives a valid bound.
     """
+    first, n = np.int64(rows.begin[row]), np.int64(rows.length[row])
+    mean, square, least = 0.0, 0.0, np.inf
+    for i in range(first, first + n):
+        above = values[rows.successor[i]] - bottom
+        mean += rows.probability[i] * above
+        square += rows.probability[i] * above * above
+        if rows.probability[i] > 0.0:
+            least = min(least, above)
+    if n == 0 or mean <= 1e-14:
+        return bottom
+    spread = np.sqrt(max(0.0, square - mean * mean) / (2.0 * divergence))
+    d = max(spread - mean, 1e-3 * mean)  # right where the divergence is small
+    for turn in range(40):
+        logs, inverse, inverse_square = 0.0, 0.0, 0.0
+        for i in range(first, first + n):
+            p = rows.probability[i]
+            x = values[rows.successor[i]] - bottom + d
+            if p > 0.0:
+                logs += p * np.log(x)
+                inverse += p / x
+                inverse_square += p / (x * x)
+        slope = np.log(inverse) + logs - divergence
+        if abs(slope) < 1e-5 or (slope < 0.0 and d < 1e-12 * mean):
+            break
+        turning = d * (inverse - inverse_square / inverse)  # of the slope, as log d moves; negative
+        step = -slope / turning if turning < 0.0 else (2.0 if slope > 0.0 else -2.0)
+        d *= np.exp(min(3.0, max(-3.0, step)))
+    bound = bottom - d + np.exp(logs - divergence)
+    if least > 0.0:  # nu = bottom itself
+        logs = 0.0
+        for i in range(first, first + n):
+            if rows.probability[i] > 0.0:
+                logs += rows.probability[i] * np.log(values[rows.successor[i]] - bottom)
+        bound = max(bound, bottom + np.exp(logs - divergence))
+    return max(bottom, bound)
+
+
+@inner
+def worst_expectation(sets, row, values, lowest, left):
+    """A lower bound on P . values over the rows P of a row's set, on its support.
+
+    TV: mass moves from the successors of the highest value to the lowest that can be reached, `lowest` where that is
+    everywhere; this is the exact minimum over the ball intersected with the simplex. KL: see above. The larger of the two
+    holds. `left` [>= S] is working space.
+    """
+    rows, reach, gap = sets.rows, sets.reach, sets.gap[row]
     S = values.size
     successor, probability = rows.successor, rows.probability
     first, n = np.int64(rows.begin[row]), np.int64(rows.length[row])
@@ -32,8 +79,11 @@ def worst_expectation(rows, reach, row, gap, values, lowest, left):
         bottom = values[reach.successor[start]]
         for i in range(start, start + np.int64(reach.length[row])):
             bottom = min(bottom, values[reach.successor[i]])
+    least = -np.inf
+    if gap > 0.0 and sets.divergence[row] < np.inf:
+        least = least_by_likelihood(rows, row, sets.divergence[row], values, bottom)
     if gap >= 1.0:
-        return bottom
+        return max(bottom, least)
     total = 0.0
     if n == 0:
         for s in range(S):
@@ -60,12 +110,12 @@ def worst_expectation(rows, reach, row, gap, values, lowest, left):
         total -= moved * (best - bottom)
         left[at] -= moved
         remaining -= moved
-    return total
+    return max(total, least)
 
 
 @compiled
-def worst_value(rows, reach, gap, utility, policy, fixed, start):
-    """min over all kernels within `gap` [R] of the model, row by row and step by step, of V_f of a policy.
+def worst_value(sets, utility, policy, fixed, start):
+    """A lower bound on V_f of a policy over all kernels in `sets`, row by row and step by step; the minimum for TV alone.
 
     Follows the deterministic actions `fixed` [H, S] when that is not empty, otherwise `policy` [H, S, A]; `utility`
     is [1 or H, S, A].
@@ -73,7 +123,7 @@ def worst_value(rows, reach, gap, utility, policy, fixed, start):
     is_fixed = fixed.size > 0
     H = fixed.shape[0] if is_fixed else policy.shape[0]
     S, A = utility.shape[1], utility.shape[2]
-    stride = rows_per_step(rows.begin, S, A)
+    stride = rows_per_step(sets.rows.begin, S, A)
     after, now, left = np.zeros(S), np.zeros(S), np.empty(S)
     for h in range(H - 1, -1, -1):
         lowest = lowest_of(after)
@@ -85,7 +135,7 @@ def worst_value(rows, reach, gap, utility, policy, fixed, start):
                 share = 1.0 if is_fixed else policy[h, s, a]
                 if share > 0.0:
                     row = h * stride + s * A + a
-                    least = worst_expectation(rows, reach, row, gap[row], after, lowest, left)
+                    least = worst_expectation(sets, row, after, lowest, left)
                     total += share * (utility[step, s, a] + least)
             now[s] = total
         after, now = now, after
@@ -93,13 +143,13 @@ def worst_value(rows, reach, gap, utility, policy, fixed, start):
 
 
 @compiled
-def least_cost(rows, reach, gap, cost, start, H):
-    """min over policies AND kernels within `gap` of the expected sum of `cost` [1 or H, S, A].
+def least_cost(sets, cost, start, H):
+    """A lower bound over policies AND kernels in `sets` on the expected sum of `cost` [1 or H, S, A].
 
     With cost = - utility it is minus the optimistic value.
     """
     S, A = cost.shape[1], cost.shape[2]
-    stride = rows_per_step(rows.begin, S, A)
+    stride = rows_per_step(sets.rows.begin, S, A)
     after, now, left = np.zeros(S), np.zeros(S), np.empty(S)
     for h in range(H - 1, -1, -1):
         lowest = lowest_of(after)
@@ -108,7 +158,7 @@ def least_cost(rows, reach, gap, cost, start, H):
             best = np.inf
             for a in range(A):
                 row = h * stride + s * A + a
-                least = worst_expectation(rows, reach, row, gap[row], after, lowest, left)
+                least = worst_expectation(sets, row, after, lowest, left)
                 best = min(best, cost[step, s, a] + least)
             now[s] = best
         after, now = now, after

@@ -20,7 +20,7 @@ from safe2real._compiled.kinds import BASELINE, HALT, MIXTURE, STOP
 from safe2real._compiled.outcomes import INFEASIBLE
 from safe2real._compiled.robust import worst_value
 from safe2real._compiled.rollout import roll_out
-from safe2real._compiled.rows import Array, Instance, Rows
+from safe2real._compiled.rows import Array, Instance, Rows, Sets
 from safe2real._compiled.tally import lacks_room
 from safe2real._compiled.transitions import dot, rows_per_step
 
@@ -104,15 +104,16 @@ def candidate_share(lower, thresholds, margins):
 
 
 @compiled
-def propose(one, several, rows, reach, gap, bonus, refuted, flags, margins, terms, candidate, warm):
+def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate, warm):
     """Lines 5 to 13 of Algorithm 1 on the current hybrid model. Returns (reason, Delta, alpha, policies to start from next).
 
     Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is. The margin that pays
-    for the candidate is the one that may be used, which data can have raised above the stated one. `gap`, `bonus` and
-    `refuted` [R] are the belief's, `flags` and `margins` the trust's, `one` and `several` from `searches`.
+    for the candidate is the one that may be used, which data can have raised above the stated one. `bonus` and `refuted`
+    [R] are the belief's, `flags` and `margins` the trust's, `one` and `several` from `searches`.
     """
     H, K = terms.H, terms.thresholds.size
     S, A = terms.baseline.shape[1], terms.baseline.shape[2]
+    rows = sets.rows
     begin, length, successor, probability = rows
     if flags[margin.HALTED]:
         return HALT, np.inf, 0.0, warm  # not even the baseline can be relied on
@@ -160,7 +161,7 @@ def propose(one, several, rows, reach, gap, bonus, refuted, flags, margins, term
             worst = 0.0
             for slot in range(used):
                 worst += candidate.weights[slot] * worst_value(
-                    rows, reach, gap, terms.utilities[k], nobody, candidate.actions[slot], terms.start
+                    sets, terms.utilities[k], nobody, candidate.actions[slot], terms.start
                 )
             candidate.lower[k] = max(candidate.lower[k], worst)
     alpha = candidate_share(candidate.lower, terms.thresholds, margins)
@@ -274,13 +275,14 @@ def run(
     seen = np.full(candidate.actions.shape, A, dtype=np.uint32)  # no action at all
     parts = np.empty((2, 1 + K, S))
     model = Rows(belief.begin, belief.length, tally.successor, tally.probability)
+    sets = Sets(model, reach, belief.gap, belief.divergence)
     done = 0
     reason, delta, alpha = pending
     for t in range(log.reason.size):
         if reason < 0:
             reason, delta, alpha, warm = propose(
-                one, several, model, reach, belief.gap, belief.bonus, belief.refuted, trust.flags, trust.margins, terms,
-                candidate, warm if stay_warm else 0,
+                one, several, sets, belief.bonus, belief.refuted, trust.flags, trust.margins, terms, candidate,
+                warm if stay_warm else 0,
             )  # fmt: skip
             for row in range(planned.size):
                 planned[row] = tally.visits[row]
@@ -303,7 +305,7 @@ def run(
             if growth > 0.0:
                 update_all(tally, belief, rule, S)
             if trust.counters[margin.SAMPLES] >= trust.counters[margin.NEXT]:
-                margin.look(trust, model, reach, belief.gap, belief.refuted)
+                margin.look(trust, sets, belief.refuted)
         if full or done == most:
             return t + 1, done, False, warm, (reason, delta, alpha)
     return log.reason.size, done, False, warm, (reason, delta, alpha)

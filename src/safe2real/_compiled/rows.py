@@ -28,6 +28,15 @@ class Reach(NamedTuple):
     successor: Array
 
 
+class Sets(NamedTuple):
+    """Where the real rows lie: around each row of a model a TV ball and a KL ball, both of which hold."""
+
+    rows: Rows
+    reach: Reach
+    gap: Array  # [R] TV distance; 1 says nothing
+    divergence: Array  # [R] KL(row, real row) is at most this; inf says nothing
+
+
 class Instance(NamedTuple):
     """A CMDP and a reward as bare arrays; the letters are explained in `transitions`."""
 

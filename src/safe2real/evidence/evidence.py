@@ -21,7 +21,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import Mixture, Policy
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.evaluate import constraint_values
-from safe2real.planning.robust import TVBalls
+from safe2real.planning.robust import RowSets
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt
 
@@ -219,9 +219,9 @@ class Evidence(HybridModel):
         return self.problem.simulator.with_kernel(self.view())
 
     @property
-    def sets(self) -> TVBalls:
+    def sets(self) -> RowSets:
         """The hybrid model with the distances within which the real rows lie, until the next episode is counted."""
-        return TVBalls(self.model, self.belief.gap, self.reach)
+        return RowSets(self.model, self.belief.gap, self.reach, self.belief.divergence)
 
     def settled(self) -> Evidence:
         """This, with every counted episode in the model: itself, or a copy where the model is behind; nothing is changed."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import belief as compiled_belief
 from safe2real._compiled import radii as compiled_radii
-from safe2real._compiled.rows import Rows
+from safe2real._compiled.rows import Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.rule import rule_of
@@ -88,6 +88,7 @@ class HybridModel:
             high=np.ones(rows),
             look_at=np.ones(rows, dtype=np.int64),
             gap=np.zeros(rows),
+            divergence=np.full(rows, np.inf),
             bonus=np.zeros(rows),
         )
         self.update()
@@ -192,6 +193,11 @@ class HybridModel:
     def rows(self) -> Rows:
         """The model for compiled code, until the next episode is counted."""
         return Rows(self.belief.begin, self.belief.length, self.counts.tally.successor, self.counts.tally.probability)
+
+    @property
+    def row_sets(self) -> Sets:
+        """The model and where the real rows lie around it, for compiled code, until the next episode is counted."""
+        return Sets(self.rows, self.reach, self.belief.gap, self.belief.divergence)
 
     @property
     def suspects(self) -> NDArray[np.bool_]:

@@ -101,4 +101,4 @@ class BaselineTrust:
 
     def look(self, hybrid: HybridModel) -> None:
         """Hold the baseline against the confidence sets as they are."""
-        compiled_margin.look(self.state, hybrid.rows, hybrid.reach, hybrid.belief.gap, hybrid.belief.refuted)
+        compiled_margin.look(self.state, hybrid.row_sets, hybrid.belief.refuted)

@@ -83,6 +83,7 @@ class _Imagined:
             length=rows.length.copy(),
             suspect=belief.suspect.copy(),
             gap=belief.gap.copy(),
+            divergence=belief.divergence.copy(),
             bonus=belief.bonus.copy(),
         )
         self.radius = np.empty(self.visits.shape)

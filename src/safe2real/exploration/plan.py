@@ -21,7 +21,7 @@ from safe2real.methods.mixing import candidate_share
 from safe2real.model.checks import Floats, finite_floats, step_utilities
 from safe2real.model.cmdp import without_steps
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.planning.robust import TVBalls
+from safe2real.planning.robust import RowSets
 from safe2real.planning.solve import Solution, solve
 from safe2real.standing import Doubt, DoubtCode
 from safe2real.theory.conditions import accuracy_of
@@ -127,7 +127,7 @@ def _paper_plan(evidence: Evidence, rewards: Floats) -> Plan:
 
 
 def best_certified(
-    balls: TVBalls, reward: Floats, *, baseline: MarkovPolicy, margins: Floats, tolerance: float
+    balls: RowSets, reward: Floats, *, baseline: MarkovPolicy, margins: Floats, tolerance: float
 ) -> tuple[CertifiedPolicy, float]:
     """(the policy with the best worst-case reward among those tried, upper bound on the best feasible reward).
 

@@ -52,9 +52,7 @@ class SimToReal(Method):
         terms, belief, trust = terms_of(problem, evidence.kept), evidence.belief, evidence.trust.state
         reason, delta, alpha, warm = rounds.propose(
             *rounds.searches(terms),
-            evidence.rows,
-            evidence.reach,
-            belief.gap,
+            evidence.row_sets,
             belief.bonus,
             belief.refuted,
             trust.flags,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real._compiled import robust
-from safe2real._compiled.rows import Reach
+from safe2real._compiled.rows import Reach, Sets
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, bare, finite_floats
 from safe2real.model.cmdp import CMDP
@@ -29,34 +29,50 @@ def worst_value(model: CMDP, policy: Policy, utility: ArrayLike, gaps: ArrayLike
     kernels. `support` limits where mass can go, as in `HybridModel`.
     """
     check_policy(policy, model)
-    return _worst(model, policy, checked_utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
+    return _sets(model, gaps, support).worst(policy, checked_utility(model, utility))
 
 
 def worst_constraint_values(model: CMDP, policy: Policy, gaps: ArrayLike, *, support: Kernel | None = None) -> Floats:
     """`worst_value` of every constraint of `model` [K]."""
     check_policy(policy, model)
-    balls, reach = _gaps(model, gaps), reach_of(support, model.kernel)
-    return np.array([_worst(model, policy, utility, balls, reach) for utility in model.arrays.utilities])
+    return _sets(model, gaps, support).worst_constraints(policy)
 
 
 def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
     """max of V_f over all policies AND all kernels within `gaps`: an upper bound on what any policy can reach in reality."""
-    return _best(model, checked_utility(model, utility), _gaps(model, gaps), reach_of(support, model.kernel))
+    return _sets(model, gaps, support).best(checked_utility(model, utility))
 
 
-class TVBalls:
-    """A model and the TV distances `gaps` [R] within which the real rows lie: reality at its worst and at its best."""
+class RowSets:
+    """A model and where the real rows lie around it: reality at its worst and at its best."""
 
-    def __init__(self, model: CMDP, gaps: Floats, reach: Reach) -> None:
+    def __init__(self, model: CMDP, gaps: Floats, reach: Reach, divergences: Floats | None = None) -> None:
+        """`gaps` [R] are TV distances, `divergences` [R] bound KL(model row, real row) where they are not inf."""
         self.model, self.gaps, self.reach = model, gaps, reach
+        self.divergences = np.full(gaps.shape, np.inf) if divergences is None else divergences
+
+    @property
+    def arrays(self) -> Sets:
+        """For compiled code."""
+        return Sets(self.model.kernel.rows, self.reach, self.gaps, self.divergences)
 
     def worst(self, policy: Policy, utility: Floats) -> float:
         """`worst_value` of a utility [1 or H, S, A] that has been checked."""
-        return _worst(self.model, policy, utility, self.gaps, self.reach)
+        if isinstance(policy, Mixture):
+            parts = zip(policy.weights, policy.policies, strict=True)
+            return float(sum(weight * self.worst(part, utility) for weight, part in parts))
+        fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
+        table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
+        return float(robust.worst_value(self.arrays, bare(utility), table, fixed, self.model.arrays.start))
 
     def worst_constraints(self, policy: Policy) -> Floats:
         """[K]"""
         return np.array([self.worst(policy, utility) for utility in self.model.arrays.utilities])
+
+    def best(self, utility: Floats) -> float:
+        """`best_value` of a utility [1 or H, S, A] that has been checked."""
+        model = self.model
+        return -float(robust.least_cost(self.arrays, -utility, model.arrays.start, model.horizon))
 
     def best_feasible(self, reward: Floats, multipliers: Floats, largest: float) -> float:
         """An upper bound on V_r of every policy that meets the constraints in reality, by Lagrangian duality.
@@ -71,7 +87,7 @@ class TVBalls:
 
         def bound(weights: Floats) -> float:
             total = reward + np.tensordot(weights, model.utilities, axes=1) if weights.size else reward
-            return _best(model, total, self.gaps, self.reach) - float(weights @ model.thresholds)
+            return self.best(total) - float(weights @ model.thresholds)
 
         best, weights = bound(multipliers), multipliers.copy()
         for k in list(range(weights.size)) * (1 if weights.size == 1 else 2):
@@ -87,17 +103,8 @@ class TVBalls:
         return min(best, bound(np.zeros_like(weights)))
 
 
-def _worst(model: CMDP, policy: Policy, utility: Floats, gaps: Floats, reach: Reach) -> float:
-    if isinstance(policy, Mixture):
-        parts = zip(policy.weights, policy.policies, strict=True)
-        return float(sum(weight * _worst(model, part, utility, gaps, reach) for weight, part in parts))
-    fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
-    table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
-    return float(robust.worst_value(model.kernel.rows, reach, gaps, bare(utility), table, fixed, model.arrays.start))
-
-
-def _best(model: CMDP, utility: Floats, gaps: Floats, reach: Reach) -> float:
-    return -float(robust.least_cost(model.kernel.rows, reach, gaps, -utility, model.arrays.start, model.horizon))
+def _sets(model: CMDP, gaps: ArrayLike, support: Kernel | None) -> RowSets:
+    return RowSets(model, _gaps(model, gaps), reach_of(support, model.kernel))
 
 
 def _gaps(model: CMDP, gaps: ArrayLike) -> Floats:
