@@ -14,6 +14,7 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.exploration.coin import coin_of
+from safe2real.exploration.kept import KeptPlans
 from safe2real.exploration.plan import Plan, plan
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
 from safe2real.methods import ALL
@@ -76,6 +77,7 @@ class Learner:
         self._decision: Decision | None = None  # the one that stands
         self._memory: Any = None  # of the last one
         self._proposal: Proposal | None = None
+        self._kept = KeptPlans()  # what was planned and certified before; proposals do not look at it
         self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
 
@@ -269,10 +271,12 @@ class Learner:
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
 
-        Nothing is changed by it. See `exploration.plan.plan`.
+        What is proposed is not changed by it. A plan for the same reward that was certified earlier and is worth more is
+        given again. See `exploration.plan.plan`.
         """
-        ours = type(self.method) in ALL  # what the stop of another proves is not known here
-        return plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        ours = type(self.method) in ALL and self.method.covers_any_reward  # what another's stop proves is not known here
+        found = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        return self._kept.better(self.evidence, reward, found)
 
     def __repr__(self) -> str:
         return f"Learner({self.method}, round {self.round}, {self.samples} samples, {self.standing})"

@@ -95,6 +95,8 @@ class Method(ABC):
     """Whether rows that are shown to be close to the simulator's are taken from it."""
     keeps_safe: ClassVar[bool] = True
     """Whether every proposal meets the constraints; if not, certificates say so."""
+    covers_any_reward: ClassVar[bool] = True
+    """Whether its stop means that a plan for ANY reward is accurate (Theorem 1); if not, plans have their own bounds alone."""
     has_compiled_rounds: ClassVar[bool] = False
     """Whether `simulate` may run its rounds in compiled code; `memory` is then what that code continues from."""
 
