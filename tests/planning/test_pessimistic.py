@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 import safe2real as s2r
-from safe2real.planning.optimistic import ceiling, optimistic_policy, value_bounds
+from safe2real.planning.optimistic import best_values, ceiling, optimistic_policy, worst_values
 from safe2real.planning.pessimistic import (
     Column,
     best_mixture,
@@ -138,12 +138,12 @@ def test_values_and_ceiling_hold_on_kernels_of_the_sets(seed):
     balls = random_balls(rng, H=3, S=3, K=1 + seed % 2, likelihood=False)
     model, reward = balls.model, rng.random((1, 3, 2))
     policy = s2r.MarkovPolicy.stochastic(rng.dirichlet(np.ones(2), size=(3, 3)))
-    lower, upper = value_bounds(balls, policy, reward)
+    lower, upper = worst_values(balls, policy, reward), best_values(balls, policy, reward)
     assert model.start @ lower[0] == pytest.approx(balls.worst(policy, reward))
     best, values = optimistic_policy(balls, reward)
     assert model.start @ values[0] == pytest.approx(balls.best(reward))
     assert (values >= upper - ROUNDING).all()
-    assert value_bounds(balls, best, reward)[1] == pytest.approx(values)
+    assert best_values(balls, best, reward) == pytest.approx(values)
     top = ceiling(balls, reward, np.full(model.num_constraints, 0.5))
     for kernel in kernels_inside(balls, rng, 20):
         truth = model.with_kernel(kernel)

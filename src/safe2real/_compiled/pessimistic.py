@@ -25,32 +25,32 @@ def sweep(reward_sets, sets, reward, utilities, prices, start, actions, line):
     A, K = reward.shape[2], utilities.shape[0]
     stride = rows_per_step(sets.rows.begin, S, A)
     reward_stride = rows_per_step(reward_sets.rows.begin, S, A)
-    after, now, q = np.zeros((1 + K, S)), np.zeros((1 + K, S)), np.empty((1 + K, A))
-    lowest, left = np.empty(1 + K), np.empty(S)
+    values, q, total, left = np.zeros((1 + K, S)), np.empty((1 + K, S * A)), np.empty(S * A), np.empty(S)
     for h in range(H - 1, -1, -1):
-        for j in range(1 + K):
-            lowest[j] = lowest_of(after[j])
-        reward_step = h if reward.shape[0] > 1 else 0
+        after = values[0]
+        lowest = lowest_of(after)
+        step = h if reward.shape[0] > 1 else 0
+        for i in range(S * A):
+            least = worst_expectation(reward_sets, h * reward_stride + i, after, lowest, left)
+            q[0, i] = reward[step, i // A, i % A] + least
+            total[i] = prices[0] * q[0, i]
         step = h if utilities.shape[1] > 1 else 0
+        for k in range(K):
+            after = values[1 + k]
+            lowest = lowest_of(after)
+            for i in range(S * A):
+                least = worst_expectation(sets, h * stride + i, after, lowest, left)
+                q[1 + k, i] = utilities[k, step, i // A, i % A] + least
+                total[i] += prices[1 + k] * q[1 + k, i]
         for s in range(S):
-            best, choice = -np.inf, 0
-            for a in range(A):
-                row = reward_stride * h + s * A + a
-                q[0, a] = reward[reward_step, s, a] + worst_expectation(reward_sets, row, after[0], lowest[0], left)
-                total = prices[0] * q[0, a]
-                row = stride * h + s * A + a
-                for k in range(K):
-                    least = worst_expectation(sets, row, after[1 + k], lowest[1 + k], left)
-                    q[1 + k, a] = utilities[k, step, s, a] + least
-                    total += prices[1 + k] * q[1 + k, a]
-                if total > best:
-                    best, choice = total, a
-            actions[h, s] = choice
+            choice = s * A
+            for i in range(s * A + 1, s * A + A):
+                choice = i if total[i] > total[choice] else choice
+            actions[h, s] = choice - s * A
             for j in range(1 + K):
-                now[j, s] = q[j, choice]
-        after, now = now, after
+                values[j, s] = q[j, choice]
     for j in range(1 + K):
-        line[j] = dot(start, after[j])
+        line[j] = dot(start, values[j])
 
 
 @compiled

@@ -16,8 +16,18 @@ from numpy.typing import ArrayLike
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certify import certify
 from safe2real.exploration.plan import Plan
+from safe2real.methods.intervals import Interval
 
 _MOST = 64  # rewards; the ones asked for longest ago are forgotten
+
+
+def improved(evidence: Evidence, found: Plan, interval: Interval) -> Plan:
+    """`found` with what is certain of its reward besides: the better policy, and the smaller upper bound."""
+    if interval.lower > found.value:
+        certificate = certify(evidence, interval.lower_bounds)
+        found = replace(found, policy=interval.policy, value=interval.lower, certificate=certificate)
+    bound = max(min(found.bound, interval.upper), found.value)
+    return replace(found, bound=bound, suboptimality=bound - found.value)
 
 
 class KeptPlans:

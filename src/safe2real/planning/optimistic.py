@@ -107,9 +107,13 @@ def optimistic_policy(balls: RowSets, utility: Floats) -> tuple[MarkovPolicy, Fl
     return MarkovPolicy(*model.shape, frozen(actions), None), -values
 
 
-def value_bounds(balls: RowSets, policy: MarkovPolicy, utility: Floats) -> tuple[Floats, Floats]:
-    """(lower, upper) bounds [H + 1, S] on the real values of a policy from every step and state on."""
+def worst_values(balls: RowSets, policy: MarkovPolicy, utility: Floats) -> Floats:
+    """Lower bounds [H + 1, S] on the real values of a policy from every step and state on; utility [1 or H, S, A]."""
     fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
     table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
-    lower = pessimistic.worst_values(balls.arrays, bare(utility), table, fixed)
-    return lower, -pessimistic.worst_values(balls.arrays, -utility, table, fixed)
+    return np.asarray(pessimistic.worst_values(balls.arrays, bare(utility), table, fixed))
+
+
+def best_values(balls: RowSets, policy: MarkovPolicy, utility: Floats) -> Floats:
+    """Upper bounds [H + 1, S] on the same."""
+    return -worst_values(balls, policy, -utility)
