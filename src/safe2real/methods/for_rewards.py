@@ -111,6 +111,9 @@ class ForRewards(Method):
         return Method.evidence(self, problem)
 
     def check(self, problem: Problem) -> None:
+        """Refuse rewards of another shape, and settings under which the worst case over the sets may not be used."""
+        if not problem.settings.robust_safety:
+            raise InvalidInput("robust_safety is False; declared rewards rest on worst cases over the sets: set it to True")
         self._steps(problem)
 
     def _steps(self, problem: Problem) -> dict[str, Floats]:
