@@ -125,6 +125,7 @@ def test_it_stops_with_plans_that_are_as_near_as_was_asked_and_sooner_than_for_e
     assert plan.certificate.holds
     again = learner.method.propose(case.problem, learner.evidence, seed=9, round_number=77)
     assert again.reason is Reason.STOP  # from the data alone
+    assert not learner.plan(np.broadcast_to(reward, (3, 4, 2))).suboptimality > 1.0  # the same, said for every step
     other = learner.plan(1.0 - reward)  # plans for any reward are possible, with a bound of their own
     assert s2r.solve(case.reality, 1.0 - reward).value <= other.bound + ROUNDING
     everything = simulate(Learner(case.problem), case.real, max_rounds=run.rounds)

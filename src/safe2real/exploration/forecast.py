@@ -95,7 +95,7 @@ class _Imagined:
         """Radii, the deletion rule and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
         compiled_radii.radii(rule, self.visits, self.seen, self.radius)
-        self.evidence.counts.tally.visits[:] = self.visits
+        self.evidence.counts.tally.visits[:] = np.minimum(self.visits, 2.0**62)
         belief.low[:] = np.maximum(belief.low, np.where(self.distance > 0.0, self.distance - self.radius, 0.0))
         belief.suspect[:] &= self.distance + self.radius > rule.threshold
         belief.gap[:] = np.where(belief.suspect, self.radius, np.where(belief.known, 0.0, rule.cleared_gap))

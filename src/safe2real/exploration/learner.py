@@ -310,7 +310,7 @@ class Learner:
         found = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
         settled = self.evidence.settled()
         for one in self.method.intervals(self.problem, settled):  # what the stop was decided by is not to be lost
-            if np.array_equal(one.reward, np.broadcast_to(reward, one.reward.shape)):
+            if one.is_about(reward):
                 found = improved(settled, found, one)
         return self._kept.better(self.evidence, reward, found)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
@@ -37,6 +38,11 @@ class Interval:
     @property
     def is_accurate(self) -> bool:
         return self.upper - self.lower <= self.allowed
+
+    def is_about(self, reward: ArrayLike) -> bool:
+        """Whether this is the interval of `reward` ([S, A] or [H, S, A])."""
+        given = np.asarray(reward, dtype=np.float64)
+        return np.array_equal(self.reward, given[None] if given.ndim == 2 else given)
 
     @property
     def gap(self) -> float:
