@@ -82,10 +82,13 @@ class _Imagined:
         self.reality = evidence.problem.simulator.with_kernel(evidence.view(wrong))
         rows = self.reality.kernel
         self.evidence = copy.copy(evidence)
+        self.evidence.counts = copy.copy(evidence.counts)  # a method may look at visits: at those imagined
+        self.evidence.counts.tally = tally._replace(visits=tally.visits.copy())
         self.evidence.belief = belief._replace(
             begin=rows.begin.copy(),
             length=rows.length.copy(),
             suspect=belief.suspect.copy(),
+            low=belief.low.copy(),
             gap=belief.gap.copy(),
             divergence=belief.divergence.copy(),
             bonus=belief.bonus.copy(),
@@ -96,6 +99,8 @@ class _Imagined:
         """Radii, the deletion rule and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
         compiled_radii.radii(rule, self.visits, self.seen, self.near, self.radius)
+        self.evidence.counts.tally.visits[:] = np.minimum(self.visits, 2.0**62)
+        belief.low[:] = np.maximum(belief.low, np.where(self.distance > 0.0, self.distance - self.radius, 0.0))
         belief.suspect[:] &= (self.distance > 0.0) | (self.visits < self.cleared_at)
         sure = np.minimum(self.radius, rule.within) if rule.within.size else self.radius
         belief.gap[:] = np.where(belief.suspect, sure, np.where(belief.known, 0.0, rule.cleared_gap))
