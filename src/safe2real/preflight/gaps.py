@@ -155,8 +155,8 @@ def _protection(problem: Problem, learner: Learner | None, guessed: bool) -> lis
     careful = [one if one is not clearing else replace(clearing, protection=_CAREFUL) for one in settings.refinements]
     other = replace(problem, settings=replace(settings, refinements=tuple(careful)))
     said = (
-        f"mismatch_gap {settings.mismatch_gap:g} is taken at its word: a row that is wrong by less can be cleared, and nothing "
-        "may ever object"
+        f"mismatch_gap {settings.mismatch_gap:g} is taken at its word: a row that is wrong by less can be cleared, and "
+        "nothing may ever object"
     )
     cure = f"if the gap is a guess, use refinements.{type(clearing).__name__}(protection={_CAREFUL:g})"
     if settings.mismatch_gap / _CAREFUL > settings.calibrated_gap:
