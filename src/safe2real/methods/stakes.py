@@ -14,9 +14,10 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import pessimistic
+from safe2real._compiled import kinds, pessimistic
 from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.mismatch_map import visits_to_clear
 from safe2real.methods.intervals import Found
 from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
@@ -30,6 +31,7 @@ _SETTLED = 0.9  # of what is at stake, by clearing a row
 _VISITS = np.unique(np.rint(np.geomspace(1.0, 1e8, 160)))  # [G] at which radii are tabulated
 _NOISE = 0.4  # expected TV distance of n observations to their own distribution: this times sum sqrt(p (1 - p) / n)
 _CLEARLY = 1e-9
+_LUCK = 1.3  # the sequential test takes longer than its slowest set is expected to
 
 
 def guess_of(evidence: Evidence) -> CMDP:
@@ -97,12 +99,15 @@ def _tables(problem: Problem, reuses_simulator: bool) -> tuple[Floats, Floats]:
     seen = np.maximum(tally.simulator_length.astype(np.int64), 1)
     radius = np.empty((_VISITS.size, seen.size))
     for line, visits in zip(radius, _VISITS, strict=True):
-        compiled_radii.radii(rule, np.full(seen.size, visits), seen, line)
+        compiled_radii.radii(rule, np.full(seen.size, visits), seen, np.ones(seen.size, dtype=np.bool_), line)
     kernel = problem.simulator.kernel
     rows, _, probability = kernel.transitions()
     noise = np.bincount(rows, np.sqrt(probability * (1.0 - probability)), minlength=seen.size)
     expected = radius + _NOISE * noise / np.sqrt(_VISITS)[:, None]
-    return radius, _visits_for(expected, np.full(seen.size, rule.threshold))
+    if rule.clearing == kinds.SEQUENTIAL:
+        return radius, _LUCK * visits_to_clear(evidence, np.zeros(seen.size), as_seen=False)
+    limit = rule.threshold if rule.clearing == kinds.HALFWAY else rule.clearing_gap
+    return radius, _visits_for(expected, np.full(seen.size, limit))
 
 
 def _visits_for(table: Floats, target: Floats) -> Floats:
