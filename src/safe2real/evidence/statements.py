@@ -69,9 +69,7 @@ def assumptions_of(
         )
         clearing = find(settings.refinements, SequentialClearing) or find(settings.refinements, BelowGap)
         if clearing is not None and clearing.protection > 1.0:
-            text += (
-                f" (rows that are {settings.mismatch_gap / clearing.protection:.4g} away or more are not cleared either)"
-            )
+            text += f" (rows that are {settings.mismatch_gap / clearing.protection:.4g} away or more are not cleared either)"
         elif clearing is not None:
             text += " (rows that are wrong by less can be cleared, and nothing may object: never overstate it)"
         found.append(Assumption(codes.SEPARATION, text))
