@@ -76,6 +76,8 @@ class AssumptionCode(StrEnum):
     SUPPORT = "support"
     KNOWN_ROWS = "known-rows"
     COUNTED = "counted"
+    INDEPENDENT = "independent-episodes"
+    """Episodes of one policy are independent of each other, and alike."""
     FAULTS = "faults"
     """Episodes were cut short by faults that the user calls the environment's own."""
     ESTIMATED = "estimated"

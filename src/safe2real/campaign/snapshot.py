@@ -18,22 +18,23 @@ from zipfile import BadZipFile
 import numpy as np
 
 from safe2real.campaign.events import Event
-from safe2real.campaign.replay import Episodes, Held, Replay, Withdrawn
+from safe2real.campaign.replay import Held, Replay, Withdrawn
 from safe2real.campaign.signing import Keys
-from safe2real.campaign.tape import Tape, entry_of
+from safe2real.campaign.tape import Tape
+from safe2real.exploration.counting import Episodes, entry_of
 from safe2real.exploration.learner import Learner
 from safe2real.model.encoding import from_text, to_text
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
-_REVISION = 3  # of what is written here
+_REVISION = 4  # of what is written here
 LEAST_STEP = 5_000  # events between two snapshots
 _SHARE = 50  # or one in so many of the record, when that is more
 _NUMBERS = (
     "sequence", "digest", "deployments", "told", "cut_short", "left_model", "told_late", "imported", "samples", "branches",
     "departures", "outside_support", "forced", "_next_to_count",
 )  # fmt: skip
-_ARRAYS = ("states", "actions", "ends", "of_baseline")  # of an entry of the tape
+_ARRAYS = ("states", "actions", "ends", "of_baseline", "of_candidate")  # of an entry of the tape
 _SEAL = 64
 _NOT_OURS = (ValueError, KeyError, TypeError, IndexError, EOFError, BadZipFile)
 
@@ -63,6 +64,7 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes:
         "parts": replay._parts,
         "said": [[one.code.value, one.text, one.subject] for one in replay._said],
         "at_once": [entry.at_once for entry in entries],
+        "lost": [entry.lost for entry in entries],
     }
     payload = to_text(document).encode() + b"\n" + packed.getvalue()
     return _seal(payload, keys).encode() + payload
@@ -100,8 +102,8 @@ def _restored(document: dict[str, Any], raw: bytes, learner: Learner) -> Replay:
     replay._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in document["said"]]
     with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
         entries = [
-            entry_of(*(arrays.get(f"{index}.{name}") for name in _ARRAYS), at_once=bool(at_once))
-            for index, at_once in enumerate(document["at_once"])
+            entry_of(*(arrays.get(f"{index}.{name}") for name in _ARRAYS), at_once=bool(at_once), lost=bool(lost))
+            for index, (at_once, lost) in enumerate(zip(document["at_once"], document["lost"], strict=True))
         ]
     replay.tape = Tape(entries)
     replay.tape.play(replay._learner)

@@ -16,8 +16,8 @@ from safe2real.exploration.certify import certify
 from safe2real.exploration.coin import coin_of
 from safe2real.exploration.plan import Plan, plan
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
-from safe2real.methods import ALL
-from safe2real.methods.base import Decision, Method, Reason, refuted_decision
+from safe2real.methods import OWN
+from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import Floats, Indices
 from safe2real.model.cmdp import CMDP
@@ -109,7 +109,7 @@ class Learner:
         """What the method decides on the evidence as it is; the same until that changes."""
         self._notice()
         if self._decision is None:
-            self._decision = refuted_decision(self.evidence)  # once an assumption is refuted no method is asked
+            self._decision = self._over()  # once what its bounds rest on is refuted no method is asked
         if self._decision is None:
             memory = self._memory if self.warm_start else None
             decision = self.method.propose(
@@ -121,6 +121,12 @@ class Learner:
             if self._decision.reason is Reason.STOP:
                 _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, self._decision.uncertainty)
         return self._decision
+
+    def _over(self) -> Decision | None:
+        """What is left to deploy once the data refute an assumption: nothing at all, or the baseline alone."""
+        if self.evidence.trust.halted:
+            return Decision(Reason.HALT)
+        return Decision(Reason.BASELINE) if self.is_refuted else None
 
     def _checked(self, decision: Decision) -> Decision:
         """What a method gives, as this learner can deploy it."""
@@ -150,7 +156,7 @@ class Learner:
         certificate = None
         if decision.reason is not Reason.STOP:
             thresholds = self.simulator.thresholds[:kept]
-            certificate = certify(evidence, bounds, doubts, thresholds=thresholds, assumed=self._assumed)
+            certificate = self.certify(bounds, doubts, thresholds=thresholds)
         if decision.reason is Reason.MIXTURE and certificate is not None and not certificate.reaches:
             raise InvalidInput(
                 f"the method {self.method.name!r} proposes a mixture that its own bounds do not cover, so it is not handed "
@@ -177,10 +183,11 @@ class Learner:
         if proposal.reason is Reason.HALT:
             raise Halted(HALT_ADVICE)
         planned = self._planned if self.settings.replan_growth > 0.0 else None
-        if self.evidence.take(checked, of_baseline=proposal.draw() is self.baseline, planned=planned):
+        of_baseline = proposal.draw() is self.baseline
+        if self.evidence.take(checked, of_baseline=of_baseline, of_candidate=not of_baseline, planned=planned):
             self._notice()
             self._decision = None
-        elif not self.evidence.is_refuted:
+        elif not self.is_refuted:
             self._knew = self._state()  # the plan stands, lazily
         self.round += 1
         self._proposal = None
@@ -192,6 +199,7 @@ class Learner:
         ends: NDArray[np.int64],
         *,
         of_baseline: NDArray[np.bool_] | None = None,
+        of_candidate: NDArray[np.bool_] | None = None,
         at_once: bool = False,
     ) -> None:
         """Take in episodes laid end to end, cut short ones too, also after the stop; see `Evidence.count`.
@@ -199,18 +207,33 @@ class Learner:
         The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
         one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
         """
-        self.evidence.count(states, actions, ends, of_baseline=of_baseline, at_once=at_once)
+        self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
         self._decision = self._proposal = None
 
-    def leave_model(self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False) -> None:
+    def leave_model(
+        self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False, of_candidate: bool = False
+    ) -> None:
         """An episode went where the model has no state, and the round is over; see `Evidence.leave_model`."""
-        self.evidence.leave_model(states, actions, of_baseline=of_baseline)
+        self.evidence.leave_model(states, actions, of_baseline=of_baseline, of_candidate=of_candidate)
         self._next_round()
 
-    def cut_short(self, states: Sequence[int], actions: Sequence[int], cause: str, *, of_baseline: bool = False) -> None:
+    def cut_short(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        cause: str,
+        *,
+        of_baseline: bool = False,
+        of_candidate: bool = False,
+    ) -> None:
         """An episode was cut short by a fault, and the round is over; see `Evidence.cut_short`."""
-        self.evidence.cut_short(states, actions, cause, of_baseline=of_baseline)
+        self.evidence.cut_short(states, actions, cause, of_baseline=of_baseline, of_candidate=of_candidate)
         self._next_round()
+
+    def lose(self) -> None:
+        """An episode of the candidate was handed out and nobody saw anything of it; see `Evidence.lose`. The round stays."""
+        self.evidence.lose()
+        self._decision = self._proposal = None
 
     def _next_round(self) -> None:
         self.round += 1
@@ -218,7 +241,7 @@ class Learner:
 
     def _state(self) -> tuple[int, bool, bool]:
         """What a decision is made on: (episodes counted, whether the margin is refuted, whether any assumption is)."""
-        return self.evidence.counts.episodes, self.evidence.trust.halted, self.evidence.is_refuted
+        return self.evidence.counts.episodes, self.evidence.trust.halted, self.is_refuted
 
     def _notice(self) -> None:
         """Whatever was counted, and by whom: no decision made before it stands after it."""
@@ -252,16 +275,28 @@ class Learner:
 
     def doubts(self) -> tuple[Doubt, ...]:
         """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
-        return self.evidence.doubts()
+        return self.method.doubts(self.evidence)
 
-    def certify(self, bounds: Floats, doubts: Sequence[Doubt] = ()) -> Certificate:
-        """Lower bounds [K] on V_c with all that this run assumes, and with the reasons why it is no guarantee, if any."""
-        return certify(self.evidence, bounds, doubts, assumed=self._assumed)
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the data contradict what proposals rest on: final."""
+        return self.method.is_refuted(self.evidence)
+
+    def floors(self) -> dict[str, float]:
+        """What is certain of the method's candidate alone, by name; empty where the method says nothing of the kind.
+
+        It rests on what every certificate of this learner lists.
+        """
+        return self.method.floors(self.evidence)
+
+    def certify(self, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None) -> Certificate:
+        """Lower bounds [K] on V_c with all that the method assumes, and with the reasons why it is no guarantee, if any."""
+        return certify(self.evidence, bounds, doubts, thresholds=thresholds, assumed=self._assumed, method=self.method)
 
     @property
     def _assumed(self) -> tuple[Assumption, ...]:
         """What proposals rest on besides the evidence: the bounds of a method that is not of this package."""
-        if type(self.method) in ALL:
+        if type(self.method) in OWN:
             return ()
         text = f"the method {self.method.name!r}, which is from outside the package, bounds what it proposes as it states"
         return (Assumption(AssumptionCode.EXTENSION, text, self.method.name),)
@@ -271,7 +306,8 @@ class Learner:
 
         Nothing is changed by it. See `exploration.plan.plan`.
         """
-        ours = type(self.method) in ALL  # what the stop of another proves is not known here
+        # What the stop of another proves is not known here, and that of a trial is about one policy.
+        ours = type(self.method) in OWN and isinstance(self.method, SimToReal)
         return plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
 
     def __repr__(self) -> str:

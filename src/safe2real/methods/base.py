@@ -20,6 +20,7 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.problem.problem import Problem
+from safe2real.standing import Assumption, Doubt
 
 _ROUNDING = 1e-9
 
@@ -121,6 +122,29 @@ class Method(ABC):
             InvalidInput: if the data did not allow a candidate at all, or not with that uncertainty; says why.
         """
         raise InvalidInput(f"the method {self.name!r} brings no recheck, so a record of it proves nothing")
+
+    # What its bounds rest on. A method that does not go by the rows says so here, and certificates list only that.
+
+    def assumptions(self, evidence: Evidence) -> tuple[Assumption, ...]:
+        """All that the bounds of its candidates rest on."""
+        return evidence.assumptions()
+
+    def doubts(self, evidence: Evidence) -> tuple[Doubt, ...]:
+        """Why these bounds are no guarantee; empty when they are one."""
+        return evidence.doubts()
+
+    def is_refuted(self, evidence: Evidence) -> bool:
+        """Whether the data contradict what the bounds rest on: final; at most the baseline is deployed from then on."""
+        return evidence.is_refuted
+
+    def floors(self, evidence: Evidence) -> dict[str, float]:
+        """What is certain of its candidate alone, by the name of a constraint or reward; nothing by default."""
+        return {}
+
+    @property
+    def tried(self) -> MarkovPolicy | None:
+        """The one policy whose own episodes its bounds come from, if there is one: a log of it counts for them too."""
+        return None
 
     @property
     def can_be_rechecked(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from safe2real.errors import InvalidInput
-from safe2real.methods import ALL
+from safe2real.methods import ALL, OWN
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import shown
@@ -44,7 +44,7 @@ def method_in(document: Any, extensions: Extensions = ()) -> Method:
     if given is None:
         return SimToReal()
     plain = {"kind": given} if isinstance(given, str) else given
-    method = named_from_json(plain, f"settings.{METHOD}", Method, ALL, extensions)
+    method = named_from_json(plain, f"settings.{METHOD}", Method, OWN, extensions)
     if method is None:
         known = ", ".join(kind.name for kind in ALL)
         raise InvalidInput(f"settings.{METHOD} is {shown(given)}; give one of {known}")
