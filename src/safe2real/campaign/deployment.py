@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from safe2real.campaign.events import Event
@@ -68,7 +68,7 @@ class Receipt:
 
 def in_the_field(certificate: Certificate, logs: Sequence[Assumption] = ()) -> Certificate:
     """A certificate with all that a campaign assumes besides; `logs` is what was said about its imports."""
-    return replace(certificate, assumptions=(*certificate.assumptions, *FIELD_ASSUMPTIONS, *logs))
+    return certificate.assuming((*FIELD_ASSUMPTIONS, *logs))
 
 
 _TAG = 6  # hexadecimal digits of the ask's digest in an id

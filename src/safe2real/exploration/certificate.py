@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,6 +55,10 @@ class Certificate:
     def reason_uncertified(self) -> str:
         """The doubts in words; empty when certified."""
         return "; ".join(map(str, self.doubts))
+
+    def assuming(self, more: Sequence[Assumption]) -> Certificate:
+        """The same statement, resting on `more` besides."""
+        return replace(self, assumptions=(*self.assumptions, *more)) if more else self
 
     def describe(self) -> str:
         """The statement in words."""

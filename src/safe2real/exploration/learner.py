@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.exploration.coin import coin_of
+from safe2real.exploration.counting import play
+from safe2real.exploration.logs import ImportedLogs
 from safe2real.exploration.plan import Plan, plan
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
 from safe2real.methods import OWN
@@ -78,6 +81,7 @@ class Learner:
         self._proposal: Proposal | None = None
         self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
+        self._imported = ImportedLogs()
 
     @property
     def settings(self) -> Settings:
@@ -235,6 +239,36 @@ class Learner:
         self.evidence.lose()
         self._decision = self._proposal = None
 
+    def import_episodes(self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False) -> int:
+        """Add episodes that were collected earlier by a known Markov policy, all or none; the round stays.
+
+        The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
+        test its margin; those of a policy on trial also raise its floors. As in a campaign, the guarantee assumes from now
+        on that every imported log is complete; certificates say so.
+
+        Args:
+            policy: what collected all of them; every action must be one that it can take.
+            episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
+                "id", any text that names the episode in every log.
+            partial: whether episodes may have been cut short.
+
+        Returns:
+            How many episodes were counted.
+
+        Raises:
+            Conflict: the same log, or an episode of the same id, was imported before; nothing is counted twice.
+            InvalidInput: an episode is not of this system, or not of this policy.
+
+        Example:
+            >>> learner.import_episodes(problem.baseline, rollouts)
+        """
+        entries, number = self._imported.read(self.problem, self.method.tried, policy, episodes, partial=partial)
+        here = self.round
+        for entry in entries:
+            play(self, entry)
+        self.round = here
+        return number
+
     def _next_round(self) -> None:
         self.round += 1
         self._decision = self._proposal = None
@@ -295,11 +329,12 @@ class Learner:
 
     @property
     def _assumed(self) -> tuple[Assumption, ...]:
-        """What proposals rest on besides the evidence: the bounds of a method that is not of this package."""
+        """What proposals rest on besides the evidence: imported logs, and bounds of a method that is not of this package."""
+        logs = self._imported.assumptions
         if type(self.method) in OWN:
-            return ()
+            return logs
         text = f"the method {self.method.name!r}, which is from outside the package, bounds what it proposes as it states"
-        return (Assumption(AssumptionCode.EXTENSION, text, self.method.name),)
+        return (*logs, Assumption(AssumptionCode.EXTENSION, text, self.method.name))
 
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
@@ -308,7 +343,8 @@ class Learner:
         """
         # What the stop of another proves is not known here, and that of a trial is about one policy.
         ours = type(self.method) in OWN and isinstance(self.method, SimToReal)
-        return plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        found = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        return replace(found, certificate=found.certificate.assuming(self._imported.assumptions))
 
     def __repr__(self) -> str:
         return f"Learner({self.method}, round {self.round}, {self.samples} samples, {self.standing})"
