@@ -82,6 +82,8 @@ class AssumptionCode(StrEnum):
     """Episodes were cut short by faults that the user calls the environment's own."""
     ESTIMATED = "estimated"
     """The simulator was itself estimated, within an accuracy that has a probability of its own."""
+    RANGE = "range"
+    """No episode's sum is outside a stated range."""
     EVENT = "event"
     FLEET = "fleet"
     SELECTION = "selection"

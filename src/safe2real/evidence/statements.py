@@ -86,7 +86,7 @@ def assumptions_of(
     if hybrid.belief.known.any():
         text = f"the {int(hybrid.belief.known.sum())} rows declared known are exact"
         found.append(Assumption(codes.KNOWN_ROWS, text))
-    found.append(_COUNTED)
+    found.append(COUNTED)
     text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
     found.append(Assumption(codes.EVENT, text))
     if settings.radius.certified and type(settings.radius) not in ALL:
@@ -101,7 +101,7 @@ def trial_assumptions_of(problem: Problem, margins: Floats, number: int, logged:
     found = [
         *_margins_assumed(problem, margins),
         INDEPENDENT,
-        _COUNTED,
+        COUNTED,
         Assumption(codes.EVENT, f"{sure} holds, over this trial (number {number}) and all others that share delta"),
     ]
     if logged:
@@ -114,7 +114,7 @@ INDEPENDENT = Assumption(
     AssumptionCode.INDEPENDENT,
     "episodes of one policy are independent of each other and alike: nothing that matters changes from one to the next",
 )
-_COUNTED = Assumption(AssumptionCode.COUNTED, "every episode that is run is counted, whatever happens in it")
+COUNTED = Assumption(AssumptionCode.COUNTED, "every episode that is run is counted, whatever happens in it")
 
 
 def _margins_assumed(problem: Problem, margins: Floats) -> list[Assumption]:
