@@ -12,6 +12,7 @@ from safe2real.errors import Halted, InvalidInput, OutsideModel, Stopped
 from safe2real.evidence.betting import mean_bounds
 from safe2real.exploration import roll_out
 from safe2real.exploration.coin import coin_of, drawn
+from safe2real.exploration.plan import plan
 from safe2real.methods import Reason, Trial
 from safe2real.methods.named import document_of, problem_and_method
 from safe2real.methods.trial import share_of_delta
@@ -157,13 +158,24 @@ def test_a_refuted_margin_halts():
 
 
 def test_the_margin_is_the_stated_one_whatever_the_rows_prove():
-    case = random_case(1)
-    trial, usual = (s2r.Learner(case.problem, method) for method in (Trial(POLICY), None))
-    for learner in (trial, usual):
-        episodes = [roll_out(case.reality, case.problem.baseline, seed=1, round_number=t) for t in range(3_000)]
-        states, actions = (np.concatenate([getattr(one, name) for one in episodes]) for name in ("states", "actions"))
-        learner.count(states, actions, 3 * np.arange(len(episodes) + 1), of_baseline=np.ones(len(episodes), np.bool_))
-    assert (trial.evidence.margins == trial.evidence.stated).all()
+    chosen = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.8, tolerance=0.1)
+    problem = s2r.Problem(tiny(1.5, horizon=3), stay(horizon=3), chosen, known=np.ones((2, 2), np.bool_))
+    assert s2r.Learner(problem).evidence.margins == pytest.approx([1.5])  # known rows prove V_c = 3
+    learner = s2r.Learner(problem, Trial(stay(horizon=3)))
+    assert learner.evidence.margins.tolist() == [0.5]
+    assert learner.propose().exploration_weight == pytest.approx(0.5 / 2.0)
+
+
+def test_the_stop_of_a_trial_proves_nothing_about_plans():
+    """With the paper's settings a plan after the stop of Algorithm 1 goes by its Delta; here nothing is known of that."""
+    learner = s2r.Learner(three_steps(delta=0.4), Trial(stay(horizon=3), target={"constraint": 0.1}))
+    learner.count(np.zeros(4, np.uint32), np.zeros(3, np.uint32), np.array([0, 3]), of_candidate=np.array([True]))
+    assert learner.stopped
+    reward = np.array([[0.0, 1.0], [1.0, 1.0]])
+    planned = learner.plan(reward)
+    assert planned.suboptimality == plan(learner.evidence, reward, stopped=False).suboptimality
+    assert planned.suboptimality != plan(learner.evidence, reward, stopped=True).suboptimality
+    assert planned.certificate.holds
 
 
 def test_it_stops_at_its_target_and_never_without_one():
@@ -426,12 +438,6 @@ def _deploys_more(event, body):
     return body
 
 
-def _better_returns(event, body):
-    if event.kind == "tell" and event.deployment == 3:
-        body["actions"] = [1 - action for action in body["actions"]]
-    return body
-
-
 def _deploys_another(event, body):
     if event.kind == "ask" and event.deployment == 30:
         body["policies"][0] = digest_of(policy_to_bytes(OTHER))
@@ -458,7 +464,7 @@ def test_a_forged_record_is_refused(change, message):
     assert message in forged.describe()
 
 
-def test_a_snapshot_goes_on_where_the_record_was(monkeypatch):
+def test_a_snapshot_goes_on_where_the_record_was():
     from safe2real.campaign.snapshot import replay_from, snapshot_of
 
     case, journal = random_case(2), MemoryJournal()
@@ -470,4 +476,5 @@ def test_a_snapshot_goes_on_where_the_record_was(monkeypatch):
         at = (replay.sequence, replay.digest)
         again = replay_from(content, at, record.fresh_learner(), record.problem_digest, None)
         assert again.learner.floors() == floors
+        assert not again.learner.evidence.is_refuted  # lost episodes left no model
         assert again.learner.evidence.candidate_episodes == replay.learner.evidence.candidate_episodes
