@@ -19,6 +19,7 @@ from safe2real.campaign.deployment import id_of
 from safe2real.campaign.episodes import Seen
 from safe2real.campaign.events import ASK, COUNTED, IMPORT, NO_OVERLAP, SKIPPED, TELL, AskBody, Event, ImportBody
 from safe2real.errors import Conflict
+from safe2real.exploration.logs import read_log as read_log  # it was here before learners had logs
 from safe2real.model.encoding import to_text
 
 _OWN = "this campaign's own deployments"
