@@ -172,14 +172,14 @@ def _patients(
     """Episodes of `size` patients laid end to end, as `Learner.count` takes them; a coin for each says who treats them."""
     coins = np.array([drawn(mixture.weights, coin_of(seed, done + i)) for i in range(size)])
     rng = np.random.default_rng((seed, done))
-    groups = [_stays(case.real, policy, int((coins == index).sum()), rng) for index, policy in enumerate(mixture.policies)]
+    groups = [stays(case.real, policy, int((coins == index).sum()), rng) for index, policy in enumerate(mixture.policies)]
     states, actions, lengths = (np.concatenate(parts) for parts in zip(*groups, strict=True))
     steps = np.arange(states.shape[1])
     ends = np.concatenate(([0], np.cumsum(lengths)))
     return states[steps <= lengths[:, None]], actions[steps[:-1] < lengths[:, None]], ends
 
 
-def _stays(
+def stays(
     model: s2r.CMDP, policy: s2r.MarkovPolicy, patients: int, rng: np.random.Generator
 ) -> tuple[Indices, Indices, NDArray[np.int64]]:
     """States [n, H + 1], actions [n, H] and lengths [n] of stays; one is over when the patient has died or survived."""

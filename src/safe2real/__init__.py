@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
     from safe2real.errors import Safe2RealError
     from safe2real.exploration.learner import Learner
+    from safe2real.exploration.policy_trial import PolicyTrial
     from safe2real.exploration.rollout import explore
     from safe2real.exploration.simulate import simulate
     from safe2real.model.cmdp import CMDP, AtLeast, AtMost
@@ -40,6 +41,7 @@ _HOMES = {
     "campaign.campaign": ("Campaign",),
     "errors": ("Safe2RealError",),
     "exploration.learner": ("Learner",),
+    "exploration.policy_trial": ("PolicyTrial",),
     "exploration.rollout": ("explore",),
     "exploration.simulate": ("simulate",),
     "model.cmdp": ("CMDP", "AtLeast", "AtMost"),
@@ -86,6 +88,7 @@ __all__ = [
     "Learner",
     "MarkovPolicy",
     "Mixture",
+    "PolicyTrial",
     "Problem",
     "Safe2RealError",
     "Settings",

@@ -306,6 +306,10 @@ class Campaign:
         plan = replay.learner.plan(reward)
         return replace(plan, certificate=in_the_field(plan.certificate, replay.said_of_logs))
 
+    def floors(self) -> dict[str, float]:
+        """What is certain of the method's candidate alone, by name (see `Learner.floors`); a trial has such floors."""
+        return self._record.catch_up().learner.floors()
+
     def mismatch_map(self) -> MismatchMap:
         """For every row how far it is from the simulator, and what is known about it."""
         return map_mismatch(self._record.catch_up().learner.evidence)

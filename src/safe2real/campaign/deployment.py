@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from safe2real.campaign.events import Event
 from safe2real.errors import InvalidInput
 from safe2real.exploration.certificate import Certificate
+from safe2real.exploration.logs import LOGS_ASSUMED
 from safe2real.methods.base import Reason
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.standing import Assumption, AssumptionCode
@@ -21,8 +22,7 @@ _FIELD = {
     AssumptionCode.SELECTION: "no episode is abandoned, cut short or left out of a log because of what happened in it after "
     "the last transition told",
     AssumptionCode.COIN: "no deployment is abandoned, put off or run otherwise because of which policy the coin showed",
-    AssumptionCode.LOGS: "every imported log is complete and was not chosen by its content, and its policy is the one that "
-    "is named",
+    AssumptionCode.LOGS: LOGS_ASSUMED.text,
     AssumptionCode.EMERGENCY_STOP: "where one machine's fault stops the others too, what these had seen by then is told, "
     "and no machine is stopped because of what would happen in it next",
 }
@@ -68,7 +68,7 @@ class Receipt:
 
 def in_the_field(certificate: Certificate, logs: Sequence[Assumption] = ()) -> Certificate:
     """A certificate with all that a campaign assumes besides; `logs` is what was said about its imports."""
-    return replace(certificate, assumptions=(*certificate.assumptions, *FIELD_ASSUMPTIONS, *logs))
+    return certificate.assuming((*FIELD_ASSUMPTIONS, *logs))
 
 
 _TAG = 6  # hexadecimal digits of the ask's digest in an id

@@ -1,156 +1,25 @@
-"""What was seen of an episode, checked against the system and against the policy that was run; and as JSON.
-
-An episode object is {"states": [...], "actions": [...]} with one state more than actions. Where the real system went where
-the model has no state, the last action has no outcome: {"states": ..., "actions": ..., "left_model": true} has as many of
-both, and none of either where already the beginning was in no state of the model.
-"""
+"""What was seen of an episode, as a record keeps it: `exploration.episodes`, by which learners read logs too."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from safe2real.exploration.episodes import (
+    Seen,
+    check_actions,
+    episode_from_json,
+    leaves,
+    outside_support,
+    seen_from,
+    seen_in,
+    transitions_in,
+)
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from safe2real.errors import InvalidInput
-from safe2real.model.checks import frozen, shown, whole_numbers
-from safe2real.model.cmdp import CMDP
-from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy
-from safe2real.model.trajectory import Trajectory
-
-_LEFT = '{"states": [...], "actions": [...], "left_model": true}'
-_LONGEST_ID = 200
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Seen:
-    """One episode as it is recorded."""
-
-    path: Trajectory  # states [n + 1] and actions [n]; with `left_model` as many actions as states, possibly none
-    left_model: bool = False  # the last action, or the beginning, led where the model has no state
-    id: str | None = None  # what a log calls the episode
-
-    @property
-    def transitions(self) -> int:
-        return max(0, self.path.states.size - 1)
-
-    def to_json(self) -> dict[str, Any]:
-        """What is stored; the same episode always gives the same text."""
-        content: dict[str, Any] = {"states": self.path.states.tolist(), "actions": self.path.actions.tolist()}
-        if self.left_model:
-            content["left_model"] = True
-        return content if self.id is None else {**content, "id": self.id}
-
-
-def seen_in(model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool, left_model: bool) -> Seen:
-    """What was seen, checked against `model`; it may begin anywhere, since what happened is recorded and not argued with."""
-    try:
-        if left_model:
-            return Seen(_before_leaving(model, states, actions), True)
-        return Seen(Trajectory.of(model, states, actions, partial=partial, any_start=True))
-    except InvalidInput as error:
-        if not _goes_outside(model, states):
-            raise
-        cure = f"give what came before it as {_LEFT}" if not left_model else "leave it out: what is given comes before it"
-        raise InvalidInput(f"{error}. If the real system went where the model has no state, {cure}") from error
-
-
-def seen_from(model: CMDP, value: Any, where: str, *, partial: bool, left_model: bool = False, of_log: bool = False) -> Seen:
-    """An episode from a `Trajectory` or an object, or from a pair where it left the model; objects `of_log` have `id`s."""
-    if isinstance(value, Trajectory):
-        return seen_in(model, value.states, value.actions, partial=partial, left_model=left_model)
-    if left_model and isinstance(value, tuple) and len(value) == 2:
-        return seen_in(model, *value, partial=partial, left_model=left_model)
-    optional = {"left_model", "id"} if of_log else {"left_model"}
-    _check_lists(value, where, optional)
-    said, id = value.get("left_model", False), value.get("id")
-    if type(said) is not bool:
-        raise InvalidInput(f"{where}.left_model is {shown(said)}; give true or false")
-    if "id" in value and not (isinstance(id, str) and id.isprintable() and id.strip() and len(id) <= _LONGEST_ID):
-        raise InvalidInput(f"{where}.id is {shown(id)}; give a text of 1 to {_LONGEST_ID} printable characters")
-    try:
-        seen = seen_in(model, value["states"], value["actions"], partial=partial, left_model=said or left_model)
-    except InvalidInput as error:
-        raise InvalidInput(f"{where}: {error}") from error
-    return Seen(seen.path, seen.left_model, id)
-
-
-def episode_from_json(model: CMDP, value: Any, where: str, *, partial: bool) -> Trajectory:
-    """An object {"states": [...], "actions": [...]} as a trajectory of `model`, which begins where its episodes do."""
-    _check_lists(value, where, set())
-    try:
-        return Trajectory.of(model, value["states"], value["actions"], partial=partial)
-    except InvalidInput as error:
-        raise InvalidInput(f"{where}: {error}") from error
-
-
-def leaves(model: CMDP, content: Any) -> bool:
-    """Whether a recorded episode was somewhere that the model does not have, its beginning included."""
-    if content.get("left_model", False):
-        return True
-    first = content["states"][0]
-    return not 0 <= first < model.num_states or bool(model.start[first] == 0.0)
-
-
-def outside_support(support: Kernel, content: Any) -> int:
-    """Transitions of a recorded episode that a declared support rules out."""
-    states, actions, found = content["states"], content["actions"], 0
-    for step, (state, action, following) in enumerate(zip(states, actions, states[1:], strict=False)):
-        row = (0 if support.is_stationary else step * support.num_states * support.num_actions) + state * support.num_actions
-        if 0 <= row + action < support.num_rows:  # else the record was changed, which is said where it is counted
-            found += following not in support.row(row + action)[0]
-    return found
-
-
-def transitions_in(content: Any) -> int:
-    """Transitions of a recorded episode."""
-    return max(0, len(content["states"]) - 1)
-
-
-def check_actions(policy: MarkovPolicy, trajectory: Trajectory, where: str) -> None:
-    """Refuse an episode in which the policy would not have acted so: it comes from another deployment."""
-    steps, actions = np.arange(trajectory.length), trajectory.actions
-    states = trajectory.states[: trajectory.length]
-    if policy.actions is not None:
-        possible = policy.actions[steps, states] == actions
-    else:
-        possible = policy.probabilities[steps, states, actions] > 0.0
-    if not possible.all():
-        h = int(np.argmin(possible))
-        raise InvalidInput(
-            f"{where}: actions[{h}] is {actions[h]} in state {states[h]}, which its policy never does there; "
-            "was the episode told for another deployment, or did the machine not follow the policy?"
-        )
-
-
-def _before_leaving(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Trajectory:
-    visited = whole_numbers("states", states, below=model.num_states, what="states")
-    chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")
-    if visited.ndim != 1 or visited.shape != chosen.shape or chosen.size > model.horizon:
-        raise InvalidInput(
-            "an episode that left the model ends with the action whose outcome has no state: as many states as actions, at "
-            f"most {model.horizon} of each, and none where it began outside; got shapes {visited.shape} and {chosen.shape}"
-        )
-    return Trajectory(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)))
-
-
-def _goes_outside(model: CMDP, states: Any) -> bool:
-    """Whether one of the states is a whole number that the model does not have."""
-    entries = states if isinstance(states, list | tuple) else np.asarray(states).reshape(-1).tolist()
-    return any(type(entry) is int and not 0 <= entry < model.num_states for entry in entries)
-
-
-def _check_lists(value: Any, where: str, optional: set[str]) -> None:
-    if not isinstance(value, dict) or not {"states", "actions"} <= set(value) <= {"states", "actions"} | optional:
-        found = f"an object with the keys {shown(list(value))}" if isinstance(value, dict) else shown(value)
-        more = f", with {' and '.join(sorted(optional))} if you like" if optional else ""
-        raise InvalidInput(f'{where} is {found}; give {{"states": [...], "actions": [...]}}{more}')
-    for name in ("states", "actions"):
-        entries = value[name]
-        if not isinstance(entries, list):
-            raise InvalidInput(f"{where}.{name} is {shown(entries)}; give a list of whole numbers, one for each step")
-        wrong = next((index for index, entry in enumerate(entries) if type(entry) is not int), None)
-        if wrong is not None:
-            raise InvalidInput(f"{where}.{name}[{wrong}] is {shown(entries[wrong])}; give a whole number")
+__all__ = [
+    "Seen",
+    "check_actions",
+    "episode_from_json",
+    "leaves",
+    "outside_support",
+    "seen_from",
+    "seen_in",
+    "transitions_in",
+]

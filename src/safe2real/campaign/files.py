@@ -1,9 +1,8 @@
-"""Files that are there when they are complete, or not at all."""
+"""Files that are there when they are complete, or not at all; never over a database."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, TextIO
 
 from safe2real.campaign.journal.sqlite_pages import belongs_to_a_database
 from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.model.files import complete_file
 
 
 def write_document(path: Path, document: Any) -> None:
@@ -22,16 +22,11 @@ def write_document(path: Path, document: Any) -> None:
 @contextmanager
 def whole_file(path: Path) -> Iterator[TextIO]:
     """A text file that appears under its name when it is complete and on disk, or not at all; never over a database."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        if belongs_to_a_database(path.resolve()):
-            raise InvalidInput(f"{path} is an SQLite database or belongs to one, perhaps a campaign; give another place")
-        with draft.open("w", encoding="utf-8", newline="") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
+        there = belongs_to_a_database(path.resolve())
     except OSError as error:
         raise StorageFailure(f"{path} could not be written ({error}); check the folder and the space on its disk") from error
-    finally:
-        draft.unlink(missing_ok=True)
+    if there:
+        raise InvalidInput(f"{path} is an SQLite database or belongs to one, perhaps a campaign; give another place")
+    with complete_file(path) as file:
+        yield file

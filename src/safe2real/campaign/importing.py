@@ -9,25 +9,24 @@ from typing import Any
 from safe2real.campaign import events as kinds
 from safe2real.campaign.deployment import Receipt
 from safe2real.campaign.events import Draft, ImportBody
-from safe2real.campaign.imports import Overlap, choose, parts_of, read_log
+from safe2real.campaign.imports import Overlap, choose, parts_of
 from safe2real.campaign.record import Record
 from safe2real.errors import Conflict, InvalidInput
-from safe2real.model.encoding import digest_of, policy_to_bytes, to_text
-from safe2real.model.policy import MarkovPolicy, check_policy
+from safe2real.exploration.logs import check_collector, log_digest, read_log
+from safe2real.model.encoding import digest_of, policy_to_bytes
+from safe2real.model.policy import MarkovPolicy
 
 
 def import_log(
     record: Record, source: str, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool, overlap: Overlap | str
 ) -> Receipt:
     """See `Campaign.import_log`."""
-    if not isinstance(policy, MarkovPolicy):
-        raise InvalidInput(f"policy is a {type(policy).__name__}; give the Markov policy that collected the log")
+    check_collector(policy, record.problem.simulator)
     if overlap not in list(Overlap):
         raise InvalidInput(f"overlap is {overlap!r}; give one of {', '.join(Overlap)}")
-    check_policy(policy, record.problem.simulator)
     log = read_log(record.problem.simulator, policy, episodes, partial=partial)
     encoded = policy_to_bytes(policy)
-    whole = digest_of(to_text([seen.to_json() for seen in log]).encode())
+    whole = log_digest(log)
     with record.writing() as transaction:
         imports = list(transaction.events_of_kind(kinds.IMPORT))
         earlier = [event for event in imports if event.worker == source]

@@ -16,12 +16,11 @@ from enum import StrEnum
 from typing import Any
 
 from safe2real.campaign.deployment import id_of
-from safe2real.campaign.episodes import Seen, check_actions, seen_from
+from safe2real.campaign.episodes import Seen
 from safe2real.campaign.events import ASK, COUNTED, IMPORT, NO_OVERLAP, SKIPPED, TELL, AskBody, Event, ImportBody
-from safe2real.errors import Conflict, InvalidInput
-from safe2real.model.cmdp import CMDP
+from safe2real.errors import Conflict
+from safe2real.exploration.logs import read_log as read_log  # it was here before learners had logs
 from safe2real.model.encoding import to_text
-from safe2real.model.policy import MarkovPolicy
 
 _OWN = "this campaign's own deployments"
 
@@ -62,22 +61,6 @@ class _Recorded:
         self.sources.setdefault(source, []).append((key, id is not None))
         if id is not None:
             self.ids[id] = (source, key)
-
-
-def read_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> list[Seen]:
-    """The episodes of a log, checked one by one."""
-    found: list[Seen] = []
-    for index, episode in enumerate(episodes):
-        where = f"episodes[{index}]"
-        seen = seen_from(model, episode, where, partial=partial, of_log=True)
-        check_actions(policy, seen.path, where)
-        found.append(seen)
-    if not found:
-        raise InvalidInput("the log holds no episode; give at least one")
-    twice = [id for id, count in Counter(seen.id for seen in found if seen.id is not None).items() if count > 1]
-    if twice:
-        raise InvalidInput(f"{len(twice)} ids are there twice, the first is {twice[0]!r}; an id names one episode")
-    return found
 
 
 def key_of(content: dict[str, Any]) -> str:

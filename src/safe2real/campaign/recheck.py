@@ -86,7 +86,7 @@ def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: 
         if now.reason is Reason.HALT and recorded.bounds is not None:
             raise InvalidInput("the baseline was handed out though the data had refuted its margin")
         return trusted, np.inf, now.reason is Reason.BASELINE
-    if learner.evidence.is_refuted or not candidates:
+    if learner.is_refuted or not candidates:
         raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
     candidate = Mixture.of(mixture.weights[:candidates] / alpha, mixture.policies[:candidates])
     lower = learner.method.recheck(Recorded(candidate, alpha, uncertainty), learner.evidence, now)

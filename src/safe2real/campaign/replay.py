@@ -14,19 +14,17 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from safe2real.campaign import events as kinds
 from safe2real.campaign.declared import declared_in, direct
 from safe2real.campaign.episodes import leaves, outside_support, transitions_in
 from safe2real.campaign.events import Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
-from safe2real.campaign.tape import Tape, entry_of
+from safe2real.campaign.tape import Tape
 from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.exploration.counting import Episodes, entries_of
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.model.encoding import digest_of, from_text, policy_to_bytes, to_text
@@ -55,15 +53,6 @@ class Withdrawn:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Episodes:
-    """What is counted in one step: one episode, or a whole log at once."""
-
-    contents: list[Any]
-    of_baseline: bool
-    at_once: bool
-
-
 class Replay:
     """Applies events in order; `learner` is the model they lead to."""
 
@@ -72,6 +61,8 @@ class Replay:
         self._learner, problem = learner, learner.problem
         self._support = problem.support
         self._baseline = digest_of(policy_to_bytes(problem.baseline))
+        tried = learner.method.tried
+        self._tried = None if tried is None else digest_of(policy_to_bytes(tried))
         self.tape = Tape()  # what the learner has counted
         self.sequence = 0
         self.digest = kinds.BEFORE_THE_FIRST
@@ -215,17 +206,18 @@ class Replay:
             gone = self.withdrawn.pop(number, None)
             held = gone.held if gone is not None else self.abandoned.pop(number, None)
             self.told_late += 1
-        episode = Episodes([content], held is not None and _runs_baseline(held.event), False)
+        of_baseline, of_candidate = (False, False) if held is None else _whose(held.event)
         if number >= self._next_to_count:
-            self._waiting[number] = episode
-        else:  # its place has been passed: it comes now
-            self._ready.append(episode)
+            self._waiting[number] = Episodes([content], of_baseline, False, of_candidate)
+        else:  # its place has been passed: it comes now; as the candidate's it counted then, for the worst it can have been
+            self._ready.append(Episodes([content], of_baseline, False))
 
     def _given_up(self, number: int, event: Event) -> None:
         held = self.held.pop(number, None)
         if held is None:
             return
-        self._waiting[number] = None
+        lost = self._learner.evidence.goes_by_returns and _whose(held.event)[1]
+        self._waiting[number] = Episodes([], False, False, True) if lost else None
         if event.kind == kinds.ABANDON:
             self.abandoned[number] = held
         else:
@@ -242,7 +234,7 @@ class Replay:
             self._parts[body.log] = contents
             return
         self._said += _said_of(event.worker or "", body)
-        log = Episodes(contents, body.policy == self._baseline, True)
+        log = Episodes(contents, body.policy == self._baseline, True, body.policy == self._tried)
         if body.after is None:  # release 0.1 gave logs no place: they were counted when they came
             self._ready.append(log)
         else:
@@ -260,57 +252,21 @@ class Replay:
     # Counting
 
     def _count(self, ready: list[Episodes]) -> None:
-        run: list[Episodes] = []
-        for one in ready:
-            if one.at_once or leaves(self._learner.simulator, one.contents[0]):
-                self._count_together(run)
-                self._count_apart(one)
-                run = []
-            else:
-                run.append(one)
-        self._count_together(run)
-
-    def _count_apart(self, one: Episodes) -> None:
-        """A log at once, or an episode that left the model, which refutes."""
-        model = self._learner.simulator
-        outside = [content for content in one.contents if leaves(model, content)]
-        inside = [content for content in one.contents if not leaves(model, content)]
-        self._count_together([Episodes(inside, one.of_baseline, True)] if inside else [], at_once=one.at_once)
-        for content in outside:
-            states, actions = content["states"], content["actions"]
-            self._check_range(np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
-            if content.get("left_model", False):
-                self.tape.count(self._learner, entry_of(states, actions, None, one.of_baseline))
-            else:  # it began where no episode does; what it saw from then on is as good as any
-                self._count_together([Episodes([content], False, False)])
-                self.tape.count(self._learner, entry_of([], [], None, one.of_baseline))
-
-    def _count_together(self, run: list[Episodes], *, at_once: bool = False) -> None:
-        if not run:
-            return
-        contents = [content for one in run for content in one.contents]
-        states = np.fromiter(chain.from_iterable(e["states"] for e in contents), dtype=np.int64)
-        actions = np.fromiter(chain.from_iterable(e["actions"] for e in contents), dtype=np.int64)
-        ends = np.fromiter(accumulate((len(e["actions"]) for e in contents), initial=0), dtype=np.int64)
-        whose = np.repeat([one.of_baseline for one in run], [len(one.contents) for one in run])
-        self._check_range(states, actions)
-        self.tape.count(self._learner, entry_of(states, actions, ends, whose, at_once=at_once))
-
-    def _check_range(self, states: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
-        """A record that was changed could say anything."""
-        model = self._learner.simulator
-        for numbers, below in ((states, model.num_states), (actions, model.num_actions)):
-            if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= below:
-                raise StorageFailure("a recorded episode has states or actions that this system has not; run verify")
+        for entry in entries_of(self._learner.simulator, ready):
+            self.tape.count(self._learner, entry)
 
 
-def _runs_baseline(event: Event) -> bool:
-    """Whether the coin showed the trusted baseline; the rest is not checked: this is done for every recorded episode."""
+def _whose(event: Event) -> tuple[bool, bool]:
+    """Whether the coin showed the trusted baseline, and whether the candidate, or a part of it.
+
+    The rest is not checked: this is done for every recorded episode.
+    """
     try:
         body = json.loads(event.body)
-        return bool(body["drawn"] >= body["candidates"])
+        of_baseline = bool(body["drawn"] >= body["candidates"])
     except (ValueError, TypeError, KeyError, RecursionError):  # verify says so; nobody knows whose episode it is
-        return False
+        return False, False
+    return of_baseline, not of_baseline
 
 
 def _is_whole(body: ImportBody, contents: list[Any]) -> bool:

@@ -19,9 +19,10 @@ import numpy as np
 
 from safe2real.campaign.declared import direct, method_from
 from safe2real.campaign.events import Event
-from safe2real.campaign.replay import Episodes, Held, Replay, Withdrawn
+from safe2real.campaign.replay import Held, Replay, Withdrawn
 from safe2real.campaign.signing import Keys
-from safe2real.campaign.tape import Tape, entry_of
+from safe2real.campaign.tape import Tape
+from safe2real.exploration.counting import Episodes, entry_of
 from safe2real.exploration.learner import Learner
 from safe2real.methods.for_rewards import ForRewards
 from safe2real.model.encoding import from_text, to_text
@@ -29,14 +30,14 @@ from safe2real.model.naming import named_to_json
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
-_REVISION = 3  # of what is written here
+_REVISION = 4  # of what is written here
 LEAST_STEP = 5_000  # events between two snapshots
 _SHARE = 50  # or one in so many of the record, when that is more
 _NUMBERS = (
     "sequence", "digest", "deployments", "told", "cut_short", "left_model", "told_late", "imported", "samples", "branches",
     "departures", "outside_support", "forced", "_next_to_count",
 )  # fmt: skip
-_ARRAYS = ("states", "actions", "ends", "of_baseline")  # of an entry of the tape
+_ARRAYS = ("states", "actions", "ends", "of_baseline", "of_candidate")  # of an entry of the tape
 _SEAL = 64
 _NOT_OURS = (ValueError, KeyError, TypeError, IndexError, EOFError, BadZipFile)
 
@@ -66,6 +67,7 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes:
         "parts": replay._parts,
         "said": [[one.code.value, one.text, one.subject] for one in replay._said],
         "at_once": [entry.at_once for entry in entries],
+        "lost": [entry.lost for entry in entries],
     }
     method = replay.learner.method
     if isinstance(method, ForRewards):  # the record may have declared others since it began
@@ -108,8 +110,8 @@ def _restored(document: dict[str, Any], raw: bytes, learner: Learner) -> Replay:
     replay._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in document["said"]]
     with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
         entries = [
-            entry_of(*(arrays.get(f"{index}.{name}") for name in _ARRAYS), at_once=bool(at_once))
-            for index, at_once in enumerate(document["at_once"])
+            entry_of(*(arrays.get(f"{index}.{name}") for name in _ARRAYS), at_once=bool(at_once), lost=bool(lost))
+            for index, (at_once, lost) in enumerate(zip(document["at_once"], document["lost"], strict=True))
         ]
     replay.tape = Tape(entries)
     replay.tape.play(replay._learner)

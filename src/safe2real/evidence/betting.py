@@ -78,22 +78,32 @@ def values_needed(
     return needed if needed <= _MOST else None
 
 
+def log_growth(units: Floats | float, m: float) -> Floats:
+    """[n, fractions], or [fractions] of one value: logarithms of what values in [0, 1] multiply each bet against m by."""
+    with np.errstate(divide="ignore"):  # a bet of everything is lost at the first 0
+        growth = np.log(_factors(units, m))
+    return growth if np.ndim(units) else np.asarray(growth[0])
+
+
+def capital_reaches(growth: Floats, alpha: float) -> bool:
+    """Whether the gambler whose bets have grown by `growth` [fractions] (logarithms) has 1 / alpha."""
+    return _log_sum(_LOG_WEIGHTS + growth) >= _ROUNDING - math.log(alpha)
+
+
 def _lower(units: Floats, alpha: float) -> float:
     """The largest m at which the capital has reached 1 / alpha; 0 where there is none."""
     different, times = np.unique(units, return_counts=True)
-    enough = _ROUNDING - math.log(alpha)
     below, above = 0.0, 1.0
     for _ in range(_BISECTIONS):
         middle = (below + above) / 2.0
-        with np.errstate(divide="ignore"):  # a bet of everything is lost at the first 0
-            growth = times @ np.log(_factors(different, middle)) if different.size else np.zeros(_FRACTIONS.size)
-        below, above = (middle, above) if _log_sum(_LOG_WEIGHTS + growth) >= enough else (below, middle)
+        growth = times @ log_growth(different, middle) if different.size else np.zeros(_FRACTIONS.size)
+        below, above = (middle, above) if capital_reaches(growth, alpha) else (below, middle)
     return below
 
 
-def _factors(units: Floats, m: float) -> Floats:
+def _factors(units: Floats | float, m: float) -> Floats:
     """[n, fractions] what each value multiplies each bet by."""
-    return np.asarray(1.0 - _FRACTIONS + np.outer(units / m, _FRACTIONS))
+    return np.asarray(1.0 - _FRACTIONS + np.outer(np.divide(units, m), _FRACTIONS))
 
 
 def _two_points(mean: float, spread: float) -> tuple[Floats, Floats]:

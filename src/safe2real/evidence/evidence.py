@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +32,17 @@ _ROUNDING = 1e-9
 class Evidence(HybridModel):
     """Counts and what follows from them, for one problem."""
 
-    def __init__(self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True) -> None:
-        """Without `reuses_simulator` no row is ever cleared; without `keeps_safe` no margin is tested or used."""
+    goes_by_returns: ClassVar[bool] = False
+    """Whether the returns of the candidate's own episodes are kept; then those that nobody saw have to be told, `lose`."""
+
+    def __init__(
+        self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True, margin_by_sets: bool = True
+    ) -> None:
+        """Without `reuses_simulator` no row is ever cleared; without `keeps_safe` no margin is tested or used.
+
+        Without `margin_by_sets` the margin is tested by the returns of the baseline alone, and never raised: what is proved
+        then rests on nothing that is assumed of the rows.
+        """
         settings, model = problem.settings, problem.simulator
         gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None
         super().__init__(
@@ -55,15 +65,22 @@ class Evidence(HybridModel):
             problem.baseline,
             self.stated[: self.kept],
             delta=settings.delta,
-            proves=settings.certified,
-            raises=settings.robust_safety,
+            proves=settings.certified and margin_by_sets,
+            raises=settings.robust_safety and margin_by_sets,
         )
         if self.trust.due:
             self.trust.look(self)  # what is known before any data may contradict the margin, or prove more
 
     # Counting
 
-    def take(self, trajectory: Trajectory, *, of_baseline: bool, planned: NDArray[np.int64] | None = None) -> bool:
+    def take(
+        self,
+        trajectory: Trajectory,
+        *,
+        of_baseline: bool,
+        of_candidate: bool = False,
+        planned: NDArray[np.int64] | None = None,
+    ) -> bool:
         """One checked episode of the policy that was proposed; says whether another plan is due.
 
         With `planned` [R], the visits at the last plan, the model is left as it is until a suspect row has been visited the
@@ -92,12 +109,14 @@ class Evidence(HybridModel):
         ends: NDArray[np.int64],
         *,
         of_baseline: NDArray[np.bool_] | None = None,
+        of_candidate: NDArray[np.bool_] | None = None,
         at_once: bool = False,
     ) -> None:
         """Take in episodes laid end to end, cut short ones too; see `HybridModel.observe_all`.
 
-        `of_baseline` [episodes] says which of them the baseline made; their returns test its margin. With `at_once` nothing
-        is concluded before all of them are counted: for a log whose order may have been chosen by its content.
+        `of_baseline` [episodes] says which of them the baseline made; their returns test its margin. `of_candidate` says
+        which are of the policy that it is mixed with: for evidence that goes by their returns. With `at_once` nothing is
+        concluded before all of them are counted: for a log whose order may have been chosen by its content.
         """
         model = self.problem.simulator
         whole_numbers("states", states, below=model.num_states, what="states")
@@ -133,34 +152,52 @@ class Evidence(HybridModel):
                 self.trust.look(self)
             first = last
 
-    def count_prefix(self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool) -> None:
+    def count_prefix(
+        self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool, of_candidate: bool = False
+    ) -> None:
         """The `states` [n + 1] and `actions` [n] of an episode that broke off; n may be 0."""
         if actions:
             seen = np.asarray(states, dtype=np.uint32), np.asarray(actions, dtype=np.uint32)
-            self.count(*seen, np.array([0, len(actions)]), of_baseline=np.array([of_baseline]))
+            whose = np.array([of_baseline]), np.array([of_candidate])
+            self.count(*seen, np.array([0, len(actions)]), of_baseline=whose[0], of_candidate=whose[1])
         else:  # left out of the returns, it would make them a sample chosen by outcome: all that nobody saw was perfect
             nothing = np.zeros(1, dtype=np.uint32), np.zeros(0, dtype=np.uint32), np.array([0, 0])
             self.trust.take(*nothing, np.array([of_baseline]))
+            if of_candidate:
+                self.lose()
 
-    def leave_model(self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False) -> None:
+    def lose(self) -> None:
+        """An episode of the candidate was handed out and nobody saw anything of it; the rows have nothing to learn."""
+
+    def leave_model(
+        self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False, of_candidate: bool = False
+    ) -> None:
         """An episode went where the model has no state: after `states` [n + 1] and `actions` [n + 1], if it began at all.
 
         Its n transitions are counted. The model is wrong there, so nothing is certified from now on and only the baseline is
         proposed; forgetting such episodes instead would leave the others a biased sample.
         """
-        self.count_prefix(states, actions[:-1], of_baseline=of_baseline)
+        self.count_prefix(states, actions[:-1], of_baseline=of_baseline, of_candidate=of_candidate)
         # An episode that began elsewhere contradicts the start, which has no row: the first one of the start stands for it.
         start = (0, int(np.argmax(self.problem.simulator.start)), 0)
         self.refute(*((len(actions) - 1, states[-1], actions[-1]) if actions else start))
         self.trust.leave()
 
-    def cut_short(self, states: Sequence[int], actions: Sequence[int], cause: str, *, of_baseline: bool = False) -> None:
+    def cut_short(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        cause: str,
+        *,
+        of_baseline: bool = False,
+        of_candidate: bool = False,
+    ) -> None:
         """An episode was cut short after `states` [n + 1] and `actions` [n] by a fault that says nothing about the system.
 
         Its n transitions are counted. That `cause` had nothing to do with what would have happened next is the user's word:
         certificates name it as an assumption.
         """
-        self.count_prefix(states, actions, of_baseline=of_baseline)
+        self.count_prefix(states, actions, of_baseline=of_baseline, of_candidate=of_candidate)
         self.faults[cause] = self.faults.get(cause, 0) + 1
 
     def announce(self, *, departures: int, outside_support: int) -> None:

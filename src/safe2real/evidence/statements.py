@@ -21,11 +21,7 @@ def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tu
         found.append(Doubt(DoubtCode.RADIUS_SCALED, f"the radius is {settings.radius}"))
     if settings.bonus_scale < 1.0:
         found.append(Doubt(DoubtCode.BONUS_SCALED, f"the bonus is {settings.bonus_scale:g} times the literal one"))
-    labels = problem.simulator.labels
-    for name, is_refuted in zip(labels, trust.refuted, strict=False):  # a run that ignores constraints tests no margin
-        if is_refuted:
-            text = f"the data refute the baseline's margin for {name}: stop the machine"
-            found.append(Doubt(DoubtCode.MARGIN_REFUTED, text, name))
+    found += _doubts_of_margin(problem, trust)
     if outside := max(hybrid.outside_support, hybrid.announced_outside):
         text = f"{outside} transitions were seen that the declared support rules out"
         found.append(Doubt(DoubtCode.LEFT_SUPPORT, text))
@@ -37,6 +33,20 @@ def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tu
         text = f"the data contradict what was assumed of {refuted} rows: see the mismatch map"
         found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
     return tuple(found)
+
+
+def trial_doubts_of(problem: Problem, trust: BaselineTrust) -> tuple[Doubt, ...]:
+    """Why what follows from returns alone is no guarantee: the margin of the baseline pays for it."""
+    return tuple(_doubts_of_margin(problem, trust))
+
+
+def _doubts_of_margin(problem: Problem, trust: BaselineTrust) -> list[Doubt]:
+    return [
+        Doubt(DoubtCode.MARGIN_REFUTED, f"the data refute the baseline's margin for {name}: stop the machine", name)
+        # a run that ignores constraints tests no margin
+        for name, is_refuted in zip(problem.simulator.labels, trust.refuted, strict=False)
+        if is_refuted
+    ]
 
 
 def _doubts_of_estimate(problem: Problem, hybrid: HybridModel) -> list[Doubt]:
@@ -58,10 +68,7 @@ def assumptions_of(
 ) -> tuple[Assumption, ...]:
     """What the settings, the stated `margins` [K], the declarations and the user's word make a guarantee rest on."""
     codes, settings, simulator = AssumptionCode, problem.settings, problem.simulator
-    found = [
-        Assumption(codes.MARGIN, f"the baseline exceeds the threshold of {name} by {xi:g} on the real system", name)
-        for name, xi in zip(simulator.labels, margins, strict=True)
-    ]
+    found = _margins_assumed(problem, margins)
     if hybrid.reuses_simulator:
         text = (
             f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
@@ -85,13 +92,43 @@ def assumptions_of(
     if hybrid.belief.known.any():
         text = f"the {int(hybrid.belief.known.sum())} rows declared known are exact"
         found.append(Assumption(codes.KNOWN_ROWS, text))
-    found.append(Assumption(codes.COUNTED, "every episode that is run is counted, whatever happens in it"))
+    found.append(COUNTED)
     text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
     found.append(Assumption(codes.EVENT, text))
     if settings.radius.certified and type(settings.radius) not in ALL:
         text = f"{settings.radius}, which is from outside the package, covers as it states"
         found.append(Assumption(codes.EXTENSION, text, settings.radius.name))
     return (*found, *_faults_assumed(faults), *_estimate_assumed(problem, hybrid))
+
+
+def trial_assumptions_of(problem: Problem, margins: Floats, number: int, logged: int) -> tuple[Assumption, ...]:
+    """What bounds from the returns of one policy rest on: its trial is number `number`, `logged` episodes came in logs."""
+    codes, sure = AssumptionCode, f"an event of probability at least {1.0 - problem.settings.delta:g}"
+    found = [
+        *_margins_assumed(problem, margins),
+        INDEPENDENT,
+        COUNTED,
+        Assumption(codes.EVENT, f"{sure} holds, over this trial (number {number}) and all others that share delta"),
+    ]
+    if logged:
+        text = f"the {logged} logged episodes of the policy on trial had no part in choosing it"
+        found.append(Assumption(codes.SELECTION, text, "trial"))
+    return tuple(found)
+
+
+INDEPENDENT = Assumption(
+    AssumptionCode.INDEPENDENT,
+    "episodes of one policy are independent of each other and alike: nothing that matters changes from one to the next",
+)
+COUNTED = Assumption(AssumptionCode.COUNTED, "every episode that is run is counted, whatever happens in it")
+
+
+def _margins_assumed(problem: Problem, margins: Floats) -> list[Assumption]:
+    code = AssumptionCode.MARGIN
+    return [
+        Assumption(code, f"the baseline exceeds the threshold of {name} by {xi:g} on the real system", name)
+        for name, xi in zip(problem.simulator.labels, margins, strict=True)
+    ]
 
 
 def _faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:

@@ -3,8 +3,23 @@
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.plan import Plan
+from safe2real.exploration.policy_trial import PolicyTrial, Turn
 from safe2real.exploration.proposal import Proposal
 from safe2real.exploration.rollout import explore
 from safe2real.exploration.simulate import Run, collect, roll_out, simulate
+from safe2real.exploration.trial_run import trial_run
 
-__all__ = ["Certificate", "Learner", "Plan", "Proposal", "Run", "collect", "explore", "roll_out", "simulate"]
+__all__ = [
+    "Certificate",
+    "Learner",
+    "Plan",
+    "PolicyTrial",
+    "Proposal",
+    "Run",
+    "Turn",
+    "collect",
+    "explore",
+    "roll_out",
+    "simulate",
+    "trial_run",
+]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -55,14 +56,22 @@ class Certificate:
         """The doubts in words; empty when certified."""
         return "; ".join(map(str, self.doubts))
 
+    def assuming(self, more: Sequence[Assumption]) -> Certificate:
+        """The same statement, resting on `more` besides."""
+        return replace(self, assumptions=(*self.assumptions, *more)) if more else self
+
+    def statement(self) -> str:
+        """The bounds alone, in words, whatever they are worth."""
+        return ", ".join(
+            f"V_c >= {low:.6g} (threshold {limit:.6g})"
+            for low, limit in zip(self.lower_bounds, self.thresholds, strict=True)
+        )
+
     def describe(self) -> str:
         """The statement in words."""
         if len(self.thresholds) == 0 and self.standing is not Standing.REFUTED:
             return "No safety constraint is enforced, so nothing is promised about safety."
-        bounds = ", ".join(
-            f"V_c >= {low:.6g} (threshold {limit:.6g})"
-            for low, limit in zip(self.lower_bounds, self.thresholds, strict=True)
-        )
+        bounds = self.statement()
         if not self.reaches:
             return f"NOT SAFE: the bound misses a threshold. {bounds}. {self.reason_uncertified}"
         if not self.certified:

@@ -74,11 +74,13 @@ def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_rou
     numbers = range(first_round, first_round + episodes)
     shown = [drawn(proposal.mixture.weights, coin_of(learner.settings.seed, number)) for number in numbers]
     seen = [world.run(parts[index], number, Seen()) for index, number in zip(shown, numbers, strict=True)]
+    of_baseline = np.array([proposal.mixture.policies[index] is learner.baseline for index in shown])
     learner.count(
         np.concatenate([episode.states for episode in seen]),
         np.concatenate([episode.actions for episode in seen]),
         np.cumsum([0, *(episode.length for episode in seen)], dtype=np.int64),
-        of_baseline=np.array([proposal.mixture.policies[index] is learner.baseline for index in shown]),
+        of_baseline=of_baseline,
+        of_candidate=~of_baseline,
     )
 
 
@@ -87,12 +89,12 @@ def _watched(learner: Learner, world: World, proposal: Proposal) -> Trajectory:
     try:
         return world.run(policy, proposal.round, seen)
     except BaseException as error:
-        of_baseline = policy is learner.baseline
+        whose = {"of_baseline": policy is learner.baseline, "of_candidate": policy is not learner.baseline}
         # What is raised here, not by the environment, says that the two do not fit: no fault that a user can have meant.
         fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
         if fault or isinstance(error, StepLimit):
-            learner.cut_short(seen.states, seen.actions, type(error).__name__, of_baseline=of_baseline)
+            learner.cut_short(seen.states, seen.actions, type(error).__name__, **whose)
         else:
             unfinished = [] if seen.acting is None else [seen.acting]
-            learner.leave_model(seen.states, [*seen.actions, *unfinished], of_baseline=of_baseline)
+            learner.leave_model(seen.states, [*seen.actions, *unfinished], **whose)
         raise

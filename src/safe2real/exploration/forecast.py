@@ -42,7 +42,7 @@ def forecast(learner: Learner) -> Forecast:
     if learner.stopped:
         return Forecast(0, 0)
     evidence = learner.evidence.settled()
-    if evidence.is_refuted:
+    if evidence.goes_by_returns or evidence.is_refuted:  # returns are not rehearsed here
         return Forecast(None, None)  # at most the baseline is deployed from now on
     imagined = _Imagined(evidence)
     model, problem, method = imagined.reality, learner.problem, learner.method

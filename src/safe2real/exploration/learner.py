@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.exploration.coin import coin_of
+from safe2real.exploration.counting import play
 from safe2real.exploration.kept import KeptPlans, improved
+from safe2real.exploration.logs import ImportedLogs
 from safe2real.exploration.plan import Plan, plan
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
 from safe2real.methods import ALL
-from safe2real.methods.base import Decision, Method, Reason, refuted_decision
+from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.intervals import Interval
 from safe2real.methods.sim_to_real import SimToReal
@@ -82,6 +85,7 @@ class Learner:
         self._kept = KeptPlans()  # what was planned and certified before; proposals do not look at it
         self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
+        self._imported = ImportedLogs()
 
     @property
     def settings(self) -> Settings:
@@ -113,7 +117,7 @@ class Learner:
         """What the method decides on the evidence as it is; the same until that changes."""
         self._notice()
         if self._decision is None:
-            self._decision = refuted_decision(self.evidence)  # once an assumption is refuted no method is asked
+            self._decision = self._over()  # once what its bounds rest on is refuted no method is asked
         if self._decision is None:
             memory = self._memory if self.warm_start else None
             decision = self.method.propose(
@@ -125,6 +129,12 @@ class Learner:
             if self._decision.reason is Reason.STOP:
                 _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, self._decision.uncertainty)
         return self._decision
+
+    def _over(self) -> Decision | None:
+        """What is left to deploy once the data refute an assumption: nothing at all, or the baseline alone."""
+        if self.evidence.trust.halted:
+            return Decision(Reason.HALT)
+        return Decision(Reason.BASELINE) if self.is_refuted else None
 
     def _checked(self, decision: Decision) -> Decision:
         """What a method gives, as this learner can deploy it."""
@@ -154,7 +164,7 @@ class Learner:
         certificate = None
         if decision.reason is not Reason.STOP:
             thresholds = self.simulator.thresholds[:kept]
-            certificate = certify(evidence, bounds, doubts, thresholds=thresholds, assumed=self._assumed)
+            certificate = self.certify(bounds, doubts, thresholds=thresholds)
         if decision.reason is Reason.MIXTURE and certificate is not None and not certificate.reaches:
             raise InvalidInput(
                 f"the method {self.method.name!r} proposes a mixture that its own bounds do not cover, so it is not handed "
@@ -182,13 +192,14 @@ class Learner:
             raise Halted(HALT_ADVICE)
         own = self.method.schedules  # it says itself when it is to be asked again
         planned = self._planned if self.settings.replan_growth > 0.0 and not own else None
-        due = self.evidence.take(checked, of_baseline=proposal.draw() is self.baseline, planned=planned)
-        if own and not self.evidence.is_refuted:
+        of_baseline = proposal.draw() is self.baseline
+        due = self.evidence.take(checked, of_baseline=of_baseline, of_candidate=not of_baseline, planned=planned)
+        if own and not self.is_refuted:
             due = self.method.is_due(self.evidence, self._planned, self._memory)
         if due:
             self._notice()
             self._decision = None
-        elif not self.evidence.is_refuted:
+        elif not self.is_refuted:
             self._knew = self._state()  # the plan stands
         self.round += 1
         self._proposal = None
@@ -200,6 +211,7 @@ class Learner:
         ends: NDArray[np.int64],
         *,
         of_baseline: NDArray[np.bool_] | None = None,
+        of_candidate: NDArray[np.bool_] | None = None,
         at_once: bool = False,
     ) -> None:
         """Take in episodes laid end to end, cut short ones too, also after the stop; see `Evidence.count`.
@@ -207,18 +219,63 @@ class Learner:
         The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
         one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
         """
-        self.evidence.count(states, actions, ends, of_baseline=of_baseline, at_once=at_once)
+        self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
         self._decision = self._proposal = None
 
-    def leave_model(self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False) -> None:
+    def leave_model(
+        self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False, of_candidate: bool = False
+    ) -> None:
         """An episode went where the model has no state, and the round is over; see `Evidence.leave_model`."""
-        self.evidence.leave_model(states, actions, of_baseline=of_baseline)
+        self.evidence.leave_model(states, actions, of_baseline=of_baseline, of_candidate=of_candidate)
         self._next_round()
 
-    def cut_short(self, states: Sequence[int], actions: Sequence[int], cause: str, *, of_baseline: bool = False) -> None:
+    def cut_short(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        cause: str,
+        *,
+        of_baseline: bool = False,
+        of_candidate: bool = False,
+    ) -> None:
         """An episode was cut short by a fault, and the round is over; see `Evidence.cut_short`."""
-        self.evidence.cut_short(states, actions, cause, of_baseline=of_baseline)
+        self.evidence.cut_short(states, actions, cause, of_baseline=of_baseline, of_candidate=of_candidate)
         self._next_round()
+
+    def lose(self) -> None:
+        """An episode of the candidate was handed out and nobody saw anything of it; see `Evidence.lose`. The round stays."""
+        self.evidence.lose()
+        self._decision = self._proposal = None
+
+    def import_episodes(self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False) -> int:
+        """Add episodes that were collected earlier by a known Markov policy, all or none; the round stays.
+
+        The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
+        test its margin; those of a policy on trial also raise its floors. As in a campaign, the guarantee assumes from now
+        on that every imported log is complete; certificates say so.
+
+        Args:
+            policy: what collected all of them; every action must be one that it can take.
+            episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
+                "id", any text that names the episode in every log.
+            partial: whether episodes may have been cut short.
+
+        Returns:
+            How many episodes were counted.
+
+        Raises:
+            Conflict: the same log, or an episode of the same id, was imported before; nothing is counted twice.
+            InvalidInput: an episode is not of this system, or not of this policy.
+
+        Example:
+            >>> learner.import_episodes(problem.baseline, rollouts)
+        """
+        entries, number = self._imported.read(self.problem, self.method.tried, policy, episodes, partial=partial)
+        here = self.round
+        for entry in entries:
+            play(self, entry)
+        self.round = here
+        return number
 
     def _next_round(self) -> None:
         self.round += 1
@@ -226,7 +283,7 @@ class Learner:
 
     def _state(self) -> tuple[int, bool, bool]:
         """What a decision is made on: (episodes counted, whether the margin is refuted, whether any assumption is)."""
-        return self.evidence.counts.episodes, self.evidence.trust.halted, self.evidence.is_refuted
+        return self.evidence.counts.episodes, self.evidence.trust.halted, self.is_refuted
 
     def _notice(self) -> None:
         """Whatever was counted, and by whom: no decision made before it stands after it."""
@@ -286,19 +343,32 @@ class Learner:
 
     def doubts(self) -> tuple[Doubt, ...]:
         """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
-        return self.evidence.doubts()
+        return self.method.doubts(self.evidence)
 
-    def certify(self, bounds: Floats, doubts: Sequence[Doubt] = ()) -> Certificate:
-        """Lower bounds [K] on V_c with all that this run assumes, and with the reasons why it is no guarantee, if any."""
-        return certify(self.evidence, bounds, doubts, assumed=self._assumed)
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the data contradict what proposals rest on: final."""
+        return self.method.is_refuted(self.evidence)
+
+    def floors(self) -> dict[str, float]:
+        """What is certain of the method's candidate alone, by name; empty where the method says nothing of the kind.
+
+        It rests on what every certificate of this learner lists.
+        """
+        return self.method.floors(self.evidence)
+
+    def certify(self, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None) -> Certificate:
+        """Lower bounds [K] on V_c with all that the method assumes, and with the reasons why it is no guarantee, if any."""
+        return certify(self.evidence, bounds, doubts, thresholds=thresholds, assumed=self._assumed, method=self.method)
 
     @property
     def _assumed(self) -> tuple[Assumption, ...]:
-        """What proposals rest on besides the evidence: the bounds of a method that is not of this package."""
+        """What proposals rest on besides the evidence: imported logs, and bounds of a method that is not of this package."""
+        logs = self._imported.assumptions
         if type(self.method) in ALL:
-            return ()
+            return logs
         text = f"the method {self.method.name!r}, which is from outside the package, bounds what it proposes as it states"
-        return (Assumption(AssumptionCode.EXTENSION, text, self.method.name),)
+        return (*logs, Assumption(AssumptionCode.EXTENSION, text, self.method.name))
 
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
@@ -306,13 +376,15 @@ class Learner:
         What is proposed is not changed by it. A plan for the same reward that was certified earlier and is worth more is
         given again. See `exploration.plan.plan`.
         """
-        ours = type(self.method) in ALL and self.method.covers_any_reward  # what another's stop proves is not known here
+        # What the stop of another proves is not known here, and that of a trial is about one policy.
+        ours = type(self.method) in ALL and self.method.covers_any_reward
         found = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
         settled = self.evidence.settled()
         for one in self.method.intervals(self.problem, settled):  # what the stop was decided by is not to be lost
             if one.is_about(reward):
                 found = improved(settled, found, one)
-        return self._kept.better(self.evidence, reward, found)
+        found = self._kept.better(self.evidence, reward, found)
+        return replace(found, certificate=found.certificate.assuming(self._imported.assumptions))
 
     def __repr__(self) -> str:
         return f"Learner({self.method}, round {self.round}, {self.samples} samples, {self.standing})"

@@ -4,11 +4,23 @@ from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.reward_free import RewardFree
 from safe2real.methods.sim_to_real import SimToReal
+from safe2real.methods.trial import Trial
 from safe2real.methods.unconstrained import Unconstrained
 
 ANY_REWARD: tuple[type[SimToReal], ...] = (SimToReal, RewardFree, Unconstrained)
 """The paper's algorithms, which have no parameters."""
-ALL: tuple[type[Method], ...] = (*ANY_REWARD, ForRewards)
+ALL: tuple[type[Method], ...] = (*ANY_REWARD, ForRewards, Trial)
 """Those of this package; one from elsewhere is passed as an object (docs/extending.md)."""
 
-__all__ = ["ALL", "ANY_REWARD", "Decision", "ForRewards", "Method", "Reason", "RewardFree", "SimToReal", "Unconstrained"]
+__all__ = [
+    "ALL",
+    "ANY_REWARD",
+    "Decision",
+    "ForRewards",
+    "Method",
+    "Reason",
+    "RewardFree",
+    "SimToReal",
+    "Trial",
+    "Unconstrained",
+]

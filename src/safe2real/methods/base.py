@@ -22,6 +22,7 @@ from safe2real.methods.intervals import Interval
 from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.problem.problem import Problem
+from safe2real.standing import Assumption, Doubt
 
 _ROUNDING = 1e-9
 
@@ -154,6 +155,29 @@ class Method(ABC):
 
     def check(self, problem: Problem) -> None:  # noqa: B027, most methods have nothing to check
         """Refuse a problem that its parameters do not fit; InvalidInput with the place, the value and the cure."""
+
+    # What its bounds rest on. A method that does not go by the rows says so here, and certificates list only that.
+
+    def assumptions(self, evidence: Evidence) -> tuple[Assumption, ...]:
+        """All that the bounds of its candidates rest on."""
+        return evidence.assumptions()
+
+    def doubts(self, evidence: Evidence) -> tuple[Doubt, ...]:
+        """Why these bounds are no guarantee; empty when they are one."""
+        return evidence.doubts()
+
+    def is_refuted(self, evidence: Evidence) -> bool:
+        """Whether the data contradict what the bounds rest on: final; at most the baseline is deployed from then on."""
+        return evidence.is_refuted
+
+    def floors(self, evidence: Evidence) -> dict[str, float]:
+        """What is certain of its candidate alone, by the name of a constraint or reward; nothing by default."""
+        return {}
+
+    @property
+    def tried(self) -> MarkovPolicy | None:
+        """The one policy whose own episodes its bounds come from, if there is one: a log of it counts for them too."""
+        return None
 
     @property
     def can_be_rechecked(self) -> bool:

@@ -1,8 +1,9 @@
 """Radii and methods by name, as records keep them; those from outside the package are found, never registered.
 
-A record says {"kind": name, parameter: value, ...}. The class of that name is one of this package, one that the caller gives
-(`extensions=`), or one that an installed package offers under the entry point group `safe2real`. A record cannot make a
-process import anything else.
+A record says {"kind": name, parameter: value, ...}. Parameters are the fields of a dataclass; where those are no JSON, the
+class says how: `to_parameters()` and the class method `from_parameters(given, place)`. The class of that name is one of this
+package, one that the caller gives (`extensions=`), or one that an installed package offers under the entry point group
+`safe2real`. A record cannot make a process import anything else.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _Named = TypeVar("_Named")
 
 def named_to_json(thing: Any) -> dict[str, Any]:
     """{"kind": name} and its parameters, the fields of a dataclass; arrays as JSON that gives them back bit for bit."""
+    if hasattr(thing, "to_parameters"):
+        return {"kind": thing.name, **thing.to_parameters()}
     given = asdict(thing) if is_dataclass(thing) and not isinstance(thing, type) else {}
     return {"kind": thing.name, **{name: _plain(value) for name, value in given.items()}}
 
@@ -50,6 +53,8 @@ def named_from_json(
         return None
     names = tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
     given = check_keys(value, place, required=("kind", *names))
+    if hasattr(kind, "from_parameters"):
+        return kind.from_parameters(given, place)  # type: ignore[no-any-return]
     return kind(**{parameter: given[parameter] for parameter in names})  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,148 @@
+"""Recorded episodes into a learner: what counts together, what counts as a whole, and what refutes.
+
+An episode is an object {"states": [...], "actions": [...]} that was checked when it came (`episodes.py`). Episodes that
+follow each other are counted in one call; a log is counted at once, since its order may have been chosen by its content; an
+episode that left the model is told as such; and one of the candidate's that nobody saw is lost, which a method that goes by
+returns takes for the worst. A campaign's replay and `Learner.import_episodes` count by the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.exploration.episodes import leaves
+from safe2real.model.checks import frozen
+from safe2real.model.cmdp import CMDP
+
+if TYPE_CHECKING:
+    from safe2real.exploration.learner import Learner
+
+
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """What is counted in one step: one episode, or a whole log at once; without content, one that nobody saw."""
+
+    contents: list[Any]
+    of_baseline: bool
+    at_once: bool
+    of_candidate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One call of `Learner.count`; or of `leave_model`, with one episode and no ends; or of `lose`, with nothing at all."""
+
+    states: NDArray[np.uint32]
+    actions: NDArray[np.uint32]
+    ends: NDArray[np.int64] | None
+    of_baseline: NDArray[np.bool_]
+    of_candidate: NDArray[np.bool_]
+    at_once: bool  # a log: counted as a whole, so never joined with others
+    lost: bool = False
+
+
+def entry_of(
+    states: Any,
+    actions: Any,
+    ends: Any,
+    of_baseline: Any,
+    of_candidate: Any = False,
+    *,
+    at_once: bool = False,
+    lost: bool = False,
+) -> Entry:
+    """Numbers that were checked to be in range; `ends` is None for an episode that left the model."""
+    return Entry(
+        np.asarray(states, dtype=np.uint32),
+        np.asarray(actions, dtype=np.uint32),
+        None if ends is None else np.asarray(ends, dtype=np.int64),
+        np.atleast_1d(np.asarray(of_baseline, dtype=np.bool_)),
+        np.atleast_1d(np.asarray(of_candidate, dtype=np.bool_)),
+        at_once,
+        lost,
+    )
+
+
+def play(learner: Learner, entry: Entry) -> None:
+    """Count one entry into a learner."""
+    if entry.lost:
+        learner.lose()
+    elif entry.ends is None:
+        whose = {"of_baseline": bool(entry.of_baseline[0]), "of_candidate": bool(entry.of_candidate[0])}
+        learner.leave_model(entry.states.tolist(), entry.actions.tolist(), **whose)
+    else:
+        learner.count(
+            frozen(entry.states),
+            frozen(entry.actions),
+            entry.ends,
+            of_baseline=entry.of_baseline,
+            of_candidate=entry.of_candidate,
+            at_once=entry.at_once,
+        )
+
+
+def entries_of(model: CMDP, ready: Sequence[Episodes]) -> Iterator[Entry]:
+    """The entries of episodes in the order in which they count.
+
+    Raises:
+        InvalidInput: an episode has states or actions that `model` has not.
+    """
+    run: list[Episodes] = []
+    for one in ready:
+        if one.contents and not one.at_once and not leaves(model, one.contents[0]):
+            run.append(one)
+            continue
+        yield from _together(model, run)
+        yield from _apart(model, one)
+        run = []
+    yield from _together(model, run)
+
+
+def _apart(model: CMDP, one: Episodes) -> Iterator[Entry]:
+    """A log at once, an episode that left the model, which refutes, or one that nobody saw."""
+    if not one.contents:
+        yield entry_of([], [], None, one.of_baseline, one.of_candidate, lost=True)
+        return
+    outside = [content for content in one.contents if leaves(model, content)]
+    if one.at_once and one.of_candidate:  # those of a log come first: without them the others would be chosen by content
+        yield from (entry_of([], [], None, False, True, lost=True) for _ in outside)
+    inside = [content for content in one.contents if not leaves(model, content)]
+    kept = Episodes(inside, one.of_baseline, True, one.of_candidate)
+    yield from _together(model, [kept] if inside else [], at_once=one.at_once)
+    for content in outside:
+        states, actions = content["states"], content["actions"]
+        _check_range(model, np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
+        of_candidate = one.of_candidate and not one.at_once
+        if content.get("left_model", False):
+            yield entry_of(states, actions, None, one.of_baseline, of_candidate)
+        else:  # it began where no episode does; what it saw from then on is as good as any
+            yield from _together(model, [Episodes([content], False, False)])
+            yield entry_of([], [], None, one.of_baseline, of_candidate)
+
+
+def _together(model: CMDP, run: Sequence[Episodes], *, at_once: bool = False) -> Iterator[Entry]:
+    if not run:
+        return
+    contents = [content for one in run for content in one.contents]
+    states = np.fromiter(chain.from_iterable(e["states"] for e in contents), dtype=np.int64)
+    actions = np.fromiter(chain.from_iterable(e["actions"] for e in contents), dtype=np.int64)
+    ends = np.fromiter(accumulate((len(e["actions"]) for e in contents), initial=0), dtype=np.int64)
+    sizes = [len(one.contents) for one in run]
+    of_baseline = np.repeat([one.of_baseline for one in run], sizes)
+    of_candidate = np.repeat([one.of_candidate for one in run], sizes)
+    _check_range(model, states, actions)
+    yield entry_of(states, actions, ends, of_baseline, of_candidate, at_once=at_once)
+
+
+def _check_range(model: CMDP, states: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+    """A record that was changed could say anything."""
+    for numbers, below in ((states, model.num_states), (actions, model.num_actions)):
+        if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= below:
+            raise InvalidInput("it has states or actions that this system has not")

@@ -1,0 +1,260 @@
+"""Bring in a policy that has no table, safely, by the returns of its own episodes: deep RL, a program, a person.
+
+Problem: a candidate that looks good in simulation, a baseline whose margin is known, and episodes whose sums can be read.
+Algorithm: that of `methods.Trial`, with nothing but numbers: an anytime lower bound on what the candidate is worth from its
+own episodes, and a coin that shows the candidate as often as the baseline's margin pays for. The proof is in docs/trials.md;
+it needs no state, no model and no Markov property.
+
+A trial is a function of its terms and of what was told, in order. It is kept as one JSON document, written before an episode
+is handed out and after it was told: an episode that nobody told, because the program died with it, counts for the worst.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Stopped
+from safe2real.evidence.running import RunningLower
+from safe2real.evidence.trust import RETURNS_SHARE
+from safe2real.exploration.coin import coin_of
+from safe2real.exploration.proposal import HALT_ADVICE
+from safe2real.exploration.trial_terms import Range, TrialCertificate, TrialTerms
+from safe2real.methods.mixing import candidate_share
+from safe2real.methods.trial import share_of_delta
+from safe2real.model.checks import finite_number, shown
+from safe2real.model.encoding import bounded, check_keys, from_text, to_text
+from safe2real.model.files import complete_file
+from safe2real.standing import Doubt, DoubtCode
+
+CANDIDATE, BASELINE = "candidate", "baseline"
+_KIND = "safe2real policy trial 1"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Turn:
+    """Whose turn it is, and why it may be."""
+
+    number: int  # 1, 2, 3, ...
+    policy: str  # "candidate" or "baseline": run this one for one episode
+    share: float  # of the candidate in what the certificate speaks of
+    certificate: TrialCertificate
+    floors: Mapping[str, float]  # of the candidate alone; see `PolicyTrial.floors`
+
+
+class PolicyTrial:
+    """One candidate against one baseline, by numbers alone.
+
+    Guarantee: if the baseline has its margin, no value leaves its stated range, and episodes of one policy are independent
+    and alike, then with probability at least 1 - delta the mean of every deployed mixture keeps the threshold or limit, and
+    every floor is at most the candidate's mean, at all times. Reference: docs/trials.md.
+
+    Example:
+        >>> trial = s2r.PolicyTrial(limit=25.0, high=200.0, margin=5.0, rewards={"return": (-1600.0, 0.0)}, name="cost")
+        >>> turn = trial.ask()  # run turn.policy for one episode, then
+        >>> trial.tell(18.0, {"return": -240.0})
+        >>> print(trial.ask().certificate.describe())
+    """
+
+    def __init__(
+        self,
+        *,
+        margin: float,
+        high: float,
+        low: float = 0.0,
+        threshold: float | None = None,
+        limit: float | None = None,
+        delta: float = 0.05,
+        rewards: Mapping[str, Range] | None = None,
+        target: Mapping[str, float] | None = None,
+        number: int = 1,
+        seed: int = 0,
+        name: str = "constraint",
+        path: str | os.PathLike[str] | None = None,
+    ) -> None:
+        """Nothing is known yet; see `TrialTerms` for what each number means.
+
+        With a `path` every turn is kept there before it is handed out, and again when it was told; a trial that is there
+        already is never overwritten: `PolicyTrial.load` comes back to it.
+
+        Raises:
+            InvalidInput: the numbers cannot be what they say.
+            Conflict: there is a file at `path`.
+        """
+        terms = TrialTerms(margin, high, low, threshold, limit, delta, rewards or {}, target or {}, number, seed, name)
+        self._begin(terms)
+        if path is not None and Path(path).exists():
+            raise Conflict(f"{path} is there already; come back to it with PolicyTrial.load, or choose another place")
+        self._path = None if path is None else Path(path)
+        self._keep()
+
+    def _begin(self, terms: TrialTerms) -> None:
+        self.terms, self._path = terms, None
+        self._turn: Turn | None = None  # the one that is out
+        alpha, width = share_of_delta(terms.delta, terms.number, 1 + len(terms.rewards)), terms.high - terms.low
+        self._bound = RunningLower(alpha, high=width)
+        self._rewards = {name: RunningLower(alpha, low=ends[0], high=ends[1]) for name, ends in terms.rewards.items()}
+        # By how much the baseline misses the best: a lower bound on that mean refutes a margin.
+        self._missed = RunningLower(RETURNS_SHARE * terms.delta, high=width)
+        self._told: list[list[Any]] = []  # [policy, constraint value, {reward: sum}], or [policy, None, {}] where lost
+
+    # Asking
+
+    def ask(self) -> Turn:
+        """Who runs the next episode; the same until it is told.
+
+        Raises:
+            Halted: what the baseline did refutes its margin: stop the machine.
+            Stopped: every floor with a target has reached it.
+        """
+        if self._turn is None:
+            if self.halted:
+                raise Halted(HALT_ADVICE)
+            if self.stopped:
+                raise Stopped("every floor has reached its target; the candidate is certified: see floors and certificate")
+            number, share = len(self._told) + 1, self.share
+            policy = CANDIDATE if coin_of(self.terms.seed, number) < share else BASELINE
+            self._turn = Turn(number, policy, share, self.certificate(), self.floors)
+            self._keep()
+        return self._turn
+
+    def tell(self, value: float | None, rewards: Mapping[str, float] | None = None) -> None:
+        """What came of the episode that was asked for: the constraint value, or cost, and the sum of every named reward.
+
+        `None` says that nobody knows: the episode was cut short, or lost. It then counts for the worst that it can have
+        been; an episode is never left out. A refused number changes nothing.
+
+        Raises:
+            OutOfOrder: nothing was asked for.
+            InvalidInput: a number is missing, or outside the range that no episode was to leave.
+        """
+        if self._turn is None:
+            raise OutOfOrder("no episode was asked for; ask first, run what is answered, then tell")
+        self._take(self._turn.policy, value, dict(rewards or {}))
+        self._turn = None
+        self._keep()
+
+    def _take(self, policy: str, value: float | None, rewards: dict[str, float]) -> None:
+        terms = self.terms
+        sums = {name: ends[0] for name, ends in terms.rewards.items()} if value is None else rewards
+        if sums.keys() != terms.rewards.keys():
+            raise InvalidInput(f"the rewards {sorted(sums)} were told; give the sums of {sorted(terms.rewards)}")
+        if value is not None:
+            value, low, high = finite_number("the constraint value", value), terms.low, terms.high
+            checked = [(terms.name, value, (low, high)), *((name, sums[name], terms.rewards[name]) for name in sums)]
+            for name, number, ends in checked:
+                number = finite_number(name, number)
+                if not ends[0] <= number <= ends[1]:
+                    raise InvalidInput(
+                        f"the {name} of an episode is {number:g}, outside its range from {ends[0]:g} to {ends[1]:g}, on "
+                        "which everything rests; begin again with a range that no episode can leave"
+                    )
+        width = terms.high - terms.low
+        if policy == CANDIDATE:
+            self._bound.add(0.0 if value is None else terms.utility(value))
+            for name, one in self._rewards.items():
+                one.add(float(sums[name]))
+        else:  # lost, it was perfect for all that is known: it refutes nothing
+            self._missed.add(0.0 if value is None else width - terms.utility(value))
+        self._told.append([policy, value, {} if value is None else {name: float(one) for name, one in sums.items()}])
+
+    # Looking
+
+    @property
+    def share(self) -> float:
+        """alpha: how much of the candidate the baseline's margin pays for."""
+        lower, least, margin = (np.array([one]) for one in (self._bound.bound, self.terms.least, self.terms.margin))
+        return candidate_share(lower, least, margin)
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """What the candidate alone is worth at least: every reward, and the constraint; of a cost, what it is at most."""
+        own = self.terms.value(self._bound.bound)
+        return {self.terms.name: own} | {name: one.bound for name, one in self._rewards.items()}
+
+    @property
+    def episodes(self) -> dict[str, int]:
+        """Told so far, by policy."""
+        return {CANDIDATE: self._bound.count, BASELINE: self._missed.count}
+
+    @property
+    def halted(self) -> bool:
+        """Whether what the baseline did refutes its margin: final."""
+        trusted = self.terms.least + self.terms.margin
+        return self._missed.bound > self.terms.high - self.terms.low - trusted + 1e-9
+
+    @property
+    def stopped(self) -> bool:
+        """Whether every floor with a target has reached it; never without one."""
+        goals = self.terms.target
+        return bool(goals) and all(self._rewards[name].bound >= goal for name, goal in goals.items())
+
+    def certificate(self) -> TrialCertificate:
+        """Of what would be deployed now."""
+        terms, share = self.terms, self.share
+        text = f"the data refute the baseline's margin for {terms.name}: stop the machine"
+        return TrialCertificate(
+            lower_bounds=np.array([share * self._bound.bound + (1.0 - share) * (terms.least + terms.margin)]),
+            thresholds=np.array([terms.least]),
+            assumptions=terms.assumptions(),
+            doubts=(Doubt(DoubtCode.MARGIN_REFUTED, text, terms.name),) if self.halted else (),
+            terms=terms,
+        )
+
+    def __repr__(self) -> str:
+        done = self.episodes
+        return f"PolicyTrial({done[CANDIDATE]} of the candidate, {done[BASELINE]} of the baseline, share {self.share:.3g})"
+
+    # Keeping
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """One JSON document, complete or not there at all."""
+        out = self._turn is not None
+        with complete_file(Path(path)) as file:
+            file.write(to_text({"kind": _KIND, "terms": self.terms.to_json(), "told": self._told, "out": out}))
+
+    def _keep(self) -> None:
+        if self._path is not None:
+            self.save(self._path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, keep: bool = True) -> PolicyTrial:
+        """The trial that is kept at `path`, which goes on being kept there unless told otherwise.
+
+        Everything is computed again from what was told. A turn that was out when it was saved, and can be told no more,
+        counts for the worst.
+
+        Raises:
+            InvalidInput: the file cannot be read, or is none of a trial.
+        """
+        try:
+            with Path(path).open("rb") as file:
+                text = bounded(file, str(path))
+        except OSError as error:
+            raise InvalidInput(f"{path} cannot be read ({error.strerror}); give the file of a policy trial") from error
+        document = check_keys(from_text(text, str(path)), str(path), required=("kind", "terms", "told", "out"))
+        if document["kind"] != _KIND or not isinstance(document["terms"], dict) or not isinstance(document["told"], list):
+            raise InvalidInput(f"{path} is of the kind {shown(document['kind'])}; give the file of a policy trial")
+        trial = cls.__new__(cls)
+        try:
+            trial._begin(TrialTerms(**document["terms"]))
+            for policy, value, rewards in document["told"]:
+                trial._replay(policy, value, rewards)
+            if document["out"]:
+                trial.ask()
+                trial.tell(None)
+        except (TypeError, AttributeError) as error:
+            raise InvalidInput(f"{path} does not hold a policy trial as it was written ({error}); take a copy") from error
+        trial._path = Path(path) if keep else None
+        trial._keep()
+        return trial
+
+    def _replay(self, policy: str, value: float | None, rewards: dict[str, float]) -> None:
+        if policy != self.ask().policy:
+            raise InvalidInput(f"episode {len(self._told) + 1} is of the {shown(policy)}, which the coin does not show")
+        self.tell(value, rewards)

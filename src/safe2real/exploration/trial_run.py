@@ -1,0 +1,123 @@
+"""Run a `PolicyTrial` on a Gymnasium environment: any observations, any actions, policies that are functions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from safe2real.errors import Halted, InvalidInput, Stopped
+from safe2real.exploration.coin import draw_of
+from safe2real.exploration.policy_trial import CANDIDATE, PolicyTrial, Turn
+from safe2real.model.checks import check_function, finite_number, positive_integer
+
+Act = Callable[[Any], Any]  # observation -> action
+Cost = Callable[[Any, Any, dict[str, Any]], float]  # (observation, action, info) -> what the step costs, or is worth
+Progress = Callable[[int, int], None]  # (episodes done, in all)
+RETURN = "return"
+
+
+def trial_run(
+    env: Any,
+    candidate: Act,
+    baseline: Act,
+    trial: PolicyTrial,
+    *,
+    episodes: int,
+    cost: Cost | None = None,
+    progress: Progress | None = None,
+) -> list[Turn]:
+    """Ask, run the one whose turn it is, tell; until the trial stops or halts, or for `episodes` episodes.
+
+    The constraint value of an episode is the sum of info["cost"] over its steps, or of `cost`. A reward of the trial that is
+    called "return" is the sum of the environment's rewards; any other is the sum of info[its name]. Whatever the environment
+    or a policy raises, an interrupt too, the episode counts for the worst and the exception is raised again.
+
+    Args:
+        env: a Gymnasium environment, the real one; it is seeded by a function of (seed, episode).
+        candidate: observation -> action.
+        baseline: observation -> action, the one whose margin is known.
+        trial: it is changed, by every episode.
+        episodes: at most.
+        cost: (observation before the step, action, info) -> number, for environments that report none.
+        progress: is told (episodes done, in all); where none is given a bar with the time left is shown on a terminal.
+
+    Returns:
+        The turns in order, each with its certificate.
+
+    Raises:
+        InvalidInput: the environment reports no cost, or a number outside the range that was stated.
+        Exception: whatever the environment or a policy raised.
+
+    Example:
+        >>> trial_run(env, lambda seen: model.predict(seen)[0], damping, trial, episodes=1_000)
+    """
+    if not (hasattr(env, "reset") and hasattr(env, "step")):
+        raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+    for name, act in (("candidate", candidate), ("baseline", baseline)):
+        check_function(name, act, "observation")
+    episodes, turns = positive_integer("episodes", episodes), list[Turn]()
+    with _shown(progress) as report:
+        for done in range(episodes):
+            try:
+                turn = trial.ask()
+            except (Halted, Stopped):
+                break
+            turns.append(turn)
+            try:
+                value, sums = _episode(env, candidate if turn.policy == CANDIDATE else baseline, trial, turn.number, cost)
+            except BaseException:
+                trial.tell(None)
+                raise
+            trial.tell(value, sums)
+            report(done + 1, episodes)
+    return turns
+
+
+def _episode(env: Any, act: Act, trial: PolicyTrial, number: int, cost: Cost | None) -> tuple[float, dict[str, float]]:
+    """(constraint value, sums of the rewards) of one episode."""
+    total, sums = 0.0, dict.fromkeys(trial.terms.rewards, 0.0)
+    seen, _ = env.reset(seed=int(draw_of(trial.terms.seed, number, 1) * 2**31))
+    over = False
+    while not over:
+        action = act(seen)
+        after, reward, terminated, truncated, info = env.step(action)
+        total += finite_number("the cost of a step", _read(info, "cost") if cost is None else cost(seen, action, info))
+        for name in sums:
+            sums[name] += finite_number(name, reward if name == RETURN else _read(info, name))
+        seen, over = after, terminated or truncated
+    return total, sums
+
+
+def _read(info: Any, name: str) -> Any:
+    if not isinstance(info, dict) or name not in info:
+        cure = "; give cost=function(observation, action, info)" if name == "cost" else f"; is it called {RETURN!r}?"
+        raise InvalidInput(f"the environment's info has no {name!r}{cure}")
+    return info[name]
+
+
+@contextmanager
+def _shown(progress: Progress | None) -> Iterator[Progress]:
+    """Where episodes are reported to: the caller's function, a bar where somebody is watching, or nowhere."""
+    if progress is not None:
+        yield progress
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    except ModuleNotFoundError:  # it is no part of the core installation
+        yield _nowhere
+        return
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield _nowhere
+        return
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+               TextColumn("left"), TimeRemainingColumn()]  # fmt: skip
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        bar = shown.add_task("episodes", total=None)
+        yield lambda done, total: shown.update(bar, completed=done, total=total)
+
+
+def _nowhere(done: int, total: int) -> None:
+    pass

@@ -1,0 +1,184 @@
+"""Bring ONE policy in safely, by the returns of its own episodes alone.
+
+Problem: somebody has a policy that looks good in a simulator, and a baseline whose margin is known. Deploy the policy on the
+real system as fast as what it shows there allows, and never unsafely. Algorithm: an anytime lower bound on the policy's V_c
+from the returns of its own episodes (`evidence/running.py`); the policy is mixed with the baseline so that the baseline's
+margin pays for what is not yet proved. At first that is little; once the bound reaches every threshold it is all. Stopping
+rule: every bound that has a target has reached it; without a target it never stops.
+
+No row, no separation, no Markov property, no support and not even the list of states enters the bound: see docs/trials.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safe2real.errors import InvalidInput
+from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.returns import ReturnsEvidence
+from safe2real.evidence.statements import trial_assumptions_of, trial_doubts_of
+from safe2real.methods.base import Decision, Method, Reason, Recorded
+from safe2real.methods.mixing import candidate_share
+from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, positive_integer, shown, step_utilities
+from safe2real.model.encoding import array_to_json, numbers_from_json, policy_from_json, policy_to_json
+from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
+from safe2real.problem.problem import Problem
+from safe2real.standing import Assumption, Doubt
+
+_ROUNDING = 1e-9  # what two machines may differ by
+
+
+def share_of_delta(delta: float, number: int, bounds: int) -> float:
+    """How likely each of `bounds` bounds of the trial with this `number` (from 1) may ever be false.
+
+    Sum over number = 1, 2, ... of 1 / (number (number + 1)) is 1, so all bounds of all trials that share `delta` hold
+    together with probability 1 - delta, however many follow and whatever each was chosen by.
+    """
+    return delta / (number * (number + 1) * max(1, bounds))
+
+
+@dataclass(frozen=True, eq=False)
+class Trial(Method):
+    """One fixed policy, deployed as far as the returns of its own episodes allow.
+
+    Guarantee: if the baseline has its stated margin, and episodes of the policy are independent and alike, then with
+    probability at least 1 - delta every deployed mixture meets every constraint on the real system, and every floor
+    (`ReturnsEvidence.floors`) is at most the policy's real value, at all times, over all trials that share delta.
+    Reference: Ville's inequality; docs/trials.md has the proof.
+
+    Attributes:
+        policy: a Markov policy, or a mixture of some; the baseline is no part of it.
+        rewards: [S, A] or [H, S, A] in [0, 1] by name; each gets a floor of its own.
+        number: which trial this is among those that share delta, from 1. A policy chosen after a trial is the next number.
+        target: by the name of a constraint or reward the floor at which to stop; all of them have to be reached.
+
+    Example:
+        >>> trial = s2r.methods.Trial(s2r.solve(simulator, reward).policy, rewards={"throughput": reward})
+        >>> learner = s2r.Learner(problem, trial)
+        >>> learner.floors()["throughput"]
+    """
+
+    policy: Policy
+    rewards: Mapping[str, ArrayLike] | None = None
+    number: int = 1
+    target: Mapping[str, float] | None = None
+    name: ClassVar[str] = "trial of one policy"
+    covers_any_reward: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, MarkovPolicy | Mixture):
+            raise InvalidInput(f"policy is a {type(self.policy).__name__}; give a MarkovPolicy, or a Mixture of some")
+        for field, value in (("rewards", self.rewards), ("target", self.target)):
+            if not isinstance(value or {}, Mapping) or not all(isinstance(key, str) and key for key in value or {}):
+                raise InvalidInput(f"{field} is {shown(value)}; give values by name, like {{'throughput': ...}}")
+        positive_integer("number", self.number)
+        kept = {key: frozen(finite_floats(f"rewards[{key!r}]", value)) for key, value in (self.rewards or {}).items()}
+        goals = {key: finite_number(f"target[{key!r}]", value) for key, value in (self.target or {}).items()}
+        object.__setattr__(self, "rewards", kept or None)
+        object.__setattr__(self, "target", goals or None)
+
+    @property
+    def candidate(self) -> Mixture:
+        """The policy as what is deployed: a mixture."""
+        return self.policy if isinstance(self.policy, Mixture) else Mixture.of([1.0], [self.policy])
+
+    @property
+    def tried(self) -> MarkovPolicy | None:
+        """A log of a part of a mixture is no sample of the whole."""
+        return self.candidate.policies[0] if len(self.candidate.policies) == 1 else None
+
+    def evidence(self, problem: Problem) -> ReturnsEvidence:
+        """Nothing counted yet; refuses a policy, rewards or targets that are not of this problem."""
+        model = problem.simulator
+        check_policy(self.policy, model, "the policy of the trial")
+        sizes = {"horizon": model.horizon, "num_states": model.num_states, "num_actions": model.num_actions}
+        tables = {
+            key: step_utilities(f"rewards[{key!r}]", value, unit_interval=True, **sizes)
+            for key, value in (self.rewards or {}).items()
+        }
+        both, known = set(tables) & set(model.labels), {*tables, *model.labels}
+        if both:
+            raise InvalidInput(f"rewards and constraints are both called {sorted(both)}; give rewards names of their own")
+        unknown = set(self.target or {}) - known
+        if unknown:
+            raise InvalidInput(f"target names {sorted(unknown)}; there are the constraints and rewards {sorted(known)}")
+        return ReturnsEvidence(problem, tables, share_of_delta(problem.settings.delta, self.number, len(known)))
+
+    def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
+        found = _returns(evidence)
+        if found.trust.halted:
+            return Decision(Reason.HALT)
+        missing = self._missing(found)
+        if missing <= 0.0:
+            return Decision(Reason.STOP, uncertainty=0.0)
+        lower, candidate = found.candidate_lower, self.candidate
+        share = candidate_share(lower, problem.simulator.thresholds, found.margins)
+        return Decision(Reason.MIXTURE, candidate.policies, tuple(candidate.weights.tolist()), share, lower, missing)
+
+    def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
+        """The bounds were computed again from the record; they are about this policy and no other."""
+        mine, theirs = self.candidate, recorded.candidate
+        same = len(mine.policies) == len(theirs.policies) and all(
+            np.array_equal(one.probabilities, other.probabilities)
+            for one, other in zip(mine.policies, theirs.policies, strict=True)
+        )
+        if not same or not np.allclose(mine.weights, theirs.weights, rtol=0.0, atol=_ROUNDING):
+            raise InvalidInput("the candidate that was handed out is not the policy of this trial")
+        return _returns(evidence).candidate_lower
+
+    def floors(self, evidence: Evidence) -> dict[str, float]:
+        return _returns(evidence).floors
+
+    # What it rests on: returns, and nothing that is assumed of the rows
+
+    def is_refuted(self, evidence: Evidence) -> bool:
+        return evidence.trust.halted
+
+    def doubts(self, evidence: Evidence) -> tuple[Doubt, ...]:
+        return trial_doubts_of(evidence.problem, evidence.trust)
+
+    def assumptions(self, evidence: Evidence) -> tuple[Assumption, ...]:
+        return trial_assumptions_of(evidence.problem, evidence.stated, self.number, _returns(evidence).logged)
+
+    def _missing(self, evidence: ReturnsEvidence) -> float:
+        """By how much the floors miss their targets at most; unbounded where there is no target."""
+        floors, goals = evidence.floors, self.target or {}
+        return max((goal - floors[key] for key, goal in goals.items()), default=np.inf)
+
+    # As a document
+
+    def to_parameters(self) -> dict[str, Any]:
+        """Its fields as JSON, for a record."""
+        mixture = self.candidate
+        return {
+            "policy": {
+                "weights": mixture.weights.tolist(),
+                "policies": [policy_to_json(policy) for policy in mixture.policies],
+            },
+            "rewards": {key: array_to_json(np.asarray(value)) for key, value in (self.rewards or {}).items()},
+            "number": self.number,
+            "target": dict(self.target or {}),
+        }
+
+    @classmethod
+    def from_parameters(cls, given: Mapping[str, Any], place: str) -> Trial:
+        """What `to_parameters` wrote, checked."""
+        policy, rewards, target = given["policy"], given["rewards"], given["target"]
+        if not isinstance(policy, Mapping) or not {"weights", "policies"} == set(policy):
+            raise InvalidInput(f'{place}.policy is {shown(policy)}; give {{"weights": [...], "policies": [...]}}')
+        if not isinstance(policy["policies"], list) or not isinstance(rewards, Mapping) or not isinstance(target, Mapping):
+            raise InvalidInput(f"{place} has policies that are no list, or rewards or a target that are no objects")
+        parts = [policy_from_json(one, f"{place}.policy.policies[{i}]") for i, one in enumerate(policy["policies"])]
+        tables = {key: numbers_from_json(value, f"{place}.rewards.{key}") for key, value in rewards.items()}
+        return cls(Mixture.of(policy["weights"], parts), tables, given["number"], target)
+
+
+def _returns(evidence: Evidence) -> ReturnsEvidence:
+    if not isinstance(evidence, ReturnsEvidence):
+        raise InvalidInput(f"the evidence is a {type(evidence).__name__}; a trial goes by that of Trial.evidence(problem)")
+    return evidence

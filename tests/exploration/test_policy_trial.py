@@ -1,0 +1,232 @@
+"""A policy without a table on trial: numbers by hand, what is never lost, what is refused, and how often it is wrong."""
+
+import json
+
+import numpy as np
+import pytest
+
+from safe2real import PolicyTrial
+from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Stopped
+from safe2real.evidence.betting import mean_bounds
+from safe2real.exploration import trial_run
+from safe2real.exploration.coin import coin_of
+from safe2real.standing import AssumptionCode, Standing
+from tests.cases import each
+
+COST = {"limit": 4.0, "margin": 1.0, "high": 10.0, "name": "cost"}
+REWARD = {"rewards": {"return": (-20.0, 0.0)}}
+
+
+def told(trial, episodes, cost, reward=-5.0):
+    for _ in range(episodes):
+        turn = trial.ask()
+        trial.tell(cost(turn), {"return": reward} if trial.terms.rewards else None)
+    return trial
+
+
+def test_a_cost_and_its_threshold_are_the_same_trial():
+    by_cost = PolicyTrial(**COST)
+    by_utility = PolicyTrial(threshold=6.0, margin=1.0, high=10.0)
+    for _ in range(60):
+        one, other = by_cost.ask(), by_utility.ask()
+        assert (one.policy, one.share) == (other.policy, pytest.approx(other.share))
+        by_cost.tell(2.0)
+        by_utility.tell(8.0)
+    assert by_cost.floors["cost"] == pytest.approx(10.0 - by_utility.floors["constraint"])
+    assert "mean cost <= " in by_cost.certificate().describe()
+    assert "(limit 4)" in by_cost.certificate().describe()
+    assert "mean constraint >= " in by_utility.certificate().describe()
+
+
+def test_the_numbers_are_those_of_the_bound_on_the_candidates_own_values():
+    trial = PolicyTrial(**COST, **REWARD, seed=3)
+    assert trial.ask().share == pytest.approx(1.0 / (1.0 + 6.0))  # the candidate may cost 10, the baseline costs 3
+    rng, mine, best = np.random.default_rng(0), [], 0.0
+    for number in range(1, 120):
+        turn = trial.ask()
+        assert turn is trial.ask()
+        assert turn.policy == ("candidate" if coin_of(3, number) < turn.share else "baseline")
+        cost = float(rng.choice([0.0, 1.0, 5.0]))
+        if turn.policy == "candidate":
+            mine.append(10.0 - cost)
+            best = max(best, mean_bounds(mine, 0.05 / 4, high=10.0)[0])
+        trial.tell(cost, {"return": -5.0})
+    assert trial.floors["cost"] == pytest.approx(10.0 - best, abs=0.02)
+    assert trial.share == pytest.approx(1.0 / (1.0 + max(0.0, 6.0 - best)), abs=0.01)
+    assert trial.certificate().holds
+    mixed = trial.share * (10.0 - trial.floors["cost"]) + (1 - trial.share) * 7.0
+    assert trial.certificate().lower_bounds[0] == pytest.approx(mixed)
+    assert -20.0 < trial.floors["return"] < -5.0
+    codes = {one.code for one in trial.certificate().assumptions}
+    wanted = ("MARGIN", "RANGE", "INDEPENDENT", "COUNTED", "EVENT")
+    assert codes == {AssumptionCode[name] for name in wanted}
+
+
+def test_it_is_kept_before_and_after_every_episode(tmp_path):
+    place = tmp_path / "trial.json"
+    trial = told(PolicyTrial(**COST, **REWARD, path=place), 50, lambda turn: 1.0 + turn.number % 3)
+    again = PolicyTrial.load(place)
+    assert again.floors == trial.floors
+    assert again.episodes == trial.episodes
+    assert again.ask().policy == trial.ask().policy
+    with pytest.raises(Conflict, match=r"PolicyTrial\.load"):
+        PolicyTrial(**COST, path=place)
+    while again.ask().policy == "baseline":
+        again.tell(2.0, {"return": -5.0})
+    before = PolicyTrial.load(place, keep=False).episodes["candidate"]  # the file says that one is out
+    assert before == again.episodes["candidate"] + 1
+    lost = PolicyTrial.load(place)  # the program died with it
+    assert lost.floors == again.floors  # a bound never falls, but it costs:
+    assert lost._bound.total == again._bound.total
+    assert lost._bound.count == again._bound.count + 1
+    assert json.loads(place.read_text())["told"][-1] == ["candidate", None, {}]
+
+
+def test_a_file_that_was_changed_or_is_none_is_refused(tmp_path):
+    place = tmp_path / "trial.json"
+    told(PolicyTrial(**COST, path=place), 5, lambda turn: 1.0)
+    good = json.loads(place.read_text())
+    turned = {"candidate": "baseline", "baseline": "candidate"}[good["told"][2][0]]
+    changes = [
+        {"told": [*good["told"][:2], [turned, 1.0, {}]]},
+        {"told": [["baseline", 99.0, {}]]},
+        {"told": [1]},
+        {"kind": "something"},
+        {"terms": {"margin": 1.0}},
+        {"terms": good["terms"] | {"delta": 2.0}},
+    ]
+    for change in changes:
+        place.write_text(json.dumps(good | change))
+        with pytest.raises(InvalidInput):
+            PolicyTrial.load(place)
+    with pytest.raises(InvalidInput, match="cannot be read"):
+        PolicyTrial.load(tmp_path / "nothing.json")
+
+
+def test_what_nobody_saw_counts_for_the_worst():
+    sure, unsure = (told(PolicyTrial(**COST, **REWARD), 80, lambda turn: 1.0) for _ in range(2))
+    for trial, value in ((sure, 1.0), (unsure, None)):
+        for _ in range(40):
+            trial.ask()
+            trial.tell(value, {"return": -5.0} if value else None)
+    assert unsure.episodes == sure.episodes
+    assert unsure.floors["cost"] > sure.floors["cost"]
+    assert unsure.floors["return"] < sure.floors["return"]
+    assert not unsure.halted  # of the baseline nothing bad was seen
+
+
+def test_a_margin_that_is_not_there_halts():
+    trial = PolicyTrial(**COST)
+    with pytest.raises(Halted):
+        told(trial, 2_000, lambda turn: 6.0 if turn.policy == "baseline" else 1.0)
+    assert trial.certificate().standing is Standing.REFUTED
+    assert "REFUTED" in trial.certificate().describe()
+
+
+def test_it_stops_at_its_target():
+    trial = PolicyTrial(**COST, **REWARD, target={"return": -8.0})
+    with pytest.raises(Stopped):
+        told(trial, 5_000, lambda turn: 1.0)
+    assert trial.floors["return"] >= -8.0
+    assert trial.share == 1.0
+
+
+REFUSED = [
+    ({"limit": 4.0, "threshold": 2.0}, "either a threshold"),
+    ({"limit": None}, "either a threshold"),
+    ({"margin": 0.0}, "margin must be positive"),
+    ({"margin": 5.0}, "margin must be positive"),
+    ({"limit": 11.0}, "in a range from 0 to 10"),
+    ({"high": 0.0}, "low < high"),
+    ({"delta": 1.0}, "delta"),
+    ({"rewards": {"return": (1.0, 0.0)}}, "give \\(low, high\\)"),
+    ({"target": {"speed": 1.0}}, "target names"),
+    ({"number": 0}, "number"),
+]
+
+
+@each(("change", "message"), REFUSED)
+def test_terms_that_cannot_be_are_refused(change, message):
+    with pytest.raises(InvalidInput, match=message):
+        PolicyTrial(**(COST | change))
+
+
+def test_what_is_told_must_fit():
+    trial = PolicyTrial(**COST, **REWARD)
+    with pytest.raises(OutOfOrder, match="ask first"):
+        trial.tell(1.0)
+    turn = trial.ask()
+    for value, rewards in ((11.0, {"return": -1.0}), (1.0, {}), (1.0, {"return": 1.0}), (np.nan, {"return": -1.0})):
+        with pytest.raises(InvalidInput):
+            trial.tell(value, rewards)
+    assert trial.ask() is turn
+    assert trial.episodes == {"candidate": 0, "baseline": 0}
+
+
+def _unsafe(mean, runs, episodes, delta):
+    """In how many runs a mixture is deployed whose exact mean cost is above the limit; the baseline costs exactly 3."""
+    wrong = 0
+    for seed in range(runs):
+        trial, rng = PolicyTrial(**COST, delta=delta, seed=seed), np.random.default_rng(seed)
+        for _ in range(episodes):
+            turn = trial.ask()
+            if turn.share * mean + (1.0 - turn.share) * 3.0 > 4.0 + 1e-9:
+                wrong += 1
+                break
+            # rare big losses: all or nothing
+            trial.tell(10.0 * (rng.random() < mean / 10.0) if turn.policy == "candidate" else 3.0)
+    return wrong
+
+
+@each(("mean", "delta"), [(4.5, 0.05), (8.0, 0.05), (2.0, 0.05)])
+def test_deployments_are_unsafe_in_no_more_runs_than_delta(mean, delta):
+    assert _unsafe(mean, runs=20, episodes=120, delta=delta) <= delta * 20
+
+
+@pytest.mark.slow
+@each(("mean", "delta"), [(4.5, 0.05), (8.0, 0.05), (2.0, 0.05)])
+def test_the_same_in_many_runs(mean, delta):
+    assert _unsafe(mean, runs=300, episodes=400, delta=delta) <= delta * 300
+
+
+class Corridor:
+    """Three steps; the action is what a step costs."""
+
+    def __init__(self, fails_at=None):
+        self.episode, self.fails_at = 0, fails_at
+
+    def reset(self, seed):
+        self.episode, self.step_number = self.episode + 1, 0
+        return np.zeros(1), {}
+
+    def step(self, action):
+        self.step_number += 1
+        if self.episode == self.fails_at and self.step_number == 2:
+            raise ConnectionError("the cable")
+        return np.zeros(1), -1.0, False, self.step_number == 3, {"cost": action, "energy": 2.0}
+
+
+def test_it_runs_on_an_environment_and_reports():
+    trial = PolicyTrial(limit=4.0, margin=1.0, high=10.0, rewards={"return": (-9.0, 0.0), "energy": (0.0, 9.0)})
+    seen = []
+    turns = trial_run(Corridor(), lambda _: 0.5, lambda _: 1.0, trial, episodes=30, progress=lambda *done: seen.append(done))
+    assert [turn.number for turn in turns] == list(range(1, 31))
+    assert seen[-1] == (30, 30)
+    assert trial._bound.mean == pytest.approx(8.5)
+    assert trial._rewards["return"].mean == pytest.approx(-3.0)
+    assert trial._rewards["energy"].mean == pytest.approx(6.0)
+    by_function = PolicyTrial(limit=4.0, margin=1.0, high=10.0)
+    trial_run(Corridor(), lambda _: 0.5, lambda _: 1.0, by_function, episodes=20, cost=lambda seen, action, info: 1.0)
+    assert by_function._bound.mean == pytest.approx(7.0)
+
+
+def test_an_episode_that_breaks_off_counts_for_the_worst():
+    trial = PolicyTrial(limit=4.0, margin=1.0, high=10.0)
+    with pytest.raises(ConnectionError):
+        trial_run(Corridor(fails_at=4), lambda _: 0.5, lambda _: 1.0, trial, episodes=30)
+    assert sum(trial.episodes.values()) == 4
+    with pytest.raises(InvalidInput, match="no 'speed'"):
+        trial_run(Corridor(), lambda _: 0.5, lambda _: 1.0,
+                  PolicyTrial(limit=4.0, margin=1.0, high=10.0, rewards={"speed": (0.0, 1.0)}), episodes=1)  # fmt: skip
+    with pytest.raises(InvalidInput, match="give a Gymnasium"):
+        trial_run("env", lambda _: 0.5, lambda _: 1.0, trial, episodes=1)
