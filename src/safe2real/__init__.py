@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from safe2real.version import __version__
 
 if TYPE_CHECKING:
-    from safe2real import methods, radii
+    from safe2real import methods, radii, refinements
     from safe2real.campaign.campaign import Campaign
     from safe2real.errors import Safe2RealError
     from safe2real.exploration.learner import Learner
@@ -70,6 +70,7 @@ _PACKAGES = (
     "preflight",
     "problem",
     "radii",
+    "refinements",
     "report",
     "standing",
     "systems",
@@ -101,6 +102,7 @@ __all__ = [
     "from_gymnasium",
     "methods",
     "radii",
+    "refinements",
     "simulate",
     "solve",
 ]

@@ -10,7 +10,7 @@ from safe2real._compiled import radii, robust
 
 def radius_at(rule: radii.Rule, row: int, visits: int, seen: int) -> float:
     out = np.empty(rule.size.size)
-    radii.radii(rule, np.full(out.size, float(visits)), np.full(out.size, seen), out)
+    radii.radii(rule, np.full(out.size, float(visits)), np.full(out.size, seen), np.ones(out.size, dtype=np.bool_), out)
     return float(out[row])
 
 

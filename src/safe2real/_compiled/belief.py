@@ -7,13 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from safe2real._compiled.cache import compiled, inner
-from safe2real._compiled.kinds import TABLE
+from safe2real._compiled.clearing import clears
+from safe2real._compiled.kinds import HALFWAY, SEQUENTIAL, TABLE
+from safe2real._compiled.likelihood import gather, is_near, likelihood_bound, near_size_of
 from safe2real._compiled.radii import radius_at
 from safe2real._compiled.rows import Array
 from safe2real._compiled.tally import lacks_room, record, record_episode, refresh, simulator_distance
 
 REFUTED = 1e-9  # how far beyond an assumption the data must be: more than rounding
 NEVER = float(2**62)  # visits; more than any row will have
+LEAST = 1e-12  # the smallest divergence: a sum of logarithms knows no less
+LOOKS = 16  # the KL test of a settled row is due when its visits have grown by one part in so many
 
 
 class Belief(NamedTuple):
@@ -64,6 +68,9 @@ def weigh(belief, rule, row, n, distance, radius):
     if not belief.suspect[row]:
         beyond |= low > belief.gap[row] + REFUTED
         wait = min(wait, visits_to_rise(n, distance, radius, belief.gap[row]))
+    elif rule.within.size > 0 and rule.within[row] < 1.0:
+        beyond |= low > rule.within[row] + REFUTED
+        wait = min(wait, visits_to_rise(n, distance, radius, rule.within[row]))
     elif rule.threshold >= 0.0:
         above, below = low > rule.cleared_gap + REFUTED, high < rule.mismatch_gap - REFUTED
         beyond |= above and below
@@ -80,11 +87,62 @@ def weigh(belief, rule, row, n, distance, radius):
 
 
 @inner
+def only_near(tally, rule, row):
+    """Whether all successors that were seen are near ones, where that counts."""
+    if rule.near_length.size > 0 and rule.near_length[row] > 0:
+        first = np.int64(tally.begin[row])
+        for i in range(first, first + np.int64(tally.length[row])):
+            if not is_near(rule, row, tally.successor[i]):
+                return False
+    return True
+
+
+@inner
+def observed_radius(tally, rule, row):
+    """The TV radius of a row as it is."""
+    return radius_at(rule, row, tally.visits[row], np.int64(tally.length[row]), only_near(tally, rule, row))
+
+
+@inner
+def observed_divergence(tally, rule, row, S):
+    """(bound on n KL(observed, real), n KL(observed, simulator's)) of a row as it is, which has been visited."""
+    k, n = np.int64(tally.length[row]), np.float64(tally.visits[row])
+    counts, right, near = np.empty(k), np.empty(k), np.empty(k, dtype=np.bool_)
+    all_near = gather(tally, rule, row, S, counts, right, near)
+    away = 0.0
+    for i in range(k):
+        away += counts[i] * np.log(counts[i] / (n * right[i])) if right[i] > 0.0 else np.inf
+    level = rule.likelihood[row]
+    bound = likelihood_bound(counts, right, near, n, rule.size[row], near_size_of(rule, row), all_near, level)
+    return bound, away
+
+
+@inner
 def look(tally, belief, rule, row, S):
-    """`weigh` a row as it is, without touching its place in the model."""
+    """`weigh` a row as it is, without touching its place in the model. A row that is taken to be exactly the simulator's
+    may not be unlikely under it, either.
+    """
     n = tally.visits[row]
-    radius = radius_at(rule, row, n, np.int64(tally.length[row]))
-    weigh(belief, rule, row, n, simulator_distance(tally, row, S), radius)
+    weigh(belief, rule, row, n, simulator_distance(tally, row, S), observed_radius(tally, rule, row))
+    if n > 0 and rule.likelihood.size > 0 and not belief.suspect[row] and belief.gap[row] == 0.0 and rule.size[row] > 1:
+        bound, away = observed_divergence(tally, rule, row, S)
+        if away > bound * (1.0 + REFUTED) + REFUTED:
+            belief.refuted[row] = True
+            belief.look_at[row] = np.int64(NEVER)
+        elif not belief.refuted[row]:
+            belief.look_at[row] = min(belief.look_at[row], n + 1 + n // LOOKS)
+
+
+@inner
+def is_cleared(tally, rule, row, S, distance, radius):
+    """The deletion rule. All but the paper's leave the ball of a row that is only known to be `within` a distance alone."""
+    if rule.clearing == HALFWAY or rule.threshold < 0.0:
+        return distance + radius <= rule.threshold
+    if distance + radius < rule.clearing_gap - REFUTED:
+        return True
+    return rule.clearing == SEQUENTIAL and clears(
+        tally, row, S, rule.cleared_gap, rule.clearing_eta, rule.clearing_gap, rule.clearing_level
+    )
 
 
 @inner
@@ -96,22 +154,38 @@ def update_row(tally, belief, rule, row, S):
     n = tally.visits[row]
     if belief.suspect[row]:
         refresh(tally, row)
-        radius = radius_at(rule, row, n, np.int64(tally.length[row]))
+        radius = observed_radius(tally, rule, row)
         distance = simulator_distance(tally, row, S)
-        belief.suspect[row] = distance + radius > rule.threshold
+        within = rule.within[row] if rule.within.size > 0 else 1.0
+        belief.suspect[row] = within < 1.0 or not is_cleared(tally, rule, row, S, distance, radius)
         if belief.suspect[row]:
-            belief.begin[row], belief.length[row] = tally.begin[row], tally.length[row]
-            belief.gap[row] = radius
-            belief.bonus[row] = rule.suspect_bonus * radius
+            if within < radius:  # both balls hold: around what was seen and around the simulator's row
+                belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
+                belief.gap[row], belief.divergence[row] = within, np.inf
+            else:
+                belief.begin[row], belief.length[row] = tally.begin[row], tally.length[row]
+                belief.gap[row] = radius
+                if n > 0 and rule.likelihood.size > 0 and rule.size[row] > 1:
+                    bound, _ = observed_divergence(tally, rule, row, S)
+                    belief.divergence[row] = max(LEAST, bound / n)
+            belief.bonus[row] = rule.suspect_bonus * belief.gap[row]
             if n > 0:
                 weigh(belief, rule, row, n, distance, radius)
             return
         belief.look_at[row] = 1  # another rule holds for it from now on
     belief.begin[row], belief.length[row] = tally.simulator_begin[row], tally.simulator_length[row]
     belief.gap[row] = 0.0 if belief.known[row] else rule.cleared_gap
+    belief.divergence[row] = np.inf
     belief.bonus[row] = 0.0 if belief.known[row] else rule.cleared_bonus
     if n >= belief.look_at[row]:
         look(tally, belief, rule, row, S)
+
+
+@compiled
+def near_rows(tally, rule, out):
+    """`only_near` of every row, into `out` [R]."""
+    for row in range(out.size):
+        out[row] = only_near(tally, rule, row)
 
 
 @compiled

@@ -16,13 +16,23 @@ class Rule(NamedTuple):
 
     kind: int  # one of `kinds`
     scale: float  # 1, or heuristic
-    constant: float  # LITERAL: log(2 S A H / delta); the others: log(R / delta)
+    constant: Array  # [R] LITERAL: log(2 S A H / delta); the others: log(1 / the row's share of delta)
     weight: float  # LITERAL: S
     size: Array  # [R] how many successors a row can have
     profile: Array  # [R] the line of `cost` that goes with the row's size
     cost: Array  # [D, L] log of 1 / share of the row's delta that a set of k successors has
     grid: Array  # [G] TABLE: visits, rising from 1
     table: Array  # [D, L, G] TABLE: the radius after as many, by profile and successors seen (L = 1: whatever they are)
+    near_profile: Array  # [R] the line of `cost` for sets of near successors; [0] where there are none
+    near_begin: Array  # [R] or [0] where the near successors of the row begin: the simulator's, by any action
+    near_length: Array  # [R] or [0]; 0 where all are alike
+    near_successor: Array  # sorted within a row
+    likelihood: Array  # [R] log(1 / the row's share of delta) of the KL balls; [0] without them
+    within: Array  # [R] TV distance within which the simulator's row is right for sure; [0] where nothing is
+    clearing: int  # one of `kinds`: when a row is cleared
+    clearing_gap: float  # what counts as sigma_s there: smaller protects rows that are off by less than was assumed
+    clearing_eta: float  # what the sequential test bets on
+    clearing_level: float  # log(1 / a row's share of delta) in the sequential test
     threshold: float  # (eps_s + sigma_s) / 2; negative when nothing may be deleted
     suspect_bonus: float  # times the radius, inside `suspects`
     cleared_bonus: float  # outside
@@ -41,10 +51,10 @@ def mixture_square(n, run, level):
 
 
 @inner
-def radius_at(rule, row, n, seen):
+def radius_at(rule, row, n, seen, all_near):
     """The radius of a row after n visits with `seen` different successors; at most 1."""
     if rule.kind == LITERAL:
-        beta = rule.constant + rule.weight * np.log(8.0 * np.e * (n + 1.0))
+        beta = rule.constant[row] + rule.weight * np.log(8.0 * np.e * (n + 1.0))
         return min(1.0, rule.scale * np.sqrt(beta / max(2.0 * n, 1.0)))
     if n <= 0:
         return 1.0  # also where one successor is possible: the model's row is still uniform
@@ -59,9 +69,17 @@ def radius_at(rule, row, n, seen):
             low, high = (middle, high) if rule.grid[middle] <= n else (low, middle)
         return rule.table[rule.profile[row], min(max(seen, 1), rule.table.shape[1]) - 1, low]
     if rule.kind == KL:
-        beta = rule.constant + (size - 1.0) * np.log(np.e * (1.0 + n / (size - 1.0)))
+        beta = rule.constant[row] + (size - 1.0) * np.log(np.e * (1.0 + n / (size - 1.0)))
         return min(1.0, rule.scale * np.sqrt(beta / (2.0 * n)))
-    level = rule.constant + rule.cost[rule.profile[row], max(1, min(seen, size - 1))]
+    level = rule.constant[row]
+    if rule.near_length.size > 0 and rule.near_length[row] > 0:  # half of the share for sets of near successors
+        level += np.log(2.0)
+        if all_near:
+            level += rule.cost[rule.near_profile[row], max(1, min(seen, np.int64(rule.near_length[row])))]
+        else:
+            level += rule.cost[rule.profile[row], max(1, min(seen, size - 1))]
+    else:
+        level += rule.cost[rule.profile[row], max(1, min(seen, size - 1))]
     if rule.kind == UNION:
         return min(1.0, rule.scale * np.sqrt((level + np.log(n * (n + 1.0))) / (2.0 * n)))
     if rule.kind == STITCHED:
@@ -72,10 +90,10 @@ def radius_at(rule, row, n, seen):
 
 
 @compiled
-def radii(rule, visits, seen, out):
-    """The radius of every row after `visits` [R] with `seen` [R] different successors, into `out` [R].
+def radii(rule, visits, seen, all_near, out):
+    """The radius of every row after `visits` [R] with `seen` [R] different successors, `all_near` [R] or not: `out` [R].
 
     Visits are floats here, because forecasts have fractions of them.
     """
     for row in range(out.size):
-        out[row] = radius_at(rule, row, visits[row], seen[row])
+        out[row] = radius_at(rule, row, visits[row], seen[row], all_near[row])

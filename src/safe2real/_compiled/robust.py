@@ -36,7 +36,8 @@ def least_by_likelihood(rows, row, divergence, values, bottom):
         return bottom
     spread = np.sqrt(max(0.0, square - mean * mean) / (2.0 * divergence))
     d = max(spread - mean, 1e-3 * mean)  # right where the divergence is small
-    for turn in range(40):
+    bound = bottom
+    for _ in range(40):
         logs, inverse, inverse_square = 0.0, 0.0, 0.0
         for i in range(first, first + n):
             p = rows.probability[i]
@@ -45,20 +46,20 @@ def least_by_likelihood(rows, row, divergence, values, bottom):
                 logs += p * np.log(x)
                 inverse += p / x
                 inverse_square += p / (x * x)
+        bound = max(bound, bottom - d + np.exp(logs - divergence))
         slope = np.log(inverse) + logs - divergence
         if abs(slope) < 1e-5 or (slope < 0.0 and d < 1e-12 * mean):
             break
         turning = d * (inverse - inverse_square / inverse)  # of the slope, as log d moves; negative
         step = -slope / turning if turning < 0.0 else (2.0 if slope > 0.0 else -2.0)
         d *= np.exp(min(3.0, max(-3.0, step)))
-    bound = bottom - d + np.exp(logs - divergence)
     if least > 0.0:  # nu = bottom itself
         logs = 0.0
         for i in range(first, first + n):
             if rows.probability[i] > 0.0:
                 logs += rows.probability[i] * np.log(values[rows.successor[i]] - bottom)
         bound = max(bound, bottom + np.exp(logs - divergence))
-    return max(bottom, bound)
+    return bound
 
 
 @inner

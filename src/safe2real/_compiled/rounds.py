@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled import columns, crossing, margin
+from safe2real._compiled import chain, columns, crossing, margin
 from safe2real._compiled.belief import observe_episode, record_watching, update_all
 from safe2real._compiled.cache import compiled, inner
 from safe2real._compiled.draws import pick, stream, uniform
@@ -24,6 +24,9 @@ from safe2real._compiled.rows import Array, Instance, Rows, Sets
 from safe2real._compiled.tally import lacks_room
 from safe2real._compiled.transitions import dot, rows_per_step
 
+CHAINS = 3  # chains tried, each with scales from the last
+HOPELESS = 1.5  # times the tolerance: where the candidate alone is beyond it no chain is tried
+
 
 class Terms(NamedTuple):
     """What has to hold in every round."""
@@ -35,6 +38,7 @@ class Terms(NamedTuple):
     baseline: Array  # [H, S, A]
     tolerance: float
     spans: Array  # [1 or H] what the bonus at each step is multiplied by: 1, or (H - 1 - h) / H
+    chained: bool  # whether the uncertainty is bounded by a chain of divergences, too
     robust: bool  # whether safety is judged by the worst kernel within the radii, too
     certified: bool  # whether the radii prove anything, so that data can refute an assumption
     H: int
@@ -103,6 +107,53 @@ def candidate_share(lower, thresholds, margins):
     return alpha
 
 
+@inner
+def search(one, several, rows, terms, bonus, warm, candidate):
+    """The policy of the largest `bonus` [1 or H, S, A] that is feasible on the model, into `candidate`: (status, bound)."""
+    begin, length, successor, probability = rows
+    status, bound = INFEASIBLE, -np.inf
+    if several is not None:
+        status, bound, _, _ = columns.solve(
+            begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H, warm,
+            candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
+        )  # fmt: skip
+    if one is not None:
+        status, bound, _, _ = crossing.solve(
+            begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H, warm,
+            candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
+        )  # fmt: skip
+    return status, bound
+
+
+@inner
+def chained_uncertainty(one, several, sets, terms, candidate, used):
+    """Delta by a chain of divergences; inf where the candidate alone shows that it is well above the tolerance."""
+    H, S, A = terms.H, terms.baseline.shape[1], terms.baseline.shape[2]
+    least = chain.LEAST * terms.tolerance
+    scales = chain.first_scales(H, terms.tolerance)
+    reached = chain.follow(sets, terms.start, candidate.actions, candidate.weights, chain.tails_of(scales), least, scales, A)
+    if reached > HOPELESS * terms.tolerance:
+        return np.inf
+    best = np.inf
+    other = Candidate(
+        candidate.actions.copy(), candidate.lines.copy(), candidate.weights.copy(), candidate.multipliers.copy(),
+        candidate.lower, candidate.baseline_values,
+    )  # fmt: skip
+    for _ in range(CHAINS):
+        tails, halves = chain.tails_of(scales), 0.0
+        for j in range(1, H):
+            halves += 0.5 * scales[j]
+        status, bound = search(one, several, sets.rows, terms, chain.chain_bonus(sets, tails, H, S, A), used, other)
+        if status == INFEASIBLE:
+            break
+        best = min(best, halves + max(bound, dot(other.weights, other.lines[:, 0])))
+        if best <= terms.tolerance:
+            break
+        used = 0  # the search may have left its policies anywhere
+        chain.follow(sets, terms.start, other.actions, other.weights, tails, least, scales, A)
+    return best
+
+
 @compiled
 def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate, warm):
     """Lines 5 to 13 of Algorithm 1 on the current hybrid model. Returns (reason, Delta, alpha, policies to start from next).
@@ -114,7 +165,6 @@ def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate
     H, K = terms.H, terms.thresholds.size
     S, A = terms.baseline.shape[1], terms.baseline.shape[2]
     rows = sets.rows
-    begin, length, successor, probability = rows
     if flags[margin.HALTED]:
         return HALT, np.inf, 0.0, warm  # not even the baseline can be relied on
     if flags[margin.LEFT] or (terms.certified and count_true(refuted) > 0):
@@ -125,17 +175,7 @@ def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate
     for k in range(K):
         if candidate.baseline_values[k] < terms.thresholds[k] + 0.5 * terms.margins[k]:
             return BASELINE, np.inf, 0.0, warm
-    status, bound = INFEASIBLE, -np.inf
-    if several is not None:
-        status, bound, _, _ = columns.solve(
-            begin, length, successor, probability, terms.start, step_bonus(bonus, terms.spans, S, A), terms.utilities,
-            terms.thresholds, H, warm, candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
-        )  # fmt: skip
-    if one is not None:
-        status, bound, _, _ = crossing.solve(
-            begin, length, successor, probability, terms.start, step_bonus(bonus, terms.spans, S, A), terms.utilities,
-            terms.thresholds, H, warm, candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
-        )  # fmt: skip
+    status, bound = search(one, several, rows, terms, step_bonus(bonus, terms.spans, S, A), warm, candidate)
     if status == INFEASIBLE:
         # Cannot happen after Line 5; if rounding ever makes it happen, the safe answer is the baseline.
         return BASELINE, np.inf, 0.0, 0
@@ -152,6 +192,8 @@ def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate
     # Delta bounds the uncertainty of EVERY policy that is feasible on the estimate, so the dual bound is what counts; the
     # candidate itself may miss a threshold by rounding, so its own value counts too.
     delta = min(float(H), max(bound, dot(candidate.weights, candidate.lines[:, 0])))
+    if terms.chained and delta > terms.tolerance:
+        delta = min(delta, chained_uncertainty(one, several, sets, terms, candidate, used))
     if delta <= terms.tolerance:
         return STOP, delta, 0.0, used
     nobody = np.empty((0, 0, 0))

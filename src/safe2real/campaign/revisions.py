@@ -25,6 +25,7 @@ def bounds_of(settings: Settings) -> dict[str, str]:
         "uncertainty": f"{'span-bonus' if settings.span_bonus else 'bonus'}/{_DELTA}",
         "margin": f"run-tested/{_MARGIN}",
     }
+    bounds |= {one.name: f"{one.name}/{one.revision}" for one in settings.refinements}
     return bounds | ({"safety": f"tv-balls/{_ROBUST}"} if settings.robust_safety else {"safety": f"uncertainty/{_DELTA}"})
 
 

@@ -44,6 +44,8 @@ class Evidence(HybridModel):
             bonus_scale=settings.bonus_scale,
             known=problem.known_rows(),
             support=problem.support,
+            within=problem.within_rows(),
+            refinements=settings.refinements,
         )
         self.problem, self.keeps_safe = problem, keeps_safe
         self.stated = problem.margins  # [K]

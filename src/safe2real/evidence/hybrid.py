@@ -8,6 +8,7 @@ doubt.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,12 +20,14 @@ from safe2real._compiled import radii as compiled_radii
 from safe2real._compiled.rows import Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts
+from safe2real.evidence.near import near_of
 from safe2real.evidence.rule import rule_of
 from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.robust import reach_of
 from safe2real.radii.base import Radius, System
+from safe2real.refinements import NearSets, Refinement, find
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,11 @@ class HybridModel:
         bonus_scale: float = 1.0,
         known: NDArray[np.bool_] | None = None,
         support: Kernel | None = None,
+        within: Floats | None = None,
+        refinements: Sequence[Refinement] = (),
     ) -> None:
-        """`separation=None` never clears a row (Algorithm 2). `known` [R] marks rows that the simulator has right.
+        """`separation=None` never clears a row (Algorithm 2). `known` [R] marks rows that the simulator has right, `within`
+        [R] says how far off a row can be at most (1: nothing is known).
 
         `support` names the possible successors of every row: a kernel of the simulator's shape whose probabilities do not
         matter; a uniform row allows every state.
@@ -66,18 +72,22 @@ class HybridModel:
         self.outside_support = 0  # transitions counted that the declared support rules out
         self.announced_outside = 0  # those that are known of, counted or not
         self.departed = 0  # episodes that went where there is no state, as far as anybody knows of them
+        exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
         self.rule = rule_of(
             radius,
             System(simulator.num_states, simulator.num_actions, horizon),
             self._sizes(),
             delta,
+            refinements=refinements,
+            known=exact,
+            near=near_of(simulator, self.reach) if find(refinements, NearSets) else None,
+            within=within,
             threshold=-1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap),
             suspect_bonus=float(bonus_scale * horizon),
             cleared_bonus=float(horizon * gaps.calibrated_gap),
             cleared_gap=gaps.calibrated_gap,
             mismatch_gap=gaps.mismatch_gap,
         )
-        exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
         self.belief = compiled_belief.Belief(
             begin=np.zeros(rows, dtype=np.uint32),
             length=np.zeros(rows, dtype=np.uint32),
@@ -224,8 +234,16 @@ class HybridModel:
         """TV confidence radii of the empirical rows, [S, A] or [H, S, A]."""
         result = np.empty(self.counts.simulator.num_rows)
         tally = self.counts.tally
-        compiled_radii.radii(self.rule, tally.visits.astype(np.float64), tally.length.astype(np.int64), result)
+        visits, seen = tally.visits.astype(np.float64), tally.length.astype(np.int64)
+        compiled_radii.radii(self.rule, visits, seen, self.all_near, result)
         return self._shaped(result)
+
+    @property
+    def all_near(self) -> NDArray[np.bool_]:
+        """[R] whether all successors that were seen are near ones; yes where nobody asks."""
+        result = np.empty(self.counts.simulator.num_rows, dtype=np.bool_)
+        compiled_belief.near_rows(self.counts.tally, self.rule, result)
+        return result
 
     @property
     def bonus(self) -> Floats:

@@ -65,7 +65,9 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     verdict[hybrid.refuted] = Verdict.CONTRADICTED
     needed = np.zeros(visits.shape)
     limits = rule.threshold - np.where(seen, distance, 0.0)
-    until = _visits_until(rule, limits.reshape(-1), hybrid.counts.tally.length.astype(np.int64)).reshape(visits.shape)
+    until = _visits_until(rule, limits.reshape(-1), hybrid.counts.tally.length.astype(np.int64), hybrid.all_near).reshape(
+        visits.shape
+    )
     needed[suspects] = np.maximum(1.0, until[suspects] - visits[suspects])
     return MismatchMap(
         visits=visits,
@@ -78,14 +80,14 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     )
 
 
-def _visits_until(rule: compiled_radii.Rule, limits: Floats, seen: NDArray[np.int64]) -> Floats:
+def _visits_until(rule: compiled_radii.Rule, limits: Floats, seen: NDArray[np.int64], near: NDArray[np.bool_]) -> Floats:
     """The fewest visits after which each row's radius is at most `limits` [R], by bisection; inf where none is enough."""
     low = np.zeros(limits.shape, dtype=np.int64)  # the radius is above the limit here
     high = np.full(limits.shape, _NEVER, dtype=np.int64)
     radius = np.empty(limits.shape)
     while (high - low > 1).any():
         middle = low + (high - low) // 2
-        compiled_radii.radii(rule, middle.astype(np.float64), seen, radius)
+        compiled_radii.radii(rule, middle.astype(np.float64), seen, near, radius)
         enough = radius <= limits
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)

@@ -86,12 +86,12 @@ class _Imagined:
             divergence=belief.divergence.copy(),
             bonus=belief.bonus.copy(),
         )
-        self.radius = np.empty(self.visits.shape)
+        self.radius, self.near = np.empty(self.visits.shape), evidence.all_near
 
     def update(self) -> None:
         """Radii, the deletion rule and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
-        compiled_radii.radii(rule, self.visits, self.seen, self.radius)
+        compiled_radii.radii(rule, self.visits, self.seen, self.near, self.radius)
         belief.suspect[:] &= self.distance + self.radius > rule.threshold
         belief.gap[:] = np.where(belief.suspect, self.radius, np.where(belief.known, 0.0, rule.cleared_gap))
         cleared = np.where(belief.known, 0.0, rule.cleared_bonus)

@@ -24,6 +24,7 @@ from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.solve import slots_for
 from safe2real.problem.problem import Problem
+from safe2real.refinements import Chain, find
 
 ROUNDING = 1e-9  # what two machines may differ by
 
@@ -90,6 +91,7 @@ def terms_of(problem: Problem, kept: int) -> rounds.Terms:
         baseline=problem.baseline.probabilities.copy(),
         tolerance=float(settings.tolerance),
         spans=(horizon - 1.0 - np.arange(horizon)) / horizon if settings.span_bonus else np.ones(1),
+        chained=find(settings.refinements, Chain) is not None and settings.span_bonus,
         robust=settings.robust_safety,
         certified=settings.certified,
         H=horizon,

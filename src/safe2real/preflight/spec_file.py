@@ -32,6 +32,7 @@ from safe2real.preflight.spec_rehearsal import RunOptions, guess_of, options_of,
 from safe2real.preflight.spec_structure import alternatives_of, ties_of
 from safe2real.problem.document import OPTIONAL, REQUIRED, check_size, kernel_from_json
 from safe2real.problem.problem import Problem
+from safe2real.refinements import DEFAULT
 from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.measure import clone_baseline
 
@@ -91,7 +92,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         plain |= {name: stated for name, stated in structure.items() if stated is not None}
         model = CMDP.of(kernel, horizon, plain["start"])
         plain["baseline"] = _baseline(given["baseline"], model, files, environment)
-        problem = Problem.from_document({"horizon": horizon, **plain, "settings": given["settings"]})
+        problem = Problem.from_document({"horizon": horizon, **plain, "settings": _refined(given["settings"])})
         return SpecFile(
             path=file,
             problem=problem,
@@ -101,6 +102,12 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
             guess=guess_of(given["guess"], kernel, files, environment) if "guess" in given else None,
             options=options_of(given.get("run", {}), model, files, environment),
         )
+
+
+def _refined(settings: Any) -> Any:
+    """With the refinements of today where the file lists none: it is written by people, and no record of what was used."""
+    missing = isinstance(settings, dict) and "refinements" not in settings
+    return {**settings, "refinements": DEFAULT} if missing else settings
 
 
 def read_rollouts(model: CMDP, text: str, what: str) -> list[Trajectory]:

@@ -28,9 +28,11 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.problem.ties import ties_from_json, ties_to_json
 from safe2real.radii import ALL, Radius
+from safe2real.refinements import ALL as ALL_REFINEMENTS
+from safe2real.refinements import Refinement
 
 REQUIRED = ("horizon", "simulator", "baseline", "settings")
-OPTIONAL = ("start", "constraints", "known", "support", "estimated", "ties", "alternatives", "copies")
+OPTIONAL = ("start", "constraints", "known", "support", "estimated", "within", "ties", "alternatives", "copies")
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
 _OPTIONAL_SETTINGS = tuple(field.name for field in fields(Settings) if field.name not in _REQUIRED_SETTINGS)
 _NUMBERS = ("calibrated_gap", "mismatch_gap", "tolerance", "delta", "bonus_scale", "replan_growth")
@@ -60,11 +62,14 @@ def to_document(problem: Problem) -> dict[str, Any]:
             "radius": named_to_json(settings.radius),
             "span_bonus": settings.span_bonus,
             "robust_safety": settings.robust_safety,
+            "refinements": [named_to_json(one) for one in settings.refinements],
             **{name: float(getattr(settings, name)) for name in _NUMBERS},
         },
     }
     if problem.known is not None:
         document["known"] = array_to_json(np.asarray(problem.known))
+    if problem.within is not None:
+        document["within"] = array_to_json(np.asarray(problem.within))
     if problem.support is not None:
         document["support"] = _kernel_to_json(problem.support)
     if problem.estimated is not None:
@@ -99,6 +104,7 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
         baseline=policy_from_json(given["baseline"], "baseline", horizon=model.horizon, num_states=model.num_states),
         settings=_settings_from_json(given["settings"], extensions),
         known=None if known is None else numbers_from_json(known, "known"),
+        within=numbers_from_json(given["within"], "within") if "within" in given else None,
         support=kernel_from_json(given["support"], "support") if "support" in given else None,
         estimated=estimated_from_json(given["estimated"], kernel) if "estimated" in given else None,
         ties=ties_from_json(given["ties"]) if "ties" in given else None,
@@ -203,11 +209,26 @@ def _radius_from_json(value: Any, extensions: Extensions) -> Radius:
     return radius
 
 
+def refinements_from_json(value: Any) -> tuple[Refinement, ...]:
+    """What a document lists; documents from before there were any list none, and mean none."""
+    if not isinstance(value, list | tuple):
+        raise InvalidInput(f"settings.refinements is {shown(value)}; give a list, [] for none")
+    found = []
+    for i, one in enumerate(value):
+        refinement = named_from_json(one, f"settings.refinements[{i}]", Refinement, ALL_REFINEMENTS)
+        if refinement is None:
+            known = ", ".join(kind.name for kind in ALL_REFINEMENTS)
+            raise InvalidInput(f'settings.refinements[{i}] is {shown(one)}; give {{"kind": one of {known}}}')
+        found.append(refinement)
+    return tuple(found)
+
+
 def _settings_from_json(value: Any, extensions: Extensions) -> Settings:
     given = check_keys(value, "settings", required=_REQUIRED_SETTINGS, optional=(*_OPTIONAL_SETTINGS, METHOD))
     given.pop(METHOD, None)
     if "radius" in given:
         given["radius"] = _radius_from_json(given["radius"], extensions)
+    given["refinements"] = refinements_from_json(given.get("refinements", []))
     margin = given["margin"]
     if isinstance(margin, list):
         given["margin"] = tuple(finite_number(f"margin[{k}]", xi) for k, xi in enumerate(margin))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats
+from safe2real.model.checks import Floats, finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import from_text, numbers_from_json, to_text
 from safe2real.model.kernel import Kernel
@@ -37,6 +37,8 @@ class Problem:
     kernel of the simulator's shape whose successors are the ones that the real system can have (its probabilities do not
     matter): declare it where you know it, e.g. the neighbours of a cell, and radii shrink. `estimated` is how far the rows
     of a simulator that was estimated can be off (`EstimatedModel.row_accuracy`): its probability of failure adds to delta.
+    `within` [S, A] (or [H, S, A]) says of rows how far off the real system they are at most, in TV distance, 1 where nothing
+    is known: such rows need no separation, their sets are the smaller of that ball and the one around what was seen.
     `ties` says which rows behave alike, `alternatives` that reality is one of several simulators: structure that people know
     (docs/structure.md). `copies` [S] names for every state the one whose rows it has by construction, as
     `FiniteSystem.copies` does: what is seen of one is seen of all.
@@ -51,6 +53,7 @@ class Problem:
     known: ArrayLike | None = None
     support: Kernel | None = None
     estimated: RowAccuracy | None = None
+    within: ArrayLike | None = None
     ties: Ties | None = None
     alternatives: Alternatives | None = None
     copies: ArrayLike | None = None
@@ -70,6 +73,7 @@ class Problem:
         check_policy(self.baseline, self.simulator, "baseline")
         check_settings(self.settings, self.simulator)
         self.known_rows()
+        self.within_rows()
         if self.estimated is not None:
             check_estimated(self.estimated, self.simulator.kernel)
         if self.ties is not None:
@@ -97,6 +101,19 @@ class Problem:
         given = np.asarray(numbers_from_json(self.known, "known"))
         if given.shape != shape or given.dtype != np.bool_:
             raise InvalidInput(f"known has shape {given.shape} and type {given.dtype}; give booleans of shape {shape}")
+        return given.reshape(-1).copy()
+
+    def within_rows(self) -> Floats | None:
+        """[R] how far the simulator's rows are off at most; None where nothing was said."""
+        shape = self.simulator.kernel.shape
+        if self.within is None:
+            return None
+        given = finite_floats("within", numbers_from_json(self.within, "within"))
+        if given.shape != shape or (given < 0.0).any() or (given > 1.0).any():
+            raise InvalidInput(
+                f"within has shape {given.shape} and values from {given.min():g} to {given.max():g}; give TV distances from "
+                f"0 to 1 (1: nothing is known) of shape {shape}"
+            )
         return given.reshape(-1).copy()
 
     def refuse_lost_margin(self) -> None:

@@ -11,6 +11,9 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.radii import ALL, Adaptive, Literal, Radius
+from safe2real.refinements import ALL as ALL_REFINEMENTS
+from safe2real.refinements import DEFAULT, Refinement
+from safe2real.refinements.clearing import CLEARINGS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,10 +49,13 @@ class Settings:
     replan_growth: float = 0.0
     """Plan anew only when a suspect row has this fraction of visits more than at the last plan; 0 plans every round."""
 
+    refinements: tuple[Refinement, ...] = DEFAULT
+    """What makes the confidence sets smaller than the paper's; `safe2real.refinements`. None of them: ()."""
+
     @classmethod
     def paper(cls, *, radius: Radius | None = None, **others: Any) -> Settings:
-        """The algorithm as the paper states it: literal radius, bonus H x radius, safety by V_c - Delta."""
-        return cls(radius=radius or Literal(), span_bonus=False, robust_safety=False, **others)
+        """The algorithm as the paper states it: literal radius, bonus H x radius, safety by V_c - Delta, nothing refined."""
+        return cls(radius=radius or Literal(), span_bonus=False, robust_safety=False, refinements=(), **others)
 
     @property
     def certified(self) -> bool:
@@ -66,6 +72,7 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
             raise InvalidInput(f"{name} is {getattr(settings, name)!r}; give True or False")
     if not 0.0 <= finite_number("replan_growth", settings.replan_growth) <= 1.0:
         raise InvalidInput(f"replan_growth is {settings.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
+    _check_refinements(settings)
     seed_number("seed", settings.seed)
     constraints, horizon = simulator.num_constraints, simulator.horizon
     if np.shape(settings.margin) not in ((), (constraints,)):
@@ -96,3 +103,18 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
             f"tolerance is {tau:g}; with a certified radius it must be at most margin / 4 = {limit:g}: lower it to that"
         )
     return margins
+
+
+def _check_refinements(settings: Settings) -> None:
+    used = settings.refinements
+    known = ", ".join(f"refinements.{kind.__name__}()" for kind in ALL_REFINEMENTS)
+    if not isinstance(used, tuple) or not all(isinstance(one, ALL_REFINEMENTS) for one in used):
+        raise InvalidInput(f"refinements is {used!r}; give a tuple of {known}, or () for none")
+    if len({one.name for one in used}) < len(used) or sum(isinstance(one, CLEARINGS) for one in used) > 1:
+        raise InvalidInput(f"refinements has {', '.join(one.name for one in used)}; give each once, and one way of clearing")
+    for one in used:
+        if isinstance(one, CLEARINGS) and settings.mismatch_gap / one.protection < settings.calibrated_gap:
+            raise InvalidInput(
+                f"protection is {one.protection:g}, so rows are cleared below {settings.mismatch_gap / one.protection:g}, "
+                f"which is less than calibrated_gap, {settings.calibrated_gap:g}: no right row could be; lower it"
+            )

@@ -31,6 +31,26 @@ def subset_costs(size: int, length: int, *, adaptive: bool) -> Floats:
     return result
 
 
+def near_costs(size: int, length: int, *, adaptive: bool) -> Floats:
+    """[length] at k: the same for sets of near successors, `size` of them, which need not be all that are possible.
+
+    So the set of all of them counts too: 2^size - 1 sets.
+    """
+    result = np.zeros(length)
+    if size < 1:
+        return result
+    if not adaptive or size <= _FEW:
+        result[:] = size * math.log(2.0) + math.log1p(-(2.0**-size))
+        return result
+    from scipy.special import gammaln
+
+    members = np.arange(1, size + 1)
+    choose = gammaln(size + 1.0) - gammaln(members + 1.0) - gammaln(size - members + 1.0)
+    result[1 : size + 1] = np.maximum.accumulate(choose + np.log(members * (members + 1.0)))
+    result[size + 1 :] = result[size]
+    return result
+
+
 def level_of(row: RowShape, seen: NDArray[np.int64], *, adaptive: bool) -> Floats:
     """log(1 / alpha) of every set of successors after `seen` [n] different ones, [n]."""
     cost = subset_costs(row.possible, row.possible + 1, adaptive=adaptive)

@@ -97,7 +97,9 @@ def radii_after(radius: Radius, visits: NDArray[Any], seen: NDArray[Any], system
     possible = np.full(visits.size, system.num_states, dtype=np.int64)
     visited, different = visits.reshape(-1).astype(np.float64), seen.reshape(-1).astype(np.int64)
     result = np.empty(visits.size)
-    _kernels.radii(rule_of(radius, system, possible, delta), visited, different, result)
+    _kernels.radii(
+        rule_of(radius, system, possible, delta), visited, different, np.ones(visits.size, dtype=np.bool_), result
+    )
     return result.reshape(visits.shape)
 
 
