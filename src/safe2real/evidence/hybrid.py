@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import belief as compiled_belief
 from safe2real._compiled import radii as compiled_radii
-from safe2real._compiled.rows import Rows, Sets
+from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.near import near_of
@@ -75,12 +75,12 @@ class HybridModel:
         exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
         self.rule = rule_of(
             radius,
-            System(simulator.num_states, simulator.num_actions, horizon),
+            self._system(),
             self._sizes(),
             delta,
             refinements=refinements,
             known=exact,
-            near=near_of(simulator, self.reach) if find(refinements, NearSets) else None,
+            near=self._near() if find(refinements, NearSets) else None,
             within=within,
             threshold=-1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap),
             suspect_bonus=float(bonus_scale * horizon),
@@ -225,6 +225,21 @@ class HybridModel:
         return self._shaped(self.belief.refuted.copy())
 
     @property
+    def visits(self) -> NDArray[np.int64]:
+        """Visits that a row is known by, [S, A] or [H, S, A]; those of rows that are learnt together count for each."""
+        pooled: NDArray[np.int64] = self.pool(self.counts.visits)
+        return pooled
+
+    @property
+    def seen(self) -> NDArray[np.int64]:
+        """[R] different outcomes seen of every row."""
+        return self.counts.tally.length.astype(np.int64)
+
+    def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
+        """What every row has of `visits`, one entry for each row: its own, unless rows are learnt together."""
+        return visits
+
+    @property
     def distances(self) -> Floats:
         """TV distance of the empirical rows to the simulator's, [S, A] or [H, S, A]."""
         return self._shaped(self.counts.distances())
@@ -288,6 +303,12 @@ class HybridModel:
             **per_step,  # type: ignore[arg-type]
         )
 
+    def _system(self) -> System:
+        return System(self.counts.simulator.num_states, self.counts.simulator.num_actions, self.counts.horizon)
+
+    def _near(self) -> Reach:
+        return near_of(self.counts.simulator, self.reach)
+
     def _sizes(self) -> NDArray[np.int64]:
         """How many successors each row can have [R]."""
         simulator = self.counts.simulator
@@ -305,6 +326,4 @@ class HybridModel:
             self.outside_support += int(found)
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
-        simulator = self.counts.simulator
-        lead = () if simulator.horizon is None else (simulator.horizon,)
-        return rows.reshape((*lead, simulator.num_states, simulator.num_actions))
+        return rows.reshape(self.counts.simulator.shape)

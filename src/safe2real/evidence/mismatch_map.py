@@ -50,7 +50,7 @@ class MismatchMap:
 
 def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     """The state of every row of a hybrid model."""
-    rule, visits = hybrid.rule, hybrid.counts.visits
+    rule, visits = hybrid.rule, hybrid.visits
     suspects, known = hybrid.suspects, hybrid.known
     seen = visits > 0
     distance = np.where(seen, hybrid.distances, np.nan)
@@ -65,9 +65,7 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     verdict[hybrid.refuted] = Verdict.CONTRADICTED
     needed = np.zeros(visits.shape)
     limits = rule.threshold - np.where(seen, distance, 0.0)
-    until = _visits_until(rule, limits.reshape(-1), hybrid.counts.tally.length.astype(np.int64), hybrid.all_near).reshape(
-        visits.shape
-    )
+    until = _visits_until(rule, limits.reshape(-1), hybrid.seen, hybrid.all_near).reshape(visits.shape)
     needed[suspects] = np.maximum(1.0, until[suspects] - visits[suspects])
     return MismatchMap(
         visits=visits,

@@ -70,11 +70,11 @@ class _Imagined:
     def __init__(self, evidence: Evidence) -> None:
         tally, belief, rule = evidence.counts.tally, evidence.belief, evidence.rule
         self.visits = tally.visits.astype(np.float64)
-        distance = evidence.counts.distances()
-        wrong = belief.suspect & (self.visits > 0.0)
-        wrong &= distance > max(0.0, rule.threshold) + 1.0 / np.sqrt(np.maximum(self.visits, 1.0))
+        distance, known_by = evidence.distances.reshape(-1), evidence.pool(self.visits)
+        wrong = belief.suspect & (known_by > 0.0)
+        wrong &= distance > max(0.0, rule.threshold) + 1.0 / np.sqrt(np.maximum(known_by, 1.0))
         self.distance = np.where(wrong, distance, 0.0)
-        self.seen = np.maximum(tally.length, tally.simulator_length).astype(np.int64)  # by the time it matters
+        self.seen = np.maximum(evidence.seen, tally.simulator_length.astype(np.int64))  # by the time it matters
         self.reality = evidence.problem.simulator.with_kernel(evidence.view(wrong))
         rows = self.reality.kernel
         self.evidence = copy.copy(evidence)
@@ -91,7 +91,7 @@ class _Imagined:
     def update(self) -> None:
         """Radii, the deletion rule and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
-        compiled_radii.radii(rule, self.visits, self.seen, self.near, self.radius)
+        compiled_radii.radii(rule, self.evidence.pool(self.visits), self.seen, self.near, self.radius)
         belief.suspect[:] &= self.distance + self.radius > rule.threshold
         belief.gap[:] = np.where(belief.suspect, self.radius, np.where(belief.known, 0.0, rule.cleared_gap))
         cleared = np.where(belief.known, 0.0, rule.cleared_bonus)

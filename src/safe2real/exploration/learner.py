@@ -16,6 +16,7 @@ from safe2real.exploration.certify import certify
 from safe2real.exploration.coin import coin_of
 from safe2real.exploration.plan import Plan, plan
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
+from safe2real.exploration.structure import plan_with_structure
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Method, Reason, refuted_decision
 from safe2real.methods.sim_to_real import SimToReal
@@ -272,7 +273,16 @@ class Learner:
         Nothing is changed by it. See `exploration.plan.plan`.
         """
         ours = type(self.method) in ALL  # what the stop of another proves is not known here
-        return plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        made = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        stated = self.problem.alternatives
+        if stated is None or not stated.exact or self.evidence.is_refuted:
+            return made
+        other = plan_with_structure(self.evidence, reward)
+        return other if other.value > made.value else made
+
+    def plan_with_structure(self, reward: ArrayLike) -> Plan:
+        """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""
+        return plan_with_structure(self.evidence, reward)
 
     def __repr__(self) -> str:
         return f"Learner({self.method}, round {self.round}, {self.samples} samples, {self.standing})"

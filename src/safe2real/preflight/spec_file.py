@@ -36,13 +36,8 @@ from safe2real.refinements import DEFAULT
 from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.measure import clone_baseline
 
-_OWN_NUMBERING = (
-    "constraints",
-    "known",
-    "support",
-    "estimated",
-    "copies",
-)  # not with an environment, which numbers its states itself
+# Not with an environment, which numbers its states itself:
+_OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies")
 _BEFORE_TABLES = ("horizon", "start", "known")
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps")
 _SIZES = ("num_states", "num_actions", "num_steps")
