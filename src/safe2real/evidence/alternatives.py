@@ -68,7 +68,7 @@ class Surviving:
         """([M] the log-likelihood of what was seen under each simulator, that of the free component)."""
         rows, successors, often = counts.transitions()
         logs = np.array([float(often @ table.logs(rows, successors)) if rows.size else 0.0 for table in self._tables])
-        return logs, _free(rows, often, self._sizes)
+        return logs, _free(rows, often, self._sizes) if rows.size else 0.0
 
     def constraints(self, policy: Policy) -> Floats:
         """[J, K] V_c of a policy on each that is left."""
@@ -109,10 +109,21 @@ def _union_sizes(kernels: tuple[Kernel, ...]) -> NDArray[np.int64]:
 
 def _free(rows: NDArray[np.int64], often: NDArray[np.int64], sizes: NDArray[np.int64]) -> float:
     """log of the product over rows of the Dirichlet(1/2) mixture of what was seen there."""
+    visited, at = np.unique(rows, return_inverse=True)
+    place = np.arange(rows.size) - np.searchsorted(rows, rows)  # rows come in order
+    counts = np.zeros((visited.size, int(place.max()) + 1), dtype=np.int64)
+    counts[at.reshape(-1), place] = often
+    # What no simulator has rules all of them out anyway.
+    return float(mixtures(counts, np.maximum(sizes[visited], (counts > 0).sum(axis=1))).sum())
+
+
+def mixtures(counts: NDArray[np.int64], possible: NDArray[np.int64]) -> Floats:
+    """[n] log of the Dirichlet(1/2) mixture of laws over so many `possible` outcomes [n], of what was counted.
+
+    It is the product of (count so far + 1/2) / (visits so far + possible / 2), whatever the order.
+    """
     from scipy.special import gammaln  # late: it takes longer to import than all of this package
 
-    visits = np.bincount(rows, weights=often, minlength=sizes.size)
-    seen = np.bincount(rows, minlength=sizes.size)
-    half = 0.5 * np.maximum(sizes, seen)  # what no simulator has rules all of them out anyway
-    each = gammaln(half) - gammaln(half + visits)
-    return float(each[visits > 0].sum() + (gammaln(often + 0.5) - gammaln(0.5)).sum())
+    half = 0.5 * possible
+    each = (gammaln(counts + 0.5) - gammaln(0.5)).sum(axis=1)
+    return np.asarray(each + gammaln(half) - gammaln(half + counts.sum(axis=1)))

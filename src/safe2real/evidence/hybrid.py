@@ -233,7 +233,7 @@ class HybridModel:
     @property
     def seen(self) -> NDArray[np.int64]:
         """[R] different outcomes seen of every row."""
-        return self.counts.tally.length.astype(np.int64)
+        return np.asarray(self.counts.tally.length, dtype=np.int64)
 
     def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
         """What every row has of `visits`, one entry for each row: its own, unless rows are learnt together."""

@@ -4,7 +4,8 @@ A unit is a class of ties, whose outcomes are labels, or rows that are one row b
 mostly that is a single row. The real law of a class is one distribution over labels, and row r of it is that law pushed
 through its map. Counting needs care where a map is not injective: a visit there shows a successor and not a label. Which
 visits are counted for a class is therefore decided by the row and never by the outcome (docs/structure.md has the proof, and
-what goes wrong otherwise).
+what goes wrong otherwise). A row whose map is not injective is a unit of its own besides: its visits shrink its own set, and
+whichever of the two sets is smaller is used.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ class UnitKernel(Kernel):
 class Pooling:
     """R rows as U units; labels are numbered from 0 to L - 1, L = 1 where there are no classes."""
 
-    unit: Ints  # [R] the unit of each row
+    unit: Ints  # [R] the unit for which visits to the row are counted
+    shared: Ints  # [R] the unit of the row's class, whether it is counted for it or not; -1: it has none
     classes: Ints  # [U] the class that a unit is; -1: its outcomes are states
     leads: Ints  # [R, L] where a label leads from a row of a class; -1: nowhere
-    counted: NDArray[np.bool_]  # [R] whether a visit to the row shows its outcome
     kernel: UnitKernel  # [U] the simulator's law of every unit
     support: UnitKernel | None  # [U] the outcomes that are possible
     known: NDArray[np.bool_]  # [U]
@@ -54,13 +55,21 @@ class Pooling:
     @property
     def tied(self) -> NDArray[np.bool_]:
         """[R] rows of classes."""
-        return np.asarray(self.classes[self.unit] >= 0, dtype=np.bool_)
+        return np.asarray(self.shared >= 0, dtype=np.bool_)
 
-    def outcomes(self, rows: Ints, successors: NDArray[np.integer]) -> Ints:
-        """[n] the outcome that shows in visits to `rows` [n]: the first label that leads there, or the state; -1: none."""
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """[R] rows of classes whose visits count for the class."""
+        return np.asarray(self.tied & (self.shared == self.unit), dtype=np.bool_)
+
+    def labels(self, rows: Ints, successors: Ints) -> Ints:
+        """[n] the first label that leads from each of `rows` [n] to its successor; -1: none does."""
         leads = self.leads[rows] == successors[:, None]
-        labels = np.where(leads.any(axis=1), leads.argmax(axis=1), -1)
-        return np.where(self.classes[self.unit[rows]] >= 0, labels, successors)
+        return np.where(leads.any(axis=1), leads.argmax(axis=1), -1)
+
+    def outcomes(self, rows: Ints, successors: Ints) -> Ints:
+        """[n] what visits to `rows` [n] show to the units they are counted for: a label, or the state; -1: no label."""
+        return np.where(self.counted[rows], self.labels(rows, successors), successors)
 
 
 def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
@@ -68,31 +77,39 @@ def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
     kernel, known = problem.simulator.kernel, problem.known_rows()
     stated = problem.ties if ties else None
     classes, leads = _classes(problem, known) if stated is not None else _untied(kernel)
-    every = np.arange(kernel.num_rows)
+    every, apart, shown = np.arange(kernel.num_rows), classes.max(initial=-1) + 1, tells_apart(leads)
     alone = np.where(known, kernel.num_rows + every, _representatives(problem))  # a known row is nobody's copy
-    key = np.where(classes >= 0, classes, classes.max(initial=-1) + 1 + alone)
-    _, first, unit = np.unique(key, return_index=True, return_inverse=True)
-    of_unit = classes[first]  # [U]
+    alone = np.where(classes >= 0, 2 * kernel.num_rows + every, alone)
+    key = np.where((classes >= 0) & shown, classes, apart + alone)
+    keys, first, unit = np.unique(key, return_index=True, return_inverse=True)
+    unlearnt = np.setdiff1d(classes[classes >= 0], keys)  # classes of which only reports can say anything
+    keys, first = np.append(keys, unlearnt), np.append(first, [int(np.flatnonzero(classes == c)[0]) for c in unlearnt])
+    of_unit = np.where(keys < apart, keys, -1)  # [U]
+    number = np.full(apart + 1, -1, dtype=np.int64)
+    number[of_unit[of_unit >= 0]] = np.flatnonzero(of_unit >= 0)
+    first = first.astype(np.int64)
     laws = np.zeros((0, 1)) if stated is None else laws_of(stated, kernel)
     outcomes = max(kernel.num_states, leads.shape[1])
     reach, declared = _reach(problem, classes, leads), reach_of(problem.support, kernel)
-    rows = [_law(kernel, int(row), laws, int(number)) for row, number in zip(first, of_unit, strict=True)]
+    rows = [_law(kernel, int(row), laws, int(one)) for row, one in zip(first, of_unit, strict=True)]
     support = None
     if declared.length.size or (of_unit >= 0).any():
-        listed = [_possible(declared, leads, int(row), int(number)) for row, number in zip(first, of_unit, strict=True)]
+        listed = [_possible(reach, leads, int(row), int(one)) for row, one in zip(first, of_unit, strict=True)]
         support = _unit_kernel([(one, np.ones(one.size)) for one in listed], outcomes)
-    counted = (classes < 0) | tells_apart(leads)
+    # Where one state is possible there is nothing to learn: the row is the simulator's.
+    settled = np.array([one >= 0 for one in classes[first]]) & (of_unit < 0)
+    settled &= _lengths(reach, first) == 1
     within = problem.within_rows()
     near = near_of(kernel, declared)
     return Pooling(
         unit=unit.reshape(-1).astype(np.int64),
+        shared=number[classes],
         classes=of_unit,
         leads=leads,
-        counted=counted,
         kernel=_unit_kernel(rows, outcomes),
         support=support,
-        known=known[first],
-        within=None if within is None else _least(within, unit.reshape(-1), counted, of_unit.size),
+        known=(known[first] & (of_unit < 0)) | settled,
+        within=None if within is None else _least(within, unit.reshape(-1), of_unit.size),
         near=Reach(near.begin[first], np.where(of_unit >= 0, 0, near.length[first]).astype(np.uint32), near.successor),
         reach=reach,
     )
@@ -137,11 +154,13 @@ def _law(kernel: Kernel, row: int, laws: Floats, number: int) -> tuple[Ints, Flo
     return labels, laws[number, labels]
 
 
-def _possible(declared: Reach, leads: Ints, row: int, number: int) -> Ints:
+def _possible(reach: Reach, leads: Ints, row: int, number: int) -> Ints:
     """The outcomes that a unit can have; none means all."""
-    if number >= 0:
-        return np.flatnonzero(leads[row] >= 0)
-    return _declared(declared, row)
+    return np.flatnonzero(leads[row] >= 0) if number >= 0 else _declared(reach, row)
+
+
+def _lengths(reach: Reach, rows: Ints) -> Ints:
+    return np.asarray(reach.length[rows] if reach.length.size else np.zeros(rows.size), dtype=np.int64)
 
 
 def _declared(declared: Reach, row: int) -> Ints:
@@ -182,8 +201,8 @@ def _unit_kernel(rows: list[tuple[Ints, Floats]], outcomes: int) -> UnitKernel:
     return UnitKernel(outcomes, 1, None, stored)
 
 
-def _least(within: Floats, unit: Ints, counted: NDArray[np.bool_], units: int) -> Floats:
-    """[U] the least that is stated of a row that shows its outcomes: in one that does not, labels could be farther off."""
+def _least(within: Floats, unit: Ints, units: int) -> Floats:
+    """[U] the least that is stated of a row that is counted for the unit: outcomes are as far off there as successors."""
     least = np.ones(units)
-    np.minimum.at(least, unit[counted], within[counted])
+    np.minimum.at(least, unit, within)
     return least

@@ -1,10 +1,13 @@
-"""Are rows that were declared alike, alike? Each is held against the rest of its class.
+"""Are rows that were declared alike, alike?
 
-Problem: ties that are false would be believed before anything else objects. Test: by a confidence radius that holds at all
-times at once, the observed law of a row lies within its radius of the row's real law, and that of the other rows of its
-class within theirs of the law of the class. If the ties are true the two real laws are one, pushed through the row's map,
-so the observed ones are never farther apart than both radii together. Once they are, the ties are false: that is final.
-A true tie is refuted with probability at most `SHARE` of delta: a false alarm, which costs their use and no safety.
+Problem: ties that are false would be believed before anything else objects. Two tests, each with half of `SHARE` of delta.
+Each row against the rest of its class: by a confidence radius that holds at all times at once, the observed law of a row
+lies within its radius of the row's real law, and that of the other rows of its class within theirs of the law of the class;
+if the ties are true these are one, pushed through the row's map, and what was observed is never farther apart than both
+radii. All of a class at once: the likelihood of what was seen under laws of their own, a free mixture for each row or for
+each state, over that under the best single law; if the ties are true that is at most a nonnegative martingale that begins at
+1, which by Ville's inequality hardly ever becomes large. What refutes is final. True ties are refuted with probability at
+most `SHARE` of delta: a false alarm, which costs their use and no safety. Proofs: docs/structure.md.
 """
 
 from __future__ import annotations
@@ -12,10 +15,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real.evidence.alternatives import mixtures
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.pooling import Ints, Pooling
 from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem
+from safe2real.problem.ties import summed
 from safe2real.radii.base import RowShape, System
 
 SHARE = 0.1
@@ -30,9 +35,18 @@ class TieTest:
         self.rows: Ints = np.flatnonzero(pooling.tied)  # [T] the rows that are tested
         model = problem.simulator
         self._system = System(max(model.num_states, pooling.leads.shape[1]), model.num_actions, model.horizon)
-        self._delta = SHARE * problem.settings.delta
+        self._delta = 0.5 * SHARE * problem.settings.delta  # of each test
+        counted = np.flatnonzero(pooling.counted)
+        self._groups = [counted, counted // model.num_actions * model.num_actions]  # by row, by state
+        self._classes = np.unique(pooling.shared[counted])  # [C]
         self.refuted: NDArray[np.bool_] = np.zeros(self.rows.size, dtype=np.bool_)  # [T] never taken back
         self._next = 1  # visits to tested rows before which nobody looks
+
+    @property
+    def refuted_classes(self) -> list[int]:
+        """The classes whose rows are not alike."""
+        found = np.unique(self._pooling.classes[self._pooling.shared[self.rows[self.refuted]]])
+        return [int(number) for number in found]
 
     @property
     def is_refuted(self) -> bool:
@@ -50,24 +64,51 @@ class TieTest:
         apart = np.zeros(n.shape)
         apart[both] = 0.5 * np.abs(own[both] / n[both, None] - self._pushed(rest)[both] / others[both, None]).sum(axis=1)
         self.refuted |= both & (apart > self.radii(own) + self.radii(rest) + 1e-9)
+        beyond = self._classes[self.evidence(counts) >= np.log(max(1, self._classes.size) / self._delta)]
+        self.refuted |= np.isin(self._pooling.shared[self.rows], beyond)
+
+    def evidence(self, counts: Counts) -> Floats:
+        """[C] log of the likelihood of each class under laws of their own over that under the best single law."""
+        pooling, own = self._pooling, self._shown(counts)
+        counted = np.flatnonzero(pooling.counted)
+        possible = (pooling.leads[counted] >= 0).sum(axis=1)
+        every = []
+        for group in self._groups:  # rows of one group that are of one class share a law in the numerator
+            keys, first, at = np.unique(
+                np.stack([pooling.shared[counted], group]), axis=1, return_index=True, return_inverse=True
+            )
+            together = np.zeros((first.size, own.shape[1]), dtype=np.int64)
+            np.add.at(together, at.reshape(-1), own[counted])
+            every.append(
+                summed(np.searchsorted(self._classes, keys[0]), mixtures(together, possible[first]), self._classes.size)
+            )
+        numerator = np.logaddexp.reduce(every, axis=0) - np.log(len(every))
+        total = np.zeros((self._classes.size, own.shape[1]), dtype=np.int64)
+        np.add.at(total, np.searchsorted(self._classes, pooling.shared[counted]), own[counted])
+        share = total / np.maximum(1, total.sum(axis=1, keepdims=True))
+        best = (total * np.log(np.where(total > 0, share, 1.0))).sum(axis=1)
+        return np.asarray(numerator - best)
 
     def observed(self, counts: Counts) -> tuple[Ints, Ints]:
         """([T, L] how often each row showed each label, [T, L] how often the other rows of its class did).
 
         Where labels look alike in a row, what it shows is put down to the first of them.
         """
-        pooling, labels = self._pooling, self._pooling.leads.shape[1]
-        every = np.zeros((pooling.unit.size, labels), dtype=np.int64)
-        rows, successors, often = counts.transitions()
-        here = pooling.tied[rows]
-        rows, successors, often = rows[here], successors[here], often[here]
-        shown = pooling.outcomes(rows, successors)
-        np.add.at(every, (rows[shown >= 0], shown[shown >= 0]), often[shown >= 0])
-        by_class = np.zeros((pooling.classes.size, labels), dtype=np.int64)
-        counted = pooling.counted & pooling.tied
-        np.add.at(by_class, pooling.unit[counted], every[counted])
+        pooling, every = self._pooling, self._shown(counts)
+        by_class = np.zeros((pooling.classes.size, every.shape[1]), dtype=np.int64)
+        counted = pooling.counted
+        np.add.at(by_class, pooling.shared[counted], every[counted])
         own = every[self.rows]
-        return own, by_class[pooling.unit[self.rows]] - np.where(pooling.counted[self.rows, None], own, 0)
+        return own, by_class[pooling.shared[self.rows]] - np.where(counted[self.rows, None], own, 0)
+
+    def _shown(self, counts: Counts) -> Ints:
+        """[R, L] how often every row of a class showed each label."""
+        pooling = self._pooling
+        rows, successors, often = counts.transitions()
+        labels = np.where(pooling.tied[rows], pooling.labels(rows, successors), -1)
+        every = np.zeros(pooling.leads.shape, dtype=np.int64)
+        np.add.at(every, (rows[labels >= 0], labels[labels >= 0]), often[labels >= 0])
+        return every
 
     def radii(self, shown: Ints) -> Floats:
         """[T] the radius of every row's own law, or of the rest's, after what was `shown` [T, L]; 1 without a visit."""

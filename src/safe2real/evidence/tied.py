@@ -24,6 +24,7 @@ from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
+from safe2real.problem.ties import summed
 from safe2real.radii.base import System
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 
@@ -78,6 +79,7 @@ class TiedEvidence(Evidence):
         self.pooling = pooling_of(problem, ties=self.ties is not None)
         self.units = UnitModel(problem, self.pooling, reuses_simulator=reuses_simulator)
         self.test = TieTest(problem, self.pooling)
+        self.problem_known = problem.known_rows()  # others that need no learning were not declared to be
         self._fed: dict[tuple[int, int], int] = {}  # what was taken over from elsewhere: (row, successor) -> how often
         super().__init__(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
 
@@ -100,14 +102,15 @@ class TiedEvidence(Evidence):
         rows, _ = self._transitions(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
         suspect = self.belief.suspect[rows]
         self.observe(trajectory)
-        before = self.pool(planned)[rows]
-        grown = self.pool(self.counts.tally.visits)[rows] > (1.0 + growth) * before
+        unit = self.pooling.unit
+        now, before = self._by_unit(self.counts.tally.visits)[unit[rows]], self._by_unit(planned)[unit[rows]]
+        grown = now > (1.0 + growth) * before
         return bool((suspect & grown).any() or (self.rule.proves and self.belief.refuted.any()))
 
     def record_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         self._count(states, actions, ends)
         rows, successors = self._transitions(states, actions, ends)
-        self._learn(rows, self.pooling.outcomes(rows, successors), self.pooling.counted[rows], at_once=True)
+        self._learn_at_once(rows, successors, np.ones(rows.size, dtype=np.int64))
 
     def update(self) -> None:
         self.units.update()
@@ -128,17 +131,21 @@ class TiedEvidence(Evidence):
         if not new.any():
             return
         self._fed = dict(zip(keys, often.tolist(), strict=True))
-        outcomes = self.pooling.outcomes(rows, successors)
-        self._learn(rows, outcomes, self.pooling.counted[rows] & (new > 0), at_once=True, often=new)
+        self._learn_at_once(rows[new > 0], successors[new > 0], new[new > 0])
 
     def _take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], labels: Ints | None) -> None:
         self._count(states, actions, ends)
         rows, successors = self._transitions(states, actions, ends)
-        outcomes, counted = self.pooling.outcomes(rows, successors), self.pooling.counted[rows]
-        if labels is not None:
-            tied = self.pooling.tied[rows]
-            outcomes, counted = np.where(tied, labels, outcomes), counted | tied
-        self._learn(rows, outcomes, counted, at_once=False)
+        units, outcomes = self.pooling.unit[rows], self.pooling.outcomes(rows, successors)
+        if labels is not None:  # what a row does not show, the episode says: it counts for the class, too
+            said = self.pooling.tied[rows] & ~self.pooling.counted[rows]
+            units = np.concatenate([units, self.pooling.shared[rows[said]]])
+            outcomes = np.concatenate([outcomes, labels[said]])
+        explained = outcomes >= 0  # what no label explains, the support has noticed
+        if explained.any():
+            self.units.visit(units[explained], outcomes[explained])
+        self.test.look(self.counts)
+        self._show()
 
     def _count(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         """Row by row, as if nothing were tied: what the test of the ties looks at."""
@@ -151,16 +158,10 @@ class TiedEvidence(Evidence):
             self.counts.episodes += 1
             self.counts.make_room()
 
-    def _learn(
-        self, rows: Ints, outcomes: Ints, counted: NDArray[np.bool_], *, at_once: bool, often: Ints | None = None
-    ) -> None:
-        """Visits to units; one whose outcome no label explains has been noticed by the support already."""
-        use = counted & (outcomes >= 0)
-        units, outcomes = self.pooling.unit[rows[use]], outcomes[use]
-        if at_once:
-            self.units.visit_at_once(units, outcomes, np.ones(units.size, dtype=np.int64) if often is None else often[use])
-        elif units.size:
-            self.units.visit(units, outcomes)
+    def _learn_at_once(self, rows: Ints, successors: Ints, often: Ints) -> None:
+        outcomes = self.pooling.outcomes(rows, successors)
+        explained = outcomes >= 0
+        self.units.visit_at_once(self.pooling.unit[rows[explained]], outcomes[explained], often[explained])
         self.test.look(self.counts)
         self._show()
 
@@ -201,16 +202,23 @@ class TiedEvidence(Evidence):
     def _show(self) -> None:
         """Everything that is known of units, for each of their rows."""
         pooling, units = self.pooling, self.units
-        units.belief.refuted[pooling.unit[self.belief.refuted]] = True
-        units.belief.refuted[pooling.unit[self.test.rows[self.test.refuted]]] = True
+        refuted = self.belief.refuted.copy()
+        refuted[self.test.rows[self.test.refuted]] = True
+        units.belief.refuted[pooling.unit[refuted]] = True
+        units.belief.refuted[pooling.shared[refuted & pooling.tied]] = True
+        # Both sets of a row that is not counted for its class hold: its own, and the one that is pushed forward.
+        own, shared = units.belief.gap[pooling.unit], np.where(pooling.tied, units.belief.gap[pooling.shared], np.inf)
+        self._shown = np.where((shared <= own) & (own > 0.0), pooling.shared, pooling.unit)
         self._store = _Store(pooling, units)
-        by_row = {name: _by_row(getattr(units.rule, name), pooling.unit) for name in _BY_ROW}
+        by_row = {name: _by_row(getattr(units.rule, name), self._shown) for name in _BY_ROW}
         self.rule = type(units.rule)(**{**units.rule._asdict(), **by_row})
         self.reach = pooling.reach
-        begin, length = self._store.places(units.belief.begin, units.belief.length)
-        self.belief = type(units.belief)(*(field[pooling.unit] for field in units.belief))._replace(
-            begin=begin, length=length
+        begin, length = self._store.places(units.belief.begin, units.belief.length, self._shown)
+        self.belief = type(units.belief)(*(field[self._shown] for field in units.belief))._replace(
+            begin=begin, length=length, known=self.problem_known
         )
+        self.belief.refuted[:] |= units.belief.refuted[pooling.unit]
+        self.belief.refuted[:] |= pooling.tied & units.belief.refuted[pooling.shared]
 
     @property
     def rows(self) -> Rows:
@@ -221,9 +229,9 @@ class TiedEvidence(Evidence):
         if wrong is not None:
             tally = self.units.counts.tally
             begin, length = tally.simulator_begin.copy(), tally.simulator_length.copy()
-            off = self.pooling.unit[wrong]
+            off = self._shown[wrong]
             begin[off], length[off] = tally.begin[off], tally.length[off]
-            begin, length = self._store.places(begin, length)
+            begin, length = self._store.places(begin, length, self._shown)
             rows = rows._replace(begin=begin, length=length)
         return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
 
@@ -238,25 +246,27 @@ class TiedEvidence(Evidence):
         return Kernel.from_dense(dense.reshape((*simulator.shape, simulator.num_states)))
 
     def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
-        flat, counted, unit = visits.reshape(-1), self.pooling.counted, self.pooling.unit
-        total = np.bincount(unit[counted], weights=flat[counted], minlength=self.pooling.classes.size)
-        return total[unit].astype(visits.dtype).reshape(visits.shape)
+        return self._by_unit(visits)[self._shown].astype(visits.dtype).reshape(visits.shape)
+
+    def _by_unit(self, visits: NDArray[Any]) -> Floats:
+        """[U] the visits [R] that are counted for each unit."""
+        return summed(self.pooling.unit, visits.reshape(-1).astype(np.float64), self.pooling.classes.size)
 
     @property
     def seen(self) -> NDArray[np.int64]:
-        return self.units.seen[self.pooling.unit]
+        return self.units.seen[self._shown]
 
     @property
     def distances(self) -> Floats:
-        return self._shaped(self.units.distances[self.pooling.unit])
+        return self._shaped(self.units.distances[self._shown])
 
     @property
     def radii(self) -> Floats:
-        return self._shaped(self.units.radii[self.pooling.unit])
+        return self._shaped(self.units.radii[self._shown])
 
     @property
     def all_near(self) -> NDArray[np.bool_]:
-        return self.units.all_near[self.pooling.unit]
+        return self.units.all_near[self._shown]
 
     # What it rests on
 
@@ -264,7 +274,10 @@ class TiedEvidence(Evidence):
         found = super().doubts()
         if not (self.test.is_refuted and self.problem.settings.certified):
             return found
-        text = f"the data refute the ties: {int(self.test.refuted.sum())} rows differ from the rest of their class"
+        names = [
+            f"class {number}" if self.ties is None else self.ties.class_name(number) for number in self.test.refuted_classes
+        ]
+        text = f"the data refute the ties: the rows of {', '.join(names[:5])} are not alike"
         return (Doubt(DoubtCode.STRUCTURE_REFUTED, text), *found)
 
     def assumptions(self) -> tuple[Assumption, ...]:
@@ -287,8 +300,8 @@ class _Store:
         tied = np.flatnonzero(pooling.tied)
         possible = pooling.leads[tied] >= 0  # [T, L]
         at, label = np.nonzero(possible)
-        unit = pooling.unit[tied[at]]
-        self._unit, self._tied, self._length = pooling.unit, tied, possible.sum(axis=1)
+        unit = pooling.shared[tied[at]]
+        self._classes, self._tied, self._length = pooling.classes, tied, possible.sum(axis=1)
         self._first, self._simulated = tally.successor.size, kernel.rows.successor.size
         self._each = at.size
         seen, simulated = (
@@ -299,13 +312,15 @@ class _Store:
         self.successor = np.concatenate([tally.successor, successor, successor])
         self.probability = np.concatenate([tally.probability, seen[unit, label], simulated[unit, label]])
 
-    def places(self, begin: Indices, length: Indices) -> tuple[Indices, Indices]:
-        """[R] where the rows of units lie whose own are at `begin`, `length` [U]: the units' own, or label by label."""
-        rows, lengths = begin[self._unit], length[self._unit]
-        first = np.cumsum(self._length) - self._length
-        learnt = rows[self._tied].astype(np.int64) >= self._simulated  # else it points at the simulator's law
-        rows[self._tied] = self._first + first + np.where(learnt, 0, self._each)
-        lengths[self._tied] = self._length
+    def places(self, begin: Indices, length: Indices, shown: Ints) -> tuple[Indices, Indices]:
+        """[R] where the rows lie that show the units `shown` [R], whose own are at `begin`, `length` [U]."""
+        rows, lengths = begin[shown], length[shown]
+        by_label = self._classes[shown[self._tied]] >= 0
+        first = (np.cumsum(self._length) - self._length)[by_label]
+        here = self._tied[by_label]
+        learnt = rows[here].astype(np.int64) >= self._simulated  # else it points at the simulator's law
+        rows[here] = self._first + first + np.where(learnt, 0, self._each)
+        lengths[here] = self._length[by_label]
         return rows, lengths
 
 
@@ -318,7 +333,7 @@ def _laws(pooling: Pooling, successor: Indices, probability: Floats, begin: Indi
     at = begin.astype(np.int64)[unit] + np.arange(unit.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     result[unit, successor[at]] = probability[at]
     for empty in classes[sizes == 0]:
-        row = int(np.flatnonzero(pooling.unit == empty)[0])
+        row = int(np.flatnonzero(pooling.shared == empty)[0])
         result[empty] = (pooling.leads[row] >= 0) / (pooling.leads[row] >= 0).sum()
     return result
 
