@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from safe2real._compiled import radii, robust
+from safe2real._compiled import chain, clearing, likelihood, radii, robust
 
 
 def radius_at(rule: radii.Rule, row: int, visits: int, seen: int) -> float:
@@ -17,3 +17,35 @@ def radius_at(rule: radii.Rule, row: int, visits: int, seen: int) -> float:
 @njit
 def worst_expectation(sets: Any, row: Any, values: Any, lowest: Any, left: Any) -> Any:
     return robust.worst_expectation(sets, row, values, lowest, left)
+
+
+@njit
+def clears(tally: Any, row: Any, S: Any, eps: Any, eta: Any, sigma: Any, level: Any) -> Any:
+    return clearing.clears(tally, row, S, eps, eta, sigma, level)
+
+
+@njit
+def growth(x: Any, y: Any, eta: Any, sigma: Any) -> Any:
+    return clearing.growth(x, y, eta, sigma)
+
+
+@njit
+def likelihood_bound(
+    counts: Any, right: Any, near: Any, n: Any, size: Any, near_size: Any, all_near: Any, level: Any
+) -> Any:
+    return likelihood.likelihood_bound(counts, right, near, n, size, near_size, all_near, level)
+
+
+@njit
+def local_bound(counts: Any, n: Any, near: Any, size: Any, run: Any, level: Any) -> Any:
+    return likelihood.local_bound(counts, n, near, size, run, level)
+
+
+@njit
+def chain_bonus(sets: Any, scales: Any, H: Any, S: Any, A: Any) -> Any:
+    return chain.chain_bonus(sets, chain.tails_of(scales), H, S, A)
+
+
+@njit
+def follow(sets: Any, start: Any, actions: Any, weights: Any, tails: Any, least: Any, scales: Any, A: Any) -> Any:
+    return chain.follow(sets, start, actions, weights, tails, least, scales, A)

@@ -1,5 +1,6 @@
 """The methods of the package keep the contract that those from outside must."""
 
+import numpy as np
 import pytest
 
 from safe2real import Campaign, Learner, methods, simulate
@@ -19,6 +20,12 @@ class TestRewardFree(MethodContract):
         return methods.RewardFree()
 
 
+class TestForRewards(MethodContract):
+    def make(self):
+        rng = np.random.default_rng(5)
+        return methods.ForRewards({"one": rng.random((4, 2)), "late": rng.random((3, 4, 2))}, accuracy=0.2)
+
+
 def test_a_method_that_ignores_the_constraints_is_a_function_too_and_claims_nothing():
     contract = type("Contract", (MethodContract,), {"make": lambda self: methods.Unconstrained()})()
     for promise in [name for name in dir(MethodContract) if name.startswith("test_")]:
@@ -35,20 +42,21 @@ def test_a_campaign_does_not_deploy_what_its_record_cannot_prove():
 
 def test_what_is_said_of_each():
     assert [kind.name for kind in methods.ALL] == [
-        "sim-to-real safe RL", "reward-free safe RL", "unconstrained sim-to-real RL",
+        "sim-to-real safe RL", "reward-free safe RL", "unconstrained sim-to-real RL", "declared rewards",
     ]  # fmt: skip
-    assert [(kind.reuses_simulator, kind.keeps_safe, kind().can_be_rechecked) for kind in methods.ALL] == [
+    assert [kind.covers_any_reward for kind in methods.ALL] == [True, True, True, False]
+    assert [(kind.reuses_simulator, kind.keeps_safe, kind().can_be_rechecked) for kind in methods.ANY_REWARD] == [
         (True, True, True),
         (False, True, True),
         (True, False, False),
     ]
-    assert all(kind.has_compiled_rounds for kind in methods.ALL)
+    assert all(kind.has_compiled_rounds for kind in methods.ANY_REWARD)
 
 
 def test_only_a_method_that_reuses_the_simulator_clears_its_rows():
     case = random_case(1)
     left = {}
-    for kind in methods.ALL:
+    for kind in methods.ANY_REWARD:
         learner = Learner(case.problem, kind())
         simulate(learner, case.real, max_rounds=3_000)
         left[kind] = int(learner.evidence.suspects.sum())

@@ -96,24 +96,53 @@ def clears(tally, row, S, eps, eta, sigma, level):
     return k <= MOST_ENUMERATED and every_set_passes(shares, right, eta, sigma, needed)
 
 
-@compiled
-def visits_to_clear(tally, S, eta, sigma, level, out):
-    """About how many visits clear each row if it is right, into `out` [R]: an expectation, without the luck of the draw.
+@inner
+def growth_if_right(tally, row, eta, sigma):
+    """How fast the slowest set grows with each visit if the row is right, without the luck of the draw.
 
-    The sets with x = y that grow the slowest, among those of the simulator's successors taken by size.
+    Of the sets with x = y, those of one of the simulator's successors, of all others, and of the first few.
     """
+    least = growth(0.0, 0.0, eta, sigma)
+    n, first = np.int64(tally.simulator_length[row]), np.int64(tally.simulator_begin[row])
+    total = 0.0
+    for i in range(n):
+        one = tally.probability[first + i]
+        total += one
+        for y in (one, total, 1.0 - one):
+            if y + sigma <= 1.0:
+                least = min(least, growth(y, y, eta, sigma))
+    if n == 0 and 0.5 + sigma <= 1.0:
+        least = min(least, growth(0.5, 0.5, eta, sigma))
+    return least
+
+
+@inner
+def growth_as_seen(tally, row, S, eps, eta, sigma):
+    """The same if the row stays as it has been seen; minus infinity where it never can be cleared."""
+    n, k, first = tally.visits[row], np.int64(tally.length[row]), np.int64(tally.begin[row])
+    shares, right = np.empty(k), np.empty(k)
+    for i in range(k):
+        shares[i] = tally.count[first + i] / n
+        right[i] = simulator_probability(tally, row, tally.successor[first + i], S)
+        if right[i] <= 0.0 and eps <= 0.0:
+            return -np.inf
+    sorted_by_gain(shares, right)
+    least, x, y = growth(0.0, 0.0, eta, sigma), 0.0, 0.0
+    for i in range(k):
+        x, y = min(1.0, x + shares[i]), y + right[i]
+        if y + sigma <= 1.0 + ROUNDING:
+            least = min(least, growth(x, y, eta, sigma))
+    return least
+
+
+@compiled
+def visits_to_clear(tally, S, eps, eta, sigma, level, as_seen, out):
+    """About how many visits in all clear each row, if it is right or, `as_seen`, if it stays as it is: `out` [R]."""
     for row in range(out.size):
-        least = growth(0.0, 0.0, eta, sigma)
-        n, first = np.int64(tally.simulator_length[row]), np.int64(tally.simulator_begin[row])
-        total = 0.0
-        for i in range(n):
-            one = tally.probability[first + i]
-            total += one
-            for y in (one, total, 1.0 - one):
-                if y + sigma <= 1.0:
-                    least = min(least, growth(y, y, eta, sigma))
-        if n == 0 and 0.5 + sigma <= 1.0:
-            least = min(least, growth(0.5, 0.5, eta, sigma))
+        if as_seen and tally.visits[row] > 0:
+            least = growth_as_seen(tally, row, S, eps, eta, sigma)
+        else:
+            least = growth_if_right(tally, row, eta, sigma)
         out[row] = level / least if least > 0.0 else np.inf
 
 

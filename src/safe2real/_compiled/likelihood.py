@@ -155,8 +155,11 @@ def near_size_of(rule, row):
 
 
 @compiled
-def bounds(rule, rows, visits, out):
-    """D / n of rows with these probabilities after `visits` [R], into `out` [R]: for forecasts, with fractions of visits."""
+def bounds(rule, rows, is_right, visits, out):
+    """D / n of rows with these probabilities after `visits` [R], into `out` [R]: for forecasts, with fractions of visits.
+
+    `is_right` [R]: whether the row is the simulator's.
+    """
     for row in range(out.size):
         out[row] = np.inf
         k, n = np.int64(rows.length[row]), visits[row]
@@ -167,8 +170,8 @@ def bounds(rule, rows, visits, out):
         counts, right, near = np.empty(k), np.empty(k), np.ones(k, dtype=np.bool_)
         for i in range(k):
             if rows.probability[first + i] > 0.0:
-                right[kept] = rows.probability[first + i]
-                counts[kept] = n * right[kept]
+                counts[kept] = n * rows.probability[first + i]
+                right[kept] = rows.probability[first + i] if is_right[row] else 0.0
                 kept += 1
         found = likelihood_bound(
             counts[:kept], right[:kept], near[:kept], n, rule.size[row], near_size_of(rule, row), True,

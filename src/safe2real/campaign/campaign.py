@@ -8,7 +8,7 @@ that dies takes nothing with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from safe2real.campaign import telling
 from safe2real.campaign.beginning import begin, stated
+from safe2real.campaign.declaring import declare
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
 from safe2real.campaign.episodes import episode_from_json, seen_from
 from safe2real.campaign.events import MIGRATE, Draft, Event
@@ -59,7 +60,7 @@ class Campaign:
     def __init__(self, journal: Journal, extensions: Extensions = ()) -> None:
         self.journal = journal
         self._record = Record(journal, extensions)
-        self.name, self.problem, self.method = self._record.name, self._record.problem, self._record.method
+        self.name, self.problem = self._record.name, self._record.problem
 
     @classmethod
     def create(
@@ -129,6 +130,11 @@ class Campaign:
 
     def __repr__(self) -> str:
         return f"Campaign {self.name} at {self.journal.place}"
+
+    @property
+    def method(self) -> Method:
+        """What decides, as far as the record was read: the method it began with, with the rewards declared since."""
+        return self._record.replay.method
 
     @property
     def by(self) -> str:
@@ -253,6 +259,14 @@ class Campaign:
         """
         source = checked_text("source", source, 200)
         return import_log(self._record, source, policy, episodes, partial=partial, overlap=overlap)
+
+    def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
+        """Add rewards to those that the campaign explores for, or drop some; only with `methods.ForRewards`.
+
+        Recorded, all or nothing. What is out stays out: its certificate does not depend on rewards. After a stop the
+        campaign goes on if a reward is not accurate yet.
+        """
+        return declare(self._record, rewards, drop)
 
     def migrate(self) -> bool:
         """Bring the record to the format of this release, so that older programs refuse it; False if it has it already.

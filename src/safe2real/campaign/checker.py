@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.campaign import events as kinds
+from safe2real.campaign.declared import declared_in
 from safe2real.campaign.episodes import check_actions, seen_from
 from safe2real.campaign.events import AskBody, Event, ImportBody
 from safe2real.campaign.imports import key_of
@@ -103,6 +104,8 @@ class Checker:
             _body(event, "the branch", "reason")
         elif event.kind == kinds.FORCE:
             _body(event, "force", "deployment", "holder", "reason")
+        elif event.kind == kinds.DECLARE:
+            declared_in(event).check(self.problem)
         elif event.kind == kinds.MIGRATE:
             _body(event, "the migration", "from", "to", "version")
         self.replay.take_unchecked(event)

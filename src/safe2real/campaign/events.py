@@ -13,6 +13,7 @@ An event carries the digest of the one before it, so a changed, missing or inser
 | branch | , who said so | reason: the record was restored from a copy, and goes on from here; what came after is lost |
 | force | , who did it | deployment, holder, reason: another than the holder tells or abandons this deployment, next |
 | migrate | | from, to, version: the record was brought to a newer format, on request |
+| declare | , who did it | method: the rewards that are explored for from here on |
 
 Who asked is the worker that the deployment is for; `by` in the body is the person or program that called. The others name
 that one in the column. Release 0.1 wrote neither, and no version, method, bounds, `left_model`,
@@ -30,7 +31,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.encoding import check_keys, digest_of, from_text, to_text
 
 CREATE, ASK, TELL, ABANDON, WITHDRAW = "create", "ask", "tell", "abandon", "withdraw"
-IMPORT, BRANCH, FORCE, MIGRATE = "import", "branch", "force", "migrate"
+IMPORT, BRANCH, FORCE, MIGRATE, DECLARE = "import", "branch", "force", "migrate", "declare"
 REFUTED, HALTED = "refuted", "halted"  # why a deployment is withdrawn
 NO_OVERLAP, SKIPPED, COUNTED = "none", "skip", "count"  # what became of episodes that look like recorded ones
 IMPORT_SIZE = 5_000  # episodes in one event

@@ -21,12 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.campaign import events as kinds
+from safe2real.campaign.declared import declared_in, direct
 from safe2real.campaign.episodes import leaves, outside_support, transitions_in
 from safe2real.campaign.events import Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.tape import Tape, entry_of
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
+from safe2real.methods.base import Method
 from safe2real.model.encoding import digest_of, from_text, policy_to_bytes, to_text
 from safe2real.standing import Assumption, AssumptionCode
 
@@ -109,6 +111,11 @@ class Replay:
         return self._learner
 
     @property
+    def method(self) -> Method:
+        """What decides, with the rewards that were declared on the way."""
+        return self._learner.method
+
+    @property
     def uncounted(self) -> int:
         """Episodes that are recorded and wait for an earlier deployment."""
         waiting = (episodes for episodes in self._waiting.values() if episodes is not None)
@@ -179,6 +186,8 @@ class Replay:
             self.forced += event.kind == kinds.FORCE
         elif event.kind == kinds.CREATE:
             self.lease = lease_in(from_text(event.body, "the first event"))
+        elif event.kind == kinds.DECLARE:
+            direct(self._learner, declared_in(event))
         elif event.kind != kinds.MIGRATE:
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"

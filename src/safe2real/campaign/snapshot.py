@@ -17,12 +17,15 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from safe2real.campaign.declared import direct, method_from
 from safe2real.campaign.events import Event
 from safe2real.campaign.replay import Episodes, Held, Replay, Withdrawn
 from safe2real.campaign.signing import Keys
 from safe2real.campaign.tape import Tape, entry_of
 from safe2real.exploration.learner import Learner
+from safe2real.methods.for_rewards import ForRewards
 from safe2real.model.encoding import from_text, to_text
+from safe2real.model.naming import named_to_json
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
@@ -64,6 +67,9 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes:
         "said": [[one.code.value, one.text, one.subject] for one in replay._said],
         "at_once": [entry.at_once for entry in entries],
     }
+    method = replay.learner.method
+    if isinstance(method, ForRewards):  # the record may have declared others since it began
+        document["method"] = named_to_json(method)
     payload = to_text(document).encode() + b"\n" + packed.getvalue()
     return _seal(payload, keys).encode() + payload
 
@@ -86,6 +92,8 @@ def replay_from(content: bytes, covered: tuple[int, str], learner: Learner, dige
 
 
 def _restored(document: dict[str, Any], raw: bytes, learner: Learner) -> Replay:
+    if "method" in document:
+        direct(learner, method_from(document["method"], "the snapshot"))
     replay = Replay(learner)
     for name in _NUMBERS:
         setattr(replay, name, document["numbers"][name])

@@ -12,6 +12,18 @@ from safe2real.exploration.forecast import Forecast
 from safe2real.methods.base import Reason
 from safe2real.standing import Standing
 
+
+@dataclass(frozen=True, slots=True)
+class RewardStatus:
+    """A declared reward: the best safe policy is worth between the two, and the plan of the campaign at least `lower`."""
+
+    name: str
+    lower: float
+    upper: float
+    allowed: float  # upper - lower that is asked for
+    accurate: bool  # whether it is that near
+
+
 _AS_REPLAYED = ("told", "cut_short", "left_model", "told_late", "imported", "branches", "forced", "samples")
 
 
@@ -42,13 +54,14 @@ class CampaignStatus:
     overdue: tuple[str, ...]  # ids of those that are out for longer
     next_reason: str  # of the next proposal: BASELINE, MIXTURE, STOP or HALT
     uncertainty: float  # Delta; inf while only the baseline is deployed
-    tolerance: float  # tau: the campaign stops when Delta reaches it
+    tolerance: float  # tau, or the accuracy that is asked for: the campaign stops when the uncertainty reaches it
     exploration_weight: float  # alpha
     suspects: int
     rows: int
     events: int
     head: str  # digest of the last event, to be noted elsewhere and given to verify later
     forecast: Forecast | None
+    rewards: tuple[RewardStatus, ...] = ()  # what is certain of each declared reward; empty where none is declared
 
     @property
     def certified(self) -> bool:
@@ -74,11 +87,14 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         overdue=tuple(id_of(name, one.event) for one in overdue(replay.lease, replay.held.values(), now())),
         next_reason=proposal.reason.name,
         uncertainty=proposal.uncertainty,
-        tolerance=learner.settings.tolerance,
+        tolerance=learner.method.stops_at(learner.problem),
         exploration_weight=proposal.exploration_weight,
         suspects=int(learner.evidence.suspects.sum()),
         rows=learner.simulator.kernel.num_rows,
         events=replay.sequence,
         head=replay.digest,
         forecast=forecast,
+        rewards=tuple(
+            RewardStatus(one.name, one.lower, one.upper, one.allowed, one.is_accurate) for one in learner.intervals()
+        ),
     )

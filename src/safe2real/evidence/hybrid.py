@@ -239,6 +239,15 @@ class HybridModel:
         """What every row has of `visits`, one entry for each row: its own, unless rows are learnt together."""
         return visits
 
+    def credit(self, stakes: Floats) -> Floats:
+        """[R] the `stakes` [R] on which a visit to each row bears: its own, unless rows are learnt together."""
+        return stakes
+
+    @property
+    def together(self) -> tuple[HybridModel, NDArray[np.int64]] | None:
+        """(a model of its own for what is learnt together, [R] its row for each of ours); None where nothing is."""
+        return None
+
     @property
     def distances(self) -> Floats:
         """TV distance of the empirical rows to the simulator's, [S, A] or [H, S, A]."""

@@ -8,6 +8,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real._compiled import clearing, kinds
 from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.checks import Floats
@@ -50,7 +51,7 @@ class MismatchMap:
 
 def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     """The state of every row of a hybrid model."""
-    rule, visits = hybrid.rule, hybrid.visits
+    visits = hybrid.visits
     suspects, known = hybrid.suspects, hybrid.known
     seen = visits > 0
     distance = np.where(seen, hybrid.distances, np.nan)
@@ -64,8 +65,7 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     verdict[known] = Verdict.KNOWN
     verdict[hybrid.refuted] = Verdict.CONTRADICTED
     needed = np.zeros(visits.shape)
-    limits = rule.threshold - np.where(seen, distance, 0.0)
-    until = _visits_until(rule, limits.reshape(-1), hybrid.seen, hybrid.all_near).reshape(visits.shape)
+    until = visits_to_clear(hybrid, np.where(seen, distance, 0.0).reshape(-1)).reshape(visits.shape)
     needed[suspects] = np.maximum(1.0, until[suspects] - visits[suspects])
     return MismatchMap(
         visits=visits,
@@ -76,6 +76,31 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
         visits_needed=needed,
         certified=hybrid.certified,
     )
+
+
+def visits_to_clear(hybrid: HybridModel, distance: Floats, *, as_seen: bool = True) -> Floats:
+    """About how many visits in all clear each row at this `distance` [R] from the simulator's; inf where none do.
+
+    `as_seen` takes rows to stay as they were seen, otherwise to be right. An expectation: nothing rests on it.
+    """
+    if hybrid.together is not None:
+        units, unit = hybrid.together
+        farthest = np.zeros(units.counts.simulator.num_rows)
+        np.maximum.at(farthest, unit, distance)
+        return visits_to_clear(units, farthest, as_seen=as_seen)[unit]
+    rule, tally = hybrid.rule, hybrid.counts.tally
+    limit = rule.threshold if rule.clearing == kinds.HALFWAY else rule.clearing_gap - 1e-9
+    if rule.threshold < 0.0:
+        return np.full(distance.shape, np.inf)
+    until = _visits_until(rule, limit - distance, tally.length.astype(np.int64), hybrid.all_near)
+    if rule.clearing == kinds.SEQUENTIAL:
+        tested, states = np.empty(distance.shape), hybrid.counts.simulator.num_states
+        eps, eta, gap = rule.cleared_gap, rule.clearing_eta, rule.clearing_gap
+        clearing.visits_to_clear(tally, states, eps, eta, gap, rule.clearing_level, as_seen, tested)
+        until = np.minimum(until, np.ceil(tested))
+    if rule.within.size:
+        until[rule.within < 1.0] = np.inf
+    return until
 
 
 def _visits_until(rule: compiled_radii.Rule, limits: Floats, seen: NDArray[np.int64], near: NDArray[np.bool_]) -> Floats:

@@ -248,6 +248,14 @@ class TiedEvidence(Evidence):
     def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
         return self._by_unit(visits)[self._shown].astype(visits.dtype).reshape(visits.shape)
 
+    def credit(self, stakes: Floats) -> Floats:
+        by_unit = summed(self._shown, stakes, self.pooling.classes.size)
+        return by_unit[self.pooling.unit]
+
+    @property
+    def together(self) -> tuple[HybridModel, NDArray[np.int64]]:
+        return self.units, self._shown
+
     def _by_unit(self, visits: NDArray[Any]) -> Floats:
         """[U] the visits [R] that are counted for each unit."""
         return summed(self.pooling.unit, visits.reshape(-1).astype(np.float64), self.pooling.classes.size)

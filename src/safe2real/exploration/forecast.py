@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from safe2real._compiled import kinds, likelihood
 from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.mismatch_map import visits_to_clear
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Reason
 from safe2real.planning.evaluate import occupancy
@@ -71,17 +73,22 @@ class _Imagined:
         tally, belief, rule = evidence.counts.tally, evidence.belief, evidence.rule
         self.visits = tally.visits.astype(np.float64)
         distance, known_by = evidence.distances.reshape(-1), evidence.pool(self.visits)
+        self.cleared_at = visits_to_clear(evidence, np.zeros_like(distance), as_seen=False)
         wrong = belief.suspect & (known_by > 0.0)
-        wrong &= distance > max(0.0, rule.threshold) + 1.0 / np.sqrt(np.maximum(known_by, 1.0))
+        limit = rule.threshold if rule.clearing == kinds.HALFWAY else 0.5 * (rule.cleared_gap + rule.clearing_gap)
+        wrong &= distance > max(0.0, limit) + 1.0 / np.sqrt(np.maximum(known_by, 1.0))
         self.distance = np.where(wrong, distance, 0.0)
         self.seen = np.maximum(evidence.seen, tally.simulator_length.astype(np.int64))  # by the time it matters
         self.reality = evidence.problem.simulator.with_kernel(evidence.view(wrong))
         rows = self.reality.kernel
         self.evidence = copy.copy(evidence)
+        self.evidence.counts = copy.copy(evidence.counts)  # a method may look at visits: at those imagined
+        self.evidence.counts.tally = tally._replace(visits=tally.visits.copy())
         self.evidence.belief = belief._replace(
             begin=rows.begin.copy(),
             length=rows.length.copy(),
             suspect=belief.suspect.copy(),
+            low=belief.low.copy(),
             gap=belief.gap.copy(),
             divergence=belief.divergence.copy(),
             bonus=belief.bonus.copy(),
@@ -91,11 +98,18 @@ class _Imagined:
     def update(self) -> None:
         """Radii, the deletion rule and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
-        compiled_radii.radii(rule, self.evidence.pool(self.visits), self.seen, self.near, self.radius)
-        belief.suspect[:] &= self.distance + self.radius > rule.threshold
-        belief.gap[:] = np.where(belief.suspect, self.radius, np.where(belief.known, 0.0, rule.cleared_gap))
+        known_by = self.evidence.pool(self.visits)
+        compiled_radii.radii(rule, known_by, self.seen, self.near, self.radius)
+        self.evidence.counts.tally.visits[:] = np.minimum(self.visits, 2.0**62)
+        belief.low[:] = np.maximum(belief.low, np.where(self.distance > 0.0, self.distance - self.radius, 0.0))
+        belief.suspect[:] &= (self.distance > 0.0) | (known_by < self.cleared_at)
+        sure = np.minimum(self.radius, rule.within) if rule.within.size else self.radius
+        belief.gap[:] = np.where(belief.suspect, sure, np.where(belief.known, 0.0, rule.cleared_gap))
+        if rule.likelihood.size:
+            likelihood.bounds(rule, self.reality.kernel.rows, self.distance == 0.0, known_by, belief.divergence)
+            belief.divergence[~belief.suspect] = np.inf
         cleared = np.where(belief.known, 0.0, rule.cleared_bonus)
-        belief.bonus[:] = np.where(belief.suspect, rule.suspect_bonus * self.radius, cleared)
+        belief.bonus[:] = np.where(belief.suspect, rule.suspect_bonus * belief.gap, cleared)
 
     def add(self, visits: np.ndarray[Any, np.dtype[np.float64]]) -> None:
         """Expected `visits` [H, S, A]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,14 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.exploration.coin import coin_of
+from safe2real.exploration.kept import KeptPlans, improved
 from safe2real.exploration.plan import Plan, plan
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
 from safe2real.exploration.structure import plan_with_structure
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Method, Reason, refuted_decision
+from safe2real.methods.for_rewards import redeclared
+from safe2real.methods.intervals import Interval
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import Floats, Indices
 from safe2real.model.cmdp import CMDP
@@ -77,6 +80,7 @@ class Learner:
         self._decision: Decision | None = None  # the one that stands
         self._memory: Any = None  # of the last one
         self._proposal: Proposal | None = None
+        self._kept = KeptPlans()  # what was planned and certified before; proposals do not look at it
         self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
 
@@ -177,12 +181,16 @@ class Learner:
             raise Stopped("the run has stopped; no further episode is expected. Start a new learner to explore on")
         if proposal.reason is Reason.HALT:
             raise Halted(HALT_ADVICE)
-        planned = self._planned if self.settings.replan_growth > 0.0 else None
-        if self.evidence.take(checked, of_baseline=proposal.draw() is self.baseline, planned=planned):
+        own = self.method.schedules  # it says itself when it is to be asked again
+        planned = self._planned if self.settings.replan_growth > 0.0 and not own else None
+        due = self.evidence.take(checked, of_baseline=proposal.draw() is self.baseline, planned=planned)
+        if own and not self.evidence.is_refuted:
+            due = self.method.is_due(self.evidence, self._planned, self._memory)
+        if due:
             self._notice()
             self._decision = None
         elif not self.evidence.is_refuted:
-            self._knew = self._state()  # the plan stands, lazily
+            self._knew = self._state()  # the plan stands
         self.round += 1
         self._proposal = None
 
@@ -244,7 +252,33 @@ class Learner:
         self.round += rounds
         self._decision, self._memory, self._proposal = decision, memory, None
 
+    # Directing
+
+    def direct(self, method: Method) -> None:
+        """Go on with another method on the same evidence: what was learnt stays, what is proposed next may be another.
+
+        Raises:
+            InvalidInput: the method does not fit the problem, or reads the data in another way.
+        """
+        method.check(self.problem)
+        stated = (method.reuses_simulator, method.keeps_safe)
+        if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
+            raise InvalidInput(f"the method {method.name!r} reads the data in another way; start a new learner with it")
+        self.method, self._memory = method, None
+        self._decision = self._proposal = None
+
+    def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> None:
+        """Add rewards to those that are explored for, or drop some; only for `methods.ForRewards`.
+
+        After a stop the run goes on if a reward is not accurate yet.
+        """
+        self.direct(redeclared(self.method, rewards, drop))
+
     # Looking
+
+    def intervals(self) -> tuple[Interval, ...]:
+        """What is certain of each declared reward on all that was counted; empty where none is declared."""
+        return self.method.intervals(self.problem, self.evidence.settled())
 
     @property
     def standing(self) -> Standing:
@@ -270,15 +304,21 @@ class Learner:
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
 
-        Nothing is changed by it. See `exploration.plan.plan`.
+        What is proposed is not changed by it. A plan for the same reward that was certified earlier and is worth more is
+        given again. See `exploration.plan.plan`.
         """
-        ours = type(self.method) in ALL  # what the stop of another proves is not known here
-        made = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        ours = type(self.method) in ALL and self.method.covers_any_reward  # what another's stop proves is not known here
+        found = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        settled = self.evidence.settled()
+        for one in self.method.intervals(self.problem, settled):  # what the stop was decided by is not to be lost
+            if one.is_about(reward):
+                found = improved(settled, found, one)
+        found = self._kept.better(self.evidence, reward, found)
         stated = self.problem.alternatives
         if stated is None or not stated.exact or self.evidence.is_refuted:
-            return made
+            return found
         other = plan_with_structure(self.evidence, reward)
-        return other if other.value > made.value else made
+        return other if other.value > found.value else found
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
         """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""

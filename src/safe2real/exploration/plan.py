@@ -21,6 +21,7 @@ from safe2real.methods.mixing import candidate_share
 from safe2real.model.checks import Floats, finite_floats, step_utilities
 from safe2real.model.cmdp import without_steps
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.planning.pessimistic import best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets
 from safe2real.planning.solve import Solution, solve
 from safe2real.standing import Doubt, DoubtCode
@@ -136,6 +137,30 @@ def best_certified(
 ) -> tuple[CertifiedPolicy, float]:
     """(the policy with the best worst-case reward among those tried, upper bound on the best feasible reward).
 
+    The best certified mixture of the baseline, of every policy that `tightened` tried, and of policies found by robust
+    backward induction (`planning.pessimistic`); so it is never below what tightening alone gives.
+    """
+    thresholds = balls.model.thresholds
+    best, tried, optimum = tightened(balls, reward, baseline=baseline, margins=margins, tolerance=tolerance)
+    first = trusted_column(balls, baseline, reward, thresholds + margins)
+    others = {id(part): part for solution in tried for part in solution.policy.policies}
+    columns = [first, *(column_of(balls, part, reward) for part in others.values())]
+    multipliers = optimum.multipliers if optimum.is_feasible else np.zeros(thresholds.shape)
+    found = best_mixture(balls, reward, columns, prices=multipliers)
+    if found.value > best.value:
+        solution = best.solution if best.solution is not None or len(found.used) == 1 else optimum
+        best = CertifiedPolicy(solution, found.policy, found.value, found.lower_bounds)
+    horizon = float(balls.model.horizon)
+    largest = horizon / float(margins.min(initial=horizon)) + 1.0
+    upper = min(horizon, balls.best_feasible(reward, multipliers, largest))
+    return best, upper
+
+
+def tightened(
+    balls: RowSets, reward: Floats, *, baseline: MarkovPolicy, margins: Floats, tolerance: float
+) -> tuple[CertifiedPolicy, list[Solution], Solution]:
+    """(the best of the model's own solutions by its worst case, all feasible ones that were tried, the model's optimum).
+
     Thresholds are tightened on the model until the solution's worst V_c reaches them in reality: first not at all, then by
     the paper's tolerance, then by what was missing. Whatever is still missing is paid for by mixing with the baseline.
     """
@@ -148,9 +173,11 @@ def best_certified(
     tightening = np.zeros(thresholds.shape)
     missing = np.full(thresholds.shape, tolerance)
     best: CertifiedPolicy | None = None
+    tried: list[Solution] = []
     solution = optimum
     for _ in range(_TRIES):
         if solution.is_feasible:
+            tried.append(solution)
             lower = balls.worst_constraints(solution.policy)
             share = candidate_share(lower, thresholds, margins)
             value = share * balls.worst(solution.policy, reward) + (1.0 - share) * baseline_value
@@ -166,7 +193,4 @@ def best_certified(
     if best is None or best.value < baseline_value:
         alone = Mixture.of([1.0], [baseline])
         best = CertifiedPolicy(None, alone, baseline_value, trusted)
-    largest = horizon / float(margins.min(initial=horizon)) + 1.0
-    multipliers = optimum.multipliers if optimum.is_feasible else np.zeros(thresholds.shape)
-    upper = min(horizon, balls.best_feasible(reward, multipliers, largest))
-    return best, upper
+    return best, tried, optimum

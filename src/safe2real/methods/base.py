@@ -13,11 +13,13 @@ from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from safe2real._compiled import kinds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.tied import evidence_for
+from safe2real.methods.intervals import Interval
 from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.problem.problem import Problem
@@ -96,6 +98,8 @@ class Method(ABC):
     """Whether rows that are shown to be close to the simulator's are taken from it."""
     keeps_safe: ClassVar[bool] = True
     """Whether every proposal meets the constraints; if not, certificates say so."""
+    covers_any_reward: ClassVar[bool] = True
+    """Whether its stop means that plans for ANY reward are accurate (Theorem 1); if not, each has its own bound alone."""
     has_compiled_rounds: ClassVar[bool] = False
     """Whether `simulate` may run its rounds in compiled code; `memory` is then what that code continues from."""
 
@@ -122,6 +126,35 @@ class Method(ABC):
             InvalidInput: if the data did not allow a candidate at all, or not with that uncertainty; says why.
         """
         raise InvalidInput(f"the method {self.name!r} brings no recheck, so a record of it proves nothing")
+
+    def is_due(self, evidence: Evidence, planned: NDArray[np.int64], memory: Any) -> bool:
+        """Whether another proposal is due after an episode; a decision that stands stays certified.
+
+        Without one of its own a method is asked as `Settings.replan_growth` says. It decides how often a learner asks, and
+        nothing about what is certified; a campaign asks whenever it hands something out.
+
+        Args:
+            evidence: with the episode counted.
+            planned: [R] visits when the decision that stands was made.
+            memory: of that decision.
+        """
+        return True
+
+    @property
+    def schedules(self) -> bool:
+        """Whether it says itself when it is due."""
+        return type(self).is_due is not Method.is_due
+
+    def stops_at(self, problem: Problem) -> float:
+        """The uncertainty at which it stops."""
+        return float(problem.settings.tolerance)
+
+    def intervals(self, problem: Problem, evidence: Evidence) -> tuple[Interval, ...]:
+        """What is certain of each reward that the method explores for; empty where there are none in particular."""
+        return ()
+
+    def check(self, problem: Problem) -> None:  # noqa: B027, most methods have nothing to check
+        """Refuse a problem that its parameters do not fit; InvalidInput with the place, the value and the cure."""
 
     @property
     def can_be_rechecked(self) -> bool:

@@ -12,8 +12,10 @@ from dataclasses import asdict, fields, is_dataclass
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
+import numpy as np
+
 from safe2real.errors import InvalidInput
-from safe2real.model.encoding import check_keys
+from safe2real.model.encoding import array_to_json, check_keys
 
 GROUP = "safe2real"
 Extensions = Sequence[type]
@@ -21,8 +23,15 @@ _Named = TypeVar("_Named")
 
 
 def named_to_json(thing: Any) -> dict[str, Any]:
-    """{"kind": name} and its parameters, the fields of a dataclass."""
-    return {"kind": thing.name, **(asdict(thing) if is_dataclass(thing) and not isinstance(thing, type) else {})}
+    """{"kind": name} and its parameters, the fields of a dataclass; arrays as JSON that gives them back bit for bit."""
+    given = asdict(thing) if is_dataclass(thing) and not isinstance(thing, type) else {}
+    return {"kind": thing.name, **{name: _plain(value) for name, value in given.items()}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    return array_to_json(value) if isinstance(value, np.ndarray) else value
 
 
 def named_from_json(

@@ -16,7 +16,7 @@ from safe2real.campaign.events import Event
 from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import OUT, Entry, entries_of
 from safe2real.campaign.replay import Replay
-from safe2real.campaign.status import CampaignStatus, status_of
+from safe2real.campaign.status import CampaignStatus, RewardStatus, status_of
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
@@ -154,7 +154,12 @@ def _numbers(status: CampaignStatus) -> dict[str, str]:
         "certificate Δ against tolerance τ": f"{delta} {relation} {status.tolerance:.4g}",
         "suspect rows left": f"{status.suspects:,} of {status.rows:,}",
         "expected until the stop (no promise)": _forecast_in_words(status.forecast),
-    }
+    } | {f"best safe value of {one.name}": _reward_in_words(one) for one in status.rewards}
+
+
+def _reward_in_words(reward: RewardStatus) -> str:
+    near = "accurate" if reward.accurate else f"not within {reward.allowed:.4g} yet"
+    return f"between {reward.lower:.4g} and {reward.upper:.4g}, {near}"
 
 
 def _state(status: CampaignStatus) -> str:
@@ -176,7 +181,7 @@ def _pictures(course: Course, problem: Problem, learner: Learner, found: Mismatc
     any_yet = len(course.numbers) > 0
     needed = draw_visits_needed(found)
     return {
-        "certificate": _png(draw_certificate(course, problem.settings.tolerance, model.horizon)) if any_yet else None,
+        "certificate": _png(draw_certificate(course, learner.method.stops_at(problem), model.horizon)) if any_yet else None,
         "safety": _png(draw_safety(course, model.labels, model.thresholds)) if any_yet and model.num_constraints else None,
         "mismatch": _png(draw_mismatch(found, hybrid.separation if hybrid.reuses_simulator else None)),
         "visits_needed": None if needed is None else _png(needed),

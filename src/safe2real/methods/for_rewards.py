@@ -1,0 +1,248 @@
+"""Explore for a few declared rewards, and stop when each of them has a certified plan that is near the best.
+
+Problem: as in `sim_to_real`, but accuracy is asked for named rewards instead of for every one there could be, which needs
+far fewer episodes. Algorithm: bound every reward's best safe value from both sides over the confidence sets (`intervals`);
+see which rows the ends hang on (`stakes`); among the mixtures whose worst V_c over the sets reaches every threshold deploy
+the one that visits those rows most, by the same search as for plans. Stopping rule: U - L <= accuracy for every reward, of
+U where the accuracy is relative. Statement and proof: docs/declared-rewards.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.evidence.evidence import Evidence
+from safe2real.methods.base import Decision, Method, Reason, Recorded, refuted_decision
+from safe2real.methods.intervals import Found, Interval, Start, interval_of, search
+from safe2real.methods.mixing import candidate_share
+from safe2real.methods.stakes import guess_of, rates, stake_of
+from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, shown, step_utilities
+from safe2real.model.cmdp import CMDP
+from safe2real.model.encoding import array_from_json
+from safe2real.planning.pessimistic import CertifiedMixture, best_mixture, column_of, trusted_column
+from safe2real.planning.robust import RowSets
+from safe2real.problem.problem import Problem
+
+LONGEST_NAME, MOST_REWARDS = 100, 100
+_GROWTH, _MORE = 1.25, 10  # a plan stands until a row that matters has so many times the visits, and so many more
+_LEAST = 1e-9  # share of a policy in a mixture, below which it is left out
+_INDEX_ROUNDS, _INDEX_GAIN = 4, 1e-2  # exploring needs no exact optimum
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Memory:
+    """What the next search begins from, and what this decision hangs on."""
+
+    starts: dict[str, Start]  # by reward
+    exploring: Start | None
+    matters: NDArray[np.bool_]  # [R] rows for which the decision was made
+    suspects: NDArray[np.bool_]  # [R] at that time
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ForRewards(Method):
+    """Explore until every declared reward has a certified plan within `accuracy` of the best safe policy.
+
+    Guarantee: under the margin and the separation condition, with probability at least 1 - delta every proposed mixture
+    meets every constraint on the real system, and at the stop, for every declared reward r, the certified plan is worth at
+    least L_r, no safe policy more than U_r, and U_r - L_r <= accuracy, times U_r if `relative`. Plans for other rewards
+    are possible at any time, with a bound of their own. Safety never depends on the rewards.
+
+    Example:
+        >>> method = s2r.methods.ForRewards({"goal": reward}, accuracy=0.05)
+        >>> s2r.Learner(problem, method)
+    """
+
+    rewards: Mapping[str, ArrayLike]
+    """By name, each [S, A] or [H, S, A] in [0, 1]."""
+    accuracy: float = 0.05
+    relative: bool = True
+    """Whether the accuracy is a share of the best value instead of a difference."""
+
+    name: ClassVar[str] = "declared rewards"
+    covers_any_reward: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rewards, Mapping) or not 1 <= len(self.rewards) <= MOST_REWARDS:
+            raise InvalidInput(
+                f'rewards is {shown(self.rewards)}; give 1 to {MOST_REWARDS} by name, like {{"goal": reward}}'
+            )
+        for name in self.rewards:
+            if not isinstance(name, str) or not name.isprintable() or not 1 <= len(name.strip()) <= LONGEST_NAME:
+                raise InvalidInput(f"a reward is called {shown(name)}; give 1 to {LONGEST_NAME} printable characters")
+        # In the order of their names, in which records keep them: sums must not depend on who declared them when.
+        checked = {name: _reward(name, self.rewards[name]) for name in sorted(self.rewards)}
+        object.__setattr__(self, "rewards", checked)
+        accuracy = finite_number("accuracy", self.accuracy)
+        if accuracy <= 0.0:
+            raise InvalidInput(f"accuracy is {accuracy:g}; it must be positive, e.g. 0.05 for a twentieth of the best value")
+        object.__setattr__(self, "accuracy", accuracy)
+        if not isinstance(self.relative, bool):
+            raise InvalidInput(f"relative is {shown(self.relative)}; give True or False")
+
+    def changed(self, add: Mapping[str, ArrayLike], drop: Iterable[str] = ()) -> ForRewards:
+        """The same with other rewards: those of `add` added, those that `drop` names left out.
+
+        Raises:
+            InvalidInput: a name is declared already, is not declared, or none is left.
+        """
+        gone = [drop] if isinstance(drop, str) else list(drop)
+        if not isinstance(add, Mapping):
+            raise InvalidInput(f'rewards is {shown(add)}; give them by name, like {{"goal": reward}}')
+        unknown = [name for name in gone if name not in self.rewards]
+        if unknown:
+            raise InvalidInput(f"no reward is called {shown(unknown[0])}; declared are {', '.join(self.rewards)}")
+        kept = {name: reward for name, reward in self.rewards.items() if name not in gone}
+        twice = [name for name in add if name in kept]
+        if twice:
+            raise InvalidInput(f"a reward is called {shown(twice[0])} already; drop that one, or choose another name")
+        if not kept and not add:
+            raise InvalidInput("no reward would be left; declare another one, or end the run")
+        return replace(self, rewards={**kept, **add})
+
+    def evidence(self, problem: Problem) -> Evidence:
+        self.check(problem)
+        return Method.evidence(self, problem)
+
+    def check(self, problem: Problem) -> None:
+        """Refuse rewards of another shape, and settings under which the worst case over the sets may not be used."""
+        if not problem.settings.robust_safety:
+            raise InvalidInput("robust_safety is False; declared rewards rest on worst cases over the sets: set it to True")
+        self._steps(problem)
+
+    def _steps(self, problem: Problem) -> dict[str, Floats]:
+        """The rewards as [1 or H, S, A], by name."""
+        horizon, states, actions = problem.simulator.shape
+        sizes = {"horizon": horizon, "num_states": states, "num_actions": actions}
+        return {
+            name: step_utilities(f"rewards.{name}", reward, unit_interval=True, **sizes)
+            for name, reward in self.rewards.items()
+        }
+
+    # Deciding
+
+    def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
+        over = refuted_decision(evidence)
+        if over is not None:
+            return over
+        rewards, sets, known = self._steps(problem), evidence.sets, memory if isinstance(memory, Memory) else None
+        found = self._found(problem, evidence, sets, rewards, {} if known is None else known.starts)
+        intervals = self._intervals(rewards, found)
+        if known is not None and all(one.is_accurate for one in intervals):
+            # A stop has to be found again from the data alone, wherever the search began here.
+            found = self._found(problem, evidence, sets, rewards, {})
+            intervals = self._intervals(rewards, found)
+        uncertainty = self.accuracy * max(one.gap for one in intervals)
+        starts = {name: one.start for name, one in found.items()}
+        if all(one.is_accurate for one in intervals):
+            nothing = np.zeros(sets.gaps.size, dtype=np.bool_)
+            return Decision(Reason.STOP, uncertainty=uncertainty, memory=Memory(starts, None, nothing, nothing))
+        guess, stake = guess_of(evidence), np.zeros(sets.gaps.size)
+        for one in intervals:
+            if not one.is_accurate:
+                stake += stake_of(sets, guess, one.reward, found[one.name])
+        index = evidence.credit(stake) * rates(evidence)
+        if not index.max() > 0.0:  # nothing that visits could settle is at stake: look at what is open at all
+            index = evidence.credit(np.where(evidence.belief.suspect, sets.gaps, 0.0))
+        exploring = _exploring(problem, evidence, sets, guess, index, None if known is None else known.exploring)
+        others = [one.policy for one in exploring.used if one is not exploring.columns[0]]
+        start = Start(exploring.prices, exploring.prices, others)
+        after = Memory(starts, start, index > 0.0, evidence.belief.suspect.copy())
+        return _decision(problem, evidence, exploring, uncertainty, after)
+
+    def is_due(self, evidence: Evidence, planned: NDArray[np.int64], memory: Any) -> bool:
+        """A plan stands until a row that it was made for has a quarter and some more visits, or is cleared."""
+        if not isinstance(memory, Memory):
+            return True
+        suspect, visits = evidence.belief.suspect, evidence.pool(evidence.counts.tally.visits)
+        visited = suspect & (visits > _GROWTH * evidence.pool(planned) + _MORE)
+        return bool((memory.matters & (visited | (memory.suspects & ~suspect))).any())
+
+    def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
+        """The recorded policies at their worst over the sets; why they were chosen does not matter for safety."""
+        return evidence.lower_bounds(recorded.candidate)
+
+    # Looking
+
+    def stops_at(self, problem: Problem) -> float:
+        return self.accuracy
+
+    def intervals(self, problem: Problem, evidence: Evidence) -> tuple[Interval, ...]:
+        """What is certain of every declared reward, from the data alone; nothing once an assumption is refuted."""
+        if evidence.is_refuted:
+            return ()
+        rewards = self._steps(problem)
+        return self._intervals(rewards, self._found(problem, evidence, evidence.sets, rewards, {}))
+
+    def _found(
+        self, problem: Problem, evidence: Evidence, sets: RowSets, rewards: dict[str, Floats], starts: dict[str, Start]
+    ) -> dict[str, Found]:
+        baseline, trusted, accuracy = problem.baseline, evidence.trusted, self.accuracy
+        if not self.relative:
+            accuracy /= problem.simulator.horizon
+        return {
+            name: search(sets, reward, baseline, trusted, accuracy, starts.get(name)) for name, reward in rewards.items()
+        }
+
+    def _intervals(self, rewards: dict[str, Floats], found: dict[str, Found]) -> tuple[Interval, ...]:
+        return tuple(
+            interval_of(name, reward, found[name], self.accuracy, relative=self.relative) for name, reward in rewards.items()
+        )
+
+
+def redeclared(method: Method, add: Mapping[str, ArrayLike] | None, drop: Iterable[str]) -> ForRewards:
+    """`ForRewards.changed` of a method that has to be one."""
+    if not isinstance(method, ForRewards):
+        raise InvalidInput(
+            f"the method {method.name!r} explores for every reward; to declare some, begin with methods.ForRewards(...)"
+        )
+    return method.changed({} if add is None else add, drop)
+
+
+def _reward(name: str, value: Any) -> Floats:
+    place = f"rewards.{name}"
+    reward = finite_floats(place, array_from_json(value, place))
+    if reward.ndim not in (2, 3) or 0 in reward.shape or not ((reward >= 0.0) & (reward <= 1.0)).all():
+        extent = f"[{reward.min():g}, {reward.max():g}]" if reward.size else "nothing"
+        raise InvalidInput(
+            f"{place} has shape {reward.shape} and lies in {extent}; give (S, A) or (H, S, A) in [0, 1]: shift it, and "
+            "divide it by its largest value, which does not change what is best"
+        )
+    return frozen(reward)
+
+
+def _exploring(
+    problem: Problem, evidence: Evidence, sets: RowSets, guess: CMDP, index: Floats, start: Start | None
+) -> CertifiedMixture:
+    """The certified mixture that is expected to gain most: the index [R] on the guess, V_c at its worst over the sets."""
+    model = sets.model
+    steps = model.kernel.num_rows // (model.num_states * model.num_actions)
+    reward = (index / index.max()).reshape(steps, model.num_states, model.num_actions)
+    exactly = RowSets(guess, np.zeros(index.size), evidence.reach)
+    first = trusted_column(sets, problem.baseline, reward, evidence.trusted, exactly)
+    # More than what is trusted of the baseline is not counted on here: what is deployed is certified by that alone.
+    first = replace(first, line=np.array([first.line[0], *evidence.trusted]))
+    policies, prices = ((), None) if start is None else (start.policies, start.plan_prices)
+    columns = [first, *(column_of(sets, policy, reward, exactly) for policy in policies)]
+    return best_mixture(sets, reward, columns, prices=prices, reward_balls=exactly, rounds=_INDEX_ROUNDS, gain=_INDEX_GAIN)
+
+
+def _decision(problem: Problem, evidence: Evidence, found: CertifiedMixture, uncertainty: float, memory: Memory) -> Decision:
+    """A mixture with the baseline as its first column, as candidate and share; the baseline alone where nothing else is."""
+    others = [
+        (weight, column) for weight, column in zip(found.weights[1:], found.columns[1:], strict=True) if weight > _LEAST
+    ]
+    total = float(sum(weight for weight, _ in others))
+    if not total > 0.0:
+        return Decision(Reason.BASELINE, memory=memory)
+    weights = tuple(float(weight) / total for weight, _ in others)
+    lower = np.array([weight * column.line[1:] for weight, (_, column) in zip(weights, others, strict=True)]).sum(axis=0)
+    share = min(total, candidate_share(lower, problem.simulator.thresholds, evidence.margins))
+    policies = tuple(column.policy for _, column in others)
+    return Decision(Reason.MIXTURE, policies, weights, share, lower, uncertainty, memory)

@@ -1,0 +1,143 @@
+"""The systems of the study on declared rewards: the certified study's grid, a frozen lake and a cliff, with their rewards.
+
+Lake and cliff are Gymnasium's own, with three cells more slippery in reality than in the simulator: on the lake in the
+middle, between the holes; on the cliff along its edge. What is declared as support, where it is: a move ends where some
+move from that cell can end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from safe2real.model.checks import Floats
+from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy
+from safe2real.paper.certified_runs import THRESHOLD, corner_walk
+from safe2real.planning.evaluate import constraint_values
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
+from safe2real.systems.finite import FiniteSystem, from_gymnasium
+from safe2real.systems.windy_grid import WindyGrid
+
+Cell = tuple[int, int]
+RANDOM_REWARD = (1, 20_261_115)  # the seed of the grid's random reward
+_SLIPPERY = 1.0 / 3.0  # probability that a move goes as meant there
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Instance:
+    """A simulator and the reality, a trusted policy, and rewards somebody may declare."""
+
+    model: CMDP
+    real: Kernel
+    baseline: MarkovPolicy
+    margin: float
+    known: Any  # [S, A] of booleans
+    support: Kernel
+    rewards: dict[str, Floats]  # [S, A] each
+
+    @property
+    def reality(self) -> CMDP:
+        return self.model.with_kernel(self.real)
+
+    def problem(self, *, seed: int, support: bool) -> Problem:
+        gaps = self.real.distances_to(self.model.kernel)
+        settings = Settings(
+            margin=self.margin,
+            calibrated_gap=0.0,
+            mismatch_gap=float(gaps[gaps > 0.0].min()),
+            tolerance=self.margin / 4.0,
+            seed=seed,
+        )
+        declared = self.support if support else None
+        return Problem(self.model, self.baseline, settings, known=self.known, support=declared)
+
+
+@cache
+def instance(name: str) -> Instance:
+    """One of `SYSTEMS`, made once in a process."""
+    return SYSTEMS[name]()
+
+
+def _grid() -> Instance:
+    grid = WindyGrid.paper()
+    baseline, model = corner_walk(grid), grid.cmdp(grid.simulator(), THRESHOLD)
+    margin = float(constraint_values(model.with_kernel(grid.real()), baseline)[0]) - THRESHOLD
+    rewards = {"random": np.random.default_rng(RANDOM_REWARD).random((grid.num_states, grid.num_actions))}
+    for cell in ((0, 4), (1, 2)):
+        rewards[f"cell {cell}"] = np.zeros((grid.num_states, grid.num_actions))
+        rewards[f"cell {cell}"][grid.state(cell)] = 1.0
+    return Instance(model, grid.real(), baseline, margin, None, grid.neighbours(), rewards)
+
+
+def _lake() -> Instance:
+    environment = _with_slippery_cells(
+        "FrozenLake-v1", 8, {"map_name": "8x8", "success_rate": 0.9}, "success_rate", _SLIPPERY
+    )
+    firm = environment(())
+    holes = (firm.unwrapped.desc == b"H").ravel().astype(float)
+    system = from_gymnasium(firm, 30, cost=holes, ended=holes, limit=3.0, name="time under water")
+    down, right, up = 1, 2, 3
+    actions = np.full((8, 8), right)  # along the upper edge, then down the right one; from the middle, up first
+    actions[1:5], actions[:, 7] = up, down
+    slippery = environment(((2, 4), (3, 4), (4, 4)))
+    return _of(system, slippery, actions, 1.5, 63, {f"cell {cell}": 8 * cell[0] + cell[1] for cell in ((5, 4), (6, 3))})
+
+
+def _cliff() -> Instance:
+    environment = _with_slippery_cells("CliffWalking-v1", 12, {"is_slippery": False}, "is_slippery", True)
+    system = from_gymnasium(environment(()), 24, cost=_fell, ended=0.0, limit=0.5, name="falls")
+    up, right, down = range(3)
+    actions = np.full((4, 12), up)  # to the upper edge, along it, and down on the far side
+    actions[0], actions[:, 11] = right, down
+    slippery = environment(((2, 3), (2, 6), (2, 9)))
+    return _of(system, slippery, actions, 0.5, 47, {f"cell {cell}": 12 * cell[0] + cell[1] for cell in ((2, 6), (2, 3))})
+
+
+def _fell(state: int, action: int, next_state: int, reward: float, terminated: bool) -> float:
+    return float(reward == -100)  # Gymnasium puts whoever falls back to the start
+
+
+def _with_slippery_cells(
+    name: str, columns: int, options: dict[str, Any], option: str, slippery: Any
+) -> Callable[[Sequence[Cell]], Any]:
+    """A maker of environments whose rows of some cells are those of the slippery one."""
+    import gymnasium  # late: only this study makes environments
+
+    def make(cells: Sequence[Cell]) -> Any:
+        made, slick = gymnasium.make(name, **options), gymnasium.make(name, **{**options, option: slippery})
+        for row, column in cells:
+            made.unwrapped.P[columns * row + column] = slick.unwrapped.P[columns * row + column]  # type: ignore[attr-defined]
+        return made
+
+    return make
+
+
+def _of(
+    system: FiniteSystem, slippery: Any, actions: np.ndarray[Any, Any], margin: float, goal: int, cells: dict[str, int]
+) -> Instance:
+    model, real = system.model, system.kernel_of(slippery)
+    at_goal = np.array(system.where([goal]))
+    at_goal[system.after_end_of(goal)] = 1.0
+    possible = (model.kernel.to_dense() > 0.0) | (real.to_dense() > 0.0)  # [S, A, S]
+    anywhere = np.broadcast_to(possible.any(axis=1, keepdims=True), possible.shape)
+    return Instance(
+        model=model,
+        real=real,
+        baseline=MarkovPolicy.deterministic(
+            system.per_state(actions.ravel()), num_actions=model.num_actions, horizon=model.horizon
+        ),
+        margin=margin,
+        known=system.known,
+        support=Kernel.from_dense(anywhere / anywhere.sum(axis=-1, keepdims=True)),
+        rewards={"goal": at_goal} | {name: np.array(system.where([state])) for name, state in cells.items()},
+    )
+
+
+SYSTEMS: dict[str, Callable[[], Instance]] = {"grid": _grid, "lake": _lake, "cliff": _cliff}

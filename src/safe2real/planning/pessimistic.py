@@ -1,0 +1,165 @@
+"""Plans by their worst case: the best mixture that is certified over sets of rows, as far as it can be found.
+
+Problem: over all mixtures of policies, maximise the worst V_r subject to a worst V_ck of at least threshold k, each worst
+over the kernels of the sets and on its own; that is what a certificate adds up. Algorithm: column generation. A column is
+a policy with its worst values. A small linear program mixes the columns, its prices lambda say what the next policy is
+worth, and one backward induction finds a policy that is greedy for L_r + sum_k lambda_k L_ck while it carries every L
+under its own worst kernel: the carried numbers ARE the policy's certificates, whatever the greedy choice was worth.
+Stopping rule: the new policy gains nothing, or eight of them were tried. The greedy choice need not be the best response,
+because the worst kernels of the parts differ; `most_certifiable` bounds what any other search could find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from safe2real._compiled import pessimistic
+from safe2real.model.checks import Floats, bare, frozen
+from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.planning.robust import RowSets
+
+ROUNDS = 8  # policies that one search tries
+_GAIN = 1e-4  # of the value: less than that is not worth another policy
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Column:
+    """A policy with what is certain of it."""
+
+    policy: MarkovPolicy
+    line: Floats  # [1 + K] lower bounds on V_r and on every V_c
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class CertifiedMixture:
+    """The best mixture of some columns that meets every threshold."""
+
+    columns: tuple[Column, ...]  # all that were mixed; the first is the one that meets every threshold alone
+    weights: Floats  # [C]
+    value: float  # lower bound on V_r
+    lower_bounds: Floats  # [K] on V_c
+    prices: Floats  # [K] what a unit of each threshold costs in reward
+
+    @property
+    def policy(self) -> Mixture:
+        return Mixture.of(self.weights, [column.policy for column in self.columns])
+
+    @property
+    def used(self) -> tuple[Column, ...]:
+        """The columns that have weight."""
+        return tuple(column for column, weight in zip(self.columns, self.weights, strict=True) if weight > 0.0)
+
+
+def column_of(balls: RowSets, policy: MarkovPolicy, reward: Floats, reward_balls: RowSets | None = None) -> Column:
+    """A policy as a column: its worst V_r (over `reward_balls` where they are given) and its worst V_c over `balls`."""
+    value = (balls if reward_balls is None else reward_balls).worst(policy, reward)
+    return Column(policy, np.array([value, *balls.worst_constraints(policy)]))
+
+
+def trusted_column(
+    balls: RowSets, baseline: MarkovPolicy, reward: Floats, trusted: Floats, reward_balls: RowSets | None = None
+) -> Column:
+    """The baseline as a column: each V_c is at least what is `trusted` [K], or its worst where that is more."""
+    column = column_of(balls, baseline, reward, reward_balls)
+    return Column(baseline, np.array([column.line[0], *np.maximum(trusted, column.line[1:])]))
+
+
+def greedy_column(balls: RowSets, reward: Floats, prices: Floats, reward_balls: RowSets | None = None) -> Column:
+    """The policy of one robust backward induction at `prices` [K], or [1 + K] with the reward's own price in front."""
+    model = balls.model
+    weights = prices if prices.size == model.num_constraints + 1 else np.concatenate([[1.0], prices])
+    actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
+    line = np.empty(1 + model.num_constraints)
+    pessimistic.sweep(
+        (balls if reward_balls is None else reward_balls).arrays,
+        balls.arrays,
+        bare(reward),
+        model.arrays.utilities,
+        weights,
+        model.arrays.start,
+        actions,
+        line,
+    )
+    return Column(MarkovPolicy(*model.shape, frozen(actions), None), line)
+
+
+def mix(columns: Sequence[Column], thresholds: Floats) -> CertifiedMixture:
+    """The best mixture of `columns`, the first of which must meet every threshold, by the simplex method."""
+    lines = np.array([column.line for column in columns])  # [C, 1 + K]
+    weights, dual = np.zeros(len(columns)), np.zeros(thresholds.size + 1)
+    pessimistic.best_mixture(lines, bare(thresholds), weights, dual)
+    totals = weights @ lines
+    # What rounding has left below a threshold is paid for by the first column, which is above or on it.
+    missing = thresholds - totals[1:]
+    if (missing > 0.0).any():
+        slack = np.maximum(lines[0, 1:] - totals[1:], np.finfo(float).tiny)
+        share = min(1.0, float(np.max(np.maximum(missing, 0.0) / slack)) * (1.0 + 1e-9))
+        weights *= 1.0 - share
+        weights[0] += share
+        totals = weights @ lines
+    if totals[0] < lines[0, 0] or not np.isfinite(totals).all():  # the first column alone is never worse than nothing
+        weights[:] = 0.0
+        weights[0] = 1.0
+        totals = lines[0].copy()
+    return CertifiedMixture(tuple(columns), weights, float(totals[0]), totals[1:], np.maximum(-dual[:-1], 0.0))
+
+
+def best_mixture(
+    balls: RowSets,
+    reward: Floats,
+    columns: Sequence[Column],
+    *,
+    prices: Floats | None = None,
+    reward_balls: RowSets | None = None,
+    rounds: int = ROUNDS,
+    gain: float = _GAIN,
+) -> CertifiedMixture:
+    """The best certified mixture that was found from `columns` on, in at most `rounds` backward inductions.
+
+    Args:
+        balls: where the real rows lie.
+        reward: [1 or H, S, A], checked.
+        columns: what there is to mix; the first must meet every threshold, like `trusted_column`.
+        prices: [K] a guess of the last prices, tried first.
+        reward_balls: where the reward is judged, if not over `balls`: an index on a guessed system, say.
+        rounds: policies to try.
+        gain: a policy that adds a smaller share of the value ends the search.
+
+    Returns:
+        A mixture whose value and V_c are at least what it says on every kernel of the sets; never below any of `columns`
+        that meets the thresholds.
+    """
+    thresholds, found = balls.model.thresholds, list(columns)
+    best = mix(found, thresholds)
+    guesses = [prices] if prices is not None and prices.size and np.isfinite(prices).all() else []
+    for turn in range(rounds):
+        guess = guesses.pop() if guesses else best.prices
+        column = greedy_column(balls, reward, guess, reward_balls)
+        worth = column.line[0] + float(best.prices @ (column.line[1:] - thresholds))
+        if worth <= best.value + gain * max(abs(best.value), 1e-6):
+            if turn == 0 and guess is not best.prices:
+                continue  # a guess may be poor; the prices themselves are not
+            break
+        found.append(column)
+        best = mix(found, thresholds)
+    return best
+
+
+def most_certifiable(balls: RowSets, reward: Floats, first: Column, prices: Sequence[Floats]) -> float:
+    """No certified mixture has a worst V_r above this, whoever finds it; `first` is the trusted column, `prices` guesses.
+
+    For any lambda >= 0 a mixture that meets the thresholds has L_r <= L_r + sum_k lambda_k (L_ck - threshold_k), linear in
+    its parts. Of a part that is no baseline the sum of the worst values is at most the worst value of the sum, over one
+    kernel, which the robust optimum of r + sum_k lambda_k c_k bounds; of the baseline it is what its column says.
+    """
+    model, least = balls.model, np.inf
+    for price in prices:
+        weighted = reward + np.tensordot(price, model.utilities, axes=1) if price.size else reward
+        free = RowSets(model.with_constraints(0), balls.gaps, balls.reach, balls.divergences)
+        others = greedy_column(free, weighted, np.ones(1)).line[0] - float(price @ model.thresholds)
+        baseline = first.line[0] + float(price @ (first.line[1:] - model.thresholds))
+        least = min(least, max(others, baseline))
+    return float(least)
