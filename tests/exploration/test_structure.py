@@ -99,3 +99,19 @@ def test_once_an_assumption_is_refuted_structure_finds_nothing():
     made = learner.plan_with_structure(np.zeros((9, 4)))
     assert made.policy.policies == (problem.baseline,)
     assert made.certificate.standing is Standing.REFUTED
+
+
+def test_declared_rewards_are_explored_by_class():
+    """What one visit to a class settles, it settles for all of its rows; the stop is certified, and right."""
+    simulated, real = ledge((0.05, 0.3), exact=True), ledge((0.05, 0.3))
+    reward = real.system.reward
+    best, episodes = s2r.solve(real.model, reward).value, {}
+    for name, ties in (("tied", simulated.ties), ("plain", None)):
+        method = s2r.methods.ForRewards({"corner": reward}, accuracy=0.1)
+        learner = s2r.Learner(ledge_problem(simulated, ties), method)
+        run = s2r.simulate(learner, real.model.kernel, max_rounds=400)
+        assert run.unsafe_share(learner.simulator.thresholds) == 0.0
+        made = learner.plan(reward)
+        assert made.value - 1e-9 <= real_value(real, made.policy) <= best + 1e-9 <= made.bound + 2e-9
+        episodes[name] = run.rounds if run.stopped else np.inf
+    assert episodes["tied"] < 0.5 * episodes["plain"]

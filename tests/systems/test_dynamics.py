@@ -151,3 +151,31 @@ def test_ties_of_an_environment_are_those_of_its_copies_too():
     assert (np.asarray(fell.ties.classes)[fell.known] == -1).all()
     with pytest.raises(InvalidInput, match=r"ties.classes has shape \(3, 4\); .*environment, \(48, 4\)"):
         from_gymnasium(walk, 6, ties=s2r.problem.Ties(np.zeros((3, 4), dtype=int), leads[:3]))
+
+
+def pond_learner(**given):
+    made = pond(reported=True, exact=True, **given)
+    settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1)
+    baseline = s2r.MarkovPolicy.deterministic([1, 1, 1, 1], num_actions=2, horizon=4)
+    return made, s2r.Learner(s2r.Problem(made.model, baseline, settings, ties=made.ties))
+
+
+def test_noise_that_an_environment_reports_is_counted_where_the_successor_does_not_tell():
+    made, learner = pond_learner()
+    s2r.explore(learner, made.as_env(Pond()), max_rounds=10)
+    evidence = learner.evidence
+    (unit,) = np.flatnonzero(evidence.pooling.classes >= 0)
+    assert evidence.units.counts.tally.visits[unit] == 40  # every step
+    assert learner.samples == 40
+
+
+def test_an_environment_that_stops_reporting_is_refused():
+    made, learner = pond_learner()
+    silent = Pond()
+    silent.step = lambda action, step=silent.step: (*step(action)[:4], {})
+    with pytest.raises(InvalidInput, match=r"info\['noise'\] is None, and the ties say that every step reports"):
+        s2r.explore(learner, made.as_env(silent), max_rounds=10)
+    made, learner = pond_learner()
+    with pytest.raises(InvalidInput, match="every episode reports its labels, and this one has none"):
+        learner.observe(s2r.Trajectory.of(made.model, [1, 1, 1, 1, 1], [1, 1, 1, 1]))
+    assert (learner.samples, learner.round) == (0, 1)

@@ -70,7 +70,7 @@ class Replay:
     def __init__(self, learner: Learner) -> None:
         """`learner` is a fresh one, without warm starts: what it proposes has to be a function of the record alone."""
         self._learner, problem = learner, learner.problem
-        self._support = problem.support
+        self._support = learner.evidence.possible
         self._baseline = digest_of(policy_to_bytes(problem.baseline))
         self.tape = Tape()  # what the learner has counted
         self.sequence = 0

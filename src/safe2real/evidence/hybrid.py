@@ -210,6 +210,15 @@ class HybridModel:
         return Sets(self.rows, self.reach, self.belief.gap, self.belief.divergence)
 
     @property
+    def possible(self) -> Kernel | None:
+        """A kernel whose successors are the possible ones, as declared; its probabilities mean nothing. None: all are."""
+        if not self.reach.length.size:
+            return None
+        simulator = self.counts.simulator
+        rows = Rows(*self.reach, np.ones(self.reach.successor.size))
+        return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
+
+    @property
     def suspects(self) -> NDArray[np.bool_]:
         """Rows still learnt from real data, [S, A] or [H, S, A]; it only ever shrinks."""
         return self._shaped(self.belief.suspect.copy())
