@@ -25,6 +25,7 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.ties import laws_of, tells_apart
 
 Ints = NDArray[np.int64]
+_NOTHING_SAID = 1.0 - 1e-9  # a TV distance that every pair of rows keeps to, as far as data can tell
 
 
 class UnitKernel(Kernel):
@@ -97,9 +98,8 @@ def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
         listed = [_possible(reach, leads, int(row), int(one)) for row, one in zip(first, of_unit, strict=True)]
         support = _unit_kernel([(one, np.ones(one.size)) for one in listed], outcomes)
     # Where one state is possible there is nothing to learn: the row is the simulator's.
-    settled = np.array([one >= 0 for one in classes[first]]) & (of_unit < 0)
-    settled &= _lengths(reach, first) == 1
-    within = problem.within_rows()
+    merged = np.asarray((classes[first] >= 0) & (of_unit < 0))  # [U] rows of classes that are not counted for them
+    settled = merged & (_lengths(reach, first) == 1)
     near = near_of(kernel, declared)
     return Pooling(
         unit=unit.reshape(-1).astype(np.int64),
@@ -109,7 +109,7 @@ def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
         kernel=_unit_kernel(rows, outcomes),
         support=support,
         known=(known[first] & (of_unit < 0)) | settled,
-        within=None if within is None else _least(within, unit.reshape(-1), of_unit.size),
+        within=_within(problem.within_rows(), unit.reshape(-1), merged, of_unit.size),
         near=Reach(near.begin[first], np.where(of_unit >= 0, 0, near.length[first]).astype(np.uint32), near.successor),
         reach=reach,
     )
@@ -201,8 +201,23 @@ def _unit_kernel(rows: list[tuple[Ints, Floats]], outcomes: int) -> UnitKernel:
     return UnitKernel(outcomes, 1, None, stored)
 
 
-def _least(within: Floats, unit: Ints, units: int) -> Floats:
-    """[U] the least that is stated of a row that is counted for the unit: outcomes are as far off there as successors."""
+def _within(stated: Floats | None, unit: Ints, merged: NDArray[np.bool_], units: int) -> Floats | None:
+    """[U] the least that is stated of a row that is counted for the unit: outcomes are as far off there as successors.
+
+    Where labels look alike, a class that is wrong by the mismatch gap is off by less. So no such row is ever cleared by
+    itself: it is kept among those whose distance alone is known, by a statement that says nothing.
+    """
+    if stated is None and not merged.any():
+        return None
     least = np.ones(units)
-    np.minimum.at(least, unit, within)
-    return least
+    if stated is not None:
+        np.minimum.at(least, unit, stated)
+    return np.where(merged, np.minimum(least, _NOTHING_SAID), least)
+
+
+def separated_rows(problem: Problem) -> NDArray[np.bool_]:
+    """[R] the rows of which the separation is assumed: all, but where exact ties make labels look alike."""
+    if problem.ties is None or not problem.ties.exact:
+        return np.ones(problem.simulator.kernel.num_rows, dtype=np.bool_)
+    pooling = pooling_of(problem, ties=True)
+    return np.asarray(~pooling.tied | pooling.counted, dtype=np.bool_)

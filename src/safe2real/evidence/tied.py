@@ -31,6 +31,9 @@ from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 _BY_ROW = ("constant", "size", "profile", "near_profile", "near_begin", "near_length", "likelihood", "within")
 
 
+_ALIKE = 1e-6  # gaps that differ by less are alike
+
+
 class UnitModel(HybridModel):
     """The hybrid model of the units of a problem; a visit is an episode of one step, from its unit to its outcome."""
 
@@ -208,7 +211,8 @@ class TiedEvidence(Evidence):
         units.belief.refuted[pooling.shared[refuted & pooling.tied]] = True
         # Both sets of a row that is not counted for its class hold: its own, and the one that is pushed forward.
         own, shared = units.belief.gap[pooling.unit], np.where(pooling.tied, units.belief.gap[pooling.shared], np.inf)
-        self._shown = np.where((shared <= own) & (own > 0.0), pooling.shared, pooling.unit)
+        better = (shared <= own + _ALIKE) & (own > 0.0)
+        self._shown = np.where(better, pooling.shared, pooling.unit)
         self._store = _Store(pooling, units)
         by_row = {name: _by_row(getattr(units.rule, name), self._shown) for name in _BY_ROW}
         self.rule = type(units.rule)(**{**units.rule._asdict(), **by_row})
