@@ -1,8 +1,8 @@
 """The systems of the study on declared rewards: the certified study's grid, a frozen lake and a cliff, with their rewards.
 
 Lake and cliff are Gymnasium's own, with three cells more slippery in reality than in the simulator: on the lake in the
-middle, between the holes; on the cliff along its edge. What is declared as support, where it is: a move ends where some
-move from that cell can end.
+middle, between the holes; on the cliff along its edge. What is declared as support, where it is: a move of the grid ends
+in the cell or beside it, one of the others goes as meant or to either side.
 """
 
 from __future__ import annotations
@@ -86,8 +86,10 @@ def _lake() -> Instance:
     down, right, up = 1, 2, 3
     actions = np.full((8, 8), right)  # along the upper edge, then down the right one; from the middle, up first
     actions[1:5], actions[:, 7] = up, down
-    slippery = environment(((2, 4), (3, 4), (4, 4)))
-    return _of(system, slippery, actions, 1.5, 63, {f"cell {cell}": 8 * cell[0] + cell[1] for cell in ((5, 4), (6, 3))})
+    cells = ((2, 4), (3, 4), (4, 4))
+    return _of(
+        system, environment, cells, actions, 1.5, 63, {f"cell {cell}": 8 * cell[0] + cell[1] for cell in ((5, 4), (6, 3))}
+    )
 
 
 def _cliff() -> Instance:
@@ -96,8 +98,10 @@ def _cliff() -> Instance:
     up, right, down = range(3)
     actions = np.full((4, 12), up)  # to the upper edge, along it, and down on the far side
     actions[0], actions[:, 11] = right, down
-    slippery = environment(((2, 3), (2, 6), (2, 9)))
-    return _of(system, slippery, actions, 0.5, 47, {f"cell {cell}": 12 * cell[0] + cell[1] for cell in ((2, 6), (2, 3))})
+    cells = ((2, 3), (2, 6), (2, 9))
+    return _of(
+        system, environment, cells, actions, 0.5, 47, {f"cell {cell}": 12 * cell[0] + cell[1] for cell in ((2, 6), (2, 3))}
+    )
 
 
 def _fell(state: int, action: int, next_state: int, reward: float, terminated: bool) -> float:
@@ -120,13 +124,19 @@ def _with_slippery_cells(
 
 
 def _of(
-    system: FiniteSystem, slippery: Any, actions: np.ndarray[Any, Any], margin: float, goal: int, cells: dict[str, int]
+    system: FiniteSystem,
+    environment: Callable[[Sequence[Cell]], Any],
+    slippery: Sequence[Cell],
+    actions: np.ndarray[Any, Any],
+    margin: float,
+    goal: int,
+    cells: dict[str, int],
 ) -> Instance:
-    model, real = system.model, system.kernel_of(slippery)
+    model, real = system.model, system.kernel_of(environment(slippery))
     at_goal = np.array(system.where([goal]))
     at_goal[system.after_end_of(goal)] = 1.0
-    possible = (model.kernel.to_dense() > 0.0) | (real.to_dense() > 0.0)  # [S, A, S]
-    anywhere = np.broadcast_to(possible.any(axis=1, keepdims=True), possible.shape)
+    everywhere = system.kernel_of(environment([(int(row), int(column)) for row, column in np.ndindex(actions.shape)]))
+    beside = (model.kernel.to_dense() > 0.0) | (everywhere.to_dense() > 0.0)  # [S, A, S]
     return Instance(
         model=model,
         real=real,
@@ -135,7 +145,7 @@ def _of(
         ),
         margin=margin,
         known=system.known,
-        support=Kernel.from_dense(anywhere / anywhere.sum(axis=-1, keepdims=True)),
+        support=Kernel.from_dense(beside / beside.sum(axis=-1, keepdims=True)),
         rewards={"goal": at_goal} | {name: np.array(system.where([state])) for name, state in cells.items()},
     )
 
