@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from safe2real.problem.settings import Settings
     from safe2real.standing import Standing
     from safe2real.systems.discretise import Discretised
+    from safe2real.systems.dynamics import from_dynamics
     from safe2real.systems.estimate import estimate_model
     from safe2real.systems.finite import from_gymnasium
 
@@ -55,6 +56,7 @@ _HOMES = {
     "problem.settings": ("Settings",),
     "standing": ("Standing",),
     "systems.discretise": ("Discretised",),
+    "systems.dynamics": ("from_dynamics",),
     "systems.estimate": ("estimate_model",),
     "systems.finite": ("from_gymnasium",),
 }
@@ -99,6 +101,7 @@ __all__ = [
     "estimate_model",
     "evaluate",
     "explore",
+    "from_dynamics",
     "from_gymnasium",
     "methods",
     "radii",

@@ -41,6 +41,10 @@ class DoubtCode(StrEnum):
     """The simulator's rows were estimated, and the calibrated gap is smaller than their accuracy."""
     CONSTRAINTS_IGNORED = "constraints-ignored"
     NO_FEASIBLE_PLAN = "no-feasible-plan"
+    STRUCTURE_UNTESTED = "structure-untested"
+    """It rests on ties or alternatives that nobody called exact, and no trial has shown it to hold."""
+    STRUCTURE_REFUTED = "structure-refuted"
+    """The data contradict the ties or the alternatives that were stated."""
 
     @property
     def standing(self) -> Standing:
@@ -60,12 +64,18 @@ _STANDINGS = {
     DoubtCode.GAP_NOT_COVERED: Standing.INCOMPLETE,
     DoubtCode.CONSTRAINTS_IGNORED: Standing.INCOMPLETE,
     DoubtCode.NO_FEASIBLE_PLAN: Standing.INCOMPLETE,
+    DoubtCode.STRUCTURE_UNTESTED: Standing.INCOMPLETE,
+    DoubtCode.STRUCTURE_REFUTED: Standing.REFUTED,
 }
 
 
 class AssumptionCode(StrEnum):
     """What a guarantee can rest on."""
 
+    TIES = "ties"
+    """Rows that were declared to behave alike do."""
+    ALTERNATIVES = "alternatives"
+    """The real system is one of the simulators that were given."""
     MARGIN = "margin"
     SEPARATION = "separation"
     MARKOV = "markov"

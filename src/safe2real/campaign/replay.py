@@ -59,7 +59,7 @@ class Replay:
     def __init__(self, learner: Learner) -> None:
         """`learner` is a fresh one, without warm starts: what it proposes has to be a function of the record alone."""
         self._learner, problem = learner, learner.problem
-        self._support = problem.support
+        self._support = learner.evidence.possible
         self._baseline = digest_of(policy_to_bytes(problem.baseline))
         tried = learner.method.tried
         self._tried = None if tried is None else digest_of(policy_to_bytes(tried))

@@ -40,9 +40,7 @@ class Counts:
     @property
     def visits(self) -> NDArray[np.int64]:
         """n(s, a) as [S, A], or [H, S, A] per step; a copy."""
-        shape = (self.simulator.num_states, self.simulator.num_actions)
-        lead = () if self.simulator.is_stationary else (self.horizon,)
-        return np.array(self.tally.visits).reshape((*lead, *shape))
+        return np.array(self.tally.visits).reshape(self.simulator.shape)
 
     @property
     def samples(self) -> int:
@@ -61,6 +59,27 @@ class Counts:
         )
         self.episodes += 1
         self.make_room()
+
+    def add(self, rows: NDArray[np.int64], successors: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+        """Add transitions that were counted elsewhere, each as often as `counts` [n] says; no order is known of them."""
+        for row, successor, count in zip(rows.tolist(), successors.tolist(), counts.tolist(), strict=True):
+            self.make_room()
+            first, length = int(self.tally.begin[row]), int(self.tally.length[row])
+            found = np.flatnonzero(self.tally.successor[first : first + length] == successor)
+            at = first + (int(found[0]) if found.size else length)
+            if not found.size:
+                self.tally.successor[at] = successor
+                self.tally.length[row] += np.uint32(1)
+            self.tally.count[at] += count
+            self.tally.visits[row] += count
+
+    def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """(rows, successors, how often) of everything that was seen."""
+        length = self.tally.length.astype(np.int64)
+        rows = np.repeat(np.arange(length.size), length)
+        within = np.arange(rows.size) - np.repeat(np.cumsum(length) - length, length)
+        at = self.tally.begin.astype(np.int64)[rows] + within
+        return rows, self.tally.successor[at].astype(np.int64), self.tally.count[at]
 
     def empirical_row(self, row: int) -> Floats:
         """Observed successor frequencies [S]; uniform for an unvisited row (paper, eq. def-hat-P-real)."""

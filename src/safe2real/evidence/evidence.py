@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
+from safe2real.evidence.alternatives import Surviving
 from safe2real.evidence.hybrid import HybridModel, Separation
 from safe2real.evidence.statements import assumptions_of, doubts_of
 from safe2real.evidence.trust import BaselineTrust
@@ -24,9 +25,17 @@ from safe2real.model.trajectory import Trajectory
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.robust import RowSets
 from safe2real.problem.problem import Problem
-from safe2real.standing import Assumption, Doubt
+from safe2real.standing import Assumption, Doubt, DoubtCode
 
 _ROUNDING = 1e-9
+ALTERNATIVES_SHARE = 0.25
+"""Of delta, for dropping alternatives, where certificates may rest on them."""
+
+
+def share_of_sets(problem: Problem) -> float:
+    """The share of delta that is the confidence sets' own."""
+    spent = problem.alternatives is not None and problem.alternatives.exact
+    return 1.0 - ALTERNATIVES_SHARE if spent else 1.0
 
 
 class Evidence(HybridModel):
@@ -50,7 +59,7 @@ class Evidence(HybridModel):
             model.horizon,
             separation=gaps,
             radius=settings.radius,
-            delta=settings.delta,
+            delta=settings.delta * share_of_sets(problem),
             bonus_scale=settings.bonus_scale,
             known=problem.known_rows(),
             support=problem.support,
@@ -59,6 +68,10 @@ class Evidence(HybridModel):
         )
         self.problem, self.keeps_safe = problem, keeps_safe
         self.stated = problem.margins  # [K]
+        stated = problem.alternatives
+        share = ALTERNATIVES_SHARE * settings.delta
+        self._surviving = None if stated is None else Surviving(model, stated, share)
+        self._structured: Any = None  # what `structured` was when it was last asked for
         self.faults: dict[str, int] = {}  # what cut episodes short, by the user's word: cause -> episodes
         self.trust = BaselineTrust(
             model.with_constraints(self.kept),
@@ -94,6 +107,7 @@ class Evidence(HybridModel):
             due = self.record(trajectory, planned, self.problem.settings.replan_growth)
         self.trust.take(trajectory.states, trajectory.actions, ends, np.array([of_baseline]))
         self._notice_support()
+        self._notice_alternatives()
         due = due or self.trust.due or self.trust.halted
         if due:
             if planned is not None:
@@ -148,6 +162,7 @@ class Evidence(HybridModel):
             else:
                 self.trust.take(*part, whose[first:last])
             self._notice_support()
+            self._notice_alternatives()
             if self.trust.due:
                 self.trust.look(self)
             first = last
@@ -222,7 +237,23 @@ class Evidence(HybridModel):
         if self.outside_support or self.announced_outside:
             self.trust.leave()
 
+    def _notice_alternatives(self) -> None:
+        if self._surviving is not None and self._surviving.stated.exact:  # else nothing that is deployed rests on them
+            self._surviving.look(self.counts)
+
     # What follows
+
+    @property
+    def surviving(self) -> Surviving | None:
+        """The alternatives that the data leave; None where none are stated."""
+        if self._surviving is not None:
+            self._surviving.look(self.counts)
+        return self._surviving
+
+    @property
+    def runs_compiled(self) -> bool:
+        """Whether compiled rounds may be run on it: they know of no structure."""
+        return self._surviving is None or not self._surviving.stated.exact
 
     @property
     def kept(self) -> int:
@@ -238,6 +269,8 @@ class Evidence(HybridModel):
     def is_refuted(self) -> bool:
         """Whether the data contradict an assumption: final, and nothing that was computed can be relied on."""
         if self.trust.left or self.trust.halted:  # whatever the radius is worth
+            return True
+        if self._surviving is not None and self._surviving.stated.exact and self._surviving.is_refuted:
             return True
         return self.problem.settings.certified and bool(self.belief.refuted.any())
 
@@ -274,6 +307,21 @@ class Evidence(HybridModel):
         other.update()
         return other
 
+    @property
+    def structured(self) -> Evidence:
+        """This, as if the problem's ties were true: to find plans with. What it proves is worth nothing if they are not.
+
+        Where ties are not stated, or are stated to be exact, it is this evidence itself.
+        """
+        ties = self.problem.ties
+        if ties is None or ties.exact:
+            return self
+        from safe2real.evidence.tied import structured_of  # which is an evidence, too
+
+        found: Evidence = structured_of(self, self._structured)
+        self._structured = found
+        return found
+
     def estimate(self, policy: Policy) -> Floats:
         """V_c [K] of a policy on the hybrid model."""
         return constraint_values(self.model, policy)
@@ -289,7 +337,11 @@ class Evidence(HybridModel):
 
     def doubts(self) -> tuple[Doubt, ...]:
         """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
-        return doubts_of(self.problem, self, self.trust)
+        found, left = doubts_of(self.problem, self, self.trust), self._surviving
+        if left is None or not left.stated.exact or not left.is_refuted:
+            return found
+        text = f"the data refute all {len(left.stated.simulators)} simulators that were given"
+        return (Doubt(DoubtCode.STRUCTURE_REFUTED, text), *found)
 
     def assumptions(self) -> tuple[Assumption, ...]:
         """All that a guarantee rests on here."""

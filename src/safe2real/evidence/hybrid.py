@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import belief as compiled_belief
 from safe2real._compiled import radii as compiled_radii
-from safe2real._compiled.rows import Rows, Sets
+from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.near import near_of
@@ -75,12 +75,12 @@ class HybridModel:
         exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
         self.rule = rule_of(
             radius,
-            System(simulator.num_states, simulator.num_actions, horizon),
+            self._system(),
             self._sizes(),
             delta,
             refinements=refinements,
             known=exact,
-            near=near_of(simulator, self.reach) if find(refinements, NearSets) else None,
+            near=self._near() if find(refinements, NearSets) else None,
             within=within,
             threshold=-1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap),
             suspect_bonus=float(bonus_scale * horizon),
@@ -210,6 +210,15 @@ class HybridModel:
         return Sets(self.rows, self.reach, self.belief.gap, self.belief.divergence)
 
     @property
+    def possible(self) -> Kernel | None:
+        """A kernel whose successors are the possible ones, as declared; its probabilities mean nothing. None: all are."""
+        if not self.reach.length.size:
+            return None
+        simulator = self.counts.simulator
+        rows = Rows(*self.reach, np.ones(self.reach.successor.size))
+        return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
+
+    @property
     def suspects(self) -> NDArray[np.bool_]:
         """Rows still learnt from real data, [S, A] or [H, S, A]; it only ever shrinks."""
         return self._shaped(self.belief.suspect.copy())
@@ -223,6 +232,30 @@ class HybridModel:
     def refuted(self) -> NDArray[np.bool_]:
         """Rows of which the data have once contradicted what was assumed, [S, A] or [H, S, A]; it only ever grows."""
         return self._shaped(self.belief.refuted.copy())
+
+    @property
+    def visits(self) -> NDArray[np.int64]:
+        """Visits that a row is known by, [S, A] or [H, S, A]; those of rows that are learnt together count for each."""
+        pooled: NDArray[np.int64] = self.pool(self.counts.visits)
+        return pooled
+
+    @property
+    def seen(self) -> NDArray[np.int64]:
+        """[R] different outcomes seen of every row."""
+        return np.asarray(self.counts.tally.length, dtype=np.int64)
+
+    def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
+        """What every row has of `visits`, one entry for each row: its own, unless rows are learnt together."""
+        return visits
+
+    def credit(self, stakes: Floats) -> Floats:
+        """[R] the `stakes` [R] on which a visit to each row bears: its own, unless rows are learnt together."""
+        return stakes
+
+    @property
+    def together(self) -> tuple[HybridModel, NDArray[np.int64]] | None:
+        """(a model of its own for what is learnt together, [R] its row for each of ours); None where nothing is."""
+        return None
 
     @property
     def distances(self) -> Floats:
@@ -288,6 +321,12 @@ class HybridModel:
             **per_step,  # type: ignore[arg-type]
         )
 
+    def _system(self) -> System:
+        return System(self.counts.simulator.num_states, self.counts.simulator.num_actions, self.counts.horizon)
+
+    def _near(self) -> Reach:
+        return near_of(self.counts.simulator, self.reach)
+
     def _sizes(self) -> NDArray[np.int64]:
         """How many successors each row can have [R]."""
         simulator = self.counts.simulator
@@ -305,6 +344,4 @@ class HybridModel:
             self.outside_support += int(found)
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
-        simulator = self.counts.simulator
-        lead = () if simulator.horizon is None else (simulator.horizon,)
-        return rows.reshape((*lead, simulator.num_states, simulator.num_actions))
+        return rows.reshape(self.counts.simulator.shape)

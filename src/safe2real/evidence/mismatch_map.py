@@ -51,7 +51,7 @@ class MismatchMap:
 
 def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     """The state of every row of a hybrid model."""
-    visits = hybrid.counts.visits
+    visits = hybrid.visits
     suspects, known = hybrid.suspects, hybrid.known
     seen = visits > 0
     distance = np.where(seen, hybrid.distances, np.nan)
@@ -83,6 +83,11 @@ def visits_to_clear(hybrid: HybridModel, distance: Floats, *, as_seen: bool = Tr
 
     `as_seen` takes rows to stay as they were seen, otherwise to be right. An expectation: nothing rests on it.
     """
+    if hybrid.together is not None:
+        units, unit = hybrid.together
+        farthest = np.zeros(units.counts.simulator.num_rows)
+        np.maximum.at(farthest, unit, distance)
+        return visits_to_clear(units, farthest, as_seen=as_seen)[unit]
     rule, tally = hybrid.rule, hybrid.counts.tally
     limit = rule.threshold if rule.clearing == kinds.HALFWAY else rule.clearing_gap - 1e-9
     if rule.threshold < 0.0:

@@ -73,15 +73,15 @@ class _Imagined:
     def __init__(self, evidence: Evidence) -> None:
         tally, belief, rule = evidence.counts.tally, evidence.belief, evidence.rule
         self.visits = tally.visits.astype(np.float64)
-        distance = evidence.counts.distances()
+        distance, known_by = evidence.distances.reshape(-1), evidence.pool(self.visits)
         # One that is right and not cleared yet was unlucky so far: it will take some more.
         right = _LUCK * visits_to_clear(evidence, np.zeros_like(distance), as_seen=False)
-        self.cleared_at = np.maximum(right, np.where(self.visits > 0.0, _MORE * self.visits, 0.0))
-        wrong = belief.suspect & (self.visits > 0.0)
+        self.cleared_at = np.maximum(right, np.where(known_by > 0.0, _MORE * known_by, 0.0))
+        wrong = belief.suspect & (known_by > 0.0)
         limit = rule.threshold if rule.clearing == kinds.HALFWAY else 0.5 * (rule.cleared_gap + rule.clearing_gap)
-        wrong &= distance > max(0.0, limit) + 1.0 / np.sqrt(np.maximum(self.visits, 1.0))
+        wrong &= distance > max(0.0, limit) + 1.0 / np.sqrt(np.maximum(known_by, 1.0))
         self.distance = np.where(wrong, distance, 0.0)
-        self.seen = np.maximum(tally.length, tally.simulator_length).astype(np.int64)  # by the time it matters
+        self.seen = np.maximum(evidence.seen, tally.simulator_length.astype(np.int64))  # by the time it matters
         self.reality = evidence.problem.simulator.with_kernel(evidence.view(wrong))
         rows = self.reality.kernel
         self.evidence = copy.copy(evidence)
@@ -101,14 +101,15 @@ class _Imagined:
     def update(self) -> None:
         """Radii, the deletion rule and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
-        compiled_radii.radii(rule, self.visits, self.seen, self.near, self.radius)
+        known_by = self.evidence.pool(self.visits)
+        compiled_radii.radii(rule, known_by, self.seen, self.near, self.radius)
         self.evidence.counts.tally.visits[:] = np.minimum(self.visits, 2.0**62)
         belief.low[:] = np.maximum(belief.low, np.where(self.distance > 0.0, self.distance - self.radius, 0.0))
-        belief.suspect[:] &= (self.distance > 0.0) | (self.visits < self.cleared_at)
+        belief.suspect[:] &= (self.distance > 0.0) | (known_by < self.cleared_at)
         sure = np.minimum(self.radius, rule.within) if rule.within.size else self.radius
         belief.gap[:] = np.where(belief.suspect, sure, np.where(belief.known, 0.0, rule.cleared_gap))
         if rule.likelihood.size:
-            likelihood.bounds(rule, self.reality.kernel.rows, self.distance == 0.0, self.visits, belief.divergence)
+            likelihood.bounds(rule, self.reality.kernel.rows, self.distance == 0.0, known_by, belief.divergence)
             belief.divergence[~belief.suspect] = np.inf
         cleared = np.where(belief.known, 0.0, rule.cleared_bonus)
         belief.bonus[:] = np.where(belief.suspect, rule.suspect_bonus * belief.gap, cleared)

@@ -20,6 +20,7 @@ from safe2real.exploration.kept import KeptPlans, improved
 from safe2real.exploration.logs import ImportedLogs
 from safe2real.exploration.plan import Plan, plan
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
+from safe2real.exploration.structure import plan_with_structure
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import redeclared
@@ -384,6 +385,15 @@ class Learner:
             if one.is_about(reward):
                 found = improved(settled, found, one)
         found = self._kept.better(self.evidence, reward, found)
+        stated = self.problem.alternatives
+        if stated is not None and stated.exact and not self.evidence.is_refuted:
+            other = plan_with_structure(self.evidence, reward)
+            found = other if other.value > found.value else found
+        return replace(found, certificate=found.certificate.assuming(self._imported.assumptions))
+
+    def plan_with_structure(self, reward: ArrayLike) -> Plan:
+        """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""
+        found = plan_with_structure(self.evidence, reward)
         return replace(found, certificate=found.certificate.assuming(self._imported.assumptions))
 
     def __repr__(self) -> str:

@@ -65,18 +65,10 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool) -> Plan:
         reward: [S, A], or [H, S, A] where it changes with the step.
         stopped: whether the method that collected the data has stopped.
     """
-    model = evidence.problem.simulator
-    rewards = step_utilities(
-        "reward",
-        finite_floats("reward", reward),
-        horizon=model.horizon,
-        num_states=model.num_states,
-        num_actions=model.num_actions,
-        unit_interval=True,
-    )
+    rewards = checked_reward(evidence, reward)
     settings, evidence = evidence.problem.settings, evidence.settled()
     if evidence.is_refuted:
-        return _baseline_plan(evidence)
+        return baseline_plan(evidence)
     if stopped and not settings.robust_safety:
         return _paper_plan(evidence, rewards)
     best, upper = best_certified(
@@ -92,7 +84,20 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool) -> Plan:
     )
 
 
-def _baseline_plan(evidence: Evidence) -> Plan:
+def checked_reward(evidence: Evidence, reward: ArrayLike) -> Floats:
+    """[1 or H, S, A]"""
+    model = evidence.problem.simulator
+    return step_utilities(
+        "reward",
+        finite_floats("reward", reward),
+        horizon=model.horizon,
+        num_states=model.num_states,
+        num_actions=model.num_actions,
+        unit_interval=True,
+    )
+
+
+def baseline_plan(evidence: Evidence) -> Plan:
     """When an assumption is refuted the sets are worth nothing; the baseline rests on its margin alone."""
     horizon = float(evidence.problem.simulator.horizon)
     return Plan(

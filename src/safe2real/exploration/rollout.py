@@ -12,7 +12,7 @@ from safe2real.exploration.coin import draw_of, drawn
 from safe2real.exploration.drive import Seen, StepLimit, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
-from safe2real.model.checks import positive_integer
+from safe2real.model.checks import is_whole, positive_integer, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
@@ -59,15 +59,26 @@ def explore(
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
     _check_space("observation", env.observation_space, model.num_states)
     _check_space("action", env.action_space, model.num_actions)
-    world = Environment(model, env, learner.settings.seed, (*faults, KeyboardInterrupt))
+    ties = learner.problem.ties
+    reported = ties is not None and ties.reported
+    world = Environment(model, env, learner.settings.seed, (*faults, KeyboardInterrupt), reported=reported)
     return drive(learner, world, max_rounds=max_rounds, progress=progress)
 
 
 class Environment:
     """A Gymnasium environment with the states and actions of `model`. Every round seeds it anew: runs can be repeated."""
 
-    def __init__(self, model: CMDP, env: Any, seed: int, faults: tuple[type[BaseException], ...] = ()) -> None:
-        self.model, self.env, self.seed, self.faults = model, env, seed, faults
+    def __init__(
+        self,
+        model: CMDP,
+        env: Any,
+        seed: int,
+        faults: tuple[type[BaseException], ...] = (),
+        *,
+        reported: bool = False,
+    ) -> None:
+        """`reported` says that every step has to say which noise was drawn, in info["noise"], as the number of a label."""
+        self.model, self.env, self.seed, self.faults, self.reported = model, env, seed, faults, reported
 
     def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
         model, table = self.model, policy.probabilities
@@ -77,12 +88,15 @@ class Environment:
             raise OutsideModel(f"env.reset showed state {begun}; episodes of the model start in {_starts(model)}")
         seen.states.append(begun)
         terminated = False
+        labels: list[int] = []
         for h in range(model.horizon):
             here = seen.states[-1]
             seen.acting = drawn(table[h, here], draw_of(self.seed, round_number, 2 + 2 * h))
             if not terminated:
-                observed, _, terminated, truncated, _ = self.env.step(seen.acting)
+                observed, _, terminated, truncated, info = self.env.step(seen.acting)
                 here = _state(observed, model.num_states, "env.step")
+                if self.reported:
+                    labels.append(_label(info))
                 if terminated and h + 1 < model.horizon and not _absorbs(model, here, h + 1):
                     raise InvalidInput(
                         f"the environment ended the episode in state {here} after {h + 1} steps, but the simulator's "
@@ -98,7 +112,7 @@ class Environment:
             seen.actions.append(seen.acting)
             seen.states.append(here)
             seen.acting = None
-        return Trajectory.of(model, seen.states, seen.actions)
+        return Trajectory.of(model, seen.states, seen.actions, labels=labels if self.reported else None)
 
 
 def _starts(model: CMDP) -> list[int]:
@@ -110,6 +124,16 @@ def _state(observed: Any, num_states: int, place: str) -> int:
     if not 0 <= state < num_states:
         raise OutsideModel(f"{place} showed state {state}; the model has {num_states} states, from 0 to {num_states - 1}")
     return state
+
+
+def _label(info: Any) -> int:
+    given = info.get("noise")
+    if not is_whole(given):
+        raise InvalidInput(
+            f"info['noise'] is {shown(given)}, and the ties say that every step reports the number of its label; report "
+            "it, or say that labels are not reported"
+        )
+    return int(given)
 
 
 def _absorbs(model: CMDP, state: int, step: int) -> bool:

@@ -108,6 +108,7 @@ def simulate(
     _check_reality(learner, real)
     # Compiled rounds are those of SimToReal: a class that proposes otherwise is driven as it proposes.
     compiled = learner.method.has_compiled_rounds and type(learner.method).propose is SimToReal.propose
+    compiled = compiled and learner.evidence.runs_compiled
     rounds_on = _compiled_rounds if compiled else _plain_rounds
     return rounds_on(learner, model, max_rounds, progress)
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from safe2real._compiled import kinds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.tied import evidence_for
 from safe2real.methods.intervals import Interval
 from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
@@ -105,7 +106,7 @@ class Method(ABC):
 
     def evidence(self, problem: Problem) -> Evidence:
         """Nothing counted yet."""
-        return Evidence(problem, reuses_simulator=self.reuses_simulator, keeps_safe=self.keeps_safe)
+        return evidence_for(problem, reuses_simulator=self.reuses_simulator, keeps_safe=self.keeps_safe)
 
     @abstractmethod
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:

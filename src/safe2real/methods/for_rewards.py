@@ -147,9 +147,9 @@ class ForRewards(Method):
         for one in intervals:
             if not one.is_accurate:
                 stake += stake_of(sets, guess, one.reward, found[one.name])
-        index = stake * rates(evidence)
+        index = evidence.credit(stake) * rates(evidence)
         if not index.max() > 0.0:  # nothing that visits could settle is at stake: look at what is open at all
-            index = np.where(evidence.belief.suspect, sets.gaps, 0.0)
+            index = evidence.credit(np.where(evidence.belief.suspect, sets.gaps, 0.0))
         exploring = _exploring(problem, evidence, sets, guess, index, None if known is None else known.exploring)
         others = [one.policy for one in exploring.used if one is not exploring.columns[0]]
         start = Start(exploring.prices, exploring.prices, others)
@@ -160,8 +160,8 @@ class ForRewards(Method):
         """A plan stands until a row that it was made for has a quarter and some more visits, or is cleared."""
         if not isinstance(memory, Memory):
             return True
-        suspect, visits = evidence.belief.suspect, evidence.counts.tally.visits
-        visited = suspect & (visits > _GROWTH * planned + _MORE)
+        suspect, visits = evidence.belief.suspect, evidence.pool(evidence.counts.tally.visits)
+        visited = suspect & (visits > _GROWTH * evidence.pool(planned) + _MORE)
         return bool((memory.matters & (visited | (memory.suspects & ~suspect))).any())
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:

@@ -18,6 +18,7 @@ from safe2real._compiled import kinds, pessimistic
 from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mismatch_map import visits_to_clear
+from safe2real.evidence.tied import evidence_for
 from safe2real.methods.intervals import Found
 from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
@@ -81,7 +82,7 @@ def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: Found) -> Floats
 
 def rates(evidence: Evidence) -> Floats:
     """[R] the share of a row's stake that one visit is expected to settle; 0 where visits change nothing."""
-    visits, belief = evidence.counts.tally.visits.astype(np.float64), evidence.belief
+    visits, belief = evidence.visits.reshape(-1).astype(np.float64), evidence.belief
     radius, clearing = _tables(evidence.problem, evidence.reuses_simulator)
     target = _FALL * np.minimum(belief.gap, 1.0)
     shrinks = _visits_for(radius, target) - visits
@@ -94,7 +95,7 @@ def rates(evidence: Evidence) -> Floats:
 @lru_cache(maxsize=8)
 def _tables(problem: Problem, reuses_simulator: bool) -> tuple[Floats, Floats]:
     """(radii [G, R] by visits, visits [R] after which a row that is right is expected to be cleared)."""
-    evidence = Evidence(problem, reuses_simulator=reuses_simulator)
+    evidence = evidence_for(problem, reuses_simulator=reuses_simulator, keeps_safe=True)
     rule, tally = evidence.rule, evidence.counts.tally
     seen = np.maximum(tally.simulator_length.astype(np.int64), 1)
     radius = np.empty((_VISITS.size, seen.size))

@@ -21,6 +21,7 @@ class Trajectory:
 
     states: Indices  # [n + 1], n <= H
     actions: Indices  # [n]
+    labels: Indices | None = None  # [n] of the noise that was drawn at each step, where the system says so
 
     def __repr__(self) -> str:
         first = " ".join(f"{s} -{a}->" for s, a in zip(self.states[:4].tolist(), self.actions[:4].tolist(), strict=False))
@@ -32,12 +33,20 @@ class Trajectory:
 
     @classmethod
     def of(
-        cls, model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool = False, any_start: bool = False
+        cls,
+        model: CMDP,
+        states: ArrayLike,
+        actions: ArrayLike,
+        *,
+        labels: ArrayLike | None = None,
+        partial: bool = False,
+        any_start: bool = False,
     ) -> Trajectory:
         """Check lengths, ranges and the first state. Any transition will do: the real system need not agree with `model`.
 
         With `partial` the first n >= 1 steps of an episode that was cut short will do too, and with `any_start` an episode
-        that began where those of `model` never do, which whoever takes it has to deal with.
+        that began where those of `model` never do, which whoever takes it has to deal with. `labels` are the noise that was
+        drawn, for problems whose ties say that it is reported; which of them there are is theirs to check.
         """
         visited = whole_numbers("states", states, below=model.num_states, what="states")
         chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")
@@ -54,14 +63,22 @@ class Trajectory:
         if not any_start and model.start[visited[0]] == 0.0:
             possible = np.flatnonzero(model.start)
             raise InvalidInput(f"states[0] is {visited[0]}; episodes of this system start in {possible[:10].tolist()}")
-        return cls(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)))
+        drawn = None if labels is None else _labels(labels, chosen.size)
+        return cls(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)), drawn)
+
+
+def _labels(labels: ArrayLike, steps: int) -> Indices:
+    drawn = whole_numbers("labels", labels, below=np.iinfo(np.uint32).max, what="labels")
+    if drawn.shape != (steps,):
+        raise InvalidInput(f"labels has shape {drawn.shape}; give one for each of the {steps} steps")
+    return frozen(drawn.astype(np.uint32))
 
 
 def check_trajectory(model: CMDP, trajectory: Trajectory, *, partial: bool = False) -> Trajectory:
     """The same episode, checked against `model`: it may have been made for another system, or by hand."""
     if not isinstance(trajectory, Trajectory):
         raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give Trajectory.of(model, states, actions)")
-    return Trajectory.of(model, trajectory.states, trajectory.actions, partial=partial)
+    return Trajectory.of(model, trajectory.states, trajectory.actions, labels=trajectory.labels, partial=partial)
 
 
 def utilities_along(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Floats:

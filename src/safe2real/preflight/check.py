@@ -151,8 +151,8 @@ def check_problem(
     findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
     assumed = _standing(problem, findings, ranges)
     trials: list[Trial] = []
-    # Outside the declared support no row is as it was said to be: there is nothing to rehearse.
-    if learner is not None and not any(finding.code is Code.SUPPORT for finding in findings):
+    # Outside the declared support, or of its exact ties, no row is as it was said to be: there is nothing to rehearse.
+    if learner is not None and not any(_is_elsewhere(finding) for finding in findings):
         far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + 1e-9
         wrong = far & ~problem.known_rows()  # what is declared known is never looked at
         limits: dict[str, Any] = {"max_rounds": max_rounds, "seconds": None if seconds is None else seconds / runs}
@@ -172,6 +172,10 @@ def check_problem(
         tolerance=problem.settings.tolerance,
         horizon=problem.simulator.horizon,
     )
+
+
+def _is_elsewhere(finding: Finding) -> bool:
+    return finding.code is Code.SUPPORT or (finding.code is Code.TIES and finding.level is Level.FAILURE)
 
 
 def _from(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int], None]:

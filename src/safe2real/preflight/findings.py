@@ -72,6 +72,8 @@ class Code(StrEnum):
     MARGIN_UNDER_GUESSES = ("margin-under-guesses", About.REALITY, "margin under a guess")
     SUPPORT = ("support", About.REALITY, "declared support")
     KNOWN_ROWS = ("known-rows", About.REALITY, "known rows")
+    TIES = ("ties", About.REALITY, "ties")
+    ALTERNATIVES = ("alternatives", About.REALITY, "alternatives")
     SEPARATION = ("separation", About.REALITY, "separation")
     POSSIBLE_DISTANCES = ("possible-distances", About.SETTINGS, "possible distances")
     CLEARING = ("clearing", About.SETTINGS, "clearing rows")

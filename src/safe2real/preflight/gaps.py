@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from safe2real.evidence.mismatch_map import map_mismatch
+from safe2real.evidence.pooling import separated_rows
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.model.checks import Floats
@@ -14,6 +15,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.guess import GuessedReality, reachable_rows, visited_rows
+from safe2real.preflight.structure import structure_findings
 from safe2real.problem.problem import Problem
 from safe2real.refinements import BelowGap, SequentialClearing, find
 
@@ -25,6 +27,7 @@ def gap_findings(problem: Problem, method: Method, learner: Learner | None, real
     """Whether the two gaps fit `real`, and whether they can fit anything."""
     return [
         *_outside_support(problem, real),
+        *structure_findings(problem, real),
         *_rows_between(problem, method, real, guessed),
         *(_distances_possible(problem) if method.reuses_simulator else ()),
         *_clearing(learner),
@@ -79,7 +82,7 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
     if not method.reuses_simulator:
         return findings
     eps, sigma = settings.calibrated_gap, settings.mismatch_gap
-    between = ~known & (gaps > eps + _ROUNDING) & (gaps < sigma - _ROUNDING)
+    between = separated_rows(problem) & ~known & (gaps > eps + _ROUNDING) & (gaps < sigma - _ROUNDING)
     wrong = ~known & (gaps > max(eps, 0.0) + _ROUNDING)
     numbers: dict[str, float] = {"wrong": int(wrong.sum()), "between": int(between.sum()), "rows": int(kernel.num_rows)}
     if between.any():

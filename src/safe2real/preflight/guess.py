@@ -2,7 +2,8 @@
 
 A wrong row is mixed with another distribution, in the share that makes its TV distance to the simulator's row exactly the
 gap asked for. Rows drawn at random are drawn again, a few times, when the baseline loses its margin with them: the margin is
-an assumption, and a rehearsal is to show what happens where the assumptions are true. How often it was lost is kept.
+an assumption, and a rehearsal is to show what happens where the assumptions are true. How often it was lost is kept. Rows
+that are alike, by exact ties or as copies, are moved together, by their law.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.evaluate import constraint_values, occupancy
 from safe2real.preflight.findings import margins_of
+from safe2real.preflight.structure import among_alternatives, has_units, moved_units
 from safe2real.problem.problem import Problem
 
 SHARE = 0.05  # of the rows that can be reached, where no number is given
@@ -75,8 +77,16 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
     known = problem.known_rows()
     if isinstance(guess.rows, np.ndarray):
         chosen = _given_rows(guess.rows, model.kernel) & ~known
-        kernel, wrong = _move(problem, np.flatnonzero(chosen), gap, guess.towards, np.random.default_rng(seed), None)
+        rng = np.random.default_rng(seed)
+        if has_units(problem):
+            kernel, wrong = moved_units(problem, np.flatnonzero(chosen), gap, None, rng)
+        else:
+            kernel, wrong = _move(problem, np.flatnonzero(chosen), gap, guess.towards, rng, None)
         return GuessedReality(kernel, wrong, gap, 1, 0)
+    if guess.rows is None and problem.alternatives is not None and problem.alternatives.exact:
+        kernel, tried = among_alternatives(problem, margins_of(problem), np.random.default_rng(seed))
+        wrong = kernel.distances_to(model.kernel).reshape(-1) > _ROUNDING
+        return GuessedReality(kernel, wrong, gap, tried, tried - 1)
     candidates = np.flatnonzero(reachable_rows(model) & ~known)
     count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
     if not is_whole(count) or not 0 <= count <= candidates.size:
@@ -87,7 +97,11 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
     margins = margins_of(problem)
     for tried in range(TRIES):
         rng = np.random.default_rng([seed, tried])
-        kernel, wrong = _move(problem, rng.permutation(candidates), gap, guess.towards, rng, int(count), guess.rows is None)
+        order = rng.permutation(candidates)
+        if has_units(problem):
+            kernel, wrong = moved_units(problem, order, gap, int(count), rng)
+        else:
+            kernel, wrong = _move(problem, order, gap, guess.towards, rng, int(count), guess.rows is None)
         values = constraint_values(model.with_kernel(kernel), problem.baseline)
         if (values >= model.thresholds + margins - 1e-9).all():
             return GuessedReality(kernel, wrong, gap, tried + 1, tried)

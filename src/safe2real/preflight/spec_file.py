@@ -29,13 +29,15 @@ from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.guess import Guess
 from safe2real.preflight.spec_gymnasium import Environment, environment_of
 from safe2real.preflight.spec_rehearsal import RunOptions, guess_of, options_of, per_pair
+from safe2real.preflight.spec_structure import alternatives_of, ties_of
 from safe2real.problem.document import OPTIONAL, REQUIRED, check_size, kernel_from_json
 from safe2real.problem.problem import Problem
 from safe2real.refinements import DEFAULT
 from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.measure import clone_baseline
 
-_OWN_NUMBERING = ("constraints", "known", "support", "estimated")  # not with an environment, which numbers its states itself
+# Not with an environment, which numbers its states itself:
+_OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies")
 _BEFORE_TABLES = ("horizon", "start", "known")
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps")
 _SIZES = ("num_states", "num_actions", "num_steps")
@@ -74,10 +76,15 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         files = ArrayFiles(file.parent, files_anywhere)
         horizon = positive_integer("horizon", given["horizon"])
         start = files.maybe(given.get("start"), "start")
-        environment = environment_of(given["simulator"], horizon, start, files)
+        ties = ties_of(given, files)
+        environment = environment_of(given["simulator"], horizon, start, files, ties)
         plain = _of_arrays(given, start, files) if environment is None else _of_environment(given, environment)
         kernel = plain["simulator"]
         check_size(horizon, kernel)
+        read = (lambda value, name: _kernel(value, name, files)) if environment is None else environment.reality
+        tied = ties if environment is None else environment.system.ties
+        structure = {"ties": tied, "alternatives": alternatives_of(given, read)}
+        plain |= {name: stated for name, stated in structure.items() if stated is not None}
         model = CMDP.of(kernel, horizon, plain["start"])
         plain["baseline"] = _baseline(given["baseline"], model, files, environment)
         problem = Problem.from_document({"horizon": horizon, **plain, "settings": _refined(given["settings"])})
@@ -168,6 +175,8 @@ def _of_arrays(given: dict[str, Any], start: Any, files: ArrayFiles) -> dict[str
         plain["known"] = files.maybe(given["known"], "known")
     if "support" in given:
         plain["support"] = _kernel(given["support"], "support", files)
+    if "copies" in given:
+        plain["copies"] = files.maybe(given["copies"], "copies")
     if "estimated" in given:
         value = given["estimated"]
         arrays = ("accuracy", "visits")
@@ -221,6 +230,7 @@ def _of_environment(given: dict[str, Any], environment: Environment) -> dict[str
     system = environment.system
     model = system.model
     return {
+        **({"copies": system.copies} if environment.pools_copies else {}),
         "simulator": model.kernel,
         "start": model.start,
         "constraints": [

@@ -14,6 +14,7 @@ from safe2real.model.checks import boolean, finite_number, shown, whole_numbers
 from safe2real.model.encoding import check_keys, numbers_from_json, within
 from safe2real.model.kernel import Kernel
 from safe2real.preflight.array_files import ArrayFiles
+from safe2real.problem.ties import Ties
 from safe2real.systems.arrivals import ENDED, ArrivalCost
 from safe2real.systems.finite import FiniteSystem, from_gymnasium
 from safe2real.systems.finite_env import check_spaces
@@ -28,6 +29,7 @@ class Environment:
 
     system: FiniteSystem
     num_states: int  # of the environment
+    pools_copies: bool = False  # whether what is seen in one copy of a state counts for all
 
     def over_states(self, array: NDArray[Any], axes: int, name: str) -> NDArray[Any]:
         """[S] (`axes` 1) or [S, A] (2) over the environment's states, or with steps before it, as one over the model's."""
@@ -38,14 +40,14 @@ class Environment:
             )
         return np.moveaxis(self.system.per_state(np.moveaxis(array, axis, 0)), 0, axis)
 
-    def reality(self, value: Any) -> Kernel:
-        """The rows of the environment that [real] names."""
-        given = check_keys(value, "real", required=("gymnasium",), optional=("arguments",))
-        with within("real"):
-            return self.system.kernel_of(_made(given, "real"))
+    def reality(self, value: Any, name: str = "real") -> Kernel:
+        """The rows of the environment that [real], or another table of that `name`, names."""
+        given = check_keys(value, name, required=("gymnasium",), optional=("arguments",))
+        with within(name):
+            return self.system.kernel_of(_made(given, name))
 
 
-def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles) -> Environment | None:
+def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles, ties: Ties | None = None) -> Environment | None:
     """The system of [simulator] where that names an environment; None where it holds arrays."""
     if not isinstance(value, dict) or "gymnasium" not in value:
         return None
@@ -53,7 +55,7 @@ def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles) -> E
         value,
         "simulator",
         required=("gymnasium",),
-        optional=("arguments", *_COSTS, "paid", "limit", "ended", "name", "drop_unreachable"),
+        optional=("arguments", *_COSTS, "paid", "limit", "ended", "name", "drop_unreachable", "pool_copies"),
     )
     stated = [key for key in _COSTS if key in given]
     if len(stated) > 1:
@@ -77,8 +79,9 @@ def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles) -> E
             start=start,
             drop_unreachable=boolean("simulator.drop_unreachable", given.get("drop_unreachable", False)),
             name=str(given.get("name", "cost")),
+            ties=ties,
         )
-    return Environment(system, num_states)
+    return Environment(system, num_states, boolean("simulator.pool_copies", given.get("pool_copies", False)))
 
 
 def _cost(given: dict[str, Any], num_states: int, files: ArrayFiles) -> NDArray[Any] | ArrivalCost | None:

@@ -21,7 +21,10 @@ from safe2real.model.policy import MarkovPolicy, check_policy
 from safe2real.model.shown import rounded_down
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.accuracy import RowAccuracy, check_estimated
+from safe2real.problem.alternatives import Alternatives, check_alternatives
+from safe2real.problem.copies import check_copies
 from safe2real.problem.settings import Settings, check_settings
+from safe2real.problem.ties import Ties, laws_of
 
 _ROUNDING = 1e-9
 
@@ -36,6 +39,9 @@ class Problem:
     of a simulator that was estimated can be off (`EstimatedModel.row_accuracy`): its probability of failure adds to delta.
     `within` [S, A] (or [H, S, A]) says of rows how far off the real system they are at most, in TV distance, 1 where nothing
     is known: such rows need no separation, their sets are the smaller of that ball and the one around what was seen.
+    `ties` says which rows behave alike, `alternatives` that reality is one of several simulators: structure that people know
+    (docs/structure.md). `copies` [S] names for every state the one whose rows it has by construction, as
+    `FiniteSystem.copies` does: what is seen of one is seen of all.
 
     Whether a guarantee can hold for it is not looked at here: `Learner` refuses what none can hold for, and `check_problem`
     says what is wrong.
@@ -48,6 +54,9 @@ class Problem:
     support: Kernel | None = None
     estimated: RowAccuracy | None = None
     within: ArrayLike | None = None
+    ties: Ties | None = None
+    alternatives: Alternatives | None = None
+    copies: ArrayLike | None = None
 
     def check(self) -> None:
         """Refuse what no guarantee can hold for.
@@ -67,6 +76,17 @@ class Problem:
         self.within_rows()
         if self.estimated is not None:
             check_estimated(self.estimated, self.simulator.kernel)
+        if self.ties is not None:
+            if not isinstance(self.ties, Ties):
+                raise InvalidInput(f"ties is a {type(self.ties).__name__}; give Ties(classes, successors)")
+            laws_of(self.ties, self.simulator.kernel)
+        if self.alternatives is not None:
+            check_alternatives(self.alternatives, self.simulator.kernel)
+        self.copied_states()
+
+    def copied_states(self) -> NDArray[np.int64]:
+        """[S] the state whose rows each state has by construction; itself where none is declared."""
+        return check_copies(self.copies, self.simulator.kernel)
 
     @property
     def margins(self) -> Floats:

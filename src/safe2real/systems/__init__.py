@@ -4,6 +4,7 @@ import gymnasium
 
 from safe2real.systems.datasets import read_episodes
 from safe2real.systems.discretise import Discretised
+from safe2real.systems.dynamics import Dynamics, from_dynamics
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode
 from safe2real.systems.finite import FiniteSystem, from_gymnasium
 from safe2real.systems.finite_env import FiniteEnv
@@ -21,6 +22,7 @@ __all__ = [
     "WINDY_GRID_ID",
     "Cell",
     "Discretised",
+    "Dynamics",
     "EpisodeLog",
     "FiniteEnv",
     "FiniteSystem",
@@ -29,6 +31,7 @@ __all__ = [
     "WindyGridEnv",
     "draw_grid",
     "equispaced_wind",
+    "from_dynamics",
     "from_gymnasium",
     "read_episodes",
     "windy_order",

@@ -27,10 +27,12 @@ from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
 from safe2real.model.checks import Floats, check_function, frozen, positive_integer, whole_numbers
 from safe2real.model.table import TransitionTable
+from safe2real.problem.ties import Ties, laws_of
 from safe2real.systems.arrivals import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable
 from safe2real.systems.finite_env import FiniteEnv, check_spaces, name_of
 from safe2real.systems.rows import kernel_in, not_here, outcomes_of
 from safe2real.systems.stated import costs_after_end, costs_paid, start_distribution
+from safe2real.systems.tied import copies_in, ties_in
 
 _SAME_START = 1e-9  # probabilities that count as equal
 
@@ -55,6 +57,7 @@ class FiniteSystem:
     arrivals: Mapping[Arrival, int]  # (environment's state, cost on arrival, terminated) -> state
     arrival_cost: ArrivalCost | None
     ended: Floats  # [states of the environment] what every step costs after an episode that ended there
+    ties: Ties | None = None  # of its rows, as they were given of the environment's; for Problem(..., ties=...)
 
     def where(self, states: ArrayLike) -> Floats:
         """[S, A], 1 in every state that stands for one of the environment's `states`, else 0: a reward to plan for.
@@ -66,6 +69,14 @@ class FiniteSystem:
             given = np.flatnonzero(given)
         states = whole_numbers("states", given, below=size, what="the environment's states")
         return frozen(np.repeat(np.isin(self.origin, states)[:, None], self.model.num_actions, axis=1).astype(np.float64))
+
+    @property
+    def copies(self) -> NDArray[np.int64]:
+        """[S] the first state that has the same rows by construction: one state of the environment stands behind both.
+
+        For Problem(..., copies=...): what is seen in one is then counted for all.
+        """
+        return frozen(copies_in(self.origin, self.known[:, 0], self.model.kernel))
 
     @property
     def unit_reward(self) -> Floats:
@@ -144,6 +155,7 @@ def from_gymnasium(
     start: int | ArrayLike | None = None,
     drop_unreachable: bool = False,
     name: str = "cost",
+    ties: Ties | None = None,
 ) -> FiniteSystem:
     """An environment with a table `env.unwrapped.P` as a finite system whose expected cost is at most `limit`.
 
@@ -159,6 +171,7 @@ def from_gymnasium(
         drop_unreachable: leave out states that the TABLE cannot reach within the horizon: a real system that gets there all
             the same is refused by `as_env`, so drop only what no system can reach.
         name: of the constraint, in messages and pages.
+        ties: which rows of the environment behave alike, in its own states; the system's `ties` are the same in its numbers.
 
     Returns:
         The system; `model`, `known` and `reward` are what a `Problem` and a plan need of it.
@@ -189,7 +202,7 @@ def from_gymnasium(
                 "give start=, a state or a distribution over states"
             )
     stated: dict[str, Any] = {"cost": cost, "limit": limit, "ended": ended, "start": start, "name": name}
-    return build_system(outcomes, horizon, **stated, drop_unreachable=drop_unreachable)
+    return build_system(outcomes, horizon, **stated, drop_unreachable=drop_unreachable, ties=ties)
 
 
 def build_system(
@@ -202,6 +215,7 @@ def build_system(
     ended: ArrayLike | None,
     drop_unreachable: bool = False,
     name: str = "cost",
+    ties: Ties | None = None,
 ) -> FiniteSystem:
     """The system of these outcomes; a `cost` [S] or [S, A] is for being in the environment's states.
 
@@ -219,6 +233,9 @@ def build_system(
     own = None if callable(cost) else cost
     constraints = () if limit is None else AtMost(costs_paid(arrivals, own, outcomes), limit, name)
     kernel = kernel_in(outcomes, arrivals, np.flatnonzero(first), horizon)
+    tied = None if ties is None else ties_in(ties, outcomes, arrivals)
+    if tied is not None:
+        laws_of(tied, kernel)  # refuses what does not fit the rows
     begin = np.zeros(len(arrivals))
     for state in np.flatnonzero(first):
         begin[arrivals[(int(state), 0.0, False)]] = first[state]
@@ -232,4 +249,5 @@ def build_system(
         arrivals=arrivals,
         arrival_cost=cost if callable(cost) else None,
         ended=frozen(outcomes.ended),
+        ties=tied,
     )

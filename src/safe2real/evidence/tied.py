@@ -1,0 +1,373 @@
+"""Evidence in which rows are learnt together: one hybrid model of units, shown as rows.
+
+The units (`pooling.py`) have a hybrid model of their own, with all that follows from counts: sets, suspects, what is cleared
+and refuted. The union bound is over units. A row of a class is its unit's law, label by label, with the successor that each
+label has there: a TV or KL ball around a law is pushed forward to one of the same radius, so that everything that looks at
+rows, robust or not, looks at these.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real._compiled.rows import Reach, Rows
+from safe2real._compiled.tally import record_episode
+from safe2real.errors import InvalidInput
+from safe2real.evidence.evidence import Evidence, share_of_sets
+from safe2real.evidence.hybrid import HybridModel, Separation
+from safe2real.evidence.pooling import Ints, Pooling, pooling_of
+from safe2real.evidence.tie_test import TieTest
+from safe2real.model.checks import Floats, Indices, bare
+from safe2real.model.kernel import Kernel
+from safe2real.model.trajectory import Trajectory
+from safe2real.problem.problem import Problem
+from safe2real.problem.ties import summed
+from safe2real.radii.base import System
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
+
+_BY_ROW = ("constant", "size", "profile", "near_profile", "near_begin", "near_length", "likelihood", "within")
+
+
+_ALIKE = 1e-6  # gaps that differ by less are alike
+
+
+class UnitModel(HybridModel):
+    """The hybrid model of the units of a problem; a visit is an episode of one step, from its unit to its outcome."""
+
+    def __init__(self, problem: Problem, pooling: Pooling, *, reuses_simulator: bool) -> None:
+        settings, model = problem.settings, problem.simulator
+        self._pooling = pooling
+        self._sizes_of = System(max(model.num_states, pooling.leads.shape[1]), model.num_actions, model.horizon)
+        super().__init__(
+            pooling.kernel,
+            model.horizon,
+            separation=Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None,
+            radius=settings.radius,
+            delta=settings.delta * share_of_sets(problem),
+            bonus_scale=settings.bonus_scale,
+            known=pooling.known,
+            support=pooling.support,
+            within=pooling.within,
+            refinements=settings.refinements,
+        )
+
+    def _system(self) -> System:
+        return self._sizes_of
+
+    def _near(self) -> Reach:
+        return self._pooling.near
+
+    def visit(self, units: Ints, outcomes: Ints) -> None:
+        """Visits one after the other, the deletion rule after each."""
+        pairs = np.stack([units, outcomes], axis=1).astype(np.uint32).reshape(-1)
+        self.observe_all(pairs, np.zeros(units.size, dtype=np.uint32), np.arange(units.size + 1))
+
+    def visit_at_once(self, units: Ints, outcomes: Ints, often: Ints) -> None:
+        """Visits of which no order is known: nothing is concluded before all of them are counted."""
+        self.counts.add(units, outcomes, often)
+        self.update()
+
+
+class TiedEvidence(Evidence):
+    """Counts and what follows from them, for a problem whose rows are learnt together."""
+
+    def __init__(
+        self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True, ties: bool | None = None
+    ) -> None:
+        """`ties` says whether those of the problem are taken for true; if it is left out, whether they were said to be."""
+        self.ties = problem.ties if ties or (ties is None and problem.ties is not None and problem.ties.exact) else None
+        self.pooling = pooling_of(problem, ties=self.ties is not None)
+        self.units = UnitModel(problem, self.pooling, reuses_simulator=reuses_simulator)
+        self.test = TieTest(problem, self.pooling)
+        self.problem_known = problem.known_rows()  # others that need no learning were not declared to be
+        self._fed: dict[tuple[int, int], int] = {}  # what was taken over from elsewhere: (row, successor) -> how often
+        super().__init__(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
+
+    @property
+    def runs_compiled(self) -> bool:
+        return False  # compiled rounds count rows
+
+    # Counting
+
+    def observe(self, trajectory: Trajectory) -> None:
+        labels = self._reported(trajectory)
+        ends = np.array([0, trajectory.length])
+        self._take(trajectory.states, trajectory.actions, ends, labels)
+
+    def observe_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        self._take(states, actions, ends, None)
+
+    def record(self, trajectory: Trajectory, planned: NDArray[np.int64], growth: float) -> bool:
+        """Count one episode; the model follows at once. Says whether another plan is due, by the visits to units."""
+        rows, _ = self._transitions(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
+        suspect = self.belief.suspect[rows]
+        self.observe(trajectory)
+        unit = self.pooling.unit
+        now, before = self._by_unit(self.counts.tally.visits)[unit[rows]], self._by_unit(planned)[unit[rows]]
+        grown = now > (1.0 + growth) * before
+        return bool((suspect & grown).any() or (self.rule.proves and self.belief.refuted.any()))
+
+    def record_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        self._count(states, actions, ends)
+        rows, successors = self._transitions(states, actions, ends)
+        self._learn_at_once(rows, successors, np.ones(rows.size, dtype=np.int64))
+
+    def update(self) -> None:
+        self.units.update()
+        self._show()
+
+    def make_room(self) -> None:
+        self.counts.make_room()  # the model's rows are elsewhere
+
+    def refute(self, step: int, state: int, action: int) -> None:
+        super().refute(step, state, action)
+        self._show()
+
+    def catch_up(self) -> None:
+        """Take over what somebody else has put into `counts` since the last time; of that, no order is known."""
+        rows, successors, often = self.counts.transitions()
+        keys = list(zip(rows.tolist(), successors.tolist(), strict=True))
+        new = often - np.array([self._fed.get(key, 0) for key in keys], dtype=np.int64)
+        if not new.any():
+            return
+        self._fed = dict(zip(keys, often.tolist(), strict=True))
+        self._learn_at_once(rows[new > 0], successors[new > 0], new[new > 0])
+
+    def _take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], labels: Ints | None) -> None:
+        self._count(states, actions, ends)
+        rows, successors = self._transitions(states, actions, ends)
+        units, outcomes = self.pooling.unit[rows], self.pooling.outcomes(rows, successors)
+        if labels is not None:  # what a row does not show, the episode says: it counts for the class, too
+            said = self.pooling.tied[rows] & ~self.pooling.counted[rows]
+            units = np.concatenate([units, self.pooling.shared[rows[said]]])
+            outcomes = np.concatenate([outcomes, labels[said]])
+        explained = outcomes >= 0  # what no label explains, the support has noticed
+        if explained.any():
+            self.units.visit(units[explained], outcomes[explained])
+        self.test.look(self.counts)
+        self._show()
+
+    def _count(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Row by row, as if nothing were tied: what the test of the ties looks at."""
+        states, actions = bare(states), bare(actions)
+        self._check_support(states, actions, ends)
+        for i in range(len(ends) - 1):
+            first, last = int(ends[i]), int(ends[i + 1])
+            visited, chosen = states[first + i : last + i + 1], actions[first:last]
+            record_episode(self.counts.tally, visited, chosen, self.counts.simulator.num_actions, self.counts.rows_per_step)
+            self.counts.episodes += 1
+            self.counts.make_room()
+
+    def _learn_at_once(self, rows: Ints, successors: Ints, often: Ints) -> None:
+        outcomes = self.pooling.outcomes(rows, successors)
+        explained = outcomes >= 0
+        self.units.visit_at_once(self.pooling.unit[rows[explained]], outcomes[explained], often[explained])
+        self.test.look(self.counts)
+        self._show()
+
+    def _transitions(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> tuple[Ints, Ints]:
+        """(row, successor) of every step of episodes laid end to end."""
+        steps = np.arange(int(ends[-1]))
+        episode = np.searchsorted(ends, steps, side="right") - 1
+        here = np.asarray(states).astype(np.int64)[steps + episode]
+        after = np.asarray(states).astype(np.int64)[steps + episode + 1]
+        rows = (steps - ends[episode]) * self.counts.rows_per_step
+        return rows + here * self.counts.simulator.num_actions + np.asarray(actions).astype(np.int64)[steps], after
+
+    def _reported(self, trajectory: Trajectory) -> Ints | None:
+        """The labels that an episode reports, held against where they lead; refused before anything is counted."""
+        if self.ties is None or not self.ties.reported:
+            return None
+        if trajectory.labels is None:
+            raise InvalidInput(
+                "the ties say that every episode reports its labels, and this one has none; give Trajectory.of(..., "
+                "labels=...)"
+            )
+        labels = np.asarray(trajectory.labels).astype(np.int64)
+        rows, successors = self._transitions(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
+        tied, most = self.pooling.tied[rows], self.ties.num_labels
+        leads = self.pooling.leads[rows, np.minimum(labels, most - 1)]
+        wrong = np.flatnonzero(tied & ((labels >= most) | (leads != successors)))
+        if wrong.size:
+            step = int(wrong[0])
+            said = f"labels run from 0 to {most - 1}" if labels[step] >= most else f"that leads to state {leads[step]}"
+            raise InvalidInput(
+                f"labels[{step}] is {labels[step]} where the episode goes to state {successors[step]}; {said}: report what "
+                "was drawn, or call the episode one that left the model"
+            )
+        return labels
+
+    # The units, shown as rows
+
+    def _show(self) -> None:
+        """Everything that is known of units, for each of their rows."""
+        pooling, units = self.pooling, self.units
+        refuted = self.belief.refuted.copy()
+        refuted[self.test.rows[self.test.refuted]] = True
+        units.belief.refuted[pooling.unit[refuted]] = True
+        units.belief.refuted[pooling.shared[refuted & pooling.tied]] = True
+        # Both sets of a row that is not counted for its class hold: its own, and the one that is pushed forward.
+        own, shared = units.belief.gap[pooling.unit], np.where(pooling.tied, units.belief.gap[pooling.shared], np.inf)
+        better = (shared <= own + _ALIKE) & (own > 0.0)
+        self._shown = np.where(better, pooling.shared, pooling.unit)
+        self._store = _Store(pooling, units)
+        by_row = {name: _by_row(getattr(units.rule, name), self._shown) for name in _BY_ROW}
+        self.rule = type(units.rule)(**{**units.rule._asdict(), **by_row})
+        self.reach = pooling.reach
+        begin, length = self._store.places(units.belief.begin, units.belief.length, self._shown)
+        self.belief = type(units.belief)(*(field[self._shown] for field in units.belief))._replace(
+            begin=begin, length=length, known=self.problem_known
+        )
+        self.belief.refuted[:] |= units.belief.refuted[pooling.unit]
+        self.belief.refuted[:] |= pooling.tied & units.belief.refuted[pooling.shared]
+
+    @property
+    def rows(self) -> Rows:
+        return Rows(self.belief.begin, self.belief.length, self._store.successor, self._store.probability)
+
+    def view(self, wrong: NDArray[np.bool_] | None = None) -> Kernel:
+        simulator, rows = self.counts.simulator, self.rows
+        if wrong is not None:
+            tally = self.units.counts.tally
+            begin, length = tally.simulator_begin.copy(), tally.simulator_length.copy()
+            off = self._shown[wrong]
+            begin[off], length[off] = tally.begin[off], tally.length[off]
+            begin, length = self._store.places(begin, length, self._shown)
+            rows = rows._replace(begin=begin, length=length)
+        return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
+
+    def to_kernel(self) -> Kernel:
+        simulator, rows = self.counts.simulator, self.rows
+        dense = np.zeros((simulator.num_rows, simulator.num_states))
+        for row in range(simulator.num_rows):
+            first, count = int(rows.begin[row]), int(rows.length[row])
+            if count == 0:
+                dense[row] = 1.0 / simulator.num_states
+            np.add.at(dense[row], rows.successor[first : first + count], rows.probability[first : first + count])
+        return Kernel.from_dense(dense.reshape((*simulator.shape, simulator.num_states)))
+
+    def pool(self, visits: NDArray[Any]) -> NDArray[Any]:
+        return self._by_unit(visits)[self._shown].astype(visits.dtype).reshape(visits.shape)
+
+    def credit(self, stakes: Floats) -> Floats:
+        by_unit = summed(self._shown, stakes, self.pooling.classes.size)
+        return by_unit[self.pooling.unit]
+
+    @property
+    def together(self) -> tuple[HybridModel, NDArray[np.int64]]:
+        return self.units, self._shown
+
+    def _by_unit(self, visits: NDArray[Any]) -> Floats:
+        """[U] the visits [R] that are counted for each unit."""
+        return summed(self.pooling.unit, visits.reshape(-1).astype(np.float64), self.pooling.classes.size)
+
+    @property
+    def seen(self) -> NDArray[np.int64]:
+        return self.units.seen[self._shown]
+
+    @property
+    def distances(self) -> Floats:
+        return self._shaped(self.units.distances[self._shown])
+
+    @property
+    def radii(self) -> Floats:
+        return self._shaped(self.units.radii[self._shown])
+
+    @property
+    def all_near(self) -> NDArray[np.bool_]:
+        return self.units.all_near[self._shown]
+
+    # What it rests on
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        found = super().doubts()
+        if not (self.test.is_refuted and self.problem.settings.certified):
+            return found
+        names = [
+            f"class {number}" if self.ties is None else self.ties.class_name(number) for number in self.test.refuted_classes
+        ]
+        text = f"the data refute the ties: the rows of {', '.join(names[:5])} are not alike"
+        return (Doubt(DoubtCode.STRUCTURE_REFUTED, text), *found)
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        found = super().assumptions()
+        if self.ties is None:  # copies are true by construction
+            return found
+        rows, classes = int(self.pooling.tied.sum()), int((self.pooling.classes >= 0).sum())
+        text = (
+            f"the {rows} rows that were tied behave as {classes} do: those of a class share one law over outcome labels, "
+            "and each label leads where the ties say"
+        )
+        return (Assumption(AssumptionCode.TIES, text), *found)
+
+
+class _Store:
+    """Successors and probabilities of all rows: the units' own, then every tied row label by label, seen and simulated."""
+
+    def __init__(self, pooling: Pooling, units: UnitModel) -> None:
+        tally, kernel = units.counts.tally, pooling.kernel
+        tied = np.flatnonzero(pooling.tied)
+        possible = pooling.leads[tied] >= 0  # [T, L]
+        at, label = np.nonzero(possible)
+        unit = pooling.shared[tied[at]]
+        self._classes, self._tied, self._length = pooling.classes, tied, possible.sum(axis=1)
+        self._first, self._simulated = tally.successor.size, kernel.rows.successor.size
+        self._each = at.size
+        seen, simulated = (
+            _laws(pooling, tally.successor, tally.probability, *pointers)
+            for pointers in ((tally.begin, tally.length), (tally.simulator_begin, tally.simulator_length))
+        )
+        successor = pooling.leads[tied[at], label].astype(np.uint32)
+        self.successor = np.concatenate([tally.successor, successor, successor])
+        self.probability = np.concatenate([tally.probability, seen[unit, label], simulated[unit, label]])
+
+    def places(self, begin: Indices, length: Indices, shown: Ints) -> tuple[Indices, Indices]:
+        """[R] where the rows lie that show the units `shown` [R], whose own are at `begin`, `length` [U]."""
+        rows, lengths = begin[shown], length[shown]
+        by_label = self._classes[shown[self._tied]] >= 0
+        first = (np.cumsum(self._length) - self._length)[by_label]
+        here = self._tied[by_label]
+        learnt = rows[here].astype(np.int64) >= self._simulated  # else it points at the simulator's law
+        rows[here] = self._first + first + np.where(learnt, 0, self._each)
+        lengths[here] = self._length[by_label]
+        return rows, lengths
+
+
+def _laws(pooling: Pooling, successor: Indices, probability: Floats, begin: Indices, length: Indices) -> Floats:
+    """[U, L] of every class that is stored there; uniform over what is possible where nothing is stored."""
+    classes = np.flatnonzero(pooling.classes >= 0)
+    result = np.zeros((pooling.classes.size, pooling.leads.shape[1]))
+    sizes = length[classes].astype(np.int64)
+    unit = np.repeat(classes, sizes)
+    at = begin.astype(np.int64)[unit] + np.arange(unit.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    result[unit, successor[at]] = probability[at]
+    for empty in classes[sizes == 0]:
+        row = int(np.flatnonzero(pooling.shared == empty)[0])
+        result[empty] = (pooling.leads[row] >= 0) / (pooling.leads[row] >= 0).sum()
+    return result
+
+
+def _by_row(array: NDArray[Any], unit: Ints) -> NDArray[Any]:
+    return array[unit] if array.size else array
+
+
+def evidence_for(problem: Problem, *, reuses_simulator: bool, keeps_safe: bool) -> Evidence:
+    """Nothing counted yet: rows are learnt together where that is certain, by construction or by the user's word."""
+    together = problem.copies is not None or (problem.ties is not None and problem.ties.exact)
+    kind = TiedEvidence if together else Evidence
+    return kind(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
+
+
+def structured_of(evidence: Evidence, before: TiedEvidence | None) -> TiedEvidence:
+    """The same counts with the problem's ties taken for true; goes on from what it was `before`."""
+    if before is None or before.counts is not evidence.counts:
+        reuses, keeps = evidence.reuses_simulator, evidence.keeps_safe
+        before = TiedEvidence(evidence.problem, reuses_simulator=reuses, keeps_safe=keeps, ties=True)
+        before.counts = evidence.counts
+    before.trust, before.faults = evidence.trust, evidence.faults
+    before.outside_support, before.departed = evidence.outside_support, evidence.departed
+    before.catch_up()
+    return before

@@ -1,0 +1,259 @@
+"""Systems that engineers write as s' = f(s, a, w): the map f is known, the law of the finite noise w is not.
+
+From f and a guess of the law this makes the simulator (its rows are the law pushed through f), the numbering of states and
+actions, and the ties: rows of one noise class share one law over w, whatever that is in reality (docs/structure.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, check_function, distributions, finite_floats, frozen, shown
+from safe2real.model.cmdp import CMDP
+from safe2real.problem.ties import Ties
+from safe2real.systems.arrivals import Outcomes
+from safe2real.systems.dynamics_env import DynamicsEnv, key_of
+from safe2real.systems.finite import FiniteSystem, build_system
+
+Step = Callable[[Any, Any, Any], Any]
+"""step(state, action, w): the next state, or None where w cannot happen."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Dynamics:
+    """A system s' = f(s, a, w) in numbers; made by `from_dynamics`. State, action and label i are the i-th of their list."""
+
+    system: FiniteSystem  # `model`, `reward` and what shows a running environment in these numbers
+    ties: Ties
+    states: tuple[Hashable, ...]  # [S]
+    actions: tuple[Hashable, ...]  # [A]
+    noise: tuple[Hashable, ...]  # [L] the labels
+
+    @property
+    def model(self) -> CMDP:
+        return self.system.model
+
+    def state_of(self, state: Any) -> int:
+        """The number of a state."""
+        return _number("state", state, self.states)
+
+    def action_of(self, action: Any) -> int:
+        """The number of an action."""
+        return _number("action", action, self.actions)
+
+    def where(self, predicate: Callable[[Any], bool]) -> Floats:
+        """[S, A], 1 in every state of which `predicate(state)` is true, else 0: a reward to plan for."""
+        check_function("predicate", predicate, "state")
+        return self.system.where(np.array([bool(predicate(state)) for state in self.states]))
+
+    def as_env(self, env: gymnasium.Env[Any, Any]) -> DynamicsEnv:
+        """The (real) environment `env`, whose observations are `states`, in these numbers.
+
+        It is stepped with the `actions` themselves. Where it says which noise was drawn, in `info["noise"]`, that is held
+        against f at once, and passed on as the number of the label.
+        """
+        return DynamicsEnv(env, self.model, self.ties, states=self.states, actions=self.actions, noise=self.noise)
+
+
+def from_dynamics(
+    states: Iterable[Hashable],
+    actions: Iterable[Hashable],
+    noise: Iterable[Hashable],
+    step: Step,
+    *,
+    noise_law: Any,
+    noise_class: Callable[[Any, Any], Hashable] | None = None,
+    horizon: int,
+    start: Any,
+    cost: Callable[[Any, Any], float] | ArrayLike | None = None,
+    limit: float | None = None,
+    reward: Callable[[Any, Any], float] | ArrayLike | None = None,
+    name: str = "cost",
+    exact: bool = False,
+    reported: bool = False,
+) -> Dynamics:
+    """The system s' = step(s, a, w), with w drawn from a law that only the simulator claims to know.
+
+    Args:
+        states: all of them, in the order of their numbers.
+        actions: likewise.
+        noise: the values that w can have.
+        step: the next state, one of `states`; None where that w cannot happen.
+        noise_law: the simulator's law of w: one probability for each of `noise`, or a mapping from w to it. With
+            `noise_class` a mapping from each class to such a law.
+        noise_class: which (state, action) share one law; all of them if it is left out.
+        horizon: steps of an episode.
+        start: one of `states`, or a distribution [S].
+        cost: in [0, 1], a function of (state, action) or an array [S] or [S, A]; without it there is no constraint.
+        limit: on the expected cost of an episode; needed with `cost`.
+        reward: a function of (state, action) or an array [S, A]; 0 if it is left out.
+        name: of the constraint, in messages and pages.
+        exact: your word that the real system is such a system, with this f and these classes, whatever its laws are.
+            Certificates then rest on it, and say so first. Otherwise it finds plans that a trial has to certify.
+        reported: whether every episode will say which w was drawn (`info["noise"]`); rows in which two values of w look
+            alike can then be learnt from too.
+
+    Returns:
+        The system, with `model` and `ties` for a `Problem`.
+
+    Raises:
+        InvalidInput: a law that is none, a step to a state that is not there; says which.
+
+    Example:
+        >>> pond = from_dynamics(
+        ...     range(5), (0, 1, 2), (0, 1, 2), lambda level, out, rain: min(4, max(0, level - out) + rain),
+        ...     noise_law=[0.5, 0.3, 0.2], horizon=12, start=2, cost=lambda level, out: level == 4, limit=2.0,
+        ... )
+        >>> pond.model.num_states, pond.ties.num_labels
+        (5, 3)
+    """
+    listed = _distinct("states", states), _distinct("actions", actions), _distinct("noise", noise)
+    check_function("step", step, "state, action, w")
+    if noise_class is not None:
+        check_function("noise_class", noise_class, "state, action")
+    successors = _successors(step, *listed)
+    classes, class_names = _classes(noise_class, *listed[:2])
+    laws = _laws(noise_law, class_names if noise_class is not None else None, listed[2])
+    ties = Ties(
+        classes,
+        successors,
+        exact=exact,
+        reported=reported,
+        laws=laws,
+        class_names=_names(class_names),
+        label_names=_names(listed[2]),
+    )
+    outcomes = _outcomes(successors, laws[classes], _table("reward", reward, *listed[:2]))
+    costs = None if cost is None else _table("cost", cost, *listed[:2])
+    first = start if np.ndim(start) == 1 and not isinstance(start, tuple) else _number("start", start, listed[0])
+    system = build_system(outcomes, horizon, start=first, cost=costs, limit=limit, ended=None, name=name)
+    return Dynamics(system, ties, *listed)
+
+
+def _successors(step: Step, states: Sequence[Any], actions: Sequence[Any], noise: Sequence[Any]) -> NDArray[np.int64]:
+    """[S, A, L]; -1 where a value of w cannot happen."""
+    numbers = {state: number for number, state in enumerate(states)}
+    found = np.full((len(states), len(actions), len(noise)), -1, dtype=np.int64)
+    for index in np.ndindex(found.shape):
+        s, a, w = states[index[0]], actions[index[1]], noise[index[2]]
+        after = key_of(step(s, a, w))
+        if after is None:
+            continue
+        if not isinstance(after, Hashable) or after not in numbers:
+            raise InvalidInput(
+                f"step({s!r}, {a!r}, {w!r}) is {shown(after)}, which is none of the {len(states)} states; let it return one "
+                "of them, or None where that noise cannot happen"
+            )
+        found[index] = numbers[after]
+    return found
+
+
+def _classes(
+    given: Callable[[Any, Any], Hashable] | None, states: Sequence[Any], actions: Sequence[Any]
+) -> tuple[NDArray[np.int64], tuple[Hashable, ...]]:
+    """([S, A] the class of each row, [C] what the user calls them)."""
+    numbers: dict[Hashable, int] = {}
+    found = np.zeros((len(states), len(actions)), dtype=np.int64)
+    for s, a in np.ndindex(found.shape):
+        called = "noise" if given is None else key_of(given(states[s], actions[a]))
+        if not isinstance(called, Hashable):
+            raise InvalidInput(
+                f"noise_class({states[s]!r}, {actions[a]!r}) is {shown(called)}; name a class by a number, a text or a tuple"
+            )
+        found[s, a] = numbers.setdefault(called, len(numbers))
+    return found, tuple(numbers)
+
+
+def _laws(given: Any, classes: tuple[Hashable, ...] | None, noise: Sequence[Hashable]) -> Floats:
+    """[C, L]"""
+    if classes is None:
+        return _law("noise_law", given, noise)[None, :]
+    if not isinstance(given, Mapping):
+        raise InvalidInput(f"noise_law is {shown(given)}; with noise_class give a mapping from each class to its law")
+    missing = [one for one in classes if one not in given]
+    if missing:
+        raise InvalidInput(f"noise_law has no law for the class {missing[0]!r}, which noise_class names; add it")
+    return np.stack([_law(f"noise_law[{one!r}]", given[one], noise) for one in classes])
+
+
+def _law(name: str, given: Any, noise: Sequence[Hashable]) -> Floats:
+    """[L]"""
+    if isinstance(given, Mapping):
+        unknown = [one for one in given if one not in noise]
+        if unknown:
+            raise InvalidInput(
+                f"{name} has a probability for {unknown[0]!r}, which is no noise; it has {shown(list(noise))}"
+            )
+        given = [given.get(one, 0.0) for one in noise]
+    law = distributions(name, given)
+    if law.shape != (len(noise),):
+        raise InvalidInput(
+            f"{name} has shape {law.shape}; give one probability for each of the {len(noise)} values of noise"
+        )
+    return law
+
+
+def _table(name: str, given: Any, states: Sequence[Any], actions: Sequence[Any]) -> Floats:
+    """[S, A] of a function of (state, action), or of an array."""
+    shape = (len(states), len(actions))
+    if given is None:
+        return np.zeros(shape)
+    if callable(given):
+        check_function(name, given, "state, action")
+        given = [[float(given(state, action)) for action in actions] for state in states]
+    array = finite_floats(name, given)
+    if array.shape not in (shape, shape[:1]):
+        raise InvalidInput(f"{name} has shape {array.shape}; give a function of (state, action), or an array {shape}")
+    return np.array(np.broadcast_to(array[:, None] if array.ndim == 1 else array, shape))
+
+
+def _outcomes(successors: NDArray[np.int64], laws: Floats, rewards: Floats) -> Outcomes:
+    """What can follow by the simulator's laws [S, A, L]."""
+    impossible = (laws > 0.0) & (successors < 0)
+    if impossible.any():
+        s, a, w = np.argwhere(impossible)[0]
+        raise InvalidInput(
+            f"noise_law gives label {w} the probability {laws[s, a, w]:g} in state {s} with action {a}, where step says "
+            "that it cannot happen; make it 0, or say where it leads"
+        )
+    states, actions, labels = np.nonzero(laws > 0.0)
+    return Outcomes(
+        num_states=len(successors),
+        num_actions=successors.shape[1],
+        states=states,
+        actions=actions,
+        successors=successors[states, actions, labels],
+        probabilities=frozen(laws[states, actions, labels]),
+        rewards=rewards[states, actions],
+        terminated=np.zeros(states.size, dtype=np.bool_),
+        costs=np.zeros(states.size),
+    )
+
+
+def _distinct(name: str, values: Iterable[Any]) -> tuple[Hashable, ...]:
+    found = tuple(key_of(value) for value in values)
+    if not found or not all(isinstance(one, Hashable) for one in found) or len(set(found)) < len(found):
+        raise InvalidInput(f"{name} is {shown(found)}; list each of them once: numbers, texts or tuples")
+    return found
+
+
+def _number(name: str, value: Any, listed: Sequence[Hashable]) -> int:
+    key = key_of(value)
+    if not isinstance(key, Hashable) or key not in listed:
+        raise InvalidInput(
+            f"{name} is {shown(value)}, which is none of the {len(listed)} that the system has; give one as it was listed"
+        )
+    return listed.index(key)
+
+
+def _names(values: Sequence[Hashable]) -> tuple[str, ...]:
+    """What people call them; numbers of the list where the texts are not different or cannot be printed."""
+    texts = tuple(map(str, values))
+    return texts if len(set(texts)) == len(texts) and all(text.isprintable() for text in texts) else ()

@@ -1,0 +1,70 @@
+"""Checks of problems with structure: guesses keep to it, and a reality that does not is named."""
+
+import numpy as np
+
+import safe2real as s2r
+from safe2real.preflight.findings import Code, Level
+from safe2real.preflight.guess import Guess, guess_reality
+from safe2real.problem import Alternatives, Ties
+from safe2real.problem.ties import laws_of
+from tests.evidence.tied_systems import ledge, ledge_problem
+
+
+def found(problem, reality, code):
+    check = s2r.check_problem(problem, reality=reality, runs=1, max_rounds=5)
+    (finding,) = [one for one in check.findings if one.code is code]
+    return finding, check
+
+
+def test_guesses_keep_to_exact_ties():
+    simulated = ledge((0.05, 0.1), exact=True)
+    problem = ledge_problem(simulated, simulated.ties)
+    for seed in range(5):
+        guess = guess_reality(problem, Guess(seed=seed))
+        laws = laws_of(Ties(simulated.ties.classes, simulated.ties.successors), guess.kernel)
+        apart = 0.5 * np.abs(laws - np.asarray(simulated.ties.laws)).sum(axis=1)
+        assert np.isclose(np.sort(apart), [0.0, 0.2]).all()  # one class is wrong, by the mismatch gap
+        assert guess.wrong.any()
+    finding, check = found(problem, None, Code.TIES)
+    assert finding.level is Level.OK
+    assert len(check.trials) == 1
+    (separation,) = [one for one in check.findings if one.code is Code.SEPARATION]
+    assert separation.level is Level.OK
+    edge = np.zeros((9, 4), dtype=bool)
+    edge[5, 1] = True
+    given = guess_reality(problem, Guess(rows=edge))
+    np.testing.assert_array_equal(given.wrong.reshape(9, 4)[4:8].all(axis=1), True)
+    assert not given.wrong.reshape(9, 4)[:4].any()
+
+
+def test_a_reality_that_breaks_the_ties_is_named():
+    alike = {"noise_class": lambda cell, action: "anywhere", "noise_law": {"anywhere": [0.95, 0.05]}}
+    real = ledge((0.05, 0.45)).model.kernel
+    for exact, level in ((True, Level.FAILURE), (False, Level.WARNING)):
+        simulated = ledge((0.05, 0.05), exact=exact, **alike)
+        finding, check = found(ledge_problem(simulated, simulated.ties), real, Code.TIES)
+        assert finding.level is level
+        assert "rows that are tied are not alike in this reality: ties.successors[" in finding.what
+        assert bool(check.trials) is not exact
+
+
+def test_guesses_are_among_exact_alternatives_and_another_reality_is_named():
+    kernels = tuple(ledge((0.05, slip)).model.kernel for slip in (0.1, 0.3))
+    simulated = ledge((0.05, 0.1))
+    problem = ledge_problem(simulated, None, alternatives=Alternatives(kernels, exact=True))
+    assert min(guess_reality(problem, Guess(seed=3)).kernel.distances_to(one).max() for one in kernels) == 0.0
+    assert found(problem, None, Code.ALTERNATIVES)[0].level is Level.OK
+    finding, _ = found(problem, ledge((0.05, 0.6)).model.kernel, Code.ALTERNATIVES)
+    assert finding.level is Level.FAILURE
+    assert "0.3 away from the nearest" in finding.what
+
+
+def test_copies_are_moved_together():
+    rows = np.array([[[0.5, 0.25, 0.25]], [[0.0, 1.0, 0.0]], [[0.5, 0.25, 0.25]]])
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 3, 0, s2r.AtLeast(np.ones((3, 1)), 1.0))
+    settings = s2r.Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.25)
+    baseline = s2r.MarkovPolicy.deterministic([0, 0, 0], num_actions=1, horizon=3)
+    guess = guess_reality(s2r.Problem(model, baseline, settings, copies=[0, 1, 0]), Guess(rows=1, seed=1))
+    dense = guess.kernel.to_dense()
+    np.testing.assert_array_equal(dense[0], dense[2])
+    assert guess.wrong.any()
