@@ -7,6 +7,8 @@ import numpy as np
 from safe2real._compiled.cache import compiled, inner
 from safe2real._compiled.transitions import dot, rows_per_step
 
+NEAR = 0.02  # the search for nu ends where the bound is within about 1e-4 of its distance to the mean
+
 
 @inner
 def lowest_of(values):
@@ -48,12 +50,12 @@ def least_by_likelihood(rows, row, divergence, values, bottom):
                 inverse_square += p / (x * x)
         bound = max(bound, bottom - d + np.exp(logs - divergence))
         slope = np.log(inverse) + logs - divergence
-        if abs(slope) < 1e-5 or (slope < 0.0 and d < 1e-12 * mean):
+        if abs(slope) < NEAR * divergence or (slope < 0.0 and d < 1e-9 * mean):
             break
         turning = d * (inverse - inverse_square / inverse)  # of the slope, as log d moves; negative
         step = -slope / turning if turning < 0.0 else (2.0 if slope > 0.0 else -2.0)
         d *= np.exp(min(3.0, max(-3.0, step)))
-    if least > 0.0:  # nu = bottom itself
+    if least > 0.0 and d < 0.01 * mean:  # nu = bottom itself
         logs = 0.0
         for i in range(first, first + n):
             if rows.probability[i] > 0.0:

@@ -9,6 +9,7 @@ from safe2real.evidence.trust import BaselineTrust
 from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem
 from safe2real.radii import ALL
+from safe2real.refinements import BelowGap, SequentialClearing, find
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 
 
@@ -66,6 +67,11 @@ def assumptions_of(
             f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
             f"or at least {settings.mismatch_gap:g} away"
         )
+        clearing = find(settings.refinements, SequentialClearing) or find(settings.refinements, BelowGap)
+        if clearing is not None and clearing.protection > 1.0:
+            text += f" (rows that are {settings.mismatch_gap / clearing.protection:.4g} away or more are not cleared either)"
+        elif clearing is not None:
+            text += " (rows that are wrong by less can be cleared, and nothing may object: never overstate it)"
         found.append(Assumption(codes.SEPARATION, text))
     text = "where the real system goes next depends on its state, the action and the step alone (Markov)"
     found.append(Assumption(codes.MARKOV, text))

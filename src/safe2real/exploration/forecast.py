@@ -22,6 +22,7 @@ from safe2real.methods.base import Reason
 from safe2real.planning.evaluate import occupancy
 
 _MOST_PLANS = 2_000
+_LUCK, _MORE = 1.3, 1.25  # the sequential test takes longer than its slowest set is expected to
 _GROWTH = 0.03  # rounds of one step, as a share of all before it
 
 
@@ -73,7 +74,9 @@ class _Imagined:
         tally, belief, rule = evidence.counts.tally, evidence.belief, evidence.rule
         self.visits = tally.visits.astype(np.float64)
         distance = evidence.counts.distances()
-        self.cleared_at = visits_to_clear(evidence, np.zeros_like(distance), as_seen=False)
+        # One that is right and not cleared yet was unlucky so far: it will take some more.
+        right = _LUCK * visits_to_clear(evidence, np.zeros_like(distance), as_seen=False)
+        self.cleared_at = np.maximum(right, np.where(self.visits > 0.0, _MORE * self.visits, 0.0))
         wrong = belief.suspect & (self.visits > 0.0)
         limit = rule.threshold if rule.clearing == kinds.HALFWAY else 0.5 * (rule.cleared_gap + rule.clearing_gap)
         wrong &= distance > max(0.0, limit) + 1.0 / np.sqrt(np.maximum(self.visits, 1.0))

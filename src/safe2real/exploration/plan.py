@@ -21,6 +21,7 @@ from safe2real.methods.mixing import candidate_share
 from safe2real.model.checks import Floats, finite_floats, step_utilities
 from safe2real.model.cmdp import without_steps
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.planning.optimistic import ceiling
 from safe2real.planning.pessimistic import best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets
 from safe2real.planning.solve import Solution, solve
@@ -145,10 +146,7 @@ def best_certified(
     if found.value > best.value:
         solution = best.solution if best.solution is not None or len(found.used) == 1 else optimum
         best = CertifiedPolicy(solution, found.policy, found.value, found.lower_bounds)
-    horizon = float(balls.model.horizon)
-    largest = horizon / float(margins.min(initial=horizon)) + 1.0
-    upper = min(horizon, balls.best_feasible(reward, multipliers, largest))
-    return best, upper
+    return best, ceiling(balls, reward, multipliers).value
 
 
 def tightened(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREEN, GREY = "#2563a8", "#d9730d", "#2e8b57", "#6b7280"
+BLUE, ORANGE, GREEN, GREY, PURPLE = "#2563a8", "#d9730d", "#2e8b57", "#6b7280", "#7b3fa0"
 HEURISTIC = ("inferred constants (heuristic)", Standing.HEURISTIC)
 """The constants and the standing of most artefacts."""
 COLOURS = {"sim-to-real safe RL": BLUE, "reward-free safe RL": ORANGE, "unconstrained sim-to-real RL": GREEN}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real import radii
+from safe2real import radii, refinements
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
 from safe2real.model.policy import MarkovPolicy
@@ -50,9 +50,20 @@ def learner_of(settings: Plain) -> tuple[WindyGrid, Learner]:
         span_bonus=settings["span"],
         robust_safety=settings["robust"],
         replan_growth=REPLAN_GROWTH,
+        refinements=refinements_of(settings["refinements"]),
     )
     support = grid.neighbours() if settings["support"] else None
     return grid, Learner(Problem(grid.cmdp(grid.simulator(), THRESHOLD), baseline, chosen, support=support))
+
+
+def refinements_of(names: list[str]) -> tuple[refinements.Refinement, ...]:
+    """Those of these names; "sequential-clearing x2" has a protection of 2."""
+    found = []
+    for name in names:
+        kind, _, protection = name.partition(" x")
+        (made,) = [one for one in refinements.ALL if one.name == kind]
+        found.append(made(**({"protection": float(protection)} if protection else {})))
+    return tuple(found)
 
 
 def certified_run(settings: Plain) -> Plain:

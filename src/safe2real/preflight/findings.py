@@ -75,6 +75,7 @@ class Code(StrEnum):
     SEPARATION = ("separation", About.REALITY, "separation")
     POSSIBLE_DISTANCES = ("possible-distances", About.SETTINGS, "possible distances")
     CLEARING = ("clearing", About.SETTINGS, "clearing rows")
+    PROTECTION = ("protection", About.SETTINGS, "if the gap is overstated")
     COVERAGE = ("coverage", About.REALITY, "coverage")
     THRESHOLD = ("threshold", About.SIMULATOR, "threshold of {}")
     THRESHOLDS_TOGETHER = ("thresholds-together", About.SIMULATOR, "thresholds together")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from safe2real.evidence.mismatch_map import map_mismatch
@@ -13,8 +15,10 @@ from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.guess import GuessedReality, reachable_rows, visited_rows
 from safe2real.problem.problem import Problem
+from safe2real.refinements import BelowGap, SequentialClearing, find
 
 _ROUNDING = 1e-9
+_CAREFUL = 2.0  # the protection to use where the gap is a guess
 
 
 def gap_findings(problem: Problem, method: Method, learner: Learner | None, real: Kernel, guessed: bool) -> list[Finding]:
@@ -24,6 +28,7 @@ def gap_findings(problem: Problem, method: Method, learner: Learner | None, real
         *_rows_between(problem, method, real, guessed),
         *(_distances_possible(problem) if method.reuses_simulator else ()),
         *_clearing(learner),
+        *_protection(problem, learner, guessed),
         _coverage(problem, real, guessed),
     ]
 
@@ -135,6 +140,29 @@ def _clearing(learner: Learner | None) -> list[Finding]:
         return [Finding(Code.CLEARING, Level.WARNING, said, "justify a larger mismatch_gap")]
     said = f"a row that is right is cleared after about {most:,.0f} visits"
     return [Finding(Code.CLEARING, Level.OK, said, numbers={"visits": most})]
+
+
+def _protection(problem: Problem, learner: Learner | None, guessed: bool) -> list[Finding]:
+    """A gap that is overstated is dangerous where rows are cleared by all that the assumption allows."""
+    settings = problem.settings
+    clearing = find(settings.refinements, SequentialClearing) or find(settings.refinements, BelowGap)
+    if clearing is None or learner is None or not learner.method.reuses_simulator or not learner.evidence.suspects.any():
+        return []
+    gap, numbers = settings.mismatch_gap / clearing.protection, {"protection": clearing.protection}
+    said = f"rows that are wrong by {gap:.3g} or more are never cleared, but by a chance that delta covers"
+    if not guessed or clearing.protection > 1.0 or settings.mismatch_gap <= settings.calibrated_gap:
+        return [Finding(Code.PROTECTION, Level.OK, said, numbers=numbers)]
+    careful = [one if one is not clearing else replace(clearing, protection=_CAREFUL) for one in settings.refinements]
+    other = replace(problem, settings=replace(settings, refinements=tuple(careful)))
+    said = (
+        f"mismatch_gap {settings.mismatch_gap:g} is taken at its word: a row that is wrong by less can be cleared, and "
+        "nothing may ever object"
+    )
+    cure = f"if the gap is a guess, use refinements.{type(clearing).__name__}(protection={_CAREFUL:g})"
+    if settings.mismatch_gap / _CAREFUL > settings.calibrated_gap:
+        needed = map_mismatch(learner.method.evidence(other)).visits_needed[learner.evidence.suspects]
+        cure += f": a right row is cleared after about {float(needed.max()):,.0f} visits then"
+    return [Finding(Code.PROTECTION, Level.WARNING, said, cure, numbers)]
 
 
 def _coverage(problem: Problem, real: Kernel, guessed: bool) -> Finding:

@@ -86,7 +86,8 @@ class RadiusContract(ABC):
         rule = rule_of(radius, _SYSTEM, sizes, 0.05)
         for visits in (1, 2, 17, 1_000, 4_097, 123_456):
             found = np.empty(sizes.size)
-            compiled.radii(rule, np.full(sizes.size, float(visits)), np.full(sizes.size, 2), found)
+            near = np.ones(sizes.size, dtype=np.bool_)
+            compiled.radii(rule, np.full(sizes.size, float(visits)), np.full(sizes.size, 2), near, found)
             for possible, used in zip(sizes.tolist(), found.tolist(), strict=True):
                 shape = RowShape(possible, sizes.size, _SYSTEM, 0.05)
                 plain = min(1.0, float(radius.after(np.array([visits]), np.array([2]), shape)[0]))
