@@ -38,4 +38,4 @@ def test_a_run_reaches_one_accuracy_after_the_other():
     assert found["looked"] == found["true"] > 0
     assert found["lower"] <= found["best"] <= found["upper"]
     assert found["upper"] - found["lower"] <= 0.1 * found["upper"]
-    assert declared_run({**settings, "most": 40})["episodes"] == [None, None]
+    assert declared_run({**settings, "most": 5})["episodes"] == [None, None]

@@ -166,3 +166,20 @@ def test_the_ceiling_is_as_low_as_a_fine_search_finds(seed):
         assert found.value == pytest.approx(min(4.0, fine), rel=5e-3)
         at = balls.best(reward + found.prices[0] * model.utilities[0]) - found.prices[0] * model.thresholds[0]
         assert found.value == pytest.approx(min(4.0, at))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_threshold_that_binds_lowers_the_ceiling_by_what_it_costs(seed):
+    """What is safe is what earns little, 1 - r: whatever the kernel, V_r is at most the horizon minus the threshold."""
+    rng = np.random.default_rng(seed)
+    rows, reward = rng.dirichlet(np.ones(4), size=(4, 3)), rng.random((1, 4, 3))
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 4, 0, s2r.AtLeast(1.0 - reward[0], 0.0))
+    balls = RowSets(model, rng.choice([0.05, 0.3], size=12), reach_of(None, model.kernel))
+    lowest, highest = -balls.best(-reward), balls.best(reward)
+    allowed = 0.5 * (lowest + highest)
+    tight = RowSets(model.with_thresholds(np.array([4.0 - allowed])), balls.gaps, balls.reach)
+    for guess in (0.0, 0.5, 7.0):
+        found = ceiling(tight, reward, np.array([guess]))
+        assert found.value == pytest.approx(allowed, rel=5e-3)
+        assert found.value >= allowed - ROUNDING
+        assert found.prices[0] > 0.5

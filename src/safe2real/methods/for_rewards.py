@@ -30,7 +30,7 @@ from safe2real.planning.robust import RowSets
 from safe2real.problem.problem import Problem
 
 LONGEST_NAME, MOST_REWARDS = 100, 100
-_GROWTH, _MORE = 1.25, 10  # a plan stands until a row that matters has so many times the visits, and so many more
+_GROWTH, _MORE = 1.1, 3  # a plan stands until a row that matters has so many times the visits, and so many more
 _LEAST = 1e-9  # share of a policy in a mixture, below which it is left out
 _INDEX_ROUNDS, _INDEX_GAIN = 4, 1e-2  # exploring needs no exact optimum
 
@@ -157,7 +157,7 @@ class ForRewards(Method):
         return _decision(problem, evidence, exploring, uncertainty, after)
 
     def is_due(self, evidence: Evidence, planned: NDArray[np.int64], memory: Any) -> bool:
-        """A plan stands until a row that it was made for has a quarter and some more visits, or is cleared."""
+        """A plan stands until a row that it was made for has a tenth and some more visits, or is cleared."""
         if not isinstance(memory, Memory):
             return True
         suspect, visits = evidence.belief.suspect, evidence.pool(evidence.counts.tally.visits)
