@@ -305,3 +305,53 @@ def test_units_keep_the_near_sets_of_rows_that_are_on_their_own():
         np.testing.assert_array_equal(getattr(pooled.rule, name), getattr(plain.rule, name))
     assert isinstance(pooled.units, UnitModel)
     assert ROWS.shape == (3, 1, 3)
+
+
+# Rows in which labels look alike
+
+HIDDEN = np.array([[[0, 1, 1]], [[0, 1, 2]], [[2, 2, 2]]])  # in row 0 the last two labels do, in row 2 all of them
+HIDDEN_ROWS = np.array([[[0.5, 0.5, 0.0]], [[0.5, 0.3, 0.2]], [[0.0, 0.0, 1.0]]])
+
+
+def hidden(**counts):
+    """Evidence after rows were visited with these successors, in no order that is known."""
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(HIDDEN_ROWS), 3, 0, s2r.AtLeast(np.ones((3, 1)), 1.0))
+    problem = s2r.Problem(model, chain().baseline, chain().settings, ties=Ties(CLASSES, HIDDEN))
+    evidence = Evidence(problem)
+    for name, often in counts.items():
+        successors = np.flatnonzero(often)
+        row = np.full(successors.size, int(name.removeprefix("row")))
+        evidence.counts.add(row, successors, np.array(often)[successors])
+    evidence.update()
+    return evidence
+
+
+def test_such_a_row_is_never_cleared_by_itself_because_its_class_can_be_wrong_all_the_same():
+    evidence = hidden(row0=[500, 500, 0]).structured
+    assert evidence.suspects[0, 0]
+    assert 0.0 < evidence.belief.gap[0] < 0.2  # and yet it is learnt
+    assert not hidden(row0=[500, 500, 0]).suspects[0, 0]
+    both = hidden(row0=[500, 500, 0], row1=[50, 30, 20]).structured
+    assert not both.suspects[0, 0]  # with its class it is
+    assert both.belief.gap[0] == 0.0
+
+
+def test_such_a_row_is_held_against_its_class_too():
+    evidence = hidden(row0=[190, 10, 0], row1=[100, 60, 40]).structured
+    assert evidence.test.refuted_classes == [0]
+    assert evidence.is_refuted
+    assert not hidden(row0=[95, 105, 0], row1=[100, 60, 40]).structured.is_refuted
+
+
+def test_what_is_refuted_of_such_a_row_is_refuted_of_its_class():
+    evidence = told(chain(EXACT))
+    evidence.leave_model([0, 1, 2], [0, 0, 0])
+    assert evidence.refuted.all()
+
+
+def test_a_visit_bears_on_all_rows_that_it_is_counted_for_and_on_none_that_it_is_not():
+    evidence = told(chain(EXACT))
+    assert evidence.credit(np.array([1.0, 2.0, 4.0])).tolist() == [3.0, 3.0, 4.0]
+    unseen = hidden().structured  # row 0 is shown as its class, and a visit to it counts for the row alone
+    assert unseen.credit(np.array([1.0, 2.0, 4.0])).tolist() == [1.0, 3.0, 4.0]
+    assert Evidence(chain()).credit(np.array([1.0, 2.0, 4.0])).tolist() == [1.0, 2.0, 4.0]

@@ -253,8 +253,8 @@ class TiedEvidence(Evidence):
         return self._by_unit(visits)[self._shown].astype(visits.dtype).reshape(visits.shape)
 
     def credit(self, stakes: Floats) -> Floats:
-        by_unit = summed(self._shown, stakes, self.pooling.classes.size)
-        return by_unit[self.pooling.unit]
+        by_unit, unit = summed(self._shown, stakes, self.pooling.classes.size), self.pooling.unit
+        return by_unit[unit] + np.where(self._shown == unit, 0.0, stakes)  # a set of its own may become the smaller one
 
     @property
     def together(self) -> tuple[HybridModel, NDArray[np.int64]]:
