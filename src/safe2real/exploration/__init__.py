@@ -6,5 +6,17 @@ from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.exploration.rollout import explore
 from safe2real.exploration.simulate import Run, collect, roll_out, simulate
+from safe2real.exploration.structure import plan_with_structure
 
-__all__ = ["Certificate", "Learner", "Plan", "Proposal", "Run", "collect", "explore", "roll_out", "simulate"]
+__all__ = [
+    "Certificate",
+    "Learner",
+    "Plan",
+    "Proposal",
+    "Run",
+    "collect",
+    "explore",
+    "plan_with_structure",
+    "roll_out",
+    "simulate",
+]
