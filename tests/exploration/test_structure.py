@@ -109,7 +109,7 @@ def test_declared_rewards_are_explored_by_class():
     for name, ties in (("tied", simulated.ties), ("plain", None)):
         method = s2r.methods.ForRewards({"corner": reward}, accuracy=0.1)
         learner = s2r.Learner(ledge_problem(simulated, ties), method)
-        run = s2r.simulate(learner, real.model.kernel, max_rounds=400)
+        run = s2r.simulate(learner, real.model.kernel, max_rounds=150)
         assert run.unsafe_share(learner.simulator.thresholds) == 0.0
         made = learner.plan(reward)
         assert made.value - 1e-9 <= real_value(real, made.policy) <= best + 1e-9 <= made.bound + 2e-9

@@ -13,63 +13,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled.rows import Reach, Rows
+from safe2real._compiled.rows import Rows
 from safe2real._compiled.tally import record_episode
 from safe2real.errors import InvalidInput
-from safe2real.evidence.evidence import Evidence, share_of_sets
-from safe2real.evidence.hybrid import HybridModel, Separation
-from safe2real.evidence.pooling import Ints, Pooling, pooling_of
+from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.hybrid import HybridModel
+from safe2real.evidence.pooling import Ints, pooling_of
 from safe2real.evidence.tie_test import TieTest
-from safe2real.evidence.tied_rows import TiedRows
+from safe2real.evidence.units import Store, UnitModel
 from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import summed
-from safe2real.radii.base import System
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 
 _BY_ROW = ("constant", "size", "profile", "near_profile", "near_begin", "near_length", "likelihood", "within")
 
 
 _ALIKE = 1e-6  # gaps that differ by less are alike
-
-
-class UnitModel(HybridModel):
-    """The hybrid model of the units of a problem; a visit is an episode of one step, from its unit to its outcome."""
-
-    def __init__(self, problem: Problem, pooling: Pooling, *, reuses_simulator: bool) -> None:
-        settings, model = problem.settings, problem.simulator
-        self._pooling = pooling
-        self._sizes_of = System(max(model.num_states, pooling.leads.shape[1]), model.num_actions, model.horizon)
-        super().__init__(
-            pooling.kernel,
-            model.horizon,
-            separation=Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None,
-            radius=settings.radius,
-            delta=settings.delta * share_of_sets(problem),
-            bonus_scale=settings.bonus_scale,
-            known=pooling.known,
-            support=pooling.support,
-            within=pooling.within,
-            refinements=settings.refinements,
-        )
-
-    def _system(self) -> System:
-        return self._sizes_of
-
-    def _near(self) -> Reach:
-        return self._pooling.near
-
-    def visit(self, units: Ints, outcomes: Ints) -> None:
-        """Visits one after the other, the deletion rule after each."""
-        pairs = np.stack([units, outcomes], axis=1).astype(np.uint32).reshape(-1)
-        self.observe_all(pairs, np.zeros(units.size, dtype=np.uint32), np.arange(units.size + 1))
-
-    def visit_at_once(self, units: Ints, outcomes: Ints, often: Ints) -> None:
-        """Visits of which no order is known: nothing is concluded before all of them are counted."""
-        self.counts.add(units, outcomes, often)
-        self.update()
 
 
 class TiedEvidence(Evidence):
@@ -214,7 +176,7 @@ class TiedEvidence(Evidence):
         own, shared = units.belief.gap[pooling.unit], np.where(pooling.tied, units.belief.gap[pooling.shared], np.inf)
         better = (shared <= own + _ALIKE) & (own > 0.0)
         self._shown = np.where(better, pooling.shared, pooling.unit)
-        self._store = TiedRows(pooling, units)
+        self._store = Store(pooling, units)
         by_row = {name: _by_row(getattr(units.rule, name), self._shown) for name in _BY_ROW}
         self.rule = type(units.rule)(**{**units.rule._asdict(), **by_row})
         self.reach = pooling.reach
@@ -254,8 +216,8 @@ class TiedEvidence(Evidence):
         return self._by_unit(visits)[self._shown].astype(visits.dtype).reshape(visits.shape)
 
     def credit(self, stakes: Floats) -> Floats:
-        by_unit = summed(self._shown, stakes, self.pooling.classes.size)
-        return by_unit[self.pooling.unit]
+        by_unit, unit = summed(self._shown, stakes, self.pooling.classes.size), self.pooling.unit
+        return by_unit[unit] + np.where(self._shown == unit, 0.0, stakes)  # a set of its own may become the smaller one
 
     @property
     def together(self) -> tuple[HybridModel, NDArray[np.int64]]:

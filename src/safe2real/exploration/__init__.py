@@ -7,6 +7,7 @@ from safe2real.exploration.policy_trial import PolicyTrial, Turn
 from safe2real.exploration.proposal import Proposal
 from safe2real.exploration.rollout import explore
 from safe2real.exploration.simulate import Run, collect, roll_out, simulate
+from safe2real.exploration.structure import plan_with_structure
 from safe2real.exploration.trial_run import trial_run
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "Turn",
     "collect",
     "explore",
+    "plan_with_structure",
     "roll_out",
     "simulate",
     "trial_run",

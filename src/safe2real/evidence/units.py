@@ -1,18 +1,59 @@
-"""The rows of classes as a planner sees them: label by label, beside those of the other units."""
+"""A hybrid model of units, and their laws as rows: label by label, with the successor that each label has there."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from safe2real.evidence.hybrid import HybridModel
+from safe2real._compiled.rows import Reach
+from safe2real.evidence.evidence import share_of_sets
+from safe2real.evidence.hybrid import HybridModel, Separation
 from safe2real.evidence.pooling import Ints, Pooling
 from safe2real.model.checks import Floats, Indices
+from safe2real.problem.problem import Problem
+from safe2real.radii.base import System
 
 
-class TiedRows:
+class UnitModel(HybridModel):
+    """The hybrid model of the units of a problem; a visit is an episode of one step, from its unit to its outcome."""
+
+    def __init__(self, problem: Problem, pooling: Pooling, *, reuses_simulator: bool) -> None:
+        settings, model = problem.settings, problem.simulator
+        self._pooling = pooling
+        self._sizes_of = System(max(model.num_states, pooling.leads.shape[1]), model.num_actions, model.horizon)
+        super().__init__(
+            pooling.kernel,
+            model.horizon,
+            separation=Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None,
+            radius=settings.radius,
+            delta=settings.delta * share_of_sets(problem),
+            bonus_scale=settings.bonus_scale,
+            known=pooling.known,
+            support=pooling.support,
+            within=pooling.within,
+            refinements=settings.refinements,
+        )
+
+    def _system(self) -> System:
+        return self._sizes_of
+
+    def _near(self) -> Reach:
+        return self._pooling.near
+
+    def visit(self, units: Ints, outcomes: Ints) -> None:
+        """Visits one after the other, the deletion rule after each."""
+        pairs = np.stack([units, outcomes], axis=1).astype(np.uint32).reshape(-1)
+        self.observe_all(pairs, np.zeros(units.size, dtype=np.uint32), np.arange(units.size + 1))
+
+    def visit_at_once(self, units: Ints, outcomes: Ints, often: Ints) -> None:
+        """Visits of which no order is known: nothing is concluded before all of them are counted."""
+        self.counts.add(units, outcomes, often)
+        self.update()
+
+
+class Store:
     """Successors and probabilities of all rows: the units' own, then every tied row label by label, seen and simulated."""
 
-    def __init__(self, pooling: Pooling, units: HybridModel) -> None:
+    def __init__(self, pooling: Pooling, units: UnitModel) -> None:
         tally, kernel = units.counts.tally, pooling.kernel
         tied = np.flatnonzero(pooling.tied)
         possible = pooling.leads[tied] >= 0  # [T, L]
