@@ -15,7 +15,11 @@ from tests.evidence.small_learners import forked, forked_learner, stay
 
 @each("growth", [0.0, 0.5, 1.0])
 def test_a_wrong_known_row_is_found_however_rarely_plans_are_made(growth):
-    learner = forked_learner(growth)
+    refined = forked_learner(growth)
+    s2r.simulate(refined, forked(True), max_rounds=200)
+    assert refined.standing is Standing.REFUTED
+    assert refined.evidence.counts.visits[0, 1] == 1  # a successor that a known row rules out: once is enough
+    learner = forked_learner(growth, refinements=())
     run = s2r.simulate(learner, forked(True), max_rounds=2_000)
     row = int(learner.evidence.counts.visits[0, 1])
     alone = HybridModel(
@@ -60,7 +64,14 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
     learner = s2r.Learner(s2r.Problem(model, stay(1, 2), settings, known=marked))
     gaps = Separation(0.0, 0.6)
     eager = HybridModel(
-        model.kernel, 1, separation=gaps, radius=radii.Adaptive(), delta=0.05, bonus_scale=1.0, known=marked.reshape(-1)
+        model.kernel,
+        1,
+        separation=gaps,
+        radius=radii.Adaptive(),
+        delta=0.05,
+        bonus_scale=1.0,
+        known=marked.reshape(-1),
+        refinements=settings.refinements,
     )
     rounds = []
     for number in range(1, 3_000):
@@ -157,7 +168,7 @@ def test_a_plan_on_the_way_changes_nothing_also_where_it_clears_rows():
         kernel = s2r.Kernel.from_dense(rng.dirichlet(np.ones(3), size=(3, 2)))
         model = s2r.CMDP.of(kernel, 4, 0, s2r.AtLeast(rng.random((3, 2)), 0.4))
         settings = s2r.Settings(
-            margin=0.1, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=1e-3, seed=seed, replan_growth=1.0
+            margin=0.1, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=1e-3, seed=seed, replan_growth=1.0, refinements=()
         )
         baseline = s2r.MarkovPolicy.uniform(horizon=4, num_states=3, num_actions=2)
         asked, compiled = (s2r.Learner(s2r.Problem(model, baseline, settings)) for _ in range(2))

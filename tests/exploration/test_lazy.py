@@ -275,7 +275,7 @@ def rounds_of(seed, *, per_step, constraints, rounds=60, **changes):
     """(learner, proposal) at every round of a run by ask and tell; some rows are declared known."""
     model, real, baseline = random_problem(seed, per_step=per_step, constraints=constraints)
     known = np.random.default_rng(seed).random(model.kernel.to_dense().shape[:-1]) < 0.1
-    learner = Learner(Problem(model, baseline, quick(replan_growth=0.0, **changes), known=known))
+    learner = Learner(Problem(model, baseline, quick(replan_growth=0.0, refinements=(), **changes), known=known))
     truth = model.with_kernel(real)
     for _ in range(rounds):
         proposal = learner.propose()
@@ -490,7 +490,7 @@ def supported_problem():
 
 def test_the_worst_case_of_a_proposal_keeps_to_the_declared_support():
     model, truth, baseline, support = supported_problem()
-    settings = Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.05, tolerance=0.05)
+    settings = Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.05, tolerance=0.05, refinements=())
     learner = Learner(Problem(model, baseline, settings, support=support))
     helped = 0
     for _ in range(150):
@@ -574,7 +574,8 @@ def test_no_plan_made_before_a_refutation_is_handed_out_after_it():
     """Wherever it was noticed: while recording, by a plan on the way, or when an episode left the model."""
     grid = WindyGrid.paper()
     model = grid.cmdp(grid.simulator(), threshold=10.8)
-    settings = s2r.Settings(margin=1.17, calibrated_gap=0.0, mismatch_gap=0.68, tolerance=0.29, replan_growth=1.0)
+    chosen = {"margin": 1.17, "calibrated_gap": 0.0, "mismatch_gap": 0.68, "tolerance": 0.29, "replan_growth": 1.0}
+    settings = s2r.Settings(**chosen, refinements=())
     calm = s2r.MarkovPolicy.deterministic(np.full(25, 3), num_actions=4, horizon=12)  # to the left, along the lower edge
     for notice in ("refute", "leave_model"):
         learner = s2r.Learner(s2r.Problem(model, calm, settings))

@@ -43,8 +43,9 @@ def test_a_campaign_does_not_deploy_what_its_record_cannot_prove():
 def test_what_is_said_of_each():
     assert [kind.name for kind in methods.ALL] == [
         "sim-to-real safe RL", "reward-free safe RL", "unconstrained sim-to-real RL", "declared rewards",
+        "trial of one policy",
     ]  # fmt: skip
-    assert [kind.covers_any_reward for kind in methods.ALL] == [True, True, True, False]
+    assert [kind.covers_any_reward for kind in methods.ALL] == [True, True, True, False, False]
     assert [(kind.reuses_simulator, kind.keeps_safe, kind().can_be_rechecked) for kind in methods.ANY_REWARD] == [
         (True, True, True),
         (False, True, True),

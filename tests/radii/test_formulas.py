@@ -35,7 +35,7 @@ def numbers_seen(m: int) -> list[int]:
 
 def compiled_radii(rule: _kernels.Rule, visits: np.ndarray[Any, Any], seen: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     out = np.empty(visits.size)
-    _kernels.radii(rule, visits, seen, out)
+    _kernels.radii(rule, visits, seen, np.ones(visits.size, dtype=np.bool_), out)
     return out
 
 
@@ -141,7 +141,8 @@ def test_the_compiled_radius_is_the_python_radius_and_the_papers(
     system = System(S, A, H)
     # the literal radius depends on S, not on what the rows can do
     rule = rule_for(radius, [1, S], delta, system)
-    assert (rule.constant, rule.weight) == literal_constants(system, delta)
+    assert (rule.constant[0], rule.weight) == literal_constants(system, delta)
+    assert (rule.constant == rule.constant[0]).all()
     compiled = np.array([radius_at(rule, n % 2, n, 1) for n in VISITS])
     in_python = [radius_after(radius, n, system, delta) for n in VISITS]
     betas = [math.log(2 * S * A * H / delta) + S * math.log(8 * math.e * (n + 1)) for n in VISITS]

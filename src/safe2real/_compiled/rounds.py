@@ -1,8 +1,7 @@
-"""Compiled rounds of exploration: propose, roll out, observe. The same functions serve one `propose` and a whole
-simulated run.
+"""Compiled rounds of exploration: propose, roll out, observe; for one `propose` and for a whole simulated run.
 
-Letters as in `transitions` and `tally`. C slots hold deterministic policies; the candidate of a
-round is the mixture of the slots with weight, and after it comes the baseline.
+Letters as in `transitions` and `tally`. C slots hold deterministic policies; the candidate of a round is the mixture of the
+slots with weight, and after it comes the baseline.
 """
 
 from __future__ import annotations
@@ -76,10 +75,7 @@ class Log(NamedTuple):
 
 
 def searches(terms: Terms) -> tuple[bool | None, bool | None]:
-    """The arguments `one` and `several` of `propose` and `run`: which search is used, for K <= 1 or for K >= 2.
-
-    The other is None, which is known when code is compiled: then that search is left out.
-    """
+    """The arguments `one` and `several`: which search is used, for K <= 1 or K >= 2; the other is None, and not compiled."""
     return (None, True) if terms.thresholds.size > 1 else (True, None)
 
 
