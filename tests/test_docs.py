@@ -34,4 +34,4 @@ def test_the_first_certified_plan_is_short_and_as_promised(tmp_path):
     assert "READY" in done.stdout
     assert "Certified: V_c >=" in done.stdout
     reached, best = re.search(r"probability ([\d.]+); no safe policy does better than ([\d.]+)", done.stdout).groups()
-    assert f"It ends with {reached} and {best}, after 6,000 episodes" in text
+    assert f"It ends with {reached} and {best}, after 1,000 episodes" in text

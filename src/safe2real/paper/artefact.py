@@ -59,9 +59,10 @@ class Table:
 
 @dataclass(slots=True)
 class Outcome:
-    """What drawing an artefact gave: a table, figures, comparisons, remarks."""
+    """What drawing an artefact gave: tables, figures, comparisons, remarks."""
 
     table: Table | None = None
+    more: dict[str, Table] = field(default_factory=dict)  # further tables, by the name of their file
     figures: list[Path] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)

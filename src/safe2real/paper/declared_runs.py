@@ -16,6 +16,9 @@ from safe2real.paper.declared_systems import Instance, instance
 from safe2real.paper.store import Plain
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
+from safe2real.problem.ties import Ties
+from safe2real.systems.windy_grid import WindyGrid
+from safe2real.systems.windy_grid_ties import terrain_ties
 
 REAL_ERROR = 1e-8  # of an exact evaluation
 LOOK = 500  # episodes between two looks at what is printed
@@ -26,7 +29,7 @@ def declared_run(settings: Plain) -> Plain:
 
     Args:
         settings: `system` and `reward` by their names in `declared_systems`, `seed`, whether the `support` is declared,
-            `accuracies` from coarse to fine, shares of the best value, and `most` episodes.
+            the grid's `ties` by terrain are (as exact), `accuracies` from coarse to fine, shares of the best value, and `most` episodes.
 
     Returns:
         `episodes` at which each accuracy was reached, null where it was not; unsafe deployments; how many printed
@@ -40,15 +43,23 @@ def declared_run(settings: Plain) -> Plain:
         support=settings["support"],
         accuracies=settings["accuracies"],
         most=settings["most"],
+        ties=terrain_ties(WindyGrid.paper(), exact=True) if settings.get("ties") else None,
     )
 
 
 def run_to_accuracies(
-    found: Instance, reward: Floats, *, seed: int, support: bool, accuracies: list[float], most: int
+    found: Instance,
+    reward: Floats,
+    *,
+    seed: int,
+    support: bool,
+    accuracies: list[float],
+    most: int,
+    ties: Ties | None = None,
 ) -> Plain:
     """`declared_run` for a system of any kind."""
     method = ForRewards({"declared": reward}, accuracy=accuracies[0])
-    learner = Learner(found.problem(seed=seed, support=support), method)
+    learner = Learner(found.problem(seed=seed, support=support, ties=ties), method)
     best, thresholds = solve(found.reality, reward), found.model.thresholds
     episodes: list[int | None] = []
     plans, unsafe, slack, looked, true = 0, 0, float("inf"), 0, 0

@@ -22,6 +22,8 @@ from safe2real.paper.certified_runs import THRESHOLD, corner_walk
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
+from safe2real.problem.ties import Ties
+from safe2real.refinements import DEFAULT
 from safe2real.systems.finite import FiniteSystem, from_gymnasium
 from safe2real.systems.windy_grid import WindyGrid
 
@@ -46,7 +48,10 @@ class Instance:
     def reality(self) -> CMDP:
         return self.model.with_kernel(self.real)
 
-    def problem(self, *, seed: int, support: bool) -> Problem:
+    def problem(
+        self, *, seed: int, support: bool, ties: Ties | None = None, refined: bool = True, growth: float = 0.0
+    ) -> Problem:
+        """With the `support` declared or not, `ties`, and the `refined` confidence sets or those without."""
         gaps = self.real.distances_to(self.model.kernel)
         settings = Settings(
             margin=self.margin,
@@ -54,9 +59,11 @@ class Instance:
             mismatch_gap=float(gaps[gaps > 0.0].min()),
             tolerance=self.margin / 4.0,
             seed=seed,
+            replan_growth=growth,
+            refinements=DEFAULT if refined else (),
         )
         declared = self.support if support else None
-        return Problem(self.model, self.baseline, settings, known=self.known, support=declared)
+        return Problem(self.model, self.baseline, settings, known=self.known, support=declared, ties=ties)
 
 
 @cache

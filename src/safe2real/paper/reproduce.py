@@ -65,6 +65,8 @@ def reproduce(
         outcome = artefact.draw(rows, folder)
         if outcome.table is not None:
             (folder / f"{artefact.name}.md").write_text(outcome.table.markdown())
+        for name, table in outcome.more.items():
+            (folder / f"{name}.md").write_text(table.markdown())
         results.append((artefact, outcome, sum(row["seconds"] for row in rows)))
         if artefact in chosen:
             _print(console, artefact, outcome)
