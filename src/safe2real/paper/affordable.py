@@ -154,7 +154,7 @@ def _draw_tried(rows: list[Row], outcome: Outcome) -> None:
         "reward",
         "seed",
         "episodes before",
-        "trial: deployed alone",
+        "trial: share 0.9",
         "floor at 80 %",
         "at 90 %",
         "claimed",

@@ -29,7 +29,8 @@ def declared_run(settings: Plain) -> Plain:
 
     Args:
         settings: `system` and `reward` by their names in `declared_systems`, `seed`, whether the `support` is declared,
-            the grid's `ties` by terrain are (as exact), `accuracies` from coarse to fine, shares of the best value, and `most` episodes.
+            or the grid's `ties` by terrain (as exact), `accuracies` from coarse to fine, shares of the best value, and
+            `most` episodes.
 
     Returns:
         `episodes` at which each accuracy was reached, null where it was not; unsafe deployments; how many printed
