@@ -5,7 +5,7 @@ A benchmark, NOT medical advice. Every patient here is simulated.
 Reality is the package's dynamics. The simulator is too optimistic about vasopressors for severely ill patients, and does not
 say so. The clinicians' policy is the baseline: 68 % of its patients survive within 20 steps. At least 66 % must survive
 under every mixture that is ever deployed. Two studies, both certified (nothing is scaled):
-- every treatment in doubt: all 2,238 rows have to be checked on patients, and hundreds of thousands of them are needed;
+- every treatment in doubt: all 2,238 rows have to be checked on patients, and tens of thousands of them are needed;
 - only vasopressors for the severely ill in doubt, the rest declared known: useful plans are certified from the start.
 Prints which rows are found wrong, what was deployed, and what certified plans for six rewards gain over the clinicians.
 
@@ -30,8 +30,8 @@ from rich.table import Table
 import safe2real as s2r
 from safe2real.evidence.mismatch_map import Verdict
 
-PATIENTS, FEW_PATIENTS = 600_000, 64_000
-LOOKS = (130_000, 250_000, 300_000, 350_000, 400_000, 500_000)  # patients before a plan for survival is made
+PATIENTS, FEW_PATIENTS = 120_000, 16_000
+LOOKS = (10_000, 20_000, 30_000, 35_000, 40_000, 50_000, 60_000, 80_000)  # patients before a plan for survival is made
 EARLY_LOOKS = (0, 1_000, 4_000, 16_000)
 QUICK_PATIENTS, QUICK_FEW_PATIENTS, QUICK_REWARDS = 12_000, 1_000, ("survival",)
 UNITS = "survival in %, the rest in steps of 20; all exact in reality but the certified floor"

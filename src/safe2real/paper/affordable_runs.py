@@ -54,9 +54,8 @@ def stop_run(settings: Plain) -> Plain:
 def tried_run(settings: Plain) -> Plain:
     """Ties by terrain that nobody called exact: they find a policy after a few episodes, and a trial of it certifies it.
 
-    Returns the episodes before the trial, and those of the trial until the policy
-    has nine tenths of the deployments and until the floor of
-    its reward is at 80 % and 90 % of what it is really worth; None where that takes more than `most`.
+    Returns the episodes before the trial, and those of the trial until the policy has nine tenths of the deployments, and
+    until the floor of its reward is at 80 % and at 90 % of what it is really worth; None where that takes more than `most`.
     """
     found, name = instance("grid"), settings["reward"]
     reward = found.rewards[name]
