@@ -158,7 +158,7 @@ class Study:
 
 
 def explore(
-    world: World, *, seeds: int, max_rounds: int = 20_000_000, on_the_way: Sequence[int] = (30_000, 100_000, 300_000)
+    world: World, *, seeds: int, max_rounds: int = 20_000_000, on_the_way: Sequence[int] = (3_000, 10_000, 30_000)
 ) -> Study:
     """Explore to the certified stop with several seeds; plan for every reward with what the first one learnt."""
     began = time.perf_counter()

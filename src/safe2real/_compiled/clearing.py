@@ -22,7 +22,7 @@ ROUNDING = 1e-9
 def growth(x, y, eta, sigma):
     """g(x, y): falls as x rises, rises with y. Sets with y + sigma > 1 cannot have gained sigma: left out by the caller."""
     found = x * np.log((y + eta) / (y + sigma))
-    if x >= 1.0 - 1e-15:
+    if x >= 1.0 - 1e-12:
         return found
     if 1.0 - y - sigma <= 1e-12:
         return np.inf  # all of the mass would have to be in the set, and something was seen outside

@@ -9,7 +9,7 @@ import numpy as np
 
 from safe2real._compiled.cache import compiled
 from safe2real._compiled.master import simplex, weights_of
-from safe2real._compiled.robust import lowest_of, worst_expectation
+from safe2real._compiled.robust import lowest_of, working_space, worst_expectation
 from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_step
 
 
@@ -25,7 +25,8 @@ def sweep(reward_sets, sets, reward, utilities, prices, start, actions, line):
     A, K = reward.shape[2], utilities.shape[0]
     stride = rows_per_step(sets.rows.begin, S, A)
     reward_stride = rows_per_step(reward_sets.rows.begin, S, A)
-    values, q, total, left = np.zeros((1 + K, S)), np.empty((1 + K, S * A)), np.empty(S * A), np.empty(S)
+    values, q, total = np.zeros((1 + K, S)), np.empty((1 + K, S * A)), np.empty(S * A)
+    left = np.empty(max(working_space(sets.rows, S).size, working_space(reward_sets.rows, S).size))
     for h in range(H - 1, -1, -1):
         after = values[0]
         lowest = lowest_of(after)
@@ -60,7 +61,7 @@ def worst_values(sets, utility, policy, fixed):
     H = fixed.shape[0] if is_fixed else policy.shape[0]
     S, A = utility.shape[1], utility.shape[2]
     stride = rows_per_step(sets.rows.begin, S, A)
-    values, left = np.zeros((H + 1, S)), np.empty(S)
+    values, left = np.zeros((H + 1, S)), working_space(sets.rows, S)
     for h in range(H - 1, -1, -1):
         after = values[h + 1]
         lowest = lowest_of(after)
@@ -83,7 +84,7 @@ def cheapest_policy(sets, cost, actions):
     H, S = actions.shape
     A = cost.shape[2]
     stride = rows_per_step(sets.rows.begin, S, A)
-    values, left = np.zeros((H + 1, S)), np.empty(S)
+    values, left = np.zeros((H + 1, S)), working_space(sets.rows, S)
     for h in range(H - 1, -1, -1):
         after = values[h + 1]
         lowest = lowest_of(after)
@@ -108,7 +109,7 @@ def add_stakes(sets, guess, values, visits, weight, out):
     """
     H, S, A = visits.shape
     stride = rows_per_step(sets.rows.begin, S, A)
-    left = np.empty(S)
+    left = working_space(sets.rows, S)
     for h in range(H):
         after = values[h + 1]
         lowest, mean = lowest_of(after), mean_of(after)

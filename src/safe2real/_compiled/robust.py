@@ -19,6 +19,15 @@ def lowest_of(values):
 
 
 @inner
+def working_space(rows, S):
+    """Room for the longest row: one that lists labels may have more of them than there are states."""
+    longest = S
+    for row in range(rows.length.size):
+        longest = max(longest, np.int64(rows.length[row]))
+    return np.empty(longest)
+
+
+@inner
 def least_by_likelihood(rows, row, divergence, values, bottom):
     """A lower bound on P . values over the rows P with KL(row, P) <= `divergence`, whose values are at least `bottom`.
 
@@ -70,7 +79,8 @@ def worst_expectation(sets, row, values, lowest, left):
 
     TV: mass moves from the successors of the highest value to the lowest that can be reached, `lowest` where that is
     everywhere; this is the exact minimum over the ball intersected with the simplex. KL: see above. The larger of the two
-    holds. `left` [>= S] is working space.
+    holds. `left` is
+    from `working_space`.
     """
     rows, reach, gap = sets.rows, sets.reach, sets.gap[row]
     S = values.size
@@ -127,7 +137,7 @@ def worst_value(sets, utility, policy, fixed, start):
     H = fixed.shape[0] if is_fixed else policy.shape[0]
     S, A = utility.shape[1], utility.shape[2]
     stride = rows_per_step(sets.rows.begin, S, A)
-    after, now, left = np.zeros(S), np.zeros(S), np.empty(S)
+    after, now, left = np.zeros(S), np.zeros(S), working_space(sets.rows, S)
     for h in range(H - 1, -1, -1):
         lowest = lowest_of(after)
         step = h if utility.shape[0] > 1 else 0
@@ -153,7 +163,7 @@ def least_cost(sets, cost, start, H):
     """
     S, A = cost.shape[1], cost.shape[2]
     stride = rows_per_step(sets.rows.begin, S, A)
-    after, now, left = np.zeros(S), np.zeros(S), np.empty(S)
+    after, now, left = np.zeros(S), np.zeros(S), working_space(sets.rows, S)
     for h in range(H - 1, -1, -1):
         lowest = lowest_of(after)
         step = h if cost.shape[0] > 1 else 0

@@ -97,9 +97,10 @@ def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
     if declared.length.size or (of_unit >= 0).any():
         listed = [_possible(reach, leads, int(row), int(one)) for row, one in zip(first, of_unit, strict=True)]
         support = _unit_kernel([(one, np.ones(one.size)) for one in listed], outcomes)
-    # Where one state is possible there is nothing to learn: the row is the simulator's.
+    # Where all labels lead to one state there is nothing to learn: the row is the simulator's. (Where a declared support
+    # leaves one state it need not be: the simulator may know nothing of the support.)
     merged = np.asarray((classes[first] >= 0) & (of_unit < 0))  # [U] rows of classes that are not counted for them
-    settled = merged & (_lengths(reach, first) == 1)
+    settled = merged & np.array([np.unique(leads[row][leads[row] >= 0]).size == 1 for row in first], dtype=np.bool_)
     near = near_of(kernel, declared)
     return Pooling(
         unit=unit.reshape(-1).astype(np.int64),
@@ -157,10 +158,6 @@ def _law(kernel: Kernel, row: int, laws: Floats, number: int) -> tuple[Ints, Flo
 def _possible(reach: Reach, leads: Ints, row: int, number: int) -> Ints:
     """The outcomes that a unit can have; none means all."""
     return np.flatnonzero(leads[row] >= 0) if number >= 0 else _declared(reach, row)
-
-
-def _lengths(reach: Reach, rows: Ints) -> Ints:
-    return np.asarray(reach.length[rows] if reach.length.size else np.zeros(rows.size), dtype=np.int64)
 
 
 def _declared(declared: Reach, row: int) -> Ints:

@@ -47,6 +47,7 @@ class TiedEvidence(Evidence):
         self.test = TieTest(problem, self.pooling)
         self.problem_known = problem.known_rows()  # others that need no learning were not declared to be
         self._fed: dict[tuple[int, int], int] = {}  # what was taken over from elsewhere: (row, successor) -> how often
+        self._listened = self._deaf = self._lost_labels = False  # to reported labels
         super().__init__(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
 
     @property
@@ -76,6 +77,7 @@ class TiedEvidence(Evidence):
     def record_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         self._count(states, actions, ends)
         rows, successors = self._transitions(states, actions, ends)
+        self._heard(None)
         self._learn_at_once(rows, successors, np.ones(rows.size, dtype=np.int64))
 
     def update(self) -> None:
@@ -103,15 +105,35 @@ class TiedEvidence(Evidence):
         self._count(states, actions, ends)
         rows, successors = self._transitions(states, actions, ends)
         units, outcomes = self.pooling.unit[rows], self.pooling.outcomes(rows, successors)
+        labels = self._heard(labels)
         if labels is not None:  # what a row does not show, the episode says: it counts for the class, too
-            said = self.pooling.tied[rows] & ~self.pooling.counted[rows]
-            units = np.concatenate([units, self.pooling.shared[rows[said]]])
-            outcomes = np.concatenate([outcomes, labels[said]])
+            said = np.flatnonzero(self.pooling.tied[rows] & ~self.pooling.counted[rows])
+            # In the order of time: what is concluded on the way must not know of what came later.
+            order = np.argsort(np.concatenate([np.arange(rows.size), said]), kind="stable")
+            units = np.concatenate([units, self.pooling.shared[rows[said]]])[order]
+            outcomes = np.concatenate([outcomes, labels[said]])[order]
         explained = outcomes >= 0  # what no label explains, the support has noticed
         if explained.any():
             self.units.visit(units[explained], outcomes[explained])
         self.test.look(self.counts)
         self._show()
+
+    def _heard(self, labels: Ints | None) -> Ints | None:
+        """The labels that may be counted: all of them from the first episode on, or none.
+
+        An episode that lost its labels, one that was cut short say, may have lost them because of what they were: the others
+        would be chosen by outcome. If it is the first one, labels are not listened to at all; later it voids the ties.
+        """
+        if self.ties is None or not self.ties.reported:
+            return None
+        if labels is None:
+            self._lost_labels |= self._listened
+            self._deaf = True
+            if self._lost_labels:
+                self.trust.leave()
+        elif not self._deaf:
+            self._listened = True
+        return None if self._deaf else labels
 
     def _count(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         """Row by row, as if nothing were tied: what the test of the ties looks at."""
@@ -247,6 +269,9 @@ class TiedEvidence(Evidence):
 
     def doubts(self) -> tuple[Doubt, ...]:
         found = super().doubts()
+        if self._lost_labels:
+            text = "an episode came without its labels, so that those of the others are a chosen sample"
+            found = (Doubt(DoubtCode.STRUCTURE_REFUTED, text), *found)
         if not (self.test.is_refuted and self.problem.settings.certified):
             return found
         names = [

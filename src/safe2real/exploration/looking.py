@@ -88,7 +88,7 @@ class Looking(ABC):
         for one in self.method.intervals(self.problem, settled):  # what the stop was decided by is not to be lost
             if one.is_about(reward):
                 found = improved(settled, found, one)
-        found = self._kept.better(self.evidence, reward, found)
+        found = self._kept.better(settled, reward, found)
         stated = self.problem.alternatives
         if stated is not None and stated.exact and not self.evidence.is_refuted:
             other = plan_with_structure(self.evidence, reward)

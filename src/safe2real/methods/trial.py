@@ -107,7 +107,9 @@ class Trial(Method):
         unknown = set(self.target or {}) - known
         if unknown:
             raise InvalidInput(f"target names {sorted(unknown)}; there are the constraints and rewards {sorted(known)}")
-        return ReturnsEvidence(problem, tables, share_of_delta(problem.settings.delta, self.number, len(known)))
+        return ReturnsEvidence(
+            problem, tables, share_of_delta(problem.settings.delta, self.number, len(tables) + model.num_constraints)
+        )
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
         found = _returns(evidence)

@@ -126,7 +126,13 @@ class CMDP:
     def labels(self) -> tuple[str, ...]:
         """[K] the names, made different where several constraints bear the same."""
         names = self.names
-        return tuple(name if names.count(name) == 1 else f"{name} {k}" for k, name in enumerate(names))
+        found: list[str] = []
+        for k, name in enumerate(names):
+            label = name if names.count(name) == 1 else f"{name} {k}"
+            while label in (*found, *names[:k], *names[k + 1 :]) and label != name:
+                label += "'"
+            found.append(label)
+        return tuple(found)
 
     def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
         """The same system with other thresholds [K], e.g. tightened ones for planning."""
