@@ -48,6 +48,7 @@ class TiedEvidence(Evidence):
         self.problem_known = problem.known_rows()  # others that need no learning were not declared to be
         self._fed: dict[tuple[int, int], int] = {}  # what was taken over from elsewhere: (row, successor) -> how often
         super().__init__(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
+        self.limited_by_ties = bool(self.pooling.tied.any())
 
     @property
     def runs_compiled(self) -> bool:
