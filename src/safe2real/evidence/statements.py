@@ -27,15 +27,24 @@ def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tu
     found += _doubts_of_margin(problem, trust)
     if outside := max(hybrid.outside_support, hybrid.announced_outside):
         found.append(Doubt(DoubtCode.LEFT_SUPPORT, f"{outside} transitions were seen {_ruled_out(problem, hybrid)}"))
-    if hybrid.departed:
-        text = f"{hybrid.departed} episodes went where the model has no state"
-        found.append(Doubt(DoubtCode.LEFT_MODEL, text))
+    found += _departures(hybrid)
     refuted = int(hybrid.belief.refuted.sum())
     if refuted and settings.certified:  # with a heuristic radius it would show nothing
         these = _of_these_within(problem, hybrid)
         text = f"the data contradict what was assumed of {refuted} rows{these}: see the mismatch map"
         found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
     return tuple(found)
+
+
+def _departures(hybrid: HybridModel) -> list[Doubt]:
+    """Episodes that left the model, and those of whose end nobody knows but what broke them off."""
+    found, left = [], hybrid.departed - sum(hybrid.broken_off.values())
+    if left > 0:
+        found.append(Doubt(DoubtCode.LEFT_MODEL, f"{left} episodes went where the model has no state"))
+    for cause, episodes in hybrid.broken_off.items():
+        text = f"{episodes} episodes broke off, and what came next is not known to be in the model: {cause}"
+        found.append(Doubt(DoubtCode.LEFT_MODEL, text, cause))
+    return found
 
 
 def trial_doubts_of(problem: Problem, trust: BaselineTrust) -> tuple[Doubt, ...]:

@@ -287,5 +287,6 @@ def structured_of(evidence: Evidence, before: TiedEvidence | None) -> TiedEviden
         before.counts = evidence.counts
     before.trust, before.faults = evidence.trust, evidence.faults
     before.outside_support, before.departed = evidence.outside_support, evidence.departed
+    before.broken_off = evidence.broken_off
     before.catch_up()
     return before

@@ -101,9 +101,11 @@ def with_rewards(given: dict[str, Any], model: CMDP, files: ArrayFiles, environm
     """The specification with the arrays of the rewards that settings.algorithm declares, read like those of [run]."""
     settings = given["settings"]
     method = settings.get(METHOD) if isinstance(settings, dict) else None
-    rewards = method.get("rewards") if isinstance(method, dict) and method.get("kind") == ForRewards.name else None
-    if not isinstance(rewards, dict):
+    if not isinstance(method, dict) or method.get("kind") != ForRewards.name:
         return given
+    rewards = method.get("rewards")
+    if not isinstance(rewards, dict):
+        return given  # which the method itself refuses
     place = f"settings.{METHOD}.rewards"
     read = {name: _reward(one, f"{place}.{name}", model, files, environment) for name, one in rewards.items()}
     return {**given, "settings": {**settings, METHOD: {**method, "rewards": read}}}
