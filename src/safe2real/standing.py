@@ -76,6 +76,8 @@ class AssumptionCode(StrEnum):
     """Rows that were declared to behave alike do."""
     ALTERNATIVES = "alternatives"
     """The real system is one of the simulators that were given."""
+    WITHIN = "within"
+    """Rows of the simulator are within stated distances of the real ones."""
     MARGIN = "margin"
     SEPARATION = "separation"
     MARKOV = "markov"

@@ -174,3 +174,52 @@ def test_the_command_line_shows_every_reward(tmp_path):
     shown = json.loads(ended.stdout)
     assert [one["name"] for one in shown["rewards"]] == ["mine", "other"]
     assert all(one["lower"] <= one["upper"] and not one["accurate"] for one in shown["rewards"])
+
+
+def test_a_declaration_of_nothing_is_refused_and_not_recorded():
+    with create(MemoryJournal()) as campaign:
+        before = len(campaign.events())
+        for given, words in (
+            ({}, "nothing is declared"),
+            ({"drop": 3}, "drop is 3"),
+            ({"drop": ["x"]}, "no reward is called"),
+        ):
+            with pytest.raises(InvalidInput, match=words):
+                campaign.declare(**given)
+        assert len(campaign.events()) == before
+
+
+def test_rewards_are_declared_and_planned_for_on_the_command_line(tmp_path):
+    place = tmp_path / "campaign.db"
+    create(place).close()
+    np.save(tmp_path / "other.npy", OTHER)
+    np.savez(tmp_path / "several.npz", one=OTHER, two=REWARD)
+    (tmp_path / "third.json").write_text(json.dumps(OTHER.tolist()))
+
+    def command(*arguments):
+        ended = CliRunner().invoke(app, ["campaign", arguments[0], str(place), *map(str, arguments[1:])])
+        return ended.exit_code, json.loads(ended.stdout or ended.stderr)
+
+    added = ["--add", f"other={tmp_path}/other.npy", "--add", f"third={tmp_path}/third.json"]
+    code, said = command("declare", *added, "--drop", "mine", "--add", f"fourth={tmp_path}/several.npz:two")
+    assert (code, said["rewards"], said["new"]) == (0, ["fourth", "other", "third"], True)
+    with Campaign.open(place) as campaign:
+        assert campaign.verify().holds
+        campaign.status(forecast=False)
+        np.testing.assert_array_equal(campaign.method.rewards["fourth"], REWARD)
+        recorded = len(campaign.events())
+    for arguments, words in (
+        ([], "nothing is declared"),
+        (["--add", "other"], "give NAME=FILE"),
+        (["--add", f"={tmp_path}/other.npy"], "give NAME=FILE"),
+        (["--add", f"new={tmp_path}/other.npx"], "other.npx cannot be read"),
+        (["--add", f"new={tmp_path}/several.npz"], "say which one"),
+        (["--drop", "nobody"], "no reward is called 'nobody'"),
+    ):
+        code, said = command("declare", *arguments)
+        assert (code, said["error"]) == (2, "invalid-input")
+        assert words in said["message"]
+    with Campaign.open(place) as campaign:
+        assert len(campaign.events()) == recorded
+    plans = [command("plan", tmp_path / name)[1]["value"] for name in ("other.npy", "several.npz:one", "third.json")]
+    assert plans[0] == plans[1] == plans[2]

@@ -62,10 +62,27 @@ def test_a_campaign_from_a_file(tmp_path):
 def test_the_summary_for_people(tmp_path):
     ended = run(write(tmp_path, TOML + REAL + RUN))
     assert ended.exit_code == 0
-    assert ended.stdout.startswith("Reality: as stated in the file.\ncertified. 60 deployments, 180 samples.")
+    assert ended.stdout.startswith("Reality: as stated in the file.\ncertified, if the margin and the gaps are true of ")
+    assert "the real system. 60 deployments, 180 samples." in ended.stdout
     assert "unsafe deployments, by exact evaluation: 0 of 60" in ended.stdout
     assert "the last round was reached" in ended.stdout
     assert str(tmp_path / "spec-run" / "report.html") in ended.stdout  # beside the file by default
+
+
+@pytest.mark.usefixtures("no_pictures")
+def test_distances_that_this_reality_does_not_keep_to_are_a_broken_assumption(tmp_path):
+    """Row (0, 1) of the reality is 0.6 away from the simulator's."""
+    for stated, broken in ((0.6, []), (0.5, ["within"])):
+        folder = tmp_path / str(stated)
+        folder.mkdir()
+        text = f"within = [[1.0, {stated}], [1.0, 1.0]]\n{TOML}{REAL}{RUN}"
+        document = document_of(write(folder, text))
+        assert [one["code"] for one in document["assumptions_broken"]] == broken
+        assert document["certified"] is not bool(broken)
+    said = run(write(folder, text), "--out", tmp_path / "again").stdout
+    assert "ASSUMPTION BROKEN, so nothing below is a guarantee. distances that were stated" in said
+    said = run(write(folder, text.replace("0.5]", "0.6]")), "--out", tmp_path / "kept").stdout
+    assert "certified, if the margin, the gaps and the distances that `within` states are true of the real system" in said
 
 
 @pytest.mark.usefixtures("no_pictures")

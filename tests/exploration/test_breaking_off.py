@@ -1,11 +1,15 @@
 """Whatever breaks an episode off, what was seen of it is counted, and whose fault it was is decided once."""
 
+import dataclasses
+
 import gymnasium
 import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real.errors import InvalidInput
 from safe2real.exploration import explore
+from safe2real.exploration.drive import MISWIRED
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from tests.cases import each
 from tests.evidence.small_learners import stay
@@ -98,3 +102,100 @@ def test_leaving_the_model_is_no_fault_whatever_faults_are_named():
     with pytest.raises(s2r.errors.OutsideModel):
         explore(learner, env, max_rounds=1, faults=(ValueError,))
     assert learner.standing is Standing.REFUTED
+
+
+# Wiring
+
+
+class Reporting(Broken):
+    """Never raises; says or shows what it is told to."""
+
+    def __init__(self, model: s2r.CMDP, *, shows=int, info=None, from_step: int = 0) -> None:
+        super().__init__(model, RuntimeError(), 99)
+        self.shows, self.info, self.from_step = shows, {} if info is None else info, from_step
+
+    def reset(self, *, seed=None, options=None):
+        return self.shows(super().reset(seed=seed)[0]), {}
+
+    def step(self, action):
+        state, *others, _ = super().step(action)
+        return state, *others, {"noise": 0} if self.steps <= self.from_step else self.info
+
+
+def reporting_learner() -> s2r.Learner:
+    problem = line_learner().problem
+    ties = s2r.problem.Ties(np.zeros((4, 1), int), [[[1]], [[2]], [[3]], [[3]]], exact=True, reported=True)
+    return s2r.Learner(dataclasses.replace(problem, ties=ties))
+
+
+@each("shows", [lambda state: ("wet", state), str, lambda state: None, lambda state: np.array([state, state])])
+def test_what_does_not_fit_at_the_first_reset_is_said_before_anything_is_counted(shows):
+    learner = line_learner()
+    if shows is str:
+        shows = "state {}".format
+    with pytest.raises(InvalidInput, match=r"env\.reset showed .*; a state is a whole number: .* system\.as_env"):
+        explore(learner, Reporting(learner.simulator, shows=shows), max_rounds=5)
+    assert (learner.round, learner.samples, learner.doubts()) == (1, 0, ())
+    assert not learner.evidence.faults
+    explore(learner, Reporting(learner.simulator), max_rounds=2)  # wired rightly, it goes on
+    assert learner.standing is Standing.CERTIFIED
+
+
+def test_the_shape_of_what_reset_and_step_give_is_looked_at():
+    learner = line_learner()
+    env = Reporting(learner.simulator)
+    env.reset = lambda **_: 0
+    with pytest.raises(InvalidInput, match=r"env\.reset gave 0; an environment of Gymnasium gives 2 things"):
+        explore(learner, env, max_rounds=1)
+    assert learner.round == 1
+    env = Reporting(learner.simulator)
+    env.step = lambda action: (1, 0.0, False, {})
+    with pytest.raises(InvalidInput, match=r"env\.step gave .* gives 5 things"):
+        explore(learner, env, max_rounds=1)
+    assert learner.evidence.faults == {MISWIRED: 1}
+
+
+@each("info", [{}, {"nois": 0}, {"noise": "much"}, {"noise": None}, 3])
+def test_a_report_that_is_missing_at_the_first_step_cuts_the_episode_short(info):
+    learner = reporting_learner()
+    with pytest.raises(InvalidInput, match=r"info\['noise'\] is .*, and the ties say that every step reports"):
+        explore(learner, Reporting(learner.simulator, info=info), max_rounds=5)
+    assert learner.evidence.counts.visits[:, 0].tolist() == [1, 0, 0, 0]  # it ran, so it is counted
+    assert learner.standing is Standing.CERTIFIED
+    certificate = learner.plan(np.ones((4, 1))).certificate
+    (said,) = [one for one in certificate.assumptions if one.code is AssumptionCode.FAULTS]
+    assert said.subject == MISWIRED
+    assert learner.round == 2
+
+
+def test_later_the_doubt_names_the_cause_and_the_message_what_follows():
+    learner = reporting_learner()
+    with pytest.raises(InvalidInput, match=r"info\['noise'\] is None.*this learner certifies nothing any more"):
+        explore(learner, Reporting(learner.simulator, from_step=2), max_rounds=5)
+    assert learner.evidence.counts.visits[:, 0].tolist() == [1, 1, 0, 0]
+    assert learner.standing is Standing.REFUTED
+    (doubt,) = [one for one in learner.doubts() if one.code is DoubtCode.LEFT_MODEL]
+    assert doubt.text.startswith(
+        "1 episodes broke off, and what came next is not known to be in the model: InvalidInput: info"
+    )
+    learner.leave_model([0], [0])
+    texts = [one.text for one in learner.doubts() if one.code is DoubtCode.LEFT_MODEL]
+    assert texts[0] == "1 episodes went where the model has no state"
+    assert len(texts) == 2
+
+
+def test_an_episode_whose_report_is_false_has_run_and_is_not_forgotten():
+    learner = reporting_learner()
+    with pytest.raises(InvalidInput, match=r"labels run from 0 to 0.*this learner certifies nothing any more"):
+        explore(learner, Reporting(learner.simulator, info={"noise": 7}), max_rounds=5)
+    assert learner.samples == 4  # all but the last one, which is refuted
+    assert learner.standing is Standing.REFUTED
+    assert learner.round == 2
+
+
+def test_what_an_environment_raises_is_the_cause_and_is_raised_with_a_note():
+    learner = line_learner()
+    with pytest.raises(KeyError) as caught:
+        explore(learner, Broken(learner.simulator, KeyError("sensor"), 0), max_rounds=5)
+    assert "this learner certifies nothing any more" in caught.value.__notes__[0]
+    assert "KeyError: 'sensor'" in learner.doubts()[0].text

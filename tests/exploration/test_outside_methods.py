@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real.campaign.journal import MemoryJournal
 from safe2real.methods import Decision, Method, Reason
 from safe2real.standing import AssumptionCode
 from safe2real.testing.systems import random_case
@@ -99,3 +100,27 @@ def test_a_subclass_with_its_own_proposals_is_simulated_as_it_proposes():
     case = random_case(0)
     run = s2r.simulate(s2r.Learner(case.problem, Lazy()), case.real, max_rounds=20)
     assert set(run.reason.tolist()) == {Reason.BASELINE.value}
+
+
+@dataclass(frozen=True)
+class Unpaid(Method):
+    """A candidate for which the margin pays nothing yet, and what is known of it."""
+
+    name: ClassVar[str] = "unpaid"
+
+    def propose(self, problem, evidence, *, seed, round_number, memory=None):
+        policy = s2r.MarkovPolicy.deterministic([0, 0, 0, 0], num_actions=2, horizon=3)
+        return Decision(Reason.MIXTURE, (policy,), (1.0,), 0.0, np.array([-np.inf]), 0.7)
+
+    def recheck(self, recorded, evidence, now):
+        return evidence.lower_bounds(recorded.candidate)
+
+
+def test_what_is_known_of_a_candidate_is_not_lost_where_nothing_of_it_is_deployed():
+    learner = s2r.Learner(random_case(0).problem, Unpaid())
+    assert learner.propose().reason is Reason.BASELINE
+    assert learner.propose().uncertainty == 0.7
+    with s2r.Campaign.create(MemoryJournal(), learner.problem, method=Unpaid(), trust_margin=True) as campaign:
+        campaign.ask(worker="arm")
+        assert campaign.status(forecast=False).uncertainty == 0.7
+        assert campaign.verify().holds  # a record of the baseline alone claims nothing of a candidate

@@ -267,3 +267,21 @@ def test_a_forecast_is_of_the_right_size_and_changes_nothing():
     assert run.stopped
     assert expected.rounds is not None
     assert run.rounds / 4 < expected.rounds < run.rounds * 4
+
+
+def test_a_declaration_of_nothing_and_names_that_are_none_are_refused():
+    learner = s2r.Learner(random_case(1).problem, methods.ForRewards({"mine": np.ones((4, 2))}, accuracy=0.5))
+    for given in ({}, {"rewards": {}}, {"rewards": None, "drop": ()}):
+        with pytest.raises(InvalidInput, match="nothing is declared: there is no reward to add and none to drop"):
+            learner.declare(**given)
+    with pytest.raises(InvalidInput, match="drop is 3; give the names"):
+        learner.declare(drop=3)
+    learner.declare({"mine": np.zeros((4, 2))}, drop=["mine"])  # another reward of the same name is something
+    assert not learner.method.rewards["mine"].any()
+
+
+def test_an_accuracy_that_every_policy_has_is_refused():
+    with pytest.raises(InvalidInput, match=r"accuracy is 1\.5 of the best value, so every policy would do"):
+        methods.ForRewards({"mine": np.ones((4, 2))}, accuracy=1.5)
+    assert methods.ForRewards({"mine": np.ones((4, 2))}, accuracy=1.5, relative=False).accuracy == 1.5
+    assert methods.ForRewards({"mine": np.ones((4, 2))}, accuracy=1.0).accuracy == 1.0

@@ -97,9 +97,11 @@ def test_a_record_can_import_nothing_else(monkeypatch, tmp_path):
     assert "evil_radius" not in sys.modules
 
 
-def test_every_parameter_must_be_there_and_no_other():
-    with pytest.raises(InvalidInput, match=r"settings\.radius.*height"):
-        read({"kind": "test-flat", "width": 1.0}, (Flat,))
+def test_every_parameter_without_a_default_must_be_there_and_no_other():
+    with pytest.raises(InvalidInput, match=r"settings\.radius lacks 'scale'"):
+        read({"kind": "scaled"})
+    assert read({"kind": "test-flat", "width": 3.0}, (Flat,)) == Flat(width=3.0)
+    assert Flat(width=3.0) != Flat()
     with pytest.raises(InvalidInput, match=r"unknown key 'heigth' \(did you mean 'height'\?\)"):
         read({"kind": "test-flat", "height": 1.0, "width": 1.0, "heigth": 1.0}, (Flat,))
     with pytest.raises(InvalidInput, match="scale is -1; it must be positive"):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,9 +18,10 @@ from safe2real.preflight.baseline import spread_of
 from safe2real.preflight.check import check_problem
 from safe2real.preflight.findings import About, Code, Level
 from safe2real.preflight.gaps import largest_distances
-from safe2real.preflight.guess import Guess
+from safe2real.preflight.guess import Guess, guess_reality
 from safe2real.preflight.rehearsal import broken_assumptions
 from safe2real.preflight.trials import trial_findings
+from safe2real.problem import Alternatives, Ties
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.report.preflight_figures import _dress, draw_preflight
 from safe2real.standing import Standing
@@ -651,6 +653,49 @@ def test_what_a_constraint_is_called_hides_nothing(name):
     assert [(one.code, one.level) for one in other.findings] == [(one.code, one.level) for one in plain.findings]
     assert other.standing is plain.standing is Standing.REFUTED
     assert [bool(why) for why in other.guarantees.values()] == [bool(why) for why in plain.guarantees.values()]
+
+
+def test_rows_that_are_farther_off_than_was_stated_fail():
+    """Row (0, 1) of the reality is 0.6 away."""
+    for stated, level in ((0.6, Level.OK), (0.5, Level.FAILURE)):
+        within = np.array([[1.0, stated], [1.0, 1.0]])
+        specification = replace(tiny(), within=within)
+        found = look(specification)
+        finding = of(found, "distances that were stated")
+        assert finding.level is level
+        broken = broken_assumptions(specification, METHOD, WRONG, guessed=False)
+        assert (Code.WITHIN in [one.code for one in broken]) is (level is Level.FAILURE)
+    assert "1 row of the stated reality are farther" in finding.what
+    assert "0.6 away where 0.5 was stated" in finding.what
+    assert found.guarantees[Guarantee.SAFETY] == "distances that were stated fails"
+    assert found.standing is Standing.REFUTED
+
+
+def test_a_row_of_which_a_distance_is_stated_needs_no_separation_and_a_guess_keeps_to_it():
+    specification = replace(tiny(mismatch_gap=0.8), within=np.array([[1.0, 0.6], [0.3, 0.3]]))
+    assert of(look(specification), "separation").level is Level.OK
+    assert of(look(tiny(mismatch_gap=0.8)), "separation").level is Level.FAILURE
+    for seed in range(3):
+        guess = guess_reality(specification, Guess(rows=1, seed=seed))
+        assert guess.wrong.tolist() == [True, False, False, False]
+    everywhere = replace(specification, within=np.full((2, 2), 0.3))
+    assert not guess_reality(everywhere, Guess()).wrong.any()
+    assert of(look(everywhere, None), "distances that were stated").level is Level.OK
+
+
+def test_the_verdict_names_all_that_remains_to_be_true():
+    ties = Ties([[0, 1], [2, 3]], [[[0], [1]], [[1], [1]]], exact=True)
+    other = Alternatives((s2r.Kernel.from_dense(ROWS), WRONG), exact=True)
+    real, within = s2r.Kernel.from_dense(ROWS), np.full((2, 2), 0.3)
+    for stated, said in (
+        ({}, "The margin and the gaps remain assumptions"),
+        ({"ties": replace(ties, exact=False)}, "The margin and the gaps remain assumptions"),
+        ({"ties": ties}, "The margin, the gaps and the exact ties remain assumptions"),
+        ({"alternatives": other}, "The margin, the gaps and the exact alternatives remain assumptions"),
+        ({"within": within}, "The margin, the gaps and the distances that `within` states remain assumptions"),
+    ):
+        found = look(replace(tiny(), **stated), real, max_rounds=5)
+        assert said in found.verdict()
 
 
 def test_what_is_true_of_the_simulator_alone_breaks_no_rehearsal():

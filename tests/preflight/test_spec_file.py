@@ -42,6 +42,18 @@ def test_the_json_document_of_campaigns_is_one_too(tmp_path):
     same(read_spec_file(write(tmp_path, tiny().to_text(), "spec.json")).problem, tiny())
 
 
+def test_stated_distances_and_copies_are_read_like_every_array(tmp_path):
+    within = np.array([[0.1, 0.7], [1.0, 1.0]])
+    np.save(tmp_path / "within.npy", within)
+    for written in ("[[0.1, 0.7], [1.0, 1.0]]", '"within.npy"'):
+        given = read_spec_file(write(tmp_path, f"within = {written}\ncopies = [0, 1]\n{TOML}")).problem
+        np.testing.assert_array_equal(given.within, within)
+        np.testing.assert_array_equal(given.copies, [0, 1])
+    refused(tmp_path, f'within = "nonsense.npy"\n{TOML}', "within is 'nonsense.npy', a file that is not there")
+    refused(tmp_path, f"{TOML}within = 0.1\n", "settings has the key 'within', which belongs to the whole specification")
+    refused(tmp_path, f"within = [[0.1]]\n{LAKE}", "has `within` beside simulator.gymnasium")
+
+
 def test_arrays_may_be_in_files_beside_it(tmp_path):
     np.savez(tmp_path / "model.npz", transition=ROWS)
     np.savez(tmp_path / "several.npz", simulator=ROWS, safe=SAFE[:, 0])
@@ -481,3 +493,39 @@ def lake_moves():
 
     table = gymnasium.make("FrozenLake-v1", is_slippery=False).unwrapped.P
     return np.array([[[table[s][a][0][1]] for a in range(4)] for s in range(16)])
+
+
+# The method
+
+
+def test_declared_rewards_are_written_as_the_algorithm_with_arrays_in_files(tmp_path):
+    reward = np.array([[0.0, 0.5], [1.0, 1.0]])
+    np.savez(tmp_path / "rewards.npz", far=reward, states=np.array([0.0, 1.0]))
+    written = '{kind = "declared rewards", rewards = {far = "rewards.npz:far", near = [0.0, 1.0]}%s}'
+    for more, accuracy, relative in (("", 0.05, True), (", accuracy = 0.1, relative = false", 0.1, False)):
+        method = read_spec_file(write(tmp_path, f"{TOML}algorithm = {written % more}\n")).method
+        assert (method.name, method.accuracy, method.relative) == ("declared rewards", accuracy, relative)
+        assert list(method.rewards) == ["far", "near"]
+        np.testing.assert_array_equal(method.rewards["far"], reward)
+        np.testing.assert_array_equal(method.rewards["near"], [[0.0, 0.0], [1.0, 1.0]])
+    table = f'{TOML}[settings.algorithm]\nkind = "declared rewards"\n[settings.algorithm.rewards]\n'
+    assert list(read_spec_file(write(tmp_path, f'{table}far = "rewards.npz:far"\n')).method.rewards) == ["far"]
+    refused(tmp_path, f'{table}far = "rewards.npz:fra"\n', "settings.algorithm.rewards.far is 'rewards.npz:fra'")
+    refused(tmp_path, f"{table}far = [[0.0, 2.0], [0.0, 0.0]]\n", "settings.algorithm.rewards.far has shape (2, 2)")
+    refused(tmp_path, f'{TOML}algorithm = {{kind = "declared rewards"}}\n', "settings.algorithm lacks 'rewards'")
+    lake = LAKE.replace("tolerance = 0.025", f"tolerance = 0.025\nalgorithm = {written % ''}").replace(
+        '"rewards.npz:far"', '"environment"'
+    )
+    lake = lake.replace("[0.0, 1.0]}", str([0.0] * 15 + [1.0]) + "}")
+    given = read_spec_file(write(tmp_path, lake))
+    assert given.method.rewards["near"].shape == given.problem.simulator.kernel.shape
+    np.testing.assert_array_equal(given.method.rewards["far"], given.system.unit_reward)
+
+
+def test_who_writes_a_table_for_the_method_is_told_where_it_belongs(tmp_path):
+    for key in ("method", "algorithm"):
+        said = refused(tmp_path, f'{TOML}[{key}]\nkind = "reward-free"\n', f"unknown key '{key}'")
+        assert "settings.algorithm" in said
+    document = {**json.loads(tiny().to_text()), "method": "reward-free"}
+    with pytest.raises(InvalidInput, match=r"settings\.algorithm"):
+        s2r.Problem.from_text(json.dumps(document))

@@ -153,3 +153,14 @@ def test_damaged_documents_are_refused_by_name(damage, words):
     document = json.loads(chain().to_text()) | damage
     with pytest.raises(InvalidInput, match=words):
         Problem.from_text(json.dumps(document))
+
+
+@each("names", [3, "ab", {"a": 1}, [3]])
+def test_names_that_are_no_list_of_texts_are_refused(names):
+    with pytest.raises(InvalidInput, match=r"ties\.class_names is .*; give a list of texts"):
+        Ties(CLASSES, LEADS, class_names=names)
+
+
+def test_stated_distances_without_a_number_are_refused():
+    with pytest.raises(InvalidInput, match=r"within has shape \(0,\) and no values; give TV distances from 0 to 1"):
+        s2r.Learner(chain(within=[]))

@@ -179,3 +179,31 @@ def test_an_environment_that_stops_reporting_is_refused():
     with pytest.raises(InvalidInput, match="every episode reports its labels, and this one has none"):
         learner.observe(s2r.Trajectory.of(made.model, [1, 1, 1, 1, 1], [1, 1, 1, 1]))
     assert (learner.samples, learner.round) == (0, 1)
+
+
+@each(
+    "changes",
+    [
+        ({"states": 5}, "states is 5; list them"),
+        ({"noise": None}, "noise is None; list them"),
+        ({"actions": "ab"}, "actions is 'ab'; list them"),
+        ({"cost": lambda level, out: None}, r"cost\(0, 0\)"),
+        ({"reward": lambda level, out: "much"}, r"reward\(0, 0\)"),
+        ({"cost": lambda level, out: [0.0, 1.0]}, r"cost\(0, 0\) has shape"),
+        ({"name": ""}, "name is ''"),
+        ({"name": 3}, "name is 3"),
+        (
+            {"noise_class": lambda level, out: "wet", "noise_law": {"wet": [0.5, 0.3, 0.2], "dry": [1.0, 0.0, 0.0]}},
+            "noise_law has a law for 'dry', which noise_class names for no state",
+        ),
+    ],
+)
+def test_what_is_no_system_is_refused_by_name(changes):
+    given, words = changes
+    with pytest.raises(InvalidInput, match=words):
+        pond(**given)
+
+
+def test_ties_of_an_environment_that_are_none_are_refused():
+    with pytest.raises(InvalidInput, match=r"ties is a str; give Ties\(classes, successors\)"):
+        from_gymnasium(gymnasium.make("FrozenLake-v1"), 4, ties="x")

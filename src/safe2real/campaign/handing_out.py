@@ -122,7 +122,8 @@ def record_asks(record: Record, transaction: Transaction, proposal: Proposal, wo
             candidates=len(digests) - (mixture.policies[-1] is learner.baseline),
             drawn=drawn(mixture.weights, coin_of(learner.settings.seed, number)),
             exploration_weight=proposal.exploration_weight,
-            uncertainty=finite_or_none(proposal.uncertainty),
+            # It speaks of the candidate: a record of the baseline alone claims nothing of one.
+            uncertainty=finite_or_none(proposal.uncertainty) if proposal.reason is Reason.MIXTURE else None,
             lower_bounds=certificate.lower_bounds.tolist(),
             certified=certificate.certified,
             episodes_counted=learner.evidence.counts.episodes,

@@ -53,7 +53,7 @@ class CampaignStatus:
     lease: float | None  # seconds that a deployment may be out; None where that was not limited
     overdue: tuple[str, ...]  # ids of those that are out for longer
     next_reason: str  # of the next proposal: BASELINE, MIXTURE, STOP or HALT
-    uncertainty: float  # Delta; inf while only the baseline is deployed
+    uncertainty: float  # Delta; inf where nothing is known but the baseline
     tolerance: float  # tau, or the accuracy that is asked for: the campaign stops when the uncertainty reaches it
     exploration_weight: float  # alpha
     suspects: int

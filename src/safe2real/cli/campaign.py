@@ -15,10 +15,10 @@ from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
 from safe2real.cli import documents
 from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
-from safe2real.cli.streams import answer, progress_bar, read_document, read_lines, read_text
+from safe2real.cli.streams import answer, progress_bar, read_array, read_document, read_lines, read_text
 from safe2real.errors import InvalidInput
 from safe2real.methods.named import problem_and_method
-from safe2real.model.encoding import array_from_json, policy_from_json
+from safe2real.model.encoding import policy_from_json
 
 commands = typer.Typer(
     cls=JsonErrors,
@@ -208,7 +208,8 @@ def plan(
         str,
         typer.Argument(
             metavar="REWARD",
-            help="A JSON file with numbers from 0 to 1, as nested lists of shape (S, A) or (H, S, A); - for standard input.",
+            help="Numbers from 0 to 1 of shape (S, A) or (H, S, A): nested lists in a JSON file, or an array in a "
+            ".npy file or a .npz file (file.npz:name); - for JSON on standard input.",
         ),
     ],
 ) -> None:
@@ -219,9 +220,34 @@ def plan(
     It earns at least `value`, no feasible policy earns more than `bound`, and
     it is at most `suboptimality` from the best.
     """
-    wanted = array_from_json(read_document(reward), "reward")
+    wanted = read_array(reward, "reward")
     with Campaign.open(url) as opened:
         answer(documents.plan_document(opened.plan(wanted)))
+
+
+@commands.command()
+def declare(
+    url: Url,
+    add: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="A reward to explore for; FILE as for plan. Repeatable.")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A reward to leave out. Repeatable.")] = None,
+) -> None:
+    """Add rewards to those that the campaign explores for, or drop some; only with the algorithm "declared rewards".
+
+    Recorded, all or nothing. What is out stays out. After a stop the campaign goes on
+    if a reward is not accurate yet.
+    """
+    rewards: dict[str, Any] = {}
+    for given in add or ():
+        name, equals, file = given.partition("=")
+        if not (name and equals and file) or name in rewards:
+            raise InvalidInput(f"--add is {given!r}; give NAME=FILE, each name once")
+        rewards[name] = read_array(file, f"rewards.{name}")
+    with Campaign.open(url) as opened:
+        receipt = opened.declare(rewards, drop=drop or ())
+        named = [one.name for one in opened.status(forecast=False).rewards]
+        answer({"sequence": receipt.sequence, "new": receipt.new, "rewards": named})
 
 
 @commands.command("map")

@@ -52,7 +52,7 @@ def run(
     """
     from safe2real.campaign.files import write_document
     from safe2real.model.encoding import within
-    from safe2real.preflight.assumptions import constrained
+    from safe2real.preflight.assumptions import constrained, remaining
     from safe2real.preflight.findings import check_readable
     from safe2real.preflight.guess import Guess, guess_reality
     from safe2real.preflight.rehearsal import broken_assumptions, conclude, open_or_begin, rehearse
@@ -86,7 +86,7 @@ def run(
     if as_json:
         answer(document)
     else:
-        _print_after(ended, files)
+        _print_after(ended, files, remaining(problem))
     if not ended.ledger.holds:
         raise typer.Exit(NOT_VERIFIED)
     if not ended.safe or not ended.as_certified:
@@ -168,9 +168,12 @@ def _print_before(found: list[Finding], guessed: bool) -> None:
         typer.echo(f"{broken}{finding.name}: {finding.what}. Cure: {finding.cure}.")
 
 
-def _print_after(ended: Rehearsal, files: dict[str, str]) -> None:
+def _print_after(ended: Rehearsal, files: dict[str, str], assumed: str) -> None:
     status, exact = ended.status, ended.exact
-    typer.echo(f"{_WORTH[ended.standing]}. {status.rounds:,} deployments, {status.samples:,} samples.")
+    worth = _WORTH[ended.standing]
+    if ended.certified:
+        worth += f", if {assumed} are true of the real system"
+    typer.echo(f"{worth}. {status.rounds:,} deployments, {status.samples:,} samples.")
     if ended.halted:
         typer.echo("HALTED: the data refute the margin of the baseline, so nothing more is deployed, not even the baseline")
     else:

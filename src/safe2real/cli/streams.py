@@ -12,7 +12,7 @@ from typing import Any, TextIO
 import typer
 
 from safe2real.errors import InvalidInput
-from safe2real.model.encoding import bounded, from_text
+from safe2real.model.encoding import array_from_json, bounded, from_text
 
 STANDARD_INPUT = "-"
 
@@ -38,6 +38,15 @@ def read_text(file: str, limit: int | None = None) -> str:
 def read_document(file: str, limit: int | None = None) -> Any:
     """One JSON document, of at most `limit` bytes; of the usual limit of texts by default."""
     return from_text(read_text(file, limit), _name_of(file))
+
+
+def read_array(file: str, name: str) -> Any:
+    """An array as specifications name it, "file.npy" or "file.npz:name"; else nested lists or a packed array in JSON."""
+    if file.endswith((".npy", ".npz")) or ".npz:" in file:
+        from safe2real.preflight.array_files import ArrayFiles
+
+        return ArrayFiles(Path(), anywhere=True).array(file, name)
+    return array_from_json(read_document(file), name)
 
 
 def read_lines(file: str) -> list[Any]:

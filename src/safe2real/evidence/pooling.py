@@ -213,8 +213,12 @@ def _within(stated: Floats | None, unit: Ints, merged: NDArray[np.bool_], units:
 
 
 def separated_rows(problem: Problem) -> NDArray[np.bool_]:
-    """[R] the rows of which the separation is assumed: all, but where exact ties make labels look alike."""
+    """[R] the rows of which the separation is assumed: all, but those of which a distance is stated, and where exact ties
+    make labels look alike. None of these is ever cleared.
+    """
+    within = problem.within_rows()
+    open_rows = np.ones(problem.simulator.kernel.num_rows, dtype=np.bool_) if within is None else within >= 1.0
     if problem.ties is None or not problem.ties.exact:
-        return np.ones(problem.simulator.kernel.num_rows, dtype=np.bool_)
+        return np.asarray(open_rows, dtype=np.bool_)
     pooling = pooling_of(problem, ties=True)
-    return np.asarray(~pooling.tied | pooling.counted, dtype=np.bool_)
+    return np.asarray(open_rows & (~pooling.tied | pooling.counted), dtype=np.bool_)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+from numpy.typing import NDArray
+
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.trust import BaselineTrust
 from safe2real.model.checks import Floats
@@ -23,16 +26,25 @@ def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tu
         found.append(Doubt(DoubtCode.BONUS_SCALED, f"the bonus is {settings.bonus_scale:g} times the literal one"))
     found += _doubts_of_margin(problem, trust)
     if outside := max(hybrid.outside_support, hybrid.announced_outside):
-        text = f"{outside} transitions were seen that the declared support rules out"
-        found.append(Doubt(DoubtCode.LEFT_SUPPORT, text))
-    if hybrid.departed:
-        text = f"{hybrid.departed} episodes went where the model has no state"
-        found.append(Doubt(DoubtCode.LEFT_MODEL, text))
+        found.append(Doubt(DoubtCode.LEFT_SUPPORT, f"{outside} transitions were seen {_ruled_out(problem, hybrid)}"))
+    found += _departures(hybrid)
     refuted = int(hybrid.belief.refuted.sum())
     if refuted and settings.certified:  # with a heuristic radius it would show nothing
-        text = f"the data contradict what was assumed of {refuted} rows: see the mismatch map"
+        these = _of_these_within(problem, hybrid)
+        text = f"the data contradict what was assumed of {refuted} rows{these}: see the mismatch map"
         found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
     return tuple(found)
+
+
+def _departures(hybrid: HybridModel) -> list[Doubt]:
+    """Episodes that left the model, and those of whose end nobody knows but what broke them off."""
+    found, left = [], hybrid.departed - sum(hybrid.broken_off.values())
+    if left > 0:
+        found.append(Doubt(DoubtCode.LEFT_MODEL, f"{left} episodes went where the model has no state"))
+    for cause, episodes in hybrid.broken_off.items():
+        text = f"{episodes} episodes broke off, and what came next is not known to be in the model: {cause}"
+        found.append(Doubt(DoubtCode.LEFT_MODEL, text, cause))
+    return found
 
 
 def trial_doubts_of(problem: Problem, trust: BaselineTrust) -> tuple[Doubt, ...]:
@@ -68,7 +80,7 @@ def assumptions_of(
 ) -> tuple[Assumption, ...]:
     """What the settings, the stated `margins` [K], the declarations and the user's word make a guarantee rest on."""
     codes, settings, simulator = AssumptionCode, problem.settings, problem.simulator
-    found = _margins_assumed(problem, margins)
+    found = [*_within_assumed(problem), *_margins_assumed(problem, margins)]
     if hybrid.reuses_simulator:
         text = (
             f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
@@ -88,7 +100,7 @@ def assumptions_of(
     text = "episodes start as the simulator's do and have exactly its horizon"
     found.append(Assumption(codes.START_AND_HORIZON, text))
     if hybrid.reach.length.size:
-        found.append(Assumption(codes.SUPPORT, "every successor of a row is one that its declared support names"))
+        found += _support_assumed(problem, hybrid)
     if hybrid.belief.known.any():
         text = f"the {int(hybrid.belief.known.sum())} rows declared known are exact"
         found.append(Assumption(codes.KNOWN_ROWS, text))
@@ -129,6 +141,49 @@ def _margins_assumed(problem: Problem, margins: Floats) -> list[Assumption]:
         Assumption(code, f"the baseline exceeds the threshold of {name} by {xi:g} on the real system", name)
         for name, xi in zip(problem.simulator.labels, margins, strict=True)
     ]
+
+
+def _within_assumed(problem: Problem) -> list[Assumption]:
+    """That rows are as near the real ones as the user states; sets are cut down to that, so it is said first."""
+    stated = _stated_within(problem)
+    if not stated.any():
+        return []
+    furthest = float(np.max(np.asarray(problem.within_rows())[stated]))
+    text = (
+        f"the simulator's rows are within what was stated of the real ones: {int(stated.sum())} rows, at most {furthest:g} "
+        "in TV distance"
+    )
+    return [Assumption(AssumptionCode.WITHIN, text)]
+
+
+def _stated_within(problem: Problem) -> NDArray[np.bool_]:
+    """[R] rows of which a distance was stated that says something; a known row is exact whatever is stated."""
+    known, within = problem.known_rows(), problem.within_rows()
+    return np.zeros(known.size, dtype=np.bool_) if within is None else np.asarray((within < 1.0) & ~known)
+
+
+def _of_these_within(problem: Problem, hybrid: HybridModel) -> str:
+    """How many of the rows that the data contradict were stated to be within a distance."""
+    number = int((hybrid.belief.refuted & _stated_within(problem)).sum())
+    return f", of which {number} were stated to be within a distance of the simulator's (`within`)" if number else ""
+
+
+def _support_assumed(problem: Problem, hybrid: HybridModel) -> list[Assumption]:
+    found = []
+    if problem.support is not None:
+        found.append(Assumption(AssumptionCode.SUPPORT, "every successor of a row is one that its declared support names"))
+    if hybrid.limited_by_ties:
+        text = "no tied row goes to a state to which no label of the ties leads"
+        found.append(Assumption(AssumptionCode.SUPPORT, text, "ties"))
+    return found
+
+
+def _ruled_out(problem: Problem, hybrid: HybridModel) -> str:
+    """By whom transitions were ruled out that were seen."""
+    if not hybrid.limited_by_ties:
+        return "that the declared support rules out"
+    led = "to states to which no label of the ties leads"
+    return led if problem.support is None else f"{led}, or that the declared support rules out"
 
 
 def _faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:

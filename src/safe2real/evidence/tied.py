@@ -49,6 +49,7 @@ class TiedEvidence(Evidence):
         self._fed: dict[tuple[int, int], int] = {}  # what was taken over from elsewhere: (row, successor) -> how often
         self._listened = self._deaf = self._lost_labels = False  # to reported labels
         super().__init__(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
+        self.limited_by_ties = bool(self.pooling.tied.any())
 
     @property
     def runs_compiled(self) -> bool:
@@ -311,5 +312,6 @@ def structured_of(evidence: Evidence, before: TiedEvidence | None) -> TiedEviden
         before.counts = evidence.counts
     before.trust, before.faults = evidence.trust, evidence.faults
     before.outside_support, before.departed = evidence.outside_support, evidence.departed
+    before.broken_off = evidence.broken_off
     before.catch_up()
     return before

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from safe2real.errors import InvalidInput
+from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.exploration.coin import coin_of, drawn
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
@@ -27,7 +27,14 @@ class Seen:
 
     states: list[int] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
-    acting: int | None = None  # the action whose outcome is not known yet
+    acting: int | None = None  # the action whose outcome is not known yet, or not to be relied on
+    after: int | None = None  # the state that it led to, if that was seen
+
+    def prefix(self) -> tuple[list[int], list[int]]:
+        """(states [n + 1], actions [n]): all whose outcome was seen."""
+        if self.acting is None or self.after is None:
+            return self.states, self.actions
+        return [*self.states, self.after], [*self.actions, self.acting]
 
 
 class World(Protocol):
@@ -45,6 +52,22 @@ class StepLimit(InvalidInput):
     """The environment has a limit of steps below the horizon: its fault, and nothing that the system did."""
 
 
+class NotBegun(InvalidInput):
+    """The very first reset shows that the environment is wired wrongly: no action was taken, so there is no episode."""
+
+
+class Miswired(InvalidInput):
+    """The very first step shows that the environment is wired wrongly; what was seen of the episode is counted."""
+
+
+MISWIRED = "a mistake in the wiring of the environment"
+_FOR_GOOD = (
+    "What was seen of the episode is counted, and this learner certifies nothing any more: mend the environment, and begin "
+    "with a new one"
+)
+_LONGEST_CAUSE = 300
+
+
 def drive(
     learner: Learner, world: World, *, max_rounds: int, progress: Callable[[Proposal], None] | None = None
 ) -> Proposal:
@@ -58,7 +81,7 @@ def drive(
             progress(proposal)
         if proposal.is_last:
             return proposal
-        learner.observe(_watched(learner, world, proposal))
+        _run_round(learner, world, proposal)
     return learner.propose()
 
 
@@ -84,17 +107,40 @@ def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_rou
     )
 
 
-def _watched(learner: Learner, world: World, proposal: Proposal) -> Trajectory:
+def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
     policy, seen = proposal.draw(), Seen()
+    whose = {"of_baseline": policy is learner.baseline, "of_candidate": policy is not learner.baseline}
     try:
-        return world.run(policy, proposal.round, seen)
+        episode = world.run(policy, proposal.round, seen)
+    except NotBegun:
+        raise
     except BaseException as error:
-        whose = {"of_baseline": policy is learner.baseline, "of_candidate": policy is not learner.baseline}
         # What is raised here, not by the environment, says that the two do not fit: no fault that a user can have meant.
         fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
-        if fault or isinstance(error, StepLimit):
-            learner.cut_short(seen.states, seen.actions, type(error).__name__, **whose)
-        else:
-            unfinished = [] if seen.acting is None else [seen.acting]
-            learner.leave_model(seen.states, [*seen.actions, *unfinished], **whose)
+        if fault or isinstance(error, (StepLimit, Miswired)):
+            cause = MISWIRED if isinstance(error, Miswired) else type(error).__name__
+            states, actions = seen.prefix()
+            learner.cut_short(states, actions, cause, **whose)
+            raise
+        unfinished = [] if seen.acting is None else [seen.acting]
+        _break_off(learner, seen.states, [*seen.actions, *unfinished], error, whose)
         raise
+    try:
+        learner.observe(episode)
+    except InvalidInput as error:  # what it reports is not what it did; it has run, so it is not forgotten
+        _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error, whose)
+
+
+def _break_off(
+    learner: Learner, states: list[int], actions: list[int], error: BaseException, whose: dict[str, bool]
+) -> None:
+    """Count an episode whose last outcome is not one of the model's, as far as anybody knows; say why, and what follows."""
+    learner.leave_model(states, actions, **whose)
+    if not isinstance(error, OutsideModel):
+        cause = f"{type(error).__name__}: {error}"[:_LONGEST_CAUSE]
+        causes = learner.evidence.broken_off
+        causes[cause] = causes.get(cause, 0) + 1
+    if isinstance(error, InvalidInput):
+        kind = OutsideModel if isinstance(error, OutsideModel) else InvalidInput
+        raise kind(f"{error}. {_FOR_GOOD}") from error
+    error.add_note(_FOR_GOOD)

@@ -142,7 +142,8 @@ class Learner(Looking):
                 "its share is 1 - exploration_weight"
             )
         nothing = decision.exploration_weight == 0.0  # of the candidate is paid for: the baseline alone
-        return Decision(Reason.BASELINE, memory=decision.memory) if nothing else decision
+        known = {"uncertainty": decision.uncertainty, "memory": decision.memory}
+        return Decision(Reason.BASELINE, **known) if nothing else decision
 
     @property
     def stopped(self) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.exploration.coin import draw_of, drawn
-from safe2real.exploration.drive import Seen, StepLimit, drive
+from safe2real.exploration.drive import Miswired, NotBegun, Seen, StepLimit, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.model.checks import is_whole, positive_integer, shown
@@ -31,7 +32,9 @@ def explore(
     An episode that terminates early stays in its last state, as the simulator's absorbing rows say. The environment's
     rewards and costs are not read. Whatever the environment raises, what was seen of the episode is counted first. An
     exception is taken for something that the system did and the model does not have (`OutsideModel` says just that): the
-    learner certifies nothing any more.
+    learner certifies nothing any more, and its doubts name the cause. Only what does not fit in the very first reset or step
+    is taken for a slip in the wiring: before an action nothing is counted, and after it the episode is cut short as by a
+    fault, which certificates name.
 
     Args:
         learner: it is changed, by every episode.
@@ -79,11 +82,12 @@ class Environment:
     ) -> None:
         """`reported` says that every step has to say which noise was drawn, in info["noise"], as the number of a label."""
         self.model, self.env, self.seed, self.faults, self.reported = model, env, seed, faults, reported
+        self._tried = False  # whether a step has come back as it must
 
     def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
         model, table = self.model, policy.probabilities
-        observed, _ = self.env.reset(seed=int(draw_of(self.seed, round_number, 1) * 2**31))
-        begun = _state(observed, model.num_states, "env.reset")
+        with self._trying(NotBegun):
+            begun = _state(_shaped(self._reset(round_number), 2, "env.reset")[0], model.num_states, "env.reset")
         if model.start[begun] == 0.0:
             raise OutsideModel(f"env.reset showed state {begun}; episodes of the model start in {_starts(model)}")
         seen.states.append(begun)
@@ -93,26 +97,42 @@ class Environment:
             here = seen.states[-1]
             seen.acting = drawn(table[h, here], draw_of(self.seed, round_number, 2 + 2 * h))
             if not terminated:
-                observed, _, terminated, truncated, info = self.env.step(seen.acting)
-                here = _state(observed, model.num_states, "env.step")
-                if self.reported:
-                    labels.append(_label(info))
+                with self._trying(Miswired):
+                    observed, _, terminated, truncated, info = _shaped(self.env.step(seen.acting), 5, "env.step")
+                    seen.after = here = _state(observed, model.num_states, "env.step")
+                    if self.reported:
+                        labels.append(_label(info))
+                self._tried = True
                 if terminated and h + 1 < model.horizon and not _absorbs(model, here, h + 1):
                     raise InvalidInput(
                         f"the environment ended the episode in state {here} after {h + 1} steps, but the simulator's "
                         "rows there are not self-loops; add an absorbing state for the end of the episode"
                     )
                 if truncated and not terminated and h + 1 < model.horizon:
-                    seen.actions.append(seen.acting)
-                    seen.states.append(here)
                     raise StepLimit(
                         f"the environment cut the episode off after {h + 1} steps, before the horizon of {model.horizon}; "
                         "raise its max_episode_steps to the horizon"
                     )
             seen.actions.append(seen.acting)
             seen.states.append(here)
-            seen.acting = None
+            seen.acting = seen.after = None
         return Trajectory.of(model, seen.states, seen.actions, labels=labels if self.reported else None)
+
+    def _reset(self, round_number: int) -> Any:
+        return self.env.reset(seed=int(draw_of(self.seed, round_number, 1) * 2**31))
+
+    @contextmanager
+    def _trying(self, wrong: type[InvalidInput]) -> Iterator[None]:
+        """Until a first step came back as it must, what does not fit is a slip of whoever wired it: `wrong`.
+
+        A state that the model has not is none: that is what the system did.
+        """
+        try:
+            yield
+        except InvalidInput as error:
+            if self._tried or isinstance(error, OutsideModel):
+                raise
+            raise wrong(str(error)) from error
 
 
 def _starts(model: CMDP) -> list[int]:
@@ -120,14 +140,26 @@ def _starts(model: CMDP) -> list[int]:
 
 
 def _state(observed: Any, num_states: int, place: str) -> int:
-    state = int(observed)
+    try:
+        state = int(observed)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            f"{place} showed {shown(observed)}; a state is a whole number: show the environment in the numbers of the "
+            "system, system.as_env(env)"
+        ) from error
     if not 0 <= state < num_states:
         raise OutsideModel(f"{place} showed state {state}; the model has {num_states} states, from 0 to {num_states - 1}")
     return state
 
 
+def _shaped(result: Any, parts: int, place: str) -> Any:
+    if not isinstance(result, (tuple, list)) or len(result) != parts:
+        raise InvalidInput(f"{place} gave {shown(result)}; an environment of Gymnasium gives {parts} things")
+    return result
+
+
 def _label(info: Any) -> int:
-    given = info.get("noise")
+    given: Any = info.get("noise") if isinstance(info, Mapping) else None
     if not is_whole(given):
         raise InvalidInput(
             f"info['noise'] is {shown(given)}, and the ties say that every step reports the number of its label; report "

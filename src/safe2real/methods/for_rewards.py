@@ -85,6 +85,11 @@ class ForRewards(Method):
         object.__setattr__(self, "accuracy", accuracy)
         if not isinstance(self.relative, bool):
             raise InvalidInput(f"relative is {shown(self.relative)}; give True or False")
+        if self.relative and accuracy > 1.0:
+            raise InvalidInput(
+                f"accuracy is {accuracy:g} of the best value, so every policy would do; give a share of at most 1, or "
+                "relative=False for a difference"
+            )
 
     def changed(self, add: Mapping[str, ArrayLike], drop: Iterable[str] = ()) -> ForRewards:
         """The same with other rewards: those of `add` added, those that `drop` names left out.
@@ -92,6 +97,8 @@ class ForRewards(Method):
         Raises:
             InvalidInput: a name is declared already, is not declared, or none is left.
         """
+        if not isinstance(drop, Iterable):
+            raise InvalidInput(f"drop is {shown(drop)}; give the names of the rewards to leave out")
         gone = [drop] if isinstance(drop, str) else list(drop)
         if not isinstance(add, Mapping):
             raise InvalidInput(f'rewards is {shown(add)}; give them by name, like {{"goal": reward}}')
@@ -197,12 +204,19 @@ class ForRewards(Method):
 
 
 def redeclared(method: Method, add: Mapping[str, ArrayLike] | None, drop: Iterable[str]) -> ForRewards:
-    """`ForRewards.changed` of a method that has to be one."""
+    """`ForRewards.changed` of a method that has to be one.
+
+    Raises:
+        InvalidInput: it is none, nothing would change, or what `changed` refuses.
+    """
     if not isinstance(method, ForRewards):
         raise InvalidInput(
             f"the method {method.name!r} explores for every reward; to declare some, begin with methods.ForRewards(...)"
         )
-    return method.changed({} if add is None else add, drop)
+    changed = method.changed({} if add is None else add, drop)
+    if not add and changed.rewards.keys() == method.rewards.keys():
+        raise InvalidInput("nothing is declared: there is no reward to add and none to drop; name one")
+    return changed
 
 
 def _reward(name: str, value: Any) -> Floats:
@@ -240,7 +254,7 @@ def _decision(problem: Problem, evidence: Evidence, found: CertifiedMixture, unc
     ]
     total = float(sum(weight for weight, _ in others))
     if not total > 0.0:
-        return Decision(Reason.BASELINE, memory=memory)
+        return Decision(Reason.BASELINE, uncertainty=uncertainty, memory=memory)
     weights = tuple(float(weight) / total for weight, _ in others)
     lower = np.array([weight * column.line[1:] for weight, (_, column) in zip(weights, others, strict=True)]).sum(axis=0)
     share = min(total, candidate_share(lower, problem.simulator.thresholds, evidence.margins))

@@ -9,7 +9,7 @@ package, one that the caller gives (`extensions=`), or one that an installed pac
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
 from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
@@ -42,6 +42,8 @@ def named_from_json(
 ) -> _Named | None:
     """The radius or method that `value` names; None where nothing of that name is known.
 
+    What is left out and has a default has that; records, which are written here, leave nothing out.
+
     Raises:
         InvalidInput: if a parameter is missing, or not one.
     """
@@ -51,11 +53,18 @@ def named_from_json(
     kind = _kind_of(name, base, own, extensions) if isinstance(name, str) else None
     if kind is None:
         return None
-    names = tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
-    given = check_keys(value, place, required=("kind", *names))
-    if hasattr(kind, "from_parameters"):
+    own_form = hasattr(kind, "from_parameters")  # which reads every one of them
+    listed = fields(kind) if is_dataclass(kind) else ()
+    optional = () if own_form else tuple(field.name for field in listed if _has_default(field))
+    required = tuple(field.name for field in listed if field.name not in optional)
+    given = check_keys(value, place, required=("kind", *required), optional=optional)
+    if own_form:
         return kind.from_parameters(given, place)  # type: ignore[no-any-return]
-    return kind(**{parameter: given[parameter] for parameter in names})  # type: ignore[no-any-return]
+    return kind(**{name: one for name, one in given.items() if name != "kind"})  # type: ignore[no-any-return]
+
+
+def _has_default(field: Field[Any]) -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
 
 
 def _kind_of(name: str, base: type, own: Sequence[type], extensions: Extensions) -> Any:

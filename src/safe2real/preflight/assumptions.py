@@ -177,3 +177,16 @@ def stop_floor(problem: Problem, method: Method) -> Finding:
 
 def without_constraints(model: CMDP) -> CMDP:
     return CMDP.of(model.kernel, model.horizon, model.start)
+
+
+def remaining(problem: Problem) -> str:
+    """What stays the user's word about the real system, whatever is checked here: in words, for verdicts."""
+    stated = ["the margin", "the gaps"]
+    if problem.ties is not None and problem.ties.exact:
+        stated.append("the exact ties")
+    if problem.alternatives is not None and problem.alternatives.exact:
+        stated.append("the exact alternatives")
+    within = problem.within_rows()
+    if within is not None and (within < 1.0).any():
+        stated.append("the distances that `within` states")
+    return f"{', '.join(stated[:-1])} and {stated[-1]}"

@@ -18,7 +18,15 @@ from safe2real.model.checks import positive_integer, probability_of_failure
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count
 from safe2real.model.trajectory import Trajectory
-from safe2real.preflight.assumptions import NO_CONSTRAINT, accepted, constrained, estimated_rows, stop_floor, theorem
+from safe2real.preflight.assumptions import (
+    NO_CONSTRAINT,
+    accepted,
+    constrained,
+    estimated_rows,
+    remaining,
+    stop_floor,
+    theorem,
+)
 from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
 from safe2real.preflight.findings import WORTH, Code, Finding, Level, against, check_readable
 from safe2real.preflight.gaps import gap_findings, redrawn
@@ -45,6 +53,7 @@ class Preflight:
     certified: bool  # whether the constants are
     tolerance: float
     horizon: int
+    assumed: str = "the margin and the gaps"  # what nothing here can prove, in words
 
     @property
     def failures(self) -> tuple[Finding, ...]:
@@ -65,7 +74,8 @@ class Preflight:
         if self.failures:
             first = self.failures[0]
             return f"NOT READY{worth}: {count(len(self.failures), 'failure')}{warned}. First mend: {first.name}"
-        return f"READY{worth}: nothing fails{warned}. The margin and the gaps remain assumptions about the real system"
+        assumed = self.assumed[:1].upper() + self.assumed[1:]
+        return f"READY{worth}: nothing fails{warned}. {assumed} remain assumptions about the real system"
 
     def describe(self) -> str:
         """The verdict, the three claims, and one line for every finding."""
@@ -171,6 +181,7 @@ def check_problem(
         certified=problem.settings.certified,
         tolerance=problem.settings.tolerance,
         horizon=problem.simulator.horizon,
+        assumed=remaining(problem),
     )
 
 

@@ -72,6 +72,7 @@ class Code(StrEnum):
     MARGIN_UNDER_GUESSES = ("margin-under-guesses", About.REALITY, "margin under a guess")
     SUPPORT = ("support", About.REALITY, "declared support")
     KNOWN_ROWS = ("known-rows", About.REALITY, "known rows")
+    WITHIN = ("within", About.REALITY, "distances that were stated")
     TIES = ("ties", About.REALITY, "ties")
     ALTERNATIVES = ("alternatives", About.REALITY, "alternatives")
     SEPARATION = ("separation", About.REALITY, "separation")
@@ -161,6 +162,7 @@ def check_readable(problem: Problem) -> None:
     probability_of_failure("delta", settings.delta)
     margins_of(problem)
     problem.known_rows()
+    problem.within_rows()
     reach_of(problem.support, kernel)
     if problem.estimated is not None:
         check_estimated(problem.estimated, kernel)

@@ -79,6 +79,7 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
         )
         cure, many = "declare only rows known that are exact", {"rows": int(far.sum())}
         findings.append(Finding(Code.KNOWN_ROWS, Level.FAILURE, said, cure, many, affects=EVERY_CLAIM))
+    findings += _beyond_within(problem, gaps, whose)
     if not method.reuses_simulator:
         return findings
     eps, sigma = settings.calibrated_gap, settings.mismatch_gap
@@ -100,6 +101,25 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
             said += f", at {gaps[wrong].min():.3g} or more"
         findings.append(Finding(Code.SEPARATION, Level.OK, said, numbers=numbers))
     return findings
+
+
+def _beyond_within(problem: Problem, gaps: Floats, whose: str) -> list[Finding]:
+    """Whether rows [R] that are `gaps` off are as near as was stated of them; sets are cut down to that."""
+    within = problem.within_rows()
+    if within is None:
+        return []
+    far = ~problem.known_rows() & (gaps > within + _ROUNDING)
+    numbers = {"rows": int(far.sum()), "stated": int((within < 1.0).sum())}
+    if not far.any():
+        said = f"the {whose} reality keeps to the distances that were stated of {count(numbers['stated'], 'row')}"
+        return [Finding(Code.WITHIN, Level.OK, said, numbers=numbers)]
+    worst = int(np.argmax(np.where(far, gaps - within, -np.inf)))
+    said = (
+        f"{count(numbers['rows'], 'row')} of the {whose} reality are farther from the simulator's than `within` states, one "
+        f"of them {gaps[worst]:.3g} away where {within[worst]:.3g} was stated: sets would be too small"
+    )
+    cure = "state what is sure of these rows, 1 where nothing is"
+    return [Finding(Code.WITHIN, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
 
 
 def _distances_possible(problem: Problem) -> list[Finding]:

@@ -87,12 +87,14 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         kernel, tried = among_alternatives(problem, margins_of(problem), np.random.default_rng(seed))
         wrong = kernel.distances_to(model.kernel).reshape(-1) > _ROUNDING
         return GuessedReality(kernel, wrong, gap, tried, tried - 1)
-    candidates = np.flatnonzero(reachable_rows(model) & ~known)
+    within = problem.within_rows()
+    near = known if within is None else known | (within < gap - _ROUNDING)  # a guess of ours keeps to what was stated
+    candidates = np.flatnonzero(reachable_rows(model) & ~near)
     count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
     if not is_whole(count) or not 0 <= count <= candidates.size:
         raise InvalidInput(
             f"guess.rows is {shown(count)}; give how many rows are wrong, at most the {candidates.size} that an episode can "
-            "reach and that are not known, or list them"
+            "reach and that are neither known nor stated to be nearer (`within`), or list them"
         )
     margins = margins_of(problem)
     for tried in range(TRIES):

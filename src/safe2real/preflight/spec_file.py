@@ -28,17 +28,17 @@ from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.guess import Guess
 from safe2real.preflight.spec_gymnasium import Environment, environment_of
-from safe2real.preflight.spec_rehearsal import RunOptions, guess_of, options_of, per_pair
+from safe2real.preflight.spec_rehearsal import RunOptions, guess_of, options_of, per_pair, with_rewards
 from safe2real.preflight.spec_structure import alternatives_of, ties_of
-from safe2real.problem.document import OPTIONAL, REQUIRED, check_size, kernel_from_json
+from safe2real.problem.document import OPTIONAL, REQUIRED, check_no_method, check_size, kernel_from_json
 from safe2real.problem.problem import Problem
 from safe2real.refinements import DEFAULT
 from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.measure import clone_baseline
 
 # Not with an environment, which numbers its states itself:
-_OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies")
-_BEFORE_TABLES = ("horizon", "start", "known")
+_OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies", "within")
+_BEFORE_TABLES = ("horizon", "start", "known", "within", "copies")
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps")
 _SIZES = ("num_states", "num_actions", "num_steps")
 _CONSTRAINT = ("unsafe", "cost", "limit", "utility", "threshold", "name")
@@ -68,6 +68,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
     document = _document(file)
     with within(file.name):
         _check_not_swallowed(document)
+        check_no_method(document)
         given = check_keys(document, "the specification", required=REQUIRED, optional=(*OPTIONAL, "real", "guess", "run"))
         if "real" in given and "guess" in given:
             raise InvalidInput("the specification has both `real` and `guess`; keep the one to rehearse on")
@@ -91,7 +92,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         return SpecFile(
             path=file,
             problem=problem,
-            method=method_in(given),
+            method=method_in(with_rewards(given, model, files, environment)),
             system=None if environment is None else environment.system,
             reality=_reality(given["real"], kernel, files, environment) if "real" in given else None,
             guess=guess_of(given["guess"], kernel, files, environment) if "guess" in given else None,
@@ -171,12 +172,11 @@ def _of_arrays(given: dict[str, Any], start: Any, files: ArrayFiles) -> dict[str
         if not isinstance(listed, list):
             raise InvalidInput(f"constraints is {shown(listed)}; write each one as [[constraints]]")
         plain["constraints"] = [_constraint(one, f"constraints[{k}]", kernel, files) for k, one in enumerate(listed)]
-    if "known" in given:
-        plain["known"] = files.maybe(given["known"], "known")
+    for key in ("known", "within", "copies"):
+        if key in given:
+            plain[key] = files.maybe(given[key], key)
     if "support" in given:
         plain["support"] = _kernel(given["support"], "support", files)
-    if "copies" in given:
-        plain["copies"] = files.maybe(given["copies"], "copies")
     if "estimated" in given:
         value = given["estimated"]
         arrays = ("accuracy", "visits")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
+from safe2real.methods.for_rewards import ForRewards
 from safe2real.model.checks import Floats, positive_integer, seed_number, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import check_keys, numbers_from_json
@@ -17,6 +18,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.guess import Guess, Towards
 from safe2real.preflight.spec_gymnasium import Environment
+from safe2real.problem.document import METHOD
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -93,6 +95,20 @@ def options_of(value: Any, model: CMDP, files: ArrayFiles, environment: Environm
         named = [("run.rewards", listed)] if single else [(f"run.rewards[{i}]", one) for i, one in enumerate(listed)]
         given["rewards"] = tuple(_reward(one, name, model, files, environment) for name, one in named)
     return RunOptions(**given)
+
+
+def with_rewards(given: dict[str, Any], model: CMDP, files: ArrayFiles, environment: Environment | None) -> dict[str, Any]:
+    """The specification with the arrays of the rewards that settings.algorithm declares, read like those of [run]."""
+    settings = given["settings"]
+    method = settings.get(METHOD) if isinstance(settings, dict) else None
+    if not isinstance(method, dict) or method.get("kind") != ForRewards.name:
+        return given
+    rewards = method.get("rewards")
+    if not isinstance(rewards, dict):
+        return given  # which the method itself refuses
+    place = f"settings.{METHOD}.rewards"
+    read = {name: _reward(one, f"{place}.{name}", model, files, environment) for name, one in rewards.items()}
+    return {**given, "settings": {**settings, METHOD: {**method, "rewards": read}}}
 
 
 def _is_one_reward(value: Any, sizes: tuple[int, int, int]) -> bool:

@@ -78,7 +78,7 @@ def moved_units(
     """
     pooling = pooling_of(problem, ties=problem.ties is not None and problem.ties.exact)
     laws = {unit: _dense(pooling, unit) for unit in range(pooling.classes.size)}
-    touched = np.zeros(pooling.classes.size, dtype=np.bool_)
+    touched = np.zeros(pooling.classes.size, dtype=np.bool_) if count is None else _stated_nearer(problem, pooling, gap)
     wrong = np.zeros(pooling.unit.size, dtype=np.bool_)
     for row in order.tolist():
         unit = int(pooling.shared[row] if pooling.shared[row] >= 0 else pooling.unit[row])
@@ -90,6 +90,15 @@ def moved_units(
             laws[unit] = moved
             wrong |= (pooling.shared == unit) | ((pooling.unit == unit) & (pooling.shared < 0))
     return _pushed(problem.simulator.kernel, pooling, laws), wrong
+
+
+def _stated_nearer(problem: Problem, pooling: Pooling, gap: float) -> NDArray[np.bool_]:
+    """[U] units with a row that is stated to be less than `gap` off: a guess of ours leaves them as they are."""
+    nearer, within = np.zeros(pooling.classes.size, dtype=np.bool_), problem.within_rows()
+    if within is not None:
+        near = within < gap - _ROUNDING
+        nearer[np.where(pooling.shared >= 0, pooling.shared, pooling.unit)[near]] = True
+    return nearer
 
 
 def _moved(pooling: Pooling, unit: int, law: Floats, gap: float, rng: np.random.Generator) -> Floats | None:

@@ -85,6 +85,7 @@ def to_document(problem: Problem) -> dict[str, Any]:
 
 def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     """Read what `to_document` writes, or somebody by hand; whether a guarantee can hold for it is not looked at."""
+    check_no_method(document)
     given = check_keys(document, "the specification", required=REQUIRED, optional=OPTIONAL)
     check_unpacked(given, "the specification")
     listed = given.get("constraints", [])
@@ -111,6 +112,16 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
         alternatives=_alternatives_from_json(given["alternatives"]) if "alternatives" in given else None,
         copies=numbers_from_json(given["copies"], "copies") if "copies" in given else None,
     )
+
+
+def check_no_method(document: Any) -> None:
+    """Say where the method belongs, to whoever gives it a table of its own."""
+    for key in ("method", METHOD):
+        if isinstance(document, dict) and key in document:
+            raise InvalidInput(
+                f"the specification has an unknown key {key!r}; the method stands in the settings, as settings.{METHOD}: "
+                'its name, or {"kind": name} with its parameters'
+            )
 
 
 def check_size(horizon: int, kernel: Kernel, constraints: int = 0) -> None:

@@ -110,9 +110,10 @@ class Problem:
             return None
         given = finite_floats("within", numbers_from_json(self.within, "within"))
         if given.shape != shape or (given < 0.0).any() or (given > 1.0).any():
+            extent = f"values from {given.min():g} to {given.max():g}" if given.size else "no values"
             raise InvalidInput(
-                f"within has shape {given.shape} and values from {given.min():g} to {given.max():g}; give TV distances from "
-                f"0 to 1 (1: nothing is known) of shape {shape}"
+                f"within has shape {given.shape} and {extent}; give TV distances from 0 to 1 (1: nothing is known) of shape "
+                f"{shape}"
             )
         return given.reshape(-1).copy()
 

@@ -200,7 +200,7 @@ def _from_minus_one(name: str, value: ArrayLike, what: str) -> NDArray[np.int64]
 
 
 def _names(name: str, given: Any, count: int) -> tuple[str, ...]:
-    if isinstance(given, str) or not all(isinstance(one, str) and one.isprintable() for one in given):
+    if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) and one.isprintable() for one in given):
         raise InvalidInput(f"{name} is {shown(given)}; give a list of texts of printable characters")
     if len(given) not in (0, count) or len(set(given)) != len(given):
         raise InvalidInput(f"{name} has {len(given)} entries; give {count} different names, or none")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, check_function, distributions, finite_floats, frozen, shown
+from safe2real.model.checks import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.problem.ties import Ties
 from safe2real.systems.arrivals import Outcomes
@@ -180,6 +180,12 @@ def _laws(given: Any, classes: tuple[Hashable, ...] | None, noise: Sequence[Hash
     missing = [one for one in classes if one not in given]
     if missing:
         raise InvalidInput(f"noise_law has no law for the class {missing[0]!r}, which noise_class names; add it")
+    unused = [one for one in given if one not in classes]
+    if unused:
+        raise InvalidInput(
+            f"noise_law has a law for {unused[0]!r}, which noise_class names for no state and action; correct the one "
+            "or the other, or leave it out"
+        )
     return np.stack([_law(f"noise_law[{one!r}]", given[one], noise) for one in classes])
 
 
@@ -207,11 +213,16 @@ def _table(name: str, given: Any, states: Sequence[Any], actions: Sequence[Any])
         return np.zeros(shape)
     if callable(given):
         check_function(name, given, "state, action")
-        given = [[float(given(state, action)) for action in actions] for state in states]
+        given = [[_called(name, given, state, action) for action in actions] for state in states]
     array = finite_floats(name, given)
     if array.shape not in (shape, shape[:1]):
         raise InvalidInput(f"{name} has shape {array.shape}; give a function of (state, action), or an array {shape}")
     return np.array(np.broadcast_to(array[:, None] if array.ndim == 1 else array, shape))
+
+
+def _called(name: str, function: Callable[[Any, Any], Any], state: Any, action: Any) -> float:
+    value = function(state, action)
+    return finite_number(f"{name}({state!r}, {action!r})", float(value) if isinstance(value, (bool, np.bool_)) else value)
 
 
 def _outcomes(successors: NDArray[np.int64], laws: Floats, rewards: Floats) -> Outcomes:
@@ -238,6 +249,8 @@ def _outcomes(successors: NDArray[np.int64], laws: Floats, rewards: Floats) -> O
 
 
 def _distinct(name: str, values: Iterable[Any]) -> tuple[Hashable, ...]:
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidInput(f"{name} is {shown(values)}; list them, each once: numbers, texts or tuples")
     found = tuple(key_of(value) for value in values)
     if not found or not all(isinstance(one, Hashable) for one in found) or len(set(found)) < len(found):
         raise InvalidInput(f"{name} is {shown(found)}; list each of them once: numbers, texts or tuples")

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
-from safe2real.model.checks import Floats, check_function, frozen, positive_integer, whole_numbers
+from safe2real.model.checks import Floats, check_function, frozen, positive_integer, shown, whole_numbers
 from safe2real.model.table import TransitionTable
 from safe2real.problem.ties import Ties, laws_of
 from safe2real.systems.arrivals import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable
@@ -222,6 +222,10 @@ def build_system(
     A function is what was paid in `outcomes`, and what will be in environments that are seen as this system.
     """
     horizon = positive_integer("horizon", horizon)
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise InvalidInput(f"name is {shown(name)}; give the constraint a name of printable characters")
+    if ties is not None and not isinstance(ties, Ties):
+        raise InvalidInput(f"ties is a {type(ties).__name__}; give Ties(classes, successors)")
     if (limit is None) != (cost is None and not outcomes.has_costs):
         given = "limit is given without a cost" if limit is not None else "a cost is given without its limit"
         raise InvalidInput(f"{given}; give cost= and limit= together: the expected cost of an episode is at most the limit")
