@@ -50,17 +50,46 @@ def test_certificates_name_what_the_log_assumes_and_nothing_before_it():
         assert [one.code for one in made.assumptions].count(AssumptionCode.LOGS) == 1
 
 
+def named(log, prefix):
+    return [
+        {"states": one.states.tolist(), "actions": one.actions.tolist(), "id": f"{prefix}{i}"} for i, one in enumerate(log)
+    ]
+
+
 def test_no_episode_counts_twice():
+    case = random_case(1)
+    learner, log = s2r.Learner(case.problem), log_of(case, OTHER, 20)
+    learner.import_episodes(OTHER, log)
+    for again in (log, log[:10], log[::-1], log[5:6], named(log[:2], "e")):  # whole, in part, turned round, with new names
+        with pytest.raises(Conflict, match=f"{len(again)} of the {len(again)} episodes look like"):
+            learner.import_episodes(OTHER, again)
+    assert learner.samples == 3 * 20
+
+
+def test_names_tell_episodes_apart():
+    case = random_case(1)
+    learner, log = s2r.Learner(case.problem), log_of(case, OTHER, 3)
+    learner.import_episodes(OTHER, named(log, "a"))
+    learner.import_episodes(OTHER, named(log, "b"))  # others that happen to be alike
+    with pytest.raises(Conflict, match="id 'b1'"):
+        learner.import_episodes(OTHER, named(log, "b")[1:])
+    with pytest.raises(Conflict, match="look like"):
+        learner.import_episodes(OTHER, log[:1])  # without a name it may be one of them
+    assert learner.samples == 3 * 6
+    assert [one.code for one in learner.propose().certificate.assumptions].count(AssumptionCode.LOGS) == 1
+
+
+def test_episodes_that_somebody_calls_others_count_and_are_said():
     case = random_case(1)
     learner, log = s2r.Learner(case.problem), log_of(case, OTHER, 3)
     learner.import_episodes(OTHER, log)
-    with pytest.raises(Conflict, match="the same log was imported before"):
-        learner.import_episodes(OTHER, log)
-    named = [{"states": one.states.tolist(), "actions": one.actions.tolist(), "id": f"e{i}"} for i, one in enumerate(log)]
-    learner.import_episodes(OTHER, named[:2])
-    with pytest.raises(Conflict, match="e1"):
-        learner.import_episodes(OTHER, named[1:])
+    assert learner.import_episodes(OTHER, log[:2], overlap="count") == 2
     assert learner.samples == 3 * 5
+    texts = [one.text for one in learner.propose().certificate.assumptions if one.code is AssumptionCode.LOGS]
+    assert len(texts) == 2
+    assert texts[1].startswith("the 2 imported episodes that look like")
+    with pytest.raises(InvalidInput, match="overlap is 'skip'"):
+        learner.import_episodes(OTHER, log, overlap="skip")
 
 
 def test_what_is_not_of_the_policy_is_refused_and_changes_nothing():
@@ -70,6 +99,8 @@ def test_what_is_not_of_the_policy_is_refused_and_changes_nothing():
         learner.import_episodes(OTHER, log_of(case, case.problem.baseline))
     with pytest.raises(InvalidInput, match="give the Markov policy that collected"):
         learner.import_episodes("baseline", [])
+    with pytest.raises(InvalidInput, match="episodes is 3"):
+        learner.import_episodes(OTHER, 3)
     assert learner.samples == 0
     assert not learner._imported.assumptions
 

@@ -280,6 +280,24 @@ def test_explore_counts_whose_episode_broke_off():
     assert learner.evidence.candidate_episodes == sum(whose)
 
 
+def test_what_one_policy_showed_certifies_no_other():
+    case, trial = random_case(1), Trial(POLICY)
+    learner = s2r.Learner(case.problem, trial)
+    s2r.simulate(learner, case.reality.kernel, max_rounds=200)
+    before = learner.floors()
+    for other in (Trial(OTHER), Trial(OTHER, number=2), Trial(POLICY, number=2), s2r.methods.SimToReal()):
+        with pytest.raises(InvalidInput, match="Start a new learner"):
+            learner.direct(other)
+    with pytest.raises(InvalidInput, match="Start a new learner"):
+        s2r.Learner(case.problem).direct(trial)
+    with pytest.raises(InvalidInput, match="give one of safe2real"):
+        learner.direct("trial")
+    learner.direct(trial)  # the very same
+    assert learner.method is trial
+    assert learner.floors() == before
+    assert before["constraint"] > 0.0
+
+
 REFUSED = [
     (lambda: Trial("policy"), "policy is a str"),
     (lambda: Trial(POLICY, number=0), "number is 0"),

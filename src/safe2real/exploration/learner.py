@@ -243,7 +243,9 @@ class Learner(Looking):
         self.evidence.lose()
         self._decision = self._proposal = None
 
-    def import_episodes(self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False) -> int:
+    def import_episodes(
+        self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False, overlap: str = "refuse"
+    ) -> int:
         """Add episodes that were collected earlier by a known Markov policy, all or none; the round stays.
 
         The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
@@ -255,18 +257,21 @@ class Learner(Looking):
             episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
                 "id", any text that names the episode in every log.
             partial: whether episodes may have been cut short.
+            overlap: "count" says that episodes which look like ones imported before are others; certificates then say so.
+                Episodes that this learner observed itself are not compared: do not import those.
 
         Returns:
             How many episodes were counted.
 
         Raises:
-            Conflict: the same log, or an episode of the same id, was imported before; nothing is counted twice.
+            Conflict: episodes of the same id, or that look the same and do not both have one, were imported before.
             InvalidInput: an episode is not of this system, or not of this policy.
 
         Example:
             >>> learner.import_episodes(problem.baseline, rollouts)
         """
-        entries, number = self._imported.read(self.problem, self.method.tried, policy, episodes, partial=partial)
+        tried = self.method.tried
+        entries, number = self._imported.read(self.problem, tried, policy, episodes, partial=partial, overlap=overlap)
         here = self.round
         for entry in entries:
             play(self, entry)
@@ -309,14 +314,25 @@ class Learner(Looking):
     def direct(self, method: Method) -> None:
         """Go on with another method on the same evidence: what was learnt stays, what is proposed next may be another.
 
+        What was kept of the returns of one policy says nothing about another, so a trial is never directed, nor directed to.
+
         Raises:
-            InvalidInput: the method does not fit the problem, or reads the data in another way.
+            InvalidInput: the method does not fit the problem, reads the data in another way, or is another trial.
         """
+        if not isinstance(method, Method):
+            raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
         method.check(self.problem)
         stated = (method.reuses_simulator, method.keeps_safe)
         if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
             raise InvalidInput(f"the method {method.name!r} reads the data in another way; start a new learner with it")
-        if type(method.evidence(self.problem)) is not type(self.evidence):
+        other = method.evidence(self.problem)
+        if method is not self.method and (self.evidence.goes_by_returns or other.goes_by_returns):
+            raise InvalidInput(
+                f"the data of a {self.method.name!r} cannot be gone on with by another {method.name!r}: the returns of one "
+                "policy's own episodes say nothing about another. Start a new learner with it, Learner(problem, method); a "
+                "second trial that shares delta has number=2"
+            )
+        if type(other) is not type(self.evidence):
             raise InvalidInput(f"the method {method.name!r} keeps other data; start a new learner with it")
         self.method, self._memory = method, None
         self._decision = self._proposal = None

@@ -9,6 +9,7 @@ from typing import Any
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.counting import Entry, Episodes, entries_of
 from safe2real.exploration.episodes import Seen, check_actions, seen_from
+from safe2real.model.checks import shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import digest_of, policy_to_bytes, to_text
 from safe2real.model.policy import MarkovPolicy, check_policy
@@ -31,6 +32,8 @@ def check_collector(policy: MarkovPolicy, model: CMDP) -> None:
 
 def read_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> list[Seen]:
     """The episodes of a log, checked one by one."""
+    if not isinstance(episodes, Iterable):
+        raise InvalidInput(f"episodes is {shown(episodes)}; give trajectories, or objects {{'states': ..., 'actions': ...}}")
     found: list[Seen] = []
     for index, episode in enumerate(episodes):
         where = f"episodes[{index}]"
@@ -50,36 +53,79 @@ def log_digest(log: Sequence[Seen]) -> str:
     return digest_of(to_text([seen.to_json() for seen in log]).encode())
 
 
+REFUSE, COUNT = "refuse", "count"
+"""What to do with episodes that look like ones that were imported before; a campaign has the same words, and "skip"."""
+
+
 class ImportedLogs:
-    """The logs that one learner has counted: none of them counts twice."""
+    """The logs that one learner has counted: no episode of them counts twice unless somebody says that it is another.
+
+    Two episodes that both have an `id` are the same when it is the same. Otherwise all there is to go by is what was seen.
+    """
 
     def __init__(self) -> None:
-        self._digests: set[str] = set()
         self._ids: set[str] = set()  # of episodes that have one
+        self._named: set[str] = set()  # what was seen in those, by digest
+        self._unnamed: set[str] = set()  # and in those that have none
+        self._alike = 0  # episodes that somebody said are others
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What certificates rest on because of them."""
-        return (LOGS_ASSUMED,) if self._digests else ()
+        if not self._named | self._unnamed:
+            return ()
+        if not self._alike:
+            return (LOGS_ASSUMED,)
+        text = f"the {self._alike} imported episodes that look like ones imported before are other episodes"
+        return (LOGS_ASSUMED, Assumption(AssumptionCode.LOGS, text, COUNT))
 
     def read(
-        self, problem: Problem, tried: MarkovPolicy | None, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool
+        self,
+        problem: Problem,
+        tried: MarkovPolicy | None,
+        policy: MarkovPolicy,
+        episodes: Iterable[Any],
+        *,
+        partial: bool,
+        overlap: str = REFUSE,
     ) -> tuple[list[Entry], int]:
         """(what to count, how many episodes) of a log of `policy`; see `Learner.import_episodes`.
 
         `tried` is the policy on trial, if there is one: a log of it says something about it.
         """
         check_collector(policy, problem.simulator)
+        if overlap not in (REFUSE, COUNT):
+            raise InvalidInput(f"overlap is {shown(overlap)}; give {REFUSE!r}, or {COUNT!r} for episodes that are others")
         log = read_log(problem.simulator, policy, episodes, partial=partial)
-        digest, ids = log_digest(log), {seen.id for seen in log if seen.id is not None}
-        known = sorted(ids & self._ids)
-        if digest in self._digests or known:
-            which = f"episodes with the ids {known[:3]} were" if known else "the same log was"
-            raise Conflict(f"{which} imported before, and an episode counts once; leave out what is there already")
+        keys, alike = [_seen_key(seen) for seen in log], 0
+        for seen, key in zip(log, keys, strict=True):
+            if seen.id in self._ids:
+                raise Conflict(
+                    f"an episode with the id {seen.id!r} was imported before, and an episode counts once; leave it out"
+                )
+            alike += key in self._unnamed or (seen.id is None and key in self._named)
+        if alike and overlap == REFUSE:
+            raise Conflict(_refusal(alike, len(log)))
         encoded = policy_to_bytes(policy)
         whose = encoded == policy_to_bytes(problem.baseline), tried is not None and encoded == policy_to_bytes(tried)
         content = Episodes([seen.to_json() for seen in log], whose[0], True, whose[1])
         entries = list(entries_of(problem.simulator, [content]))
-        self._digests.add(digest)
-        self._ids |= ids
+        for seen, key in zip(log, keys, strict=True):
+            (self._unnamed if seen.id is None else self._named).add(key)
+        self._ids |= {seen.id for seen in log if seen.id is not None}
+        self._alike += alike
         return entries, len(log)
+
+
+def _seen_key(seen: Seen) -> str:
+    """What two episodes have in common that look alike: all but their names."""
+    return digest_of(to_text(Seen(seen.path, seen.left_model).to_json()).encode())
+
+
+def _refusal(alike: int, episodes: int) -> str:
+    return (
+        f"{alike} of the {episodes} episodes look like ones that were imported before, and an episode counts once. If the "
+        "logs overlap, import only what is new, by its place in the log and not by its looks. If these are others, as "
+        "is usual where episodes are short and states few, import them with overlap='count', which certificates say. An "
+        "`id` for every episode would have settled it"
+    )
