@@ -131,3 +131,19 @@ def test_a_log_of_the_policy_on_trial_raises_its_floor_as_one_block():
     backwards = s2r.Learner(case.problem, Trial(OTHER))
     backwards.import_episodes(OTHER, log[::-1])
     assert backwards.floors() == pytest.approx(learner.floors())
+
+
+def test_an_episode_that_was_cut_short_counts_for_whose_it_was():
+    """Left out of the floors, the others would be chosen by what happened."""
+    case = random_case(0)
+    model, horizon = case.problem.simulator, case.problem.simulator.horizon
+    trial = s2r.methods.Trial(s2r.MarkovPolicy.deterministic([1] * 4, num_actions=2, horizon=horizon))
+    told, said = s2r.Learner(case.problem, trial), s2r.Learner(case.problem, trial)
+    for number in range(60):
+        proposal = told.propose()
+        mine = proposal.draw() is case.problem.baseline
+        assert said.propose().exploration_weight == proposal.exploration_weight
+        told.cut_short([0], [], "breaker")
+        said.cut_short([0], [], "breaker", of_baseline=mine, of_candidate=not mine)
+        assert told.floors() == said.floors(), number
+    assert told.evidence.trust.episodes == said.evidence.trust.episodes > 0

@@ -22,7 +22,7 @@ from safe2real.model.checks import frozen
 from safe2real.model.cmdp import CMDP
 
 if TYPE_CHECKING:
-    from safe2real.exploration.learner import Learner
+    from safe2real.exploration.told import Telling
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def entry_of(
     )
 
 
-def play(learner: Learner, entry: Entry) -> None:
+def play(learner: Telling, entry: Entry) -> None:
     """Count one entry into a learner."""
     if entry.lost:
         learner.lose()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,15 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.coin import coin_of
-from safe2real.exploration.counting import play
 from safe2real.exploration.kept import KeptPlans
 from safe2real.exploration.logs import ImportedLogs
-from safe2real.exploration.looking import Looking
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
+from safe2real.exploration.told import Telling
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.checks import Indices
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_trajectory
@@ -31,7 +29,7 @@ from safe2real.standing import Doubt, DoubtCode
 _LOG = logging.getLogger("safe2real")
 
 
-class Learner(Looking):
+class Learner(Telling):
     """Holds a problem, its evidence and a method; decides nothing itself.
 
     Guarantee: that of the method; for the default, with probability at least 1 - delta every proposed mixture meets every
@@ -199,88 +197,6 @@ class Learner(Looking):
             self._knew = self._state()  # the plan stands
         self.round += 1
         self._proposal = None
-
-    def count(
-        self,
-        states: Indices,
-        actions: Indices,
-        ends: NDArray[np.int64],
-        *,
-        of_baseline: NDArray[np.bool_] | None = None,
-        of_candidate: NDArray[np.bool_] | None = None,
-        at_once: bool = False,
-    ) -> None:
-        """Take in episodes laid end to end, cut short ones too, also after the stop; see `Evidence.count`.
-
-        The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
-        one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
-        """
-        self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
-        self._decision = self._proposal = None
-
-    def leave_model(
-        self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False, of_candidate: bool = False
-    ) -> None:
-        """An episode went where the model has no state, and the round is over; see `Evidence.leave_model`."""
-        self.evidence.leave_model(states, actions, of_baseline=of_baseline, of_candidate=of_candidate)
-        self._next_round()
-
-    def cut_short(
-        self,
-        states: Sequence[int],
-        actions: Sequence[int],
-        cause: str,
-        *,
-        of_baseline: bool = False,
-        of_candidate: bool = False,
-    ) -> None:
-        """An episode was cut short by a fault, and the round is over; see `Evidence.cut_short`."""
-        self.evidence.cut_short(states, actions, cause, of_baseline=of_baseline, of_candidate=of_candidate)
-        self._next_round()
-
-    def lose(self) -> None:
-        """An episode of the candidate was handed out and nobody saw anything of it; see `Evidence.lose`. The round stays."""
-        self.evidence.lose()
-        self._decision = self._proposal = None
-
-    def import_episodes(
-        self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False, overlap: str = "refuse"
-    ) -> int:
-        """Add episodes that were collected earlier by a known Markov policy, all or none; the round stays.
-
-        The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
-        test its margin; those of a policy on trial also raise its floors. As in a campaign, the guarantee assumes from now
-        on that every imported log is complete; certificates say so.
-
-        Args:
-            policy: what collected all of them; every action must be one that it can take.
-            episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
-                "id", any text that names the episode in every log.
-            partial: whether episodes may have been cut short.
-            overlap: "count" says that episodes which look like ones imported before are others; certificates then say so.
-                Episodes that this learner observed itself are not compared: do not import those.
-
-        Returns:
-            How many episodes were counted.
-
-        Raises:
-            Conflict: episodes of the same id, or that look the same and do not both have one, were imported before.
-            InvalidInput: an episode is not of this system, or not of this policy.
-
-        Example:
-            >>> learner.import_episodes(problem.baseline, rollouts)
-        """
-        tried = self.method.tried
-        entries, number = self._imported.read(self.problem, tried, policy, episodes, partial=partial, overlap=overlap)
-        here = self.round
-        for entry in entries:
-            play(self, entry)
-        self.round = here
-        return number
-
-    def _next_round(self) -> None:
-        self.round += 1
-        self._decision = self._proposal = None
 
     def _state(self) -> tuple[int, bool, bool]:
         """What a decision is made on: (episodes counted, whether the margin is refuted, whether any assumption is)."""

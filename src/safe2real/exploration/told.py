@@ -1,0 +1,133 @@
+"""What a learner can be told besides whole episodes of the round: batches, faults, losses, logs."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.exploration.counting import play
+from safe2real.exploration.looking import Looking
+from safe2real.exploration.proposal import Proposal
+from safe2real.methods.base import Decision
+from safe2real.model.checks import Indices
+from safe2real.model.policy import MarkovPolicy
+from safe2real.model.trajectory import Trajectory
+
+
+class Telling(Looking):
+    """Everything here counts; what it counts for is decided by whose episode it was."""
+
+    round: int
+    _decision: Decision | None
+    _proposal: Proposal | None
+
+    @abstractmethod
+    def propose(self) -> Proposal:
+        """What to deploy in this round."""
+
+    def count(
+        self,
+        states: Indices,
+        actions: Indices,
+        ends: NDArray[np.int64],
+        *,
+        of_baseline: NDArray[np.bool_] | None = None,
+        of_candidate: NDArray[np.bool_] | None = None,
+        at_once: bool = False,
+    ) -> None:
+        """Take in episodes laid end to end, cut short ones too, also after the stop; see `Evidence.count`.
+
+        The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
+        one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
+        """
+        self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
+        self._decision = self._proposal = None
+
+    def leave_model(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        *,
+        of_baseline: bool | None = None,
+        of_candidate: bool | None = None,
+    ) -> None:
+        """An episode went where the model has no state, and the round is over; see `Evidence.leave_model`.
+
+        Whose it was is known from `propose()`, unless that is said.
+        """
+        self.evidence.leave_model(states, actions, **self._whose(of_baseline, of_candidate))
+        self._next_round()
+
+    def cut_short(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        cause: str,
+        *,
+        of_baseline: bool | None = None,
+        of_candidate: bool | None = None,
+    ) -> None:
+        """An episode was cut short by a fault, and the round is over; see `Evidence.cut_short`.
+
+        Whose it was is known from `propose()`, unless that is said.
+        """
+        self.evidence.cut_short(states, actions, cause, **self._whose(of_baseline, of_candidate))
+        self._next_round()
+
+    def lose(self) -> None:
+        """An episode of the candidate was handed out and nobody saw anything of it; see `Evidence.lose`. The round stays."""
+        self.evidence.lose()
+        self._decision = self._proposal = None
+
+    def import_episodes(
+        self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False, overlap: str = "refuse"
+    ) -> int:
+        """Add episodes that were collected earlier by a known Markov policy, all or none; the round stays.
+
+        The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
+        test its margin; those of a policy on trial also raise its floors. As in a campaign, the guarantee assumes from now
+        on that every imported log is complete; certificates say so.
+
+        Args:
+            policy: what collected all of them; every action must be one that it can take.
+            episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
+                "id", any text that names the episode in every log.
+            partial: whether episodes may have been cut short.
+            overlap: "count" says that episodes which look like ones imported before are others; certificates then say so.
+                Episodes that this learner observed itself are not compared: do not import those.
+
+        Returns:
+            How many episodes were counted.
+
+        Raises:
+            Conflict: episodes of the same id, or that look the same and do not both have one, were imported before.
+            InvalidInput: an episode is not of this system, or not of this policy.
+
+        Example:
+            >>> learner.import_episodes(problem.baseline, rollouts)
+        """
+        tried = self.method.tried
+        entries, number = self._imported.read(self.problem, tried, policy, episodes, partial=partial, overlap=overlap)
+        here = self.round
+        for entry in entries:
+            play(self, entry)
+        self.round = here
+        return number
+
+    def _whose(self, of_baseline: bool | None, of_candidate: bool | None) -> dict[str, bool]:
+        """The episode of this round is the baseline's or the candidate's: left out of either, returns would be chosen."""
+        if of_baseline is None and of_candidate is None:
+            proposal = self.propose()
+            if proposal.mixture is None:
+                return {"of_baseline": False, "of_candidate": False}
+            of_baseline = proposal.draw() is self.problem.baseline
+            return {"of_baseline": of_baseline, "of_candidate": not of_baseline}
+        return {"of_baseline": bool(of_baseline), "of_candidate": bool(of_candidate)}
+
+    def _next_round(self) -> None:
+        self.round += 1
+        self._decision = self._proposal = None
