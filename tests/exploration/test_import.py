@@ -136,7 +136,7 @@ def test_a_log_of_the_policy_on_trial_raises_its_floor_as_one_block():
 def test_an_episode_that_was_cut_short_counts_for_whose_it_was():
     """Left out of the floors, the others would be chosen by what happened."""
     case = random_case(0)
-    model, horizon = case.problem.simulator, case.problem.simulator.horizon
+    horizon = case.problem.simulator.horizon
     trial = s2r.methods.Trial(s2r.MarkovPolicy.deterministic([1] * 4, num_actions=2, horizon=horizon))
     told, said = s2r.Learner(case.problem, trial), s2r.Learner(case.problem, trial)
     for number in range(60):
