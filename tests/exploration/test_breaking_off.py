@@ -93,6 +93,8 @@ def test_an_episode_that_begins_where_none_does_refutes():
             explore(learner, env, max_rounds=1)
     assert learner.round == 4
     assert learner.standing is Standing.REFUTED
+    assert "3 episodes broke off" in learner.doubts()[0].text
+    assert "env.reset showed state 2" in learner.doubts()[0].text
 
 
 def test_leaving_the_model_is_no_fault_whatever_faults_are_named():

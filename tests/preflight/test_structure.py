@@ -37,6 +37,18 @@ def test_guesses_keep_to_exact_ties():
     assert not given.wrong.reshape(9, 4)[:4].any()
 
 
+def test_guesses_leave_classes_alone_of_which_a_smaller_distance_is_stated():
+    simulated = ledge((0.05, 0.1), exact=True)
+    within = np.ones((9, 4))
+    within[5] = 0.1  # one cell of the lower row, whose class has all of it
+    problem = ledge_problem(simulated, simulated.ties, within=within)
+    for seed in range(3):
+        wrong = guess_reality(problem, Guess(seed=seed)).wrong.reshape(9, 4)
+        assert wrong.any()
+        assert not wrong[4:8].any()
+    assert found(problem, None, Code.WITHIN)[0].level is Level.OK
+
+
 def test_a_reality_that_breaks_the_ties_is_named():
     alike = {"noise_class": lambda cell, action: "anywhere", "noise_law": {"anywhere": [0.95, 0.05]}}
     real = ledge((0.05, 0.45)).model.kernel

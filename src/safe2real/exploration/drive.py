@@ -136,10 +136,9 @@ def _break_off(
 ) -> None:
     """Count an episode whose last outcome is not one of the model's, as far as anybody knows; say why, and what follows."""
     learner.leave_model(states, actions, **whose)
-    if not isinstance(error, OutsideModel):
-        cause = f"{type(error).__name__}: {error}"[:_LONGEST_CAUSE]
-        causes = learner.evidence.broken_off
-        causes[cause] = causes.get(cause, 0) + 1
+    cause = (str(error) if isinstance(error, OutsideModel) else f"{type(error).__name__}: {error}")[:_LONGEST_CAUSE]
+    causes = learner.evidence.broken_off
+    causes[cause] = causes.get(cause, 0) + 1
     if isinstance(error, InvalidInput):
         kind = OutsideModel if isinstance(error, OutsideModel) else InvalidInput
         raise kind(f"{error}. {_FOR_GOOD}") from error
