@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from safe2real import PolicyTrial
-from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Stopped
+from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, OutsideModel, Stopped
 from safe2real.evidence.betting import mean_bounds
 from safe2real.exploration import trial_run
 from safe2real.exploration.coin import coin_of
-from safe2real.standing import AssumptionCode, Standing
+from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from tests.cases import each
 
 COST = {"limit": 4.0, "margin": 1.0, "high": 10.0, "name": "cost"}
@@ -89,7 +89,10 @@ def test_a_file_that_was_changed_or_is_none_is_refused(tmp_path):
     turned = {"candidate": "baseline", "baseline": "candidate"}[good["told"][2][0]]
     changes = [
         {"told": [*good["told"][:2], [turned, 1.0, {}]]},
-        {"told": [["baseline", 99.0, {}]]},
+        {"told": [["baseline", 9.0, {"return": 1.0}]]},
+        {"told": [["baseline", "much", {}]]},
+        {"told": [["baseline", 9.0, [1.0]]]},
+        {"told": [["baseline", 9.0]]},
         {"told": [1]},
         {"kind": "something"},
         {"terms": {"margin": 1.0}},
@@ -141,6 +144,16 @@ REFUSED = [
     ({"delta": 1.0}, "delta"),
     ({"rewards": {"return": (1.0, 0.0)}}, "give \\(low, high\\)"),
     ({"target": {"speed": 1.0}}, "target names"),
+    ({"rewards": ["return"]}, "rewards is"),
+    ({"rewards": {3: (0.0, 1.0)}}, "rewards is"),
+    ({"rewards": {"return": ("a", "b")}}, "rewards\\['return'\\]\\[0\\]"),
+    ({"rewards": {"return": (0.0, np.inf)}}, "rewards\\['return'\\]\\[1\\]"),
+    ({"rewards": {"return": 3.0}}, "give \\(low, high\\)"),
+    ({"rewards": {"cost": (0.0, 1.0)}}, "both called 'cost'"),
+    ({"rewards": {"return": (0.0, 1.0)}, "target": {"return": 1.0}}, "below its upper end"),
+    ({"rewards": {"return": (0.0, 1.0)}, "target": {"return": -0.5}}, "within the range"),
+    ({"rewards": {"return": (0.0, 1.0)}, "target": [0.5]}, "target is"),
+    ({"name": 3}, "name is 3"),
     ({"number": 0}, "number"),
 ]
 
@@ -156,11 +169,58 @@ def test_what_is_told_must_fit():
     with pytest.raises(OutOfOrder, match="ask first"):
         trial.tell(1.0)
     turn = trial.ask()
-    for value, rewards in ((11.0, {"return": -1.0}), (1.0, {}), (1.0, {"return": 1.0}), (np.nan, {"return": -1.0})):
+    sums = {"return": -1.0}
+    wrong = [(1.0, {}), (1.0, 3), (1.0, [3]), (1.0, {"return": None}), (np.nan, sums), (np.inf, sums), ("1", [sums])]
+    for value, rewards in wrong:
         with pytest.raises(InvalidInput):
             trial.tell(value, rewards)
     assert trial.ask() is turn
     assert trial.episodes == {"candidate": 0, "baseline": 0}
+
+
+LEAVES = [(11.0, -1.0, ["cost"]), (-0.1, -1.0, ["cost"]), (1.0, 1.0, ["return"]), (99.0, -99.0, ["cost", "return"])]
+
+
+@each(("value", "reward", "names"), LEAVES)
+def test_a_number_outside_its_range_refutes_for_good(tmp_path, value, reward, names):
+    for whose in ("candidate", "baseline"):
+        place = tmp_path / f"{whose}.json"
+        trial = told(PolicyTrial(**COST, **REWARD, path=place), 8, lambda turn: 1.0)
+        while trial.ask().policy != whose:
+            trial.tell(1.0, {"return": -5.0})
+        before = trial.episodes[whose]
+        with pytest.raises(OutsideModel, match="It is recorded, and refutes for good"):
+            trial.tell(value, {"return": reward})
+        with pytest.raises(OutOfOrder):
+            trial.tell(1.0, {"return": -5.0})  # a nicer number for the same episode
+        for one in (trial, PolicyTrial.load(place)):
+            assert one.episodes[whose] == before + 1
+            made = one.certificate()
+            assert [(doubt.code, doubt.subject) for doubt in made.doubts] == [(DoubtCode.LEFT_MODEL, name) for name in names]
+            assert made.standing is Standing.REFUTED
+            assert one.floors == {"cost": np.inf, "return": -np.inf}
+            assert "refuted" in repr(one)
+        for _ in range(40):
+            turn = trial.ask()
+            assert (turn.policy, turn.share, turn.certificate.holds) == ("baseline", 0.0, False)
+            trial.tell(1.0, {"return": -1.0})
+        again = PolicyTrial.load(place)
+        assert again.episodes == trial.episodes
+        assert again.refuted
+
+
+def test_what_left_its_range_is_no_target_reached_and_rounding_is_no_leaving():
+    trial = PolicyTrial(**COST, **REWARD, target={"return": -19.0})
+    trial.ask()
+    trial.tell(10.0 + 1e-12, {"return": 1e-12})
+    assert not trial.refuted
+    trial.ask()
+    with pytest.raises(OutsideModel):
+        trial.tell(1.0, {"return": 0.1})
+    for _ in range(50):
+        trial._rewards["return"].add(0.0)
+    assert trial._rewards["return"].bound > -19.0
+    assert not trial.stopped
 
 
 def _unsafe(mean, runs, episodes, delta):
@@ -228,5 +288,44 @@ def test_an_episode_that_breaks_off_counts_for_the_worst():
     with pytest.raises(InvalidInput, match="no 'speed'"):
         trial_run(Corridor(), lambda _: 0.5, lambda _: 1.0,
                   PolicyTrial(limit=4.0, margin=1.0, high=10.0, rewards={"speed": (0.0, 1.0)}), episodes=1)  # fmt: skip
-    with pytest.raises(InvalidInput, match="give a Gymnasium"):
-        trial_run("env", lambda _: 0.5, lambda _: 1.0, trial, episodes=1)
+
+
+def test_what_is_wired_wrongly_counts_no_episode():
+    trial, act = PolicyTrial(limit=4.0, margin=1.0, high=10.0), lambda _: 0.5
+
+    class Old(Corridor):
+        def reset(self):
+            return np.zeros(1)
+
+    wrong = [
+        ({"env": "env"}, "give a Gymnasium"),
+        ({"env": Old()}, "reset\\(seed="),
+        ({"trial": "t"}, "give a PolicyTrial"),
+        ({"cost": 3}, "cost is 3"),
+        ({"cost": lambda seen: 0.0}, "cost is called with"),
+        ({"candidate": "fast"}, "candidate is"),
+        ({"baseline": lambda: 0.0}, "baseline is called with"),
+        ({"progress": 3}, "progress is 3"),
+        ({"episodes": 0}, "episodes"),
+    ]
+    for change, message in wrong:
+        given = {"env": Corridor(), "candidate": act, "baseline": act, "trial": trial, "episodes": 3} | change
+        with pytest.raises(InvalidInput, match=message):
+            trial_run(**given)
+        assert trial._turn is None
+        assert sum(trial.episodes.values()) == 0
+
+
+def test_a_halt_is_raised_and_what_left_its_range_is_not_run_anew():
+    trial = PolicyTrial(limit=4.0, margin=1.0, high=10.0)
+    with pytest.raises(Halted):
+        trial_run(Corridor(), lambda _: 0.5, lambda _: 3.0, trial, episodes=2_000)
+    with pytest.raises(Halted):
+        trial_run(Corridor(), lambda _: 0.5, lambda _: 1.0, trial, episodes=1)
+    for cost, kind in ((20.0, OutsideModel), (1e308, InvalidInput)):  # three times the latter is no number any more
+        trial, env = PolicyTrial(limit=4.0, margin=1.0, high=10.0), Corridor()
+        with pytest.raises(kind):
+            trial_run(env, lambda _: 0.0, lambda _: 0.0, trial, episodes=5, cost=lambda *_, each=cost: each)
+        assert env.episode == sum(trial.episodes.values()) == 1
+        assert trial._turn is None
+        assert trial.refuted == (kind is OutsideModel)

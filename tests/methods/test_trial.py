@@ -298,10 +298,25 @@ def test_what_one_policy_showed_certifies_no_other():
     assert before["constraint"] > 0.0
 
 
+def all_baseline(problem):
+    return s2r.Learner(problem, Trial(problem.baseline))
+
+
+def half_baseline(problem):
+    return Trial(s2r.Mixture.of([0.5, 0.5], [POLICY, problem.baseline])).evidence(problem)
+
+
 REFUSED = [
     (lambda: Trial("policy"), "policy is a str"),
     (lambda: Trial(POLICY, number=0), "number is 0"),
     (lambda: Trial(POLICY, rewards=[1.0]), "rewards is"),
+    (lambda: Trial(POLICY, rewards=[]), "rewards is"),
+    (lambda: Trial(POLICY, rewards=np.ones((4, 2))), "rewards is"),
+    (lambda: Trial(POLICY, target=np.ones(2)), "target is"),
+    (lambda: Trial(POLICY, target={"constraint": 999.0}).evidence(random_case(0).problem), "no episode can be worth more"),
+    (lambda: Trial(POLICY, {"r": np.eye(4, 2)}, target={"r": 3.0}).evidence(random_case(0).problem), "worth more than 3"),
+    (lambda: all_baseline(random_case(0).problem), "is the baseline"),
+    (lambda: half_baseline(random_case(0).problem), "or a mixture with it"),
     (lambda: Trial(POLICY, {"r": np.full((4, 2), 2.0)}).evidence(random_case(0).problem), "lie in"),
     (lambda: Trial(POLICY, {"constraint": np.ones((4, 2))}).evidence(random_case(0).problem), "both called"),
     (lambda: Trial(POLICY, target={"speed": 1.0}).evidence(random_case(0).problem), "target names"),

@@ -6,7 +6,8 @@ own episodes, and a coin that shows the candidate as often as the baseline's mar
 it needs no state, no model and no Markov property.
 
 A trial is a function of its terms and of what was told, in order. It is kept as one JSON document, written before an episode
-is handed out and after it was told: an episode that nobody told, because the program died with it, counts for the worst.
+is handed out and after it was told: an episode that nobody told, because the program died with it, counts for the worst, and
+a number that leaves its range is recorded and refutes the trial for good.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Stopped
+from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, OutsideModel, Stopped
 from safe2real.evidence.running import RunningLower
 from safe2real.evidence.trust import RETURNS_SHARE
 from safe2real.exploration.coin import coin_of
@@ -34,6 +35,7 @@ from safe2real.standing import Doubt, DoubtCode
 
 CANDIDATE, BASELINE = "candidate", "baseline"
 _KIND = "safe2real policy trial 1"
+_ROUNDING = 1e-9  # of a range, or of 1 if it is narrower: what a sum of floats may be beyond its end
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -86,7 +88,9 @@ class PolicyTrial:
             InvalidInput: the numbers cannot be what they say.
             Conflict: there is a file at `path`.
         """
-        terms = TrialTerms(margin, high, low, threshold, limit, delta, rewards or {}, target or {}, number, seed, name)
+        ranges, goals = _ranges(rewards), _by_name("target", target)
+        terms = TrialTerms(margin, high, low, threshold, limit, delta, ranges, goals, number, seed, name)
+        _check_names_and_targets(terms)
         self._begin(terms)
         if path is not None and Path(path).exists():
             raise Conflict(f"{path} is there already; come back to it with PolicyTrial.load, or choose another place")
@@ -102,6 +106,7 @@ class PolicyTrial:
         # By how much the baseline misses the best: a lower bound on that mean refutes a margin.
         self._missed = RunningLower(RETURNS_SHARE * terms.delta, high=width)
         self._told: list[list[Any]] = []  # [policy, constraint value, {reward: sum}], or [policy, None, {}] where lost
+        self._left: list[tuple[str, str]] = []  # (what left its range, how)
 
     # Asking
 
@@ -127,53 +132,67 @@ class PolicyTrial:
         """What came of the episode that was asked for: the constraint value, or cost, and the sum of every named reward.
 
         `None` says that nobody knows: the episode was cut short, or lost. It then counts for the worst that it can have
-        been; an episode is never left out. A refused number changes nothing.
+        been; an episode is never left out. What is no number, or missing, is refused and changes nothing. A number outside
+        its range is what happened: it is recorded, nothing is certified from then on, and the baseline alone is handed out.
 
         Raises:
             OutOfOrder: nothing was asked for.
-            InvalidInput: a number is missing, or outside the range that no episode was to leave.
+            InvalidInput: a number is missing, or is none.
+            OutsideModel: a number is outside the range that no episode was to leave; it IS recorded, and that is final.
         """
         if self._turn is None:
             raise OutOfOrder("no episode was asked for; ask first, run what is answered, then tell")
-        self._take(self._turn.policy, value, dict(rewards or {}))
+        already = len(self._left)
+        self._take(self._turn.policy, value, rewards)
         self._turn = None
         self._keep()
+        if len(self._left) > already:
+            raise OutsideModel(
+                f"{'; '.join(text for _, text in self._left[already:])}. It is recorded, and refutes for good what "
+                "everything rests on: nothing is certified any more, and the baseline alone is handed out. Begin a new "
+                "trial with a range that no episode can leave"
+            )
 
-    def _take(self, policy: str, value: float | None, rewards: dict[str, float]) -> None:
+    def _take(self, policy: str, value: float | None, rewards: Mapping[str, float] | None) -> None:
+        """Count one episode; what is outside its range counts as its nearer end, and is noted."""
         terms = self.terms
-        sums = {name: ends[0] for name, ends in terms.rewards.items()} if value is None else rewards
-        if sums.keys() != terms.rewards.keys():
-            raise InvalidInput(f"the rewards {sorted(sums)} were told; give the sums of {sorted(terms.rewards)}")
+        sums = _by_name("rewards", rewards)
         if value is not None:
-            value, low, high = finite_number("the constraint value", value), terms.low, terms.high
-            checked = [(terms.name, value, (low, high)), *((name, sums[name], terms.rewards[name]) for name in sums)]
-            for name, number, ends in checked:
-                number = finite_number(name, number)
-                if not ends[0] <= number <= ends[1]:
-                    raise InvalidInput(
-                        f"the {name} of an episode is {number:g}, outside its range from {ends[0]:g} to {ends[1]:g}, on "
-                        "which everything rests; begin again with a range that no episode can leave"
-                    )
-        width = terms.high - terms.low
+            if sums.keys() != terms.rewards.keys():
+                raise InvalidInput(f"the rewards {sorted(sums)} were told; give the sums of {sorted(terms.rewards)}")
+            value = finite_number(f"the {terms.name} of an episode", value)
+            sums = {name: finite_number(f"the {name} of an episode", one) for name, one in sums.items()}
+            self._left += _outside(terms.name, value, (terms.low, terms.high))
+            for name, one in sums.items():
+                self._left += _outside(name, one, terms.rewards[name])
+        kept, width = None if value is None else min(max(value, terms.low), terms.high), terms.high - terms.low
         if policy == CANDIDATE:
-            self._bound.add(0.0 if value is None else terms.utility(value))
-            for name, one in self._rewards.items():
-                one.add(float(sums[name]))
+            self._bound.add(0.0 if kept is None else terms.utility(kept))
+            for name, bound in self._rewards.items():
+                bound.add(bound.low if kept is None else min(max(sums[name], bound.low), bound.high))
         else:  # lost, it was perfect for all that is known: it refutes nothing
-            self._missed.add(0.0 if value is None else width - terms.utility(value))
-        self._told.append([policy, value, {} if value is None else {name: float(one) for name, one in sums.items()}])
+            self._missed.add(0.0 if kept is None else width - terms.utility(kept))
+        self._told.append([policy, value, {} if value is None else sums])
 
     # Looking
 
     @property
     def share(self) -> float:
-        """alpha: how much of the candidate the baseline's margin pays for."""
+        """alpha: how much of the candidate the baseline's margin pays for; nothing once a range is refuted."""
+        if self.refuted:
+            return 0.0
         lower, least, margin = (np.array([one]) for one in (self._bound.bound, self.terms.least, self.terms.margin))
         return candidate_share(lower, least, margin)
 
     @property
     def floors(self) -> dict[str, float]:
-        """What the candidate alone is worth at least: every reward, and the constraint; of a cost, what it is at most."""
+        """What the candidate alone is worth at least: every reward, and the constraint; of a cost, what it is at most.
+
+        Infinite, which says nothing, once a range is refuted.
+        """
+        if self.refuted:
+            own = np.inf if self.terms.is_cost else -np.inf
+            return {self.terms.name: own} | dict.fromkeys(self._rewards, -np.inf)
         own = self.terms.value(self._bound.bound)
         return {self.terms.name: own} | {name: one.bound for name, one in self._rewards.items()}
 
@@ -181,6 +200,11 @@ class PolicyTrial:
     def episodes(self) -> dict[str, int]:
         """Told so far, by policy."""
         return {CANDIDATE: self._bound.count, BASELINE: self._missed.count}
+
+    @property
+    def refuted(self) -> bool:
+        """Whether a number has left the range that none was to leave: final."""
+        return bool(self._left)
 
     @property
     def halted(self) -> bool:
@@ -192,23 +216,27 @@ class PolicyTrial:
     def stopped(self) -> bool:
         """Whether every floor with a target has reached it; never without one."""
         goals = self.terms.target
-        return bool(goals) and all(self._rewards[name].bound >= goal for name, goal in goals.items())
+        return bool(goals) and not self.refuted and all(self._rewards[name].bound >= goal for name, goal in goals.items())
 
     def certificate(self) -> TrialCertificate:
         """Of what would be deployed now."""
         terms, share = self.terms, self.share
-        text = f"the data refute the baseline's margin for {terms.name}: stop the machine"
+        doubts = [Doubt(DoubtCode.LEFT_MODEL, text, name) for name, text in self._left]
+        if self.halted:
+            text = f"the data refute the baseline's margin for {terms.name}: stop the machine"
+            doubts.append(Doubt(DoubtCode.MARGIN_REFUTED, text, terms.name))
         return TrialCertificate(
             lower_bounds=np.array([share * self._bound.bound + (1.0 - share) * (terms.least + terms.margin)]),
             thresholds=np.array([terms.least]),
             assumptions=terms.assumptions(),
-            doubts=(Doubt(DoubtCode.MARGIN_REFUTED, text, terms.name),) if self.halted else (),
+            doubts=tuple(doubts),
             terms=terms,
         )
 
     def __repr__(self) -> str:
-        done = self.episodes
-        return f"PolicyTrial({done[CANDIDATE]} of the candidate, {done[BASELINE]} of the baseline, share {self.share:.3g})"
+        done, what = self.episodes, ", refuted" if self.refuted or self.halted else ""
+        counts = f"{done[CANDIDATE]} of the candidate, {done[BASELINE]} of the baseline"
+        return f"PolicyTrial({counts}, share {self.share:.3g}{what})"
 
     # Keeping
 
@@ -243,8 +271,10 @@ class PolicyTrial:
         trial = cls.__new__(cls)
         try:
             trial._begin(TrialTerms(**document["terms"]))
-            for policy, value, rewards in document["told"]:
-                trial._replay(policy, value, rewards)
+            for number, entry in enumerate(document["told"]):
+                if not isinstance(entry, list) or len(entry) != 3:
+                    raise InvalidInput(f"{path}: told[{number}] is {shown(entry)}; it is to be [policy, value, rewards]")
+                trial._replay(*entry)
             if document["out"]:
                 trial.ask()
                 trial.tell(None)
@@ -254,7 +284,55 @@ class PolicyTrial:
         trial._keep()
         return trial
 
-    def _replay(self, policy: str, value: float | None, rewards: dict[str, float]) -> None:
+    def _replay(self, policy: Any, value: Any, rewards: Any) -> None:
         if policy != self.ask().policy:
             raise InvalidInput(f"episode {len(self._told) + 1} is of the {shown(policy)}, which the coin does not show")
-        self.tell(value, rewards)
+        self._take(policy, value, rewards)  # what left its range did so when it was told, and was said then
+        self._turn = None
+
+
+def _outside(name: str, number: float, ends: Range) -> list[tuple[str, str]]:
+    """[(name, text)] of a number that is outside its range, else nothing."""
+    low, high = ends
+    room = _ROUNDING * max(1.0, high - low)
+    if low - room <= number <= high + room:
+        return []
+    return [(name, f"the {name} of an episode is {number:g}, outside its range from {low:g} to {high:g}")]
+
+
+def _by_name(what: str, given: Any) -> dict[str, Any]:
+    """A mapping from names, or nothing."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) and name for name in given):
+        raise InvalidInput(f"{what} is {shown(given)}; give values by name, like {{'return': ...}}")
+    return dict(given)
+
+
+def _ranges(rewards: Any) -> dict[str, Range]:
+    """Two finite numbers for every reward; which is to be the smaller one is for the terms to say."""
+    found = {}
+    for name, ends in _by_name("rewards", rewards).items():
+        if not isinstance(ends, tuple | list) or len(ends) != 2:
+            raise InvalidInput(f"rewards[{name!r}] is {shown(ends)}; give (low, high), a range that no episode can leave")
+        low, high = (finite_number(f"rewards[{name!r}][{place}]", end) for place, end in enumerate(ends))
+        found[name] = (low, high)
+    return found
+
+
+def _check_names_and_targets(terms: TrialTerms) -> None:
+    """Refuse names that stand for two things, and targets that no candidate can reach or that all have reached.
+
+    Only of new terms: what was agreed earlier is kept as it is.
+    """
+    if not isinstance(terms.name, str) or not terms.name:
+        raise InvalidInput(f"name is {shown(terms.name)}; give a text, what the constraint value is called")
+    if terms.name in terms.rewards:
+        raise InvalidInput(f"a reward and the constraint are both called {terms.name!r}; give the reward another name")
+    for name, goal in terms.target.items():
+        low, high = terms.rewards[name]
+        if not low <= goal < high:
+            raise InvalidInput(
+                f"target[{name!r}] is {goal:g}, and the range is from {low:g} to {high:g}; no floor stops there, give a "
+                "number within the range, below its upper end"
+            )

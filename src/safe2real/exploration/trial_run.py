@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from safe2real.errors import Halted, InvalidInput, Stopped
+from safe2real.errors import InvalidInput, OutsideModel, Stopped
 from safe2real.exploration.coin import draw_of
 from safe2real.exploration.policy_trial import CANDIDATE, PolicyTrial, Turn
-from safe2real.model.checks import check_function, finite_number, positive_integer
+from safe2real.model.checks import check_function, finite_number, positive_integer, shown
 
 Act = Callable[[Any], Any]  # observation -> action
 Cost = Callable[[Any, Any, dict[str, Any]], float]  # (observation, action, info) -> what the step costs, or is worth
@@ -28,11 +29,12 @@ def trial_run(
     cost: Cost | None = None,
     progress: Progress | None = None,
 ) -> list[Turn]:
-    """Ask, run the one whose turn it is, tell; until the trial stops or halts, or for `episodes` episodes.
+    """Ask, run the one whose turn it is, tell; until the trial stops, or for `episodes` episodes.
 
     The constraint value of an episode is the sum of info["cost"] over its steps, or of `cost`. A reward of the trial that is
     called "return" is the sum of the environment's rewards; any other is the sum of info[its name]. Whatever the environment
-    or a policy raises, an interrupt too, the episode counts for the worst and the exception is raised again.
+    or a policy raises, an interrupt too, the episode counts for the worst and the exception is raised again. What can be
+    seen to be wired wrongly without a step of the environment is refused before an episode is asked for.
 
     Args:
         env: a Gymnasium environment, the real one; it is seeded by a function of (seed, episode).
@@ -47,22 +49,25 @@ def trial_run(
         The turns in order, each with its certificate.
 
     Raises:
-        InvalidInput: the environment reports no cost, or a number outside the range that was stated.
+        InvalidInput: an argument is not what it should be, or the environment reports no cost.
+        OutsideModel: an episode left a range that was stated; it is recorded, and nothing is certified any more.
+        Halted: the data refute the baseline's margin: stop the machine. `trial` has all that happened.
         Exception: whatever the environment or a policy raised.
 
     Example:
         >>> trial_run(env, lambda seen: model.predict(seen)[0], damping, trial, episodes=1_000)
     """
-    if not (hasattr(env, "reset") and hasattr(env, "step")):
-        raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+    _check_wiring(env, trial, cost)
     for name, act in (("candidate", candidate), ("baseline", baseline)):
         check_function(name, act, "observation")
+    if progress is not None:
+        check_function("progress", progress, "done, total")
     episodes, turns = positive_integer("episodes", episodes), list[Turn]()
     with _shown(progress) as report:
         for done in range(episodes):
             try:
                 turn = trial.ask()
-            except (Halted, Stopped):
+            except Stopped:
                 break
             turns.append(turn)
             try:
@@ -70,9 +75,30 @@ def trial_run(
             except BaseException:
                 trial.tell(None)
                 raise
-            trial.tell(value, sums)
+            try:
+                trial.tell(value, sums)
+            except OutsideModel:  # it is recorded
+                raise
+            except InvalidInput:  # a sum that is no finite number; it was run, so it is not to be run anew
+                trial.tell(None)
+                raise
             report(done + 1, episodes)
     return turns
+
+
+def _check_wiring(env: Any, trial: Any, cost: Any) -> None:
+    """Refuse what could not run; the environment is not touched, since what it does is an episode."""
+    if not (callable(getattr(env, "reset", None)) and callable(getattr(env, "step", None))):
+        raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+    try:
+        inspect.signature(env.reset).bind(seed=0)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"env.reset cannot be called as reset(seed=...) ({error}); let it take a seed") from error
+    check_function("env.step", env.step, "action")
+    if not isinstance(trial, PolicyTrial):
+        raise InvalidInput(f"trial is {shown(trial)}; give a PolicyTrial")
+    if cost is not None:
+        check_function("cost", cost, "observation, action, info")
 
 
 def _episode(env: Any, act: Act, trial: PolicyTrial, number: int, cost: Cost | None) -> tuple[float, dict[str, float]]:

@@ -74,7 +74,8 @@ class Trial(Method):
         if not isinstance(self.policy, MarkovPolicy | Mixture):
             raise InvalidInput(f"policy is a {type(self.policy).__name__}; give a MarkovPolicy, or a Mixture of some")
         for field, value in (("rewards", self.rewards), ("target", self.target)):
-            if not isinstance(value or {}, Mapping) or not all(isinstance(key, str) and key for key in value or {}):
+            by_name = {} if value is None else value
+            if not isinstance(by_name, Mapping) or not all(isinstance(key, str) and key for key in by_name):
                 raise InvalidInput(f"{field} is {shown(value)}; give values by name, like {{'throughput': ...}}")
         positive_integer("number", self.number)
         kept = {key: frozen(finite_floats(f"rewards[{key!r}]", value)) for key, value in (self.rewards or {}).items()}
@@ -96,6 +97,11 @@ class Trial(Method):
         """Nothing counted yet; refuses a policy, rewards or targets that are not of this problem."""
         model = problem.simulator
         check_policy(self.policy, model, "the policy of the trial")
+        if any(one is problem.baseline for one in self.candidate.policies):  # whose episodes are told apart by the object
+            raise InvalidInput(
+                "the policy of the trial is the baseline, or a mixture with it; give the other policies alone: the trial "
+                "mixes them with the baseline itself, and what the baseline is worth is its margin (estimate_margin)"
+            )
         sizes = {"horizon": model.horizon, "num_states": model.num_states, "num_actions": model.num_actions}
         tables = {
             key: step_utilities(f"rewards[{key!r}]", value, unit_interval=True, **sizes)
@@ -107,9 +113,16 @@ class Trial(Method):
         unknown = set(self.target or {}) - known
         if unknown:
             raise InvalidInput(f"target names {sorted(unknown)}; there are the constraints and rewards {sorted(known)}")
-        return ReturnsEvidence(
-            problem, tables, share_of_delta(problem.settings.delta, self.number, len(tables) + model.num_constraints)
-        )
+        share = share_of_delta(problem.settings.delta, self.number, len(tables) + model.num_constraints)
+        found = ReturnsEvidence(problem, tables, share)
+        most = {key: one.high for key, one in zip(found.names, found.bounds, strict=True)}
+        for key, goal in (self.target or {}).items():
+            if goal > 0.0 and goal >= most[key]:
+                raise InvalidInput(
+                    f"target[{key!r}] is {goal:g}, and no episode can be worth more than {most[key]:g}, which no floor "
+                    "reaches; give less than that"
+                )
+        return found
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
         found = _returns(evidence)
@@ -125,10 +138,7 @@ class Trial(Method):
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
         """The bounds were computed again from the record; they are about this policy and no other."""
         mine, theirs = self.candidate, recorded.candidate
-        same = len(mine.policies) == len(theirs.policies) and all(
-            np.array_equal(one.probabilities, other.probabilities)
-            for one, other in zip(mine.policies, theirs.policies, strict=True)
-        )
+        same = len(mine.policies) == len(theirs.policies) and all(map(_same, mine.policies, theirs.policies))
         if not same or not np.allclose(mine.weights, theirs.weights, rtol=0.0, atol=_ROUNDING):
             raise InvalidInput("the candidate that was handed out is not the policy of this trial")
         return _returns(evidence).candidate_lower
@@ -178,6 +188,10 @@ class Trial(Method):
         parts = [policy_from_json(one, f"{place}.policy.policies[{i}]") for i, one in enumerate(policy["policies"])]
         tables = {key: numbers_from_json(value, f"{place}.rewards.{key}") for key, value in rewards.items()}
         return cls(Mixture.of(policy["weights"], parts), tables, given["number"], target)
+
+
+def _same(one: MarkovPolicy, other: MarkovPolicy) -> bool:
+    return bool(np.array_equal(one.probabilities, other.probabilities))
 
 
 def _returns(evidence: Evidence) -> ReturnsEvidence:
