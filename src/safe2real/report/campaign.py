@@ -28,6 +28,7 @@ from safe2real.report.campaign_warnings import warnings_of
 from safe2real.report.course_figures import ROUNDING, Course, draw_certificate, draw_safety
 from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed, row_name
 from safe2real.report.page import moment, render, since
+from safe2real.report.reward_figures import Moment, draw_rewards
 from safe2real.standing import Doubt, DoubtCode, Standing, standing_of
 from safe2real.version import __version__
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LOOKS = 200  # moments at which the suspects are counted
+_MOMENTS = 30  # at which the intervals of declared rewards are computed
 _LAST = 20  # deployments in the table
 _LONGEST_TABLE = 200
 
@@ -52,7 +54,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         `path`.
     """
     problem, events = campaign.problem, campaign.events()
-    replay, looks = _replayed(campaign, events)
+    replay, looks, moments = _replayed(campaign, events)
     learner, model = replay.learner, problem.simulator
     entries = entries_of(campaign.name, events, model)
     status = status_of(campaign.name, replay, rehearsed(learner) if forecast else None)
@@ -77,7 +79,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         sure=f"{1.0 - learner.settings.delta:g}",
         constraints=[(name, f"{limit:.6g}") for name, limit in zip(model.labels, model.thresholds, strict=True)],
         num_constraints=model.num_constraints,
-        pictures=_pictures(course, problem, learner, found),
+        pictures=_pictures(course, problem, learner, found, moments),
         bounds_hold=smallest >= -ROUNDING,
         smallest=f"{max(0.0, smallest) if smallest >= -ROUNDING else -smallest:.3g}",
         reuses_simulator=learner.evidence.reuses_simulator,
@@ -93,15 +95,18 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     return path
 
 
-def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list[tuple[int, int]]]:
-    """The state after all events, and how many rows were suspect after so many deployments on the way."""
+def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list[tuple[int, int]], list[Moment]]:
+    """The state after all events; on the way, after so many deployments, the suspect rows and the declared rewards."""
     replay, every = Replay(campaign.fresh_learner()), max(1, len(events) // _LOOKS)
+    rarely, moments = max(1, len(events) // _MOMENTS), list[Moment]()
     looks = [(0, int(replay.learner.evidence.belief.suspect.sum()))]
     for index, event in enumerate(events):
         replay.apply(event)
         if index % every == 0 or index == len(events) - 1:
             looks.append((replay.deployments, int(replay.learner.evidence.belief.suspect.sum())))
-    return replay, looks
+        if index % rarely == 0 or index == len(events) - 1:
+            moments.append((replay.deployments, replay.learner.intervals()))
+    return replay, looks, moments
 
 
 def _course(
@@ -176,13 +181,16 @@ def _forecast_in_words(forecast: Forecast | None) -> str:
     return f"{forecast.rounds:,} rounds, {forecast.samples:,} samples" if forecast.rounds else "nothing more"
 
 
-def _pictures(course: Course, problem: Problem, learner: Learner, found: MismatchMap) -> dict[str, bytes | None]:
+def _pictures(
+    course: Course, problem: Problem, learner: Learner, found: MismatchMap, moments: Sequence[Moment]
+) -> dict[str, bytes | None]:
     model, hybrid = problem.simulator, learner.evidence
     any_yet = len(course.numbers) > 0
     needed = draw_visits_needed(found)
     return {
         "certificate": _png(draw_certificate(course, learner.method.stops_at(problem), model.horizon)) if any_yet else None,
         "safety": _png(draw_safety(course, model.labels, model.thresholds)) if any_yet and model.num_constraints else None,
+        "rewards": _png(draw_rewards(moments)) if any_yet and moments and moments[-1][1] else None,
         "mismatch": _png(draw_mismatch(found, hybrid.separation if hybrid.reuses_simulator else None)),
         "visits_needed": None if needed is None else _png(needed),
     }
