@@ -14,7 +14,7 @@ def test_reprs_are_a_few_lines_and_say_the_sizes() -> None:
     policy = s2r.MarkovPolicy.uniform(horizon=horizon, num_states=states, num_actions=actions)
     assert repr(kernel) == "Kernel(200 states, 4 actions, 0 transitions, stationary)"
     assert repr(kernel.repeated(50)) == "Kernel(200 states, 4 actions, 0 transitions, 50 steps)"
-    assert repr(model) == f"CMDP({kernel}, horizon 50, 1 constraints)\n  upright: V_c >= 3"
+    assert repr(model) == f"CMDP({kernel}, horizon 50, 1 constraints)\n  expected upright >= 3"
     assert repr(policy) == "MarkovPolicy(stochastic, 50 steps, 200 states, 4 actions)"
     assert repr(solution.policy) == "Mixture of 1:\n  1 MarkovPolicy(deterministic, 50 steps, 200 states, 4 actions)"
     assert repr(solution) == f"Solution(OPTIMAL, value 0 of at most {solution.bound:.6g}, V_c [50])\n{solution.policy}"

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,7 +88,9 @@ def test_transitions_as_parallel_lists_in_one_file(tmp_path):
 
 def test_unsafe_states_cost_one_each(tmp_path):
     text = TOML.replace("utility = [[1.0, 1.0], [0.0, 0.0]]\nthreshold = 1.5", "unsafe = [1]\nlimit = 1.5")
-    same(read_spec_file(write(tmp_path, text)).problem, tiny())
+    read = read_spec_file(write(tmp_path, text)).problem
+    assert read.simulator.costs == (True,)
+    same(replace(read, simulator=replace(read.simulator, costs=(False,))), tiny())
 
 
 def test_baselines(tmp_path):

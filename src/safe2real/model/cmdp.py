@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,8 @@ from safe2real.model.checks import (
     whole_numbers,
 )
 from safe2real.model.kernel import Kernel
+from safe2real.model.legend import Legend
+from safe2real.model.wording import Wording
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -64,12 +66,32 @@ class CMDP:
     horizon: int
     arrays: Arrays
     names: tuple[str, ...]  # [K]
+    costs: tuple[bool, ...]  # [K] whether a constraint was written as cost <= limit
+    legend: Legend = field(default_factory=Legend)  # what states and actions are called
 
     @classmethod
     def of(
-        cls, kernel: Kernel, horizon: int, start: int | ArrayLike = 0, constraints: Sequence[Constraint] | Constraint = ()
+        cls,
+        kernel: Kernel,
+        horizon: int,
+        start: int | ArrayLike = 0,
+        constraints: Sequence[Constraint] | Constraint = (),
+        *,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+        positions: ArrayLike | None = None,
     ) -> CMDP:
-        """Put a system together. `start` is a state or a distribution [S]; `constraints` may be empty."""
+        """Put a system together.
+
+        Args:
+            kernel: the rows.
+            horizon: steps of an episode, H.
+            start: a state, or a distribution [S].
+            constraints: AtLeast or AtMost, one, several or none.
+            state_names: [S] for messages, maps and pages.
+            action_names: [A] likewise.
+            positions: [S, 2] column and row of each state on a map, NaN for one that lies nowhere.
+        """
         if not isinstance(kernel, Kernel):
             raise InvalidInput(f"kernel is a {type(kernel).__name__}; build one with Kernel.from_dense or another from_*")
         horizon = positive_integer("horizon", horizon)
@@ -83,11 +105,13 @@ class CMDP:
             stacked[k] = utility
         thresholds = np.array([threshold for _, threshold in parts], dtype=np.float64)
         arrays = Arrays(_start_distribution(start, kernel.num_states), stacked, thresholds)
-        return cls(kernel, horizon, arrays, tuple(c.name for c in listed))
+        costs = tuple(isinstance(c, AtMost) for c in listed)
+        model = cls(kernel, horizon, arrays, tuple(c.name for c in listed), costs)
+        return model.with_legend(Legend.of(state_names, action_names, positions))
 
     def __repr__(self) -> str:
-        pairs = zip(self.labels, self.arrays.thresholds, strict=True)
-        constraints = "".join(f"\n  {label}: V_c >= {threshold:g}" for label, threshold in pairs)
+        pairs = zip(self.wordings, self.arrays.thresholds, strict=True)
+        constraints = "".join(f"\n  {wording.requirement(threshold)}" for wording, threshold in pairs)
         return f"CMDP({self.kernel}, horizon {self.horizon}, {self.num_constraints} constraints){constraints}"
 
     @property
@@ -134,6 +158,16 @@ class CMDP:
             found.append(label)
         return tuple(found)
 
+    @property
+    def wordings(self) -> tuple[Wording, ...]:
+        """[K] the constraints as they were written, for whatever people read."""
+        return tuple(Wording(label, self.horizon, cost) for label, cost in zip(self.labels, self.costs, strict=True))
+
+    def with_legend(self, legend: Legend) -> CMDP:
+        """The same system with other names of states and actions."""
+        legend.check_size(self.num_states, self.num_actions)
+        return replace(self, legend=legend)
+
     def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
         """The same system with other thresholds [K], e.g. tightened ones for planning."""
         values = finite_floats("thresholds", thresholds)
@@ -141,12 +175,13 @@ class CMDP:
             raise InvalidInput(f"thresholds have shape {values.shape}; this system has {self.num_constraints} constraints")
         for k, value in enumerate(values):
             _check_range(f"thresholds[{k}]", float(value), self.horizon)
-        return CMDP(self.kernel, self.horizon, self.arrays._replace(thresholds=values), self.names)
+        return replace(self, arrays=self.arrays._replace(thresholds=values))
 
     def with_constraints(self, count: int) -> CMDP:
         """The same system with its first `count` constraints."""
         start, utilities, thresholds = self.arrays
-        return CMDP(self.kernel, self.horizon, Arrays(start, utilities[:count], thresholds[:count]), self.names[:count])
+        kept = Arrays(start, utilities[:count], thresholds[:count])
+        return replace(self, arrays=kept, names=self.names[:count], costs=self.costs[:count])
 
     def with_kernel(self, kernel: Kernel) -> CMDP:
         """The same task on other dynamics, e.g. the real system beside its simulator."""
@@ -156,7 +191,7 @@ class CMDP:
                 f"the kernel has (S, A) = {(kernel.num_states, kernel.num_actions)} and horizon {kernel.horizon}; "
                 f"this system has {expected} and horizon {self.horizon}"
             )
-        return CMDP(kernel, self.horizon, self.arrays, self.names)
+        return replace(self, kernel=kernel)
 
 
 def _as_utility(constraint: Constraint, k: int, horizon: int, kernel: Kernel) -> tuple[Floats, float]:

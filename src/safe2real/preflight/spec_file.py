@@ -234,10 +234,16 @@ def _of_environment(given: dict[str, Any], environment: Environment) -> dict[str
         "simulator": model.kernel,
         "start": model.start,
         "constraints": [
-            {"name": model.names[k], "utility": model.utilities[k][0], "threshold": float(model.thresholds[k])}
+            {
+                "name": model.names[k],
+                "utility": model.utilities[k][0],
+                "threshold": float(model.thresholds[k]),
+                "is_cost": model.costs[k],
+            }
             for k in range(model.num_constraints)
         ],
         "known": system.known,
+        "legend": model.legend,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from safe2real.model.encoding import (
     within,
 )
 from safe2real.model.kernel import Kernel
+from safe2real.model.legend import legend_from_json
 from safe2real.model.limits import AS_NUMBER, check_bytes
 from safe2real.model.naming import Extensions, named_from_json, named_to_json
 from safe2real.problem.accuracy import estimated_from_json, estimated_to_json
@@ -32,7 +33,7 @@ from safe2real.refinements import ALL as ALL_REFINEMENTS
 from safe2real.refinements import Refinement
 
 REQUIRED = ("horizon", "simulator", "baseline", "settings")
-OPTIONAL = ("start", "constraints", "known", "support", "estimated", "within", "ties", "alternatives", "copies")
+OPTIONAL = ("start", "constraints", "known", "support", "estimated", "within", "ties", "alternatives", "copies", "legend")
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
 _OPTIONAL_SETTINGS = tuple(field.name for field in fields(Settings) if field.name not in _REQUIRED_SETTINGS)
 _NUMBERS = ("calibrated_gap", "mismatch_gap", "tolerance", "delta", "bonus_scale", "replan_growth")
@@ -52,6 +53,7 @@ def to_document(problem: Problem) -> dict[str, Any]:
                 "name": model.names[k],
                 "utility": array_to_json(without_steps(model.utilities[k])),
                 "threshold": float(model.thresholds[k]),
+                **({"is_cost": True} if model.costs[k] else {}),
             }
             for k in range(model.num_constraints)
         ],
@@ -66,6 +68,8 @@ def to_document(problem: Problem) -> dict[str, Any]:
             **{name: float(getattr(settings, name)) for name in _NUMBERS},
         },
     }
+    if model.legend:
+        document["legend"] = model.legend.to_json()
     if problem.known is not None:
         document["known"] = array_to_json(np.asarray(problem.known))
     if problem.within is not None:
@@ -99,6 +103,8 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     start = numbers_from_json(given.get("start", 0), "start")
     constraints = [_constraint_from_json(value, f"constraints[{k}]") for k, value in enumerate(listed)]
     model = CMDP.of(kernel, horizon, start, constraints)
+    written = tuple(_is_cost(value, f"constraints[{k}]") for k, value in enumerate(listed))
+    model = replace(model, costs=written).with_legend(legend_from_json(given.get("legend", {})))
     known = given.get("known")
     return Problem(
         simulator=model,
@@ -197,8 +203,16 @@ def _constraint_from_json(value: Any, name: str) -> Constraint:
     if isinstance(value, dict) and "cost" in value:
         given = check_keys(value, name, required=("cost", "limit"), optional=("name",))
         return AtMost(numbers_from_json(given["cost"], f"{name}.cost"), given["limit"], _label(given, name))
-    given = check_keys(value, name, required=("utility", "threshold"), optional=("name",))
+    given = check_keys(value, name, required=("utility", "threshold"), optional=("name", "is_cost"))
     return AtLeast(numbers_from_json(given["utility"], f"{name}.utility"), given["threshold"], _label(given, name))
+
+
+def _is_cost(value: dict[str, Any], name: str) -> bool:
+    """Whether it was written as cost <= limit, which is kept as a utility; so that it is shown as it was written."""
+    given = value.get("is_cost", "cost" in value)
+    if not isinstance(given, bool):
+        raise InvalidInput(f"{name}.is_cost is {shown(given)}; give true for a cost and its limit, else leave it out")
+    return given
 
 
 def _label(given: dict[str, Any], name: str) -> str:
