@@ -82,7 +82,7 @@ class Legend:
         if self.actions:
             document["actions"] = list(self.actions)
         if self.positions is not None:
-            lies = np.isfinite(self.positions).all(axis=1)  # JSON has no NaN
+            lies = np.asarray(np.isfinite(self.positions).all(axis=1))  # JSON has no NaN
             document["positions"] = array_to_json(np.where(lies[:, None], self.positions, 0.0))
             document["nowhere"] = np.flatnonzero(~lies).tolist()
         return document
