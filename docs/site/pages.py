@@ -88,7 +88,7 @@ def gallery() -> str:
 
 
 def opening(page: Path) -> tuple[str, str, str]:
-    """Title, first picture and first paragraph of a case study.
+    """Title, first picture and first paragraph of a case study, with the second where that is short.
 
     Raises:
         ValueError: when the page lacks one of them; a case study needs a title, a picture and a sentence.
@@ -101,7 +101,8 @@ def opening(page: Path) -> tuple[str, str, str]:
         raise ValueError(
             f"docs/{page.name} needs a title (# ...), a picture and a first paragraph for the gallery of case studies"
         )
-    return title.group(1), picture.group(1), paragraphs[0]
+    short = len(paragraphs[0]) < 150
+    return title.group(1), picture.group(1), " ".join(paragraphs[: 2 if short else 1])
 
 
 def packages() -> tuple[str, ...]:
@@ -109,6 +110,9 @@ def packages() -> tuple[str, ...]:
     import safe2real
 
     return tuple(safe2real._PACKAGES)
+
+
+_FOUND_LAST = "---\nsearch:\n  boost: 0.3\n---\n\n"  # who searches for a word wants to read about it first
 
 
 @cache
@@ -140,7 +144,7 @@ def package_page(package: str) -> str:
     """The reference of one package: what it is for, then every name of it."""
     module = import_module(f"safe2real.{package}")
     names = "\n\n".join(entry(name) for name in _offered(module))
-    return f"# safe2real.{package}\n\n{inspect.getdoc(module)}\n\n{names}\n"
+    return f"{_FOUND_LAST}# safe2real.{package}\n\n{inspect.getdoc(module)}\n\n{names}\n"
 
 
 def entry(name: str) -> str:
