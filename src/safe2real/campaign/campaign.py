@@ -119,6 +119,7 @@ class Campaign(Directed):
         return self._record.fresh_learner()
 
     def close(self) -> None:
+        """Let go of the record; what was acknowledged is kept."""
         self.journal.close()
 
     def __enter__(self) -> Campaign:

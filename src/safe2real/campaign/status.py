@@ -79,6 +79,7 @@ class CampaignStatus:
 
     @property
     def certified(self) -> bool:
+        """Whether its standing is a guarantee."""
         return self.standing.is_guarantee
 
 

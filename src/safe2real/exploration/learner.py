@@ -85,14 +85,17 @@ class Learner(Telling):
 
     @property
     def settings(self) -> Settings:
+        """Those of its problem."""
         return self.problem.settings
 
     @property
     def simulator(self) -> CMDP:
+        """That of its problem."""
         return self.problem.simulator
 
     @property
     def baseline(self) -> MarkovPolicy:
+        """That of its problem."""
         return self.problem.baseline
 
     @property

@@ -184,6 +184,7 @@ class Method(ABC):
 
     @property
     def can_be_rechecked(self) -> bool:
+        """Whether a record of it can be verified; a campaign deploys nothing else."""
         return type(self).recheck is not Method.recheck
 
     def __str__(self) -> str:

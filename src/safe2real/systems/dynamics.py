@@ -38,6 +38,7 @@ class Dynamics:
 
     @property
     def model(self) -> CMDP:
+        """That of its system."""
         return self.system.model
 
     def state_of(self, state: Any) -> int:
