@@ -2,6 +2,7 @@
 
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.learner import Learner
+from safe2real.exploration.learner_files import load_learner
 from safe2real.exploration.plan import Origin, Plan
 from safe2real.exploration.plan_files import load_plan
 from safe2real.exploration.policy_trial import PolicyTrial, Turn
@@ -22,6 +23,7 @@ __all__ = [
     "Turn",
     "collect",
     "explore",
+    "load_learner",
     "load_plan",
     "plan_with_structure",
     "roll_out",
