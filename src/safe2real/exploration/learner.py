@@ -239,7 +239,7 @@ class Learner(Telling):
     def resume(self, round_number: int, decision: Decision | None, memory: Any, planned: NDArray[np.int64]) -> None:
         """Stand where another has stood, whose evidence this is: in its round, with its decision, if one stood."""
         self.round = positive_integer("round", round_number)
-        self._decision, self._memory, self._proposal = decision, memory, None
+        self._decision, self._memory, self._proposal = None if decision is None else self._checked(decision), memory, None
         self._planned[:] = planned
         self._knew = self._state()
 
