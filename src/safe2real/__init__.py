@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
     from safe2real.errors import Safe2RealError
     from safe2real.exploration.learner import Learner
+    from safe2real.exploration.learner_files import load_learner
+    from safe2real.exploration.plan_files import load_plan
     from safe2real.exploration.policy_trial import PolicyTrial
     from safe2real.exploration.rollout import explore
     from safe2real.exploration.simulate import simulate
@@ -42,6 +44,8 @@ _HOMES = {
     "campaign.campaign": ("Campaign",),
     "errors": ("Safe2RealError",),
     "exploration.learner": ("Learner",),
+    "exploration.learner_files": ("load_learner",),
+    "exploration.plan_files": ("load_plan",),
     "exploration.policy_trial": ("PolicyTrial",),
     "exploration.rollout": ("explore",),
     "exploration.simulate": ("simulate",),
@@ -103,6 +107,8 @@ __all__ = [
     "explore",
     "from_dynamics",
     "from_gymnasium",
+    "load_learner",
+    "load_plan",
     "methods",
     "radii",
     "refinements",

@@ -292,6 +292,22 @@ def test_after_the_stop_there_is_nothing_to_ask_and_a_plan(stopped, tmp_path):
     assert all(np.shape(policy["actions"]) == (12, 25) for policy in plan["policy"]["policies"])
 
 
+def test_a_plan_is_written_where_it_is_wanted(stopped, tmp_path):
+    reward = [[0.5] * 4] * 25
+    said = done("plan", stopped, "-", "--out", tmp_path / "pick", given=reward)
+    assert [Path(file).name for file in said["files"]] == ["plan.json", "policy.csv", "plan.npz"]
+    loaded = s2r.load_plan(tmp_path / "pick" / "plan.npz")
+    assert loaded.value == said["value"]
+    assert loaded.certificate.describe() == said["certificate"]["statement"]
+    assert not loaded.certificate.certified  # as the campaign is, so is what it writes
+    written = json.loads((tmp_path / "pick" / "plan.json").read_text())
+    assert written["policy"] == said["policy"]
+    assert written["certificate"]["holds"] is False
+    ended = campaign("plan", stopped, "-", "--out", stopped, given=reward)
+    assert (ended.code, ended.error) == (2, "invalid-input")
+    assert "the campaign itself" in ended.message
+
+
 def test_a_large_reward_may_be_packed(stopped):
     reward = np.random.default_rng(0).random((12, 25, 4))
     packed = done("plan", stopped, "-", given=encoding.packed(reward))

@@ -195,6 +195,24 @@ def test_rewards_of_the_file_are_planned_for(tmp_path):
 
 
 @pytest.mark.usefixtures("no_pictures")
+def test_plans_are_written_with_what_they_are_worth(tmp_path):
+    document = document_of(write(tmp_path, TOML + REAL + RUN), "--out", tmp_path / "out")
+    for number, said in enumerate(document["plans"]):
+        folder = tmp_path / "out" / "plans" / str(number)
+        assert {file.name for file in folder.iterdir()} == {"plan.npz", "plan.json", "policy.csv"}
+        plan = s2r.load_plan(folder / "plan.npz")
+        assert plan.value == said["value"]
+        assert plan.certificate.certified
+    assert document["files"]["plans"] == str(tmp_path / "out" / "plans")
+    # On a reality of which an assumption is false, no plan is a guarantee.
+    text = f"within = [[1.0, 0.5], [1.0, 1.0]]\n{TOML}{REAL}{RUN}"
+    document_of(write(tmp_path, text), "--out", tmp_path / "broken")
+    plan = s2r.load_plan(tmp_path / "broken" / "plans" / "0" / "plan.npz")
+    assert [doubt.code.value for doubt in plan.certificate.doubts] == ["false-of-reality"]
+    assert not plan.certificate.holds
+
+
+@pytest.mark.usefixtures("no_pictures")
 def test_without_a_reality_one_is_guessed(tmp_path):
     document = document_of(write(tmp_path, TOML + RUN), "--guess-rows", 1, "--guess-gap", 0.6)
     assert document["reality"] == "guessed"
@@ -222,6 +240,7 @@ def test_the_numbering_of_an_environment_is_kept_for_controllers(tmp_path):
     states = json.loads(Path(document["files"]["states"]).read_text())
     assert len(states) == 17
     assert states[5] == {"state": 5, "environment_state": 5, "cost_on_arrival": 1.0, "ended": True}
+    assert (Path(document["files"]["plans"]) / "0" / "states.csv").read_text().splitlines()[6] == "5,5,1.0,1"
     assert "states" not in document_of(write(tmp_path, TOML + REAL + RUN), "--out", tmp_path / "other")["files"]
 
 

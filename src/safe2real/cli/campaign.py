@@ -213,6 +213,10 @@ def plan(
             ".npy file or a .npz file (file.npz:name); - for JSON on standard input.",
         ),
     ],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Also write plan.npz (for load_plan), plan.json and policy.csv into this folder."),
+    ] = None,
 ) -> None:
     """Plan for any reward, at any time. No more real data is needed.
 
@@ -222,8 +226,12 @@ def plan(
     it is at most `suboptimality` from the best.
     """
     wanted = read_array(reward, "reward")
+    if out is not None:
+        _check_out(out, url)
     with Campaign.open(url) as opened:
-        answer(documents.plan_document(opened.plan(wanted)))
+        made = opened.plan(wanted)
+    files = {} if out is None else {"files": [str(file) for file in (*made.export(out), made.save(out / "plan.npz"))]}
+    answer({**documents.plan_document(made), **files})
 
 
 @commands.command()

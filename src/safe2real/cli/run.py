@@ -31,12 +31,13 @@ _WORTH = {  # of everything that was handed out, for people
     Standing.INCOMPLETE: "NOT GUARANTEED (something is missing)",
 }
 _FORECAST_SIZE = 200_000  # S A H up to which the report rehearses what is left
+_TABLE_SIZE = 1_000_000  # S A H up to which plans are written as tables, too
 
 
 def run(
     spec: Spec,
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the campaign, the report and the figures go.")
+        Path | None, typer.Option(metavar="DIR", help="Where the campaign, the report, the figures and the plans go.")
     ] = None,
     max_rounds: Annotated[int | None, typer.Option(min=1, help="Deployments in all; the file's own by default.")] = None,
     guess_rows: GuessRows = None,
@@ -80,7 +81,7 @@ def run(
         rewards = options.rewards or random_rewards(problem.simulator, options.plans)
         with progress_bar("events verified") as progress:
             ended = conclude(campaign, real, rewards, broken=broken, progress=progress)
-        files = _write(campaign, ended, folder) | _write_numbering(given, folder)
+        files = _write(campaign, ended, folder) | _write_numbering(given, folder) | _write_plans(given, ended, folder)
         document = _document(ended, guessed, files)
     write_document(folder / "summary.json", document)
     if as_json:
@@ -122,6 +123,19 @@ def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
         return {}
     write_document(folder / "states.json", numbering_of(given.system))
     return {"states": str(folder / "states.json")}
+
+
+def _write_plans(given: SpecFile, ended: Rehearsal, folder: Path) -> dict[str, str]:
+    """plans/0, plans/1, ...: each plan in a file, and as tables where those are not too long."""
+    if not ended.made:
+        return {}
+    for number, plan in enumerate(ended.made):
+        place = folder / "plans" / str(number)
+        place.mkdir(parents=True, exist_ok=True)
+        plan.save(place / "plan.npz")
+        if math.prod(plan.policy.shape) <= _TABLE_SIZE:
+            plan.export(place, system=given.system)
+    return {"plans": str(folder / "plans")}
 
 
 def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[str, Any]:

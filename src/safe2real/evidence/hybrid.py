@@ -198,8 +198,13 @@ class HybridModel:
         """Enlarge segments that are nearly full, and point the model at their new places."""
         if self.counts.make_room():
             # no update: what the model knows must not depend on when segments happen to move
-            belief = self.belief
-            belief.begin[belief.suspect] = self.counts.tally.begin[belief.suspect]
+            learnt = self.learnt
+            self.belief.begin[learnt] = self.counts.tally.begin[learnt]
+
+    @property
+    def learnt(self) -> NDArray[np.bool_]:
+        """[R] whether the model has what was observed of a row; a suspect row may still be the simulator's (`within`)."""
+        return np.asarray(self.belief.begin >= self.counts.simulator.successor.size)
 
     @property
     def rows(self) -> Rows:

@@ -2,7 +2,9 @@
 
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.plan import Plan
+from safe2real.exploration.learner_files import load_learner
+from safe2real.exploration.plan import Origin, Plan
+from safe2real.exploration.plan_files import load_plan
 from safe2real.exploration.policy_trial import PolicyTrial, Turn
 from safe2real.exploration.proposal import Proposal
 from safe2real.exploration.rollout import explore
@@ -13,6 +15,7 @@ from safe2real.exploration.trial_run import trial_run
 __all__ = [
     "Certificate",
     "Learner",
+    "Origin",
     "Plan",
     "PolicyTrial",
     "Proposal",
@@ -20,6 +23,8 @@ __all__ = [
     "Turn",
     "collect",
     "explore",
+    "load_learner",
+    "load_plan",
     "plan_with_structure",
     "roll_out",
     "simulate",

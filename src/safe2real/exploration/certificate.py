@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from safe2real.model.checks import Floats
+from safe2real.model.wording import Wording
 from safe2real.standing import Assumption, Doubt, Standing, standing_of
 
 _PREFIXES = {
@@ -30,6 +31,7 @@ class Certificate:
     thresholds: Floats  # [K]
     assumptions: tuple[Assumption, ...]
     doubts: tuple[Doubt, ...]  # empty when certified
+    wordings: tuple[Wording, ...] = ()  # [K] or more: how the constraints were written
 
     @property
     def standing(self) -> Standing:

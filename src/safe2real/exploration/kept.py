@@ -17,6 +17,7 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certify import certify
 from safe2real.exploration.plan import Plan
 from safe2real.methods.intervals import Interval
+from safe2real.model.checks import Floats
 
 _MOST = 64  # rewards; the ones asked for longest ago are forgotten
 
@@ -34,7 +35,15 @@ class KeptPlans:
     """The best plan of every reward that was asked for."""
 
     def __init__(self) -> None:
-        self._plans: OrderedDict[tuple[object, ...], Plan] = OrderedDict()
+        self._plans: OrderedDict[tuple[tuple[int, ...], bytes], Plan] = OrderedDict()
+
+    def listed(self) -> list[tuple[Floats, Plan]]:
+        """(reward, plan), the one asked for longest ago first."""
+        return [(np.frombuffer(content).reshape(shape), plan) for (shape, content), plan in self._plans.items()]
+
+    def put_back(self, reward: Floats, plan: Plan) -> None:
+        """Keep one of `listed` again."""
+        self._plans[(reward.shape, reward.tobytes())] = plan
 
     def better(self, evidence: Evidence, reward: ArrayLike, found: Plan) -> Plan:
         """`found`, or the policy that was certified to be worth more; with the smallest upper bound of both.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, TrialWithin, without_baseline
+from safe2real.model.checks import positive_integer
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Policy
 from safe2real.model.trajectory import Trajectory, check_trajectory
@@ -231,6 +234,21 @@ class Learner(Telling):
         self._knew = self._state()  # whoever ran them plans anew when that is due
         self.round += rounds
         self._decision, self._memory, self._proposal = decision, memory, None
+
+    # Keeping
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all that it holds to one file that `load_learner` reads; nothing is pickled, and nothing is changed."""
+        from safe2real.exploration.learner_files import save_learner  # which makes learners
+
+        return save_learner(self, path)
+
+    def resume(self, round_number: int, decision: Decision | None, memory: Any, planned: NDArray[np.int64]) -> None:
+        """Stand where another has stood, whose evidence this is: in its round, with its decision, if one stood."""
+        self.round = positive_integer("round", round_number)
+        self._decision, self._memory, self._proposal = None if decision is None else self._checked(decision), memory, None
+        self._planned[:] = planned
+        self._knew = self._state()
 
     # Directing
 

@@ -13,16 +13,18 @@ from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.exploration.kept import KeptPlans, improved
 from safe2real.exploration.logs import ImportedLogs
-from safe2real.exploration.plan import Plan, plan
+from safe2real.exploration.plan import Origin, Plan, checked_reward, plan
 from safe2real.exploration.structure import plan_with_structure
 from safe2real.methods import ALL
 from safe2real.methods.base import Method
 from safe2real.methods.intervals import Interval
+from safe2real.methods.named import settings_of
 from safe2real.methods.trial_within import PastTrial, base_of
-from safe2real.model.checks import Floats
+from safe2real.model.checks import Floats, frozen
 from safe2real.model.shown import count
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, AssumptionCode, Doubt, Standing, standing_of
+from safe2real.version import __version__
 
 
 class Looking(ABC):
@@ -107,10 +109,21 @@ class Looking(ABC):
         if stated is not None and stated.exact and not self.evidence.is_refuted:
             other = plan_with_structure(self.evidence, reward)
             found = other if other.value > found.value else found
-        assumed = (*self._imported.assumptions, *self._trials_assumed)
-        return replace(found, certificate=found.certificate.assuming(assumed))
+        return self._complete(found, reward)
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
         """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""
-        found = plan_with_structure(self.evidence, reward)
-        return replace(found, certificate=found.certificate.assuming(self._imported.assumptions))
+        return self._complete(plan_with_structure(self.evidence, reward), reward)
+
+    def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
+        """With what it rests on besides, and what it was made for."""
+        problem = self.problem
+        origin = Origin(
+            reward=frozen(checked_reward(self.evidence, reward)),
+            legend=problem.simulator.legend,
+            settings=settings_of(problem, base_of(self.method)),
+            samples=self.evidence.samples,
+            version=__version__,
+        )
+        certificate = found.certificate.assuming((*self._imported.assumptions, *self._trials_assumed))
+        return replace(found, certificate=certificate, origin=origin)

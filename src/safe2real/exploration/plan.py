@@ -9,7 +9,11 @@ the suboptimality; both sides close in as data arrive.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +24,7 @@ from safe2real.exploration.certify import certify
 from safe2real.methods.mixing import candidate_share
 from safe2real.model.checks import Floats, finite_floats, step_utilities
 from safe2real.model.cmdp import without_steps
+from safe2real.model.legend import Legend
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.planning.optimistic import ceiling
 from safe2real.planning.pessimistic import best_mixture, column_of, trusted_column
@@ -32,8 +37,26 @@ _TRIES = 6  # tightenings tried; the right one is found in two or three
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Origin:
+    """What a plan was made for, and with what."""
+
+    reward: Floats  # [1 or H, S, A] in [0, 1]
+    legend: Legend  # what states and actions are called
+    settings: Mapping[str, Any]  # of the problem, as its document has them, the method among them
+    samples: int  # steps of the real system behind it
+    version: str  # of safe2real
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Plan:
-    """A policy for one reward, with what is promised about it on the real system."""
+    """A policy for one reward, with what is promised about it on the real system.
+
+    Example:
+        >>> plan = learner.plan(reward)
+        >>> agent = plan.policy.agent(seed=0, system=system)  # acts in the environment's own words
+        >>> plan.save("pick.npz")  # and s2r.load_plan("pick.npz")
+        >>> plan.export("pick")  # tables for other languages
+    """
 
     solution: Solution | None  # on the learnt model, with tightened thresholds; None for the baseline alone
     policy: Mixture
@@ -41,6 +64,22 @@ class Plan:
     bound: float  # upper bound on the real reward of every feasible policy
     suboptimality: float  # at most this far from the best feasible policy
     certificate: Certificate
+    origin: Origin | None = None  # None where it was made from evidence alone
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write all of it, but `solution`, to one file that `load_plan` reads; nothing is pickled."""
+        from safe2real.exploration.plan_files import save_plan  # which reads plans, too
+
+        return save_plan(self, path)
+
+    def export(self, folder: str | os.PathLike[str], *, system: Any = None) -> list[Path]:
+        """Write plan.json and policy.csv for other languages; with a `system` also states.csv, what its states stand for.
+
+        The format: docs/running-plans.md.
+        """
+        from safe2real.exploration.plan_tables import export_plan
+
+        return export_plan(self, Path(folder), system=system)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

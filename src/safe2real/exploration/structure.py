@@ -8,6 +8,8 @@ what it rests on.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -163,5 +165,4 @@ def _with_certificate(
     """The same plan, certified as its structure allows; what it rests on is said first."""
     plain = certify(evidence, lower, doubts)
     assumptions = plain.assumptions if first is None else (first, *plain.assumptions)
-    certificate = type(plain)(plain.lower_bounds, plain.thresholds, assumptions, plain.doubts)
-    return Plan(made.solution, made.policy, made.value, made.bound, made.suboptimality, certificate)
+    return replace(made, certificate=replace(plain, assumptions=assumptions))

@@ -119,7 +119,7 @@ class TrialCertificate(Certificate):
     expectation, over the coin too: once the coin shows the candidate, only its own floor is promised.
     """
 
-    terms: TrialTerms
+    terms: TrialTerms = field(kw_only=True)
 
     def statement(self) -> str:
         terms = self.terms

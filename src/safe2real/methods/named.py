@@ -12,15 +12,19 @@ from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import shown
 from safe2real.model.encoding import from_text
 from safe2real.model.naming import Extensions, named_from_json, named_to_json
-from safe2real.problem.document import METHOD, to_document
+from safe2real.problem.document import METHOD, settings_to_json, to_document
 from safe2real.problem.problem import Problem
 
 
 def document_of(problem: Problem, method: Method) -> dict[str, Any]:
     """The problem's document with the method in it: what a campaign stores."""
-    document = to_document(problem)
-    document["settings"][METHOD] = named_to_json(method) if is_dataclass(method) and fields(method) else method.name
-    return document
+    return {**to_document(problem), "settings": settings_of(problem, method)}
+
+
+def settings_of(problem: Problem, method: Method) -> dict[str, Any]:
+    """The settings of that document alone."""
+    named = named_to_json(method) if is_dataclass(method) and fields(method) else method.name
+    return {**settings_to_json(problem.settings), METHOD: named}
 
 
 def problem_and_method(text: str | bytes, extensions: Extensions = ()) -> tuple[Problem, Method]:

@@ -26,6 +26,7 @@ from safe2real.model.checks import (
 )
 
 if TYPE_CHECKING:
+    from safe2real.model.agent import Agent, Translated
     from safe2real.model.cmdp import CMDP
 
 
@@ -113,6 +114,12 @@ class MarkovPolicy:
             return int(self.actions[step, state])
         return int(rng.choice(self.num_actions, p=self.table[step, state]))  # type: ignore[index]
 
+    def agent(self, seed: int = 0, *, system: Translated | None = None) -> Agent:
+        """What acts by this policy; see `Mixture.agent`."""
+        from safe2real.model.agent import Agent  # which acts by policies
+
+        return Agent(self, seed=seed, system=system)
+
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Mixture:
@@ -147,6 +154,16 @@ class Mixture:
     def draw(self, rng: np.random.Generator) -> MarkovPolicy:
         """The policy of one episode."""
         return self.policies[int(rng.choice(len(self.policies), p=self.weights / self.weights.sum()))]
+
+    def agent(self, seed: int = 0, *, system: Translated | None = None) -> Agent:
+        """What acts by this mixture, one call for each step: `agent.reset()`, then `agent(observation)` -> action.
+
+        With a `system` observations and actions are its environment's own, otherwise the model's numbers. The policy of an
+        episode is drawn at `reset`, by (seed, number of the episode).
+        """
+        from safe2real.model.agent import Agent  # which acts by policies
+
+        return Agent(self, seed=seed, system=system)
 
     def to_markov(self, model: CMDP) -> MarkovPolicy:
         """The single Markov policy with the same occupancy measure, hence the same values, under `model`.

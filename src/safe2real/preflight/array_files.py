@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.encoding import bounded, within
 from safe2real.model.limits import check_bytes
-from safe2real.preflight.numpy_files import names_in, read_npy, read_npz
+from safe2real.model.numpy_files import names_in, read_npy, read_npz
 
 _SUFFIXES = (".npy", ".npz")
 _LISTED = 12  # names in a message

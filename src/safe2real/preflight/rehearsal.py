@@ -23,6 +23,7 @@ from safe2real.errors import Conflict, Halted, InvalidInput, Stopped
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.learner import Learner
+from safe2real.exploration.plan import Plan
 from safe2real.exploration.simulate import roll_out
 from safe2real.methods.base import Method
 from safe2real.methods.named import document_of
@@ -37,7 +38,7 @@ from safe2real.preflight.baseline import baseline_findings, ranges_of
 from safe2real.preflight.findings import About, Finding, Level
 from safe2real.preflight.gaps import gap_findings
 from safe2real.problem.problem import Problem
-from safe2real.standing import DoubtCode, Standing
+from safe2real.standing import Doubt, DoubtCode, Standing
 
 DATABASE, REALITY = "campaign.db", "reality.json"
 _WORKER = "rehearsal"
@@ -95,6 +96,7 @@ class Rehearsal:
     lost: int  # of those, cleared
     plans: tuple[RehearsedPlan, ...]
     broken: tuple[Finding, ...]  # assumptions that are false of this reality: nothing is a guarantee then
+    made: tuple[Plan, ...]  # the plans themselves, false assumptions among their doubts
 
     @property
     def standing(self) -> Standing:
@@ -202,6 +204,7 @@ def conclude(
     verdict = found.verdict.reshape(-1)
     assurance, ledger = campaign.assurance(), campaign.verify(progress=progress)
     false = tuple(one.as_doubt() for one in broken)  # what the record cannot know
+    made = [campaign.plan(reward) for reward in rewards]
     return Rehearsal(
         status=campaign.status(forecast=False),
         assurance=replace(assurance, doubts=(*false, *assurance.doubts)),
@@ -211,8 +214,9 @@ def conclude(
         wrong=int(wrong.sum()),
         found=int((wrong & (verdict == Verdict.WRONG)).sum()),
         lost=int((wrong & (verdict == Verdict.CLEARED)).sum()),
-        plans=tuple(_planned(campaign, model, reward, not broken) for reward in rewards),
+        plans=tuple(_planned(campaign, model, *one, not broken) for one in zip(made, rewards, strict=True)),
         broken=tuple(broken),
+        made=tuple(_doubted(plan, false) for plan in made),
     )
 
 
@@ -228,8 +232,13 @@ def exact_values(campaign: Campaign, model: CMDP) -> Exact:
     return Exact(np.array([one.number for one in entries], dtype=np.int64), values, bounds, model.thresholds)
 
 
-def _planned(campaign: Campaign, model: CMDP, reward: Floats, assumptions_hold: bool) -> RehearsedPlan:
-    plan = campaign.plan(reward)
+def _doubted(plan: Plan, false: tuple[Doubt, ...]) -> Plan:
+    """With assumptions that are false of the reality among its doubts, before its own."""
+    certificate = plan.certificate
+    return replace(plan, certificate=replace(certificate, doubts=(*false, *certificate.doubts)))
+
+
+def _planned(campaign: Campaign, model: CMDP, plan: Plan, reward: Floats, assumptions_hold: bool) -> RehearsedPlan:
     policy: Policy = plan.policy
     return RehearsedPlan(
         value=plan.value,

@@ -43,7 +43,7 @@ _TRANSITIONS = ("states", "actions", "successors", "probabilities")
 
 def to_document(problem: Problem) -> dict[str, Any]:
     """Plain JSON values; large arrays are packed."""
-    model, settings = problem.simulator, problem.settings
+    model = problem.simulator
     document: dict[str, Any] = {
         "horizon": model.horizon,
         "simulator": _kernel_to_json(model.kernel),
@@ -58,15 +58,7 @@ def to_document(problem: Problem) -> dict[str, Any]:
             for k in range(model.num_constraints)
         ],
         "baseline": policy_to_json(problem.baseline),
-        "settings": {
-            "margin": np.asarray(settings.margin, dtype=float).tolist(),
-            "seed": int(settings.seed),
-            "radius": named_to_json(settings.radius),
-            "span_bonus": settings.span_bonus,
-            "robust_safety": settings.robust_safety,
-            "refinements": [named_to_json(one) for one in settings.refinements],
-            **{name: float(getattr(settings, name)) for name in _NUMBERS},
-        },
+        "settings": settings_to_json(problem.settings),
     }
     if model.legend:
         document["legend"] = model.legend.to_json()
@@ -85,6 +77,19 @@ def to_document(problem: Problem) -> dict[str, Any]:
     if problem.copies is not None:
         document["copies"] = array_to_json(np.asarray(problem.copies))
     return document
+
+
+def settings_to_json(settings: Settings) -> dict[str, Any]:
+    """The settings as plain JSON values."""
+    return {
+        "margin": np.asarray(settings.margin, dtype=float).tolist(),
+        "seed": int(settings.seed),
+        "radius": named_to_json(settings.radius),
+        "span_bonus": settings.span_bonus,
+        "robust_safety": settings.robust_safety,
+        "refinements": [named_to_json(one) for one in settings.refinements],
+        **{name: float(getattr(settings, name)) for name in _NUMBERS},
+    }
 
 
 def from_document(document: Any, extensions: Extensions = ()) -> Problem:

@@ -18,16 +18,18 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.problem.ties import Ties
+from safe2real.systems.acting import ListedTranslation
 from safe2real.systems.arrivals import Outcomes
 from safe2real.systems.dynamics_env import DynamicsEnv, key_of
 from safe2real.systems.finite import FiniteSystem, build_system
+from safe2real.systems.rollout import Runnable
 
 Step = Callable[[Any, Any, Any], Any]
 """step(state, action, w): the next state, or None where w cannot happen."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Dynamics:
+class Dynamics(Runnable):
     """A system s' = f(s, a, w) in numbers; made by `from_dynamics`. State, action and label i are the i-th of their list."""
 
     system: FiniteSystem  # `model`, `reward` and what shows a running environment in these numbers
@@ -61,6 +63,11 @@ class Dynamics:
         against f at once, and passed on as the number of the label.
         """
         return DynamicsEnv(env, self.model, self.ties, states=self.states, actions=self.actions, noise=self.noise)
+
+    @property
+    def translation(self) -> ListedTranslation:
+        """Between `states` and `actions` and their numbers, for agents."""
+        return ListedTranslation(self.model.shape, self.states, self.actions)
 
 
 def from_dynamics(

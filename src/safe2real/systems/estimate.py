@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
@@ -27,7 +28,7 @@ from safe2real.systems.discretise import Discretised
 from safe2real.systems.episodes import EpisodeLog, Numbering
 from safe2real.systems.estimated import EstimatedModel, refuse_short
 from safe2real.systems.finite import FiniteSystem, build_system
-from safe2real.systems.finite_env import check_spaces, name_of
+from safe2real.systems.finite_env import check_spaces, first_of, name_of
 from safe2real.systems.measure import radii_after
 from safe2real.systems.sampling import Behaviour, Costing, Seen, Unvisited, count_log, run_episodes, sample_rows
 
@@ -151,6 +152,9 @@ def estimate_model(
     visits, different = seen.per_row()
     outcomes = seen.frequencies(visits, unvisited)
     system = system_of(outcomes, start=seen.start() if start is None else start, drop_unreachable=drop_unreachable)
+    if kind == _RUN:
+        spaces = source.observation_space, source.action_space
+        system = replace(system, first_state=first_of(spaces[0]), first_action=first_of(spaces[1]))
     used = radii.Adaptive() if radius is None else radius
     accuracy = radii_after(used, visits, different, System(seen.possible, seen.num_actions, horizon), delta)
     home = np.maximum(system.origin, 0)
@@ -168,6 +172,7 @@ def estimate_model(
         outcomes=outcomes,
         log=log,
         partial=partial,
+        seen_as=source if isinstance(source, Discretised) else discretiser,
     )
 
 
@@ -205,5 +210,6 @@ def _only_logged(state: int, action: int, next_state: int, reward: float, termin
     """In place of a cost function: without one, a live environment would seem to cost nothing."""
     raise InvalidInput(
         "the costs of this system were read from data, so they cannot be computed for another environment; give cost= as an "
-        "array or a function cost(state, action, next_state, reward, terminated), or log episodes with their costs"
+        "array or a function cost(state, action, next_state, reward, terminated), or log episodes with their costs. An "
+        "agent is told them: agent(observation, cost=info['cost'])"
     )

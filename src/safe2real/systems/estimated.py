@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import gymnasium
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.model import Trajectory
+from safe2real.model import CMDP, Trajectory
 from safe2real.problem.accuracy import RowAccuracy
+from safe2real.systems.acting import FiniteTranslation
 from safe2real.systems.arrivals import Outcomes
-from safe2real.systems.episodes import EpisodeLog, LoggedEpisode
+from safe2real.systems.discretise import Discretised
+from safe2real.systems.episodes import EpisodeLog, LoggedEpisode, Numbering
 from safe2real.systems.finite import FiniteSystem
+from safe2real.systems.finite_env import FiniteEnv
+from safe2real.systems.rollout import Runnable
 from safe2real.systems.sampling import Costing, Unvisited
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class EstimatedModel(RowAccuracy):
+class EstimatedModel(RowAccuracy, Runnable):
     """A system by counting, and how far its rows can be off; S and A are those of `system.model`."""
 
     system: FiniteSystem  # the rows that are `known` there have an accuracy of 0, and no visits
@@ -28,6 +34,24 @@ class EstimatedModel(RowAccuracy):
     outcomes: Outcomes  # the empirical rows in the environment's numbers
     log: EpisodeLog | None
     partial: bool  # whether episodes that were cut short are among the samples
+    seen_as: Discretised | Numbering | None = None  # the state of an observation, where observations are no numbers
+
+    @property
+    def translation(self) -> FiniteTranslation:
+        """Between the environment's own observations and actions and the model's numbers, for agents.
+
+        Where cells of a `Discretised` environment were counted, these are the observations of the environment within;
+        `system.translation` is for the numbers of cells.
+        """
+        return FiniteTranslation(self.system, self.seen_as)
+
+    @property
+    def model(self) -> CMDP:
+        return self.system.model
+
+    def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
+        """The (real) environment `env`, which shows numbers, seen as `system`; a continuous one goes in as `Discretised`."""
+        return self.system.as_env(env)
 
     @property
     def row_accuracy(self) -> RowAccuracy:

@@ -28,8 +28,10 @@ from safe2real.model import CMDP, AtMost, Kernel
 from safe2real.model.checks import Floats, check_function, frozen, positive_integer, shown, whole_numbers
 from safe2real.model.table import TransitionTable
 from safe2real.problem.ties import Ties, laws_of
+from safe2real.systems.acting import FiniteTranslation
 from safe2real.systems.arrivals import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable
-from safe2real.systems.finite_env import FiniteEnv, check_spaces, name_of
+from safe2real.systems.finite_env import FiniteEnv, check_spaces, first_of, name_of
+from safe2real.systems.rollout import Runnable
 from safe2real.systems.rows import kernel_in, not_here, outcomes_of
 from safe2real.systems.stated import costs_after_end, costs_paid, start_distribution
 from safe2real.systems.tied import copies_in, ties_in
@@ -38,7 +40,7 @@ _SAME_START = 1e-9  # probabilities that count as equal
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class FiniteSystem:
+class FiniteSystem(Runnable):
     """An environment with a fixed horizon and S states of our numbering; made by `from_gymnasium` and `estimate_model`.
 
     Example:
@@ -58,6 +60,8 @@ class FiniteSystem:
     arrival_cost: ArrivalCost | None
     ended: Floats  # [states of the environment] what every step costs after an episode that ended there
     ties: Ties | None = None  # of its rows, as they were given of the environment's; for Problem(..., ties=...)
+    first_state: int = 0  # from which the environment's observations count; here states count from 0
+    first_action: int = 0  # likewise
 
     def where(self, states: ArrayLike) -> Floats:
         """[S, A], 1 in every state that stands for one of the environment's `states`, else 0: a reward to plan for.
@@ -131,6 +135,11 @@ class FiniteSystem:
         """
         return FiniteEnv(env, self)
 
+    @property
+    def translation(self) -> FiniteTranslation:
+        """Between the environment's observations and actions and the model's numbers, for agents."""
+        return FiniteTranslation(self)
+
     def _check_start(self, env: gymnasium.Env[Any, Any]) -> None:
         given = getattr(env.unwrapped, "initial_state_distrib", None)
         if given is None or np.shape(given) != self.ended.shape:
@@ -202,7 +211,8 @@ def from_gymnasium(
                 "give start=, a state or a distribution over states"
             )
     stated: dict[str, Any] = {"cost": cost, "limit": limit, "ended": ended, "start": start, "name": name}
-    return build_system(outcomes, horizon, **stated, drop_unreachable=drop_unreachable, ties=ties)
+    system = build_system(outcomes, horizon, **stated, drop_unreachable=drop_unreachable, ties=ties)
+    return replace(system, first_state=first_of(env.observation_space), first_action=first_of(env.action_space))
 
 
 def build_system(

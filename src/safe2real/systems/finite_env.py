@@ -34,7 +34,7 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
                 f"{system.ended.size} and {system.model.num_actions}: give the environment that it was made for, or, where "
                 "the sizes were read off a log, num_states= and num_actions= to estimate_model"
             )
-        self._first_action = int(getattr(env.action_space, "start", 0))
+        self._first_action = first_of(env.action_space)
         self._state = self._seen = self._step = 0  # the environment's state, the system's, and steps done
         self._over = False
 
@@ -63,10 +63,20 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._seen, float(reward), False, last, info
 
     def _number(self, observation: Any) -> int:
-        try:
-            return index(observation) - int(getattr(self.env.observation_space, "start", 0))
-        except TypeError as error:
-            raise InvalidInput(f"an observation is {shown(observation)}; a state is a whole number") from error
+        return state_number(observation, first_of(self.env.observation_space))
+
+
+def state_number(observation: Any, first: int) -> int:
+    """The state that an observation of a Discrete space shows, counted from 0; `first` is the space's first number."""
+    try:
+        return index(observation) - first
+    except TypeError as error:
+        raise InvalidInput(f"an observation is {shown(observation)}; a state is a whole number") from error
+
+
+def first_of(space: Any) -> int:
+    """The number from which a Discrete space counts."""
+    return int(getattr(space, "start", 0))
 
 
 def check_spaces(env: Any) -> None:

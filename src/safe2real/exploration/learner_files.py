@@ -1,0 +1,134 @@
+"""A learner in one file: the problem and the method, all that was counted and concluded, and where it stands.
+
+Not a record: nobody can check how the counts came about, and what is observed later is not in it. A campaign keeps every
+episode before it counts; its snapshots are of the same kind as this file, but for what they cover.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from safe2real.evidence.stored import put_evidence, put_returns, take_evidence, take_returns
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.plan_files import put_plan, take_plan
+from safe2real.exploration.remembered import put_decision, put_memory, take_decision, take_memory
+from safe2real.methods.named import document_of, problem_and_method
+from safe2real.methods.trial import Trial
+from safe2real.methods.trial_within import PastTrial, TrialWithin, base_of
+from safe2real.model.archive import Archive
+from safe2real.model.checks import finite_number
+from safe2real.model.encoding import check_keys, to_text
+from safe2real.model.naming import Extensions
+
+KIND, _FORMAT = "learner", 1
+_IMPORTED = ("_ids", "_named", "_unnamed")  # sets of texts
+
+
+def save_learner(learner: Learner, path: str | os.PathLike[str]) -> Path:
+    """Write a learner to `path`, over an older file; see `load_learner`.
+
+    Raises:
+        InvalidInput: its evidence is of a class from outside the package.
+        StorageFailure: it cannot be written.
+    """
+    decision, memory, planned = learner.hand_over()
+    imported, kept = learner._imported, learner._kept.listed()
+    archive = Archive(KIND)
+    archive.document = {
+        "specification": document_of(learner.problem, base_of(learner.method)),
+        "revisions": _revisions(learner),
+        "round": learner.round,
+        "warm_start": learner.warm_start,
+        "imported": {name: sorted(getattr(imported, name)) for name in _IMPORTED},
+        "alike": imported._alike,
+        "kept": len(kept),
+        "trials": [_put_trial(archive, one, learner) for one in learner.trials],
+    }
+    put_evidence(archive, learner.evidence)
+    put_decision(archive, decision)
+    put_memory(archive, memory)
+    archive.put("planned", planned)
+    for i, (reward, plan) in enumerate(kept):
+        put_plan(archive, replace(plan, origin=None), f"kept.{i}")
+        archive.put(f"kept.{i}.for", reward)
+    return archive.save(path, format=_FORMAT)
+
+
+def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -> Learner:
+    """The learner that `Learner.save` wrote: it proposes the same, bit for bit, goes on, and plans the same.
+
+    Args:
+        path: of the file. Reading it runs no code, whatever it says. It is not signed: certificates of the loaded learner
+            are worth what the file's source is.
+        extensions: classes of methods and radii from outside the package that it may name.
+
+    Returns:
+        A learner of its own; the file stays as it is.
+
+    Raises:
+        InvalidInput: the file is damaged, was changed, is of another kind or of a newer release, or names a method or a
+            radius that is not known here.
+
+    Example:
+        >>> learner.save("tuesday.npz")
+        >>> learner = s2r.load_learner("tuesday.npz")
+    """
+    archive = Archive.load(path, KIND, format=_FORMAT)
+    problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
+    learner = Learner(problem, method, warm_start=archive.entry("warm_start", bool))
+    _check_revisions(archive, learner)
+    for i, said in enumerate(archive.entry("trials", list)):
+        _take_trial(archive, learner, f"trials[{i}]", said)
+    take_evidence(archive, learner.evidence)
+    imported = archive.entry("imported", dict)
+    for name in _IMPORTED:
+        listed = imported.get(name)
+        if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+            raise archive.wrong(f"imported.{name} is no list of texts")
+        setattr(learner._imported, name, set(listed))
+    learner._imported._alike = archive.entry("alike", int)
+    for i in range(archive.entry("kept", int)):
+        plan = take_plan(archive, f"kept.{i}")
+        shape = problem.simulator.shape
+        if plan.policy.shape != shape:
+            raise archive.wrong(f"kept.{i} is a plan of another system")
+        per_step = archive.arrays.get(f"kept.{i}.for", np.empty(0)).ndim == 3
+        learner._kept.put_back(archive.array(f"kept.{i}.for", np.float64, shape if per_step else shape[1:]), plan)
+    memory = take_memory(archive, problem, learner.evidence.kept)
+    planned = archive.array("planned", np.int64, learner.evidence.counts.tally.visits.shape)
+    learner.resume(archive.entry("round", int), take_decision(archive, memory), memory, planned)
+    return learner
+
+
+def _put_trial(archive: Archive, one: PastTrial, learner: Learner) -> dict[str, Any]:
+    """A trial within the run; what the running one has shown is kept with the evidence."""
+    running, trial = learner.method is one.within, one.within.trial
+    returns = None if running else put_returns(archive, one.returns, f"trials.{one.number}")
+    return {**trial.to_parameters(), "delta": one.within.delta, "running": running, "returns": returns}
+
+
+def _take_trial(archive: Archive, learner: Learner, place: str, said: Any) -> None:
+    names = ("policy", "rewards", "number", "target", "delta", "running", "returns")
+    given = check_keys(said, place, required=names)
+    trial = Trial.from_parameters(given, place)
+    learner.try_out(TrialWithin(learner.method, trial, finite_number(f"{place}.delta", given["delta"])))
+    if given["running"] is not True:
+        take_returns(archive, learner.trials[-1].returns, f"trials.{trial.number}", given["returns"])
+        learner.end_trial()
+
+
+def _revisions(learner: Learner) -> dict[str, int]:
+    return {"method": base_of(learner.method).revision, "radius": learner.settings.radius.revision}
+
+
+def _check_revisions(archive: Archive, learner: Learner) -> None:
+    """Refuse what only a newer release understands."""
+    written = archive.entry("revisions", dict)
+    for what, known in _revisions(learner).items():
+        if type(written.get(what)) is not int or written[what] > known:
+            raise archive.wrong(f"the {what} is of revision {written.get(what)!r}, this release has {known}: upgrade it")

@@ -1,0 +1,130 @@
+"""A plan as tables for other languages: plan.json with everything, policy.csv to look actions up in.
+
+Steps, states and actions count from 0. One policy of the mixture is drawn with its weight BEFORE an episode and followed to
+its end; then (step, state) gives the action, or the probability of each. docs/running-plans.md has the format and examples.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from safe2real.errors import InvalidInput
+from safe2real.exploration.plan import Plan
+from safe2real.model.encoding import finite_or_none, mixture_to_json
+from safe2real.model.files import complete_file
+from safe2real.model.legend import Legend
+from safe2real.version import __version__
+
+FORMAT = 1
+_FORMULAS = ("=", "+", "-", "@", "\t")  # what a spreadsheet would compute
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    """Everything about a plan in plain values; what is not finite is null."""
+    certificate, origin = plan.certificate, plan.origin
+    horizon, states, actions = plan.policy.shape
+    words = certificate.wordings
+    bounds = zip(certificate.lower_bounds.tolist(), certificate.thresholds.tolist(), strict=False)
+    document: dict[str, Any] = {
+        "safe2real": "plan",
+        "format": FORMAT,
+        "version": __version__,
+        "horizon": horizon,
+        "num_states": states,
+        "num_actions": actions,
+        "value": finite_or_none(plan.value),
+        "bound": finite_or_none(plan.bound),
+        "suboptimality": finite_or_none(plan.suboptimality),
+        "certificate": {
+            "standing": certificate.standing.value,
+            "certified": certificate.certified,
+            "holds": certificate.holds,
+            "statement": certificate.describe(),
+            "constraints": [
+                {
+                    "name": words[k].label if k < len(words) else "constraint",
+                    "relation": words[k].relation if k < len(words) else ">=",
+                    "asked": finite_or_none(words[k].number(asked) if k < len(words) else asked),
+                    "proved": finite_or_none(words[k].number(low) if k < len(words) else low),
+                }
+                for k, (low, asked) in enumerate(bounds)
+            ],
+            "assumptions": [asdict(one) for one in certificate.assumptions],
+            "doubts": [asdict(one) for one in certificate.doubts],
+        },
+        "policy": mixture_to_json(plan.policy),
+    }
+    if origin is not None:
+        document["settings"] = dict(origin.settings)
+        document["samples"] = origin.samples
+        if origin.legend:
+            document["state_names"], document["action_names"] = list(origin.legend.states), list(origin.legend.actions)
+    return document
+
+
+def policy_rows(plan: Plan) -> Iterator[list[Any]]:
+    """The rows of policy.csv, its header first: every action that is taken with positive probability."""
+    legend = Legend() if plan.origin is None else plan.origin.legend
+    named = bool(legend.states or legend.actions)
+    yield ["policy", "weight", "step", "state", "action", "probability", *(("state_name", "action_name") if named else ())]
+    for number, (weight, policy) in enumerate(zip(plan.policy.weights.tolist(), plan.policy.policies, strict=True)):
+        table = policy.probabilities
+        for step, state, action in np.argwhere(table > 0.0).tolist():
+            row = [number, weight, step, state, action, float(table[step, state, action])]
+            yield [*row, legend.state(state), legend.action(action)] if named else row
+
+
+def state_rows(system: Any) -> Iterator[list[Any]]:
+    """The rows of states.csv: the environment's state behind each of the model's, and how it was entered.
+
+    After the end of an episode the environment's state is empty. Observations of the environment begin at `first_state`.
+    """
+    finite = getattr(system, "system", system)
+    listed = getattr(system, "states", None)
+    if not hasattr(finite, "arrivals"):
+        raise InvalidInput(
+            f"system is a {type(system).__name__}; give what from_gymnasium, from_dynamics or estimate_model made"
+        )
+    yield ["state", "environment_state", "cost_on_arrival", "ended"]
+    for (state, cost, ended), number in sorted(finite.arrivals.items(), key=lambda item: item[1]):
+        shown = state + finite.first_state if listed is None else listed[state]
+        yield [number, "" if state < 0 else shown, cost, int(ended)]
+
+
+def export_plan(plan: Plan, folder: Path, *, system: Any = None) -> list[Path]:
+    """Write plan.json and policy.csv, and states.csv where a `system` is given; files of that name are replaced.
+
+    Raises:
+        InvalidInput: the folder cannot be one, or the system is none.
+        StorageFailure: a file cannot be written.
+    """
+    states = None if system is None else list(state_rows(system))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"{folder} cannot be a folder ({error}); give another place for the tables") from error
+    written = [folder / "plan.json", folder / "policy.csv"]
+    with complete_file(written[0]) as file:
+        json.dump(plan_to_json(plan), file, allow_nan=False)
+    _write_csv(written[1], policy_rows(plan))
+    if states is not None:
+        written.append(folder / "states.csv")
+        _write_csv(written[-1], states)
+    return written
+
+
+def _write_csv(path: Path, rows: Any) -> None:
+    with complete_file(path) as file:
+        csv.writer(file).writerows([_harmless(cell) for cell in row] for row in rows)
+
+
+def _harmless(cell: Any) -> Any:
+    """A text that a spreadsheet would compute has an apostrophe before it."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell

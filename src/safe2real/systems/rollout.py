@@ -1,0 +1,262 @@
+"""What a plan is worth when it runs: episodes in an environment, means with confidence intervals, beside what was promised.
+
+The value is the sum of the reward that was planned for, the costs are those of the constraints, both by the model's tables
+along what the environment did. All intervals hold together with probability 1 - delta, and at every number of episodes at
+once (`evidence.betting`): look as often as you like. They are about the environment that was run, and about nothing else.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safe2real.errors import InvalidInput
+from safe2real.evidence.betting import mean_bounds
+from safe2real.model.agent import Agent, Translation, mixture_of
+from safe2real.model.checks import (
+    Floats,
+    check_function,
+    frozen,
+    positive_integer,
+    probability_of_failure,
+    seed_number,
+    step_utilities,
+)
+from safe2real.model.cmdp import CMDP
+from safe2real.model.trajectory import utilities_along
+from safe2real.standing import Standing
+from safe2real.systems.measure import spans
+
+Progress = Callable[[int, int], None]
+_ROUNDING = 1e-9
+
+
+class Agreement(StrEnum):
+    """What was observed beside what was promised."""
+
+    CONFIRMED = "confirmed"
+    """The whole interval keeps the promise."""
+    CONSISTENT = "consistent"
+    """The interval reaches to both sides of the promise: more episodes would tell."""
+    CONTRADICTED = "contradicted"
+    """The whole interval breaks the promise: an assumption is false here, or something that is unlikely has happened."""
+    NOTHING_PROMISED = "nothing promised"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """One quantity, in the user's words: the mean over episodes, and an interval for its expectation."""
+
+    name: str
+    mean: float
+    low: float
+    high: float
+    relation: str  # ">=" or "<=": on which side of `promised` it was promised to be
+    promised: float | None  # by the plan; None where nothing was
+
+    @property
+    def agreement(self) -> Agreement:
+        """Whether the interval keeps the promise, breaks it, or leaves it open."""
+        if self.promised is None:
+            return Agreement.NOTHING_PROMISED
+        sign = 1.0 if self.relation == ">=" else -1.0
+        worst, best = sorted((sign * self.low, sign * self.high))
+        if best < sign * self.promised - _ROUNDING:
+            return Agreement.CONTRADICTED
+        return Agreement.CONFIRMED if worst >= sign * self.promised - _ROUNDING else Agreement.CONSISTENT
+
+    def describe(self) -> str:
+        """In words."""
+        found = f"{self.name}: {self.mean:.6g} on average, expected in [{self.low:.6g}, {self.high:.6g}]"
+        if self.promised is None:
+            return f"{found}; nothing was promised"
+        return f"{found}; promised {self.relation} {self.promised:.6g}: {self.agreement}"
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Rollout:
+    """What was seen of a plan or a policy; `describe()` says it in words."""
+
+    episodes: int
+    delta: float  # all intervals hold together with probability 1 - delta
+    value: Observed | None  # of the reward that was planned for; None where there is none
+    constraints: tuple[Observed, ...]  # [K] in the words in which they were written
+    standing: Standing | None  # of the promises; None of a policy without a certificate
+    values: Floats  # [n] of each episode; zeros without a reward
+    sums: Floats  # [n, K] V_c of each episode: H minus the cost, where a constraint is a cost
+    returns: Floats  # [n] the environment's own rewards, summed: no range of them is known, so no interval
+
+    def __repr__(self) -> str:
+        return f"Rollout({self.episodes} episodes: see describe())"
+
+    @property
+    def contradicted(self) -> tuple[Observed, ...]:
+        """What was promised and is not so."""
+        found = (*self.constraints, *(() if self.value is None else (self.value,)))
+        return tuple(one for one in found if one.agreement is Agreement.CONTRADICTED)
+
+    def describe(self) -> str:
+        """The figures, how sure they are, and whether they agree with what was promised."""
+        head = (
+            f"{self.episodes:,} episodes. The intervals hold together with probability {1.0 - self.delta:g}, for every "
+            "number of episodes at once (betting); they are about this environment."
+        )
+        lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
+        lines.append(
+            f"  the environment's own rewards: {self.returns.mean():.6g} on average (no interval: no range is known)"
+        )
+        if self.standing is not None and not self.standing.is_guarantee:
+            lines.append(f"  The promises are {self.standing}, not a guarantee.")
+        return "\n".join(lines)
+
+
+def roll_out_on(
+    env: Any,
+    model: CMDP,
+    plan: Any,
+    episodes: int,
+    *,
+    seed: int = 0,
+    reward: ArrayLike | None = None,
+    delta: float = 0.05,
+    progress: Progress | None = None,
+) -> Rollout:
+    """Run a plan, or a policy, for some episodes in an environment that shows states of `model`.
+
+    Args:
+        env: in the model's numbers, episodes of H steps: what `system.as_env` gives.
+        model: with the constraints; its rows do not matter.
+        plan: a plan, a Mixture or a MarkovPolicy. Each episode draws one policy of a mixture.
+        episodes: how many; all of them count.
+        seed: of the policy and of the environment: the same gives the same episodes again.
+        reward: [S, A] or [H, S, A] in [0, 1]; the one that was planned for if None.
+        delta: probability that some interval is wrong.
+        progress: is told (episodes done, in all).
+
+    Returns:
+        Means and intervals, beside what the plan promises.
+
+    Raises:
+        InvalidInput: what does not fit; and what the environment raises, such as `OutsideModel`.
+
+    Guarantee: if episodes are independent and alike, with probability at least 1 - `delta` every interval holds the
+    expectation of its quantity in this environment. Reference: `evidence.betting`.
+    """
+    agent = Agent(mixture_of(plan), seed=seed)
+    if agent.mixture.shape != model.shape:
+        raise InvalidInput(f"the policy has shape (H, S, A) = {agent.mixture.shape}; this system has {model.shape}")
+    episodes, delta = positive_integer("episodes", episodes), probability_of_failure("delta", delta)
+    if progress is not None:
+        check_function("progress", progress, "done, total")
+    table = _reward_table(model, plan, reward)
+    values, sums, returns = np.zeros(episodes), np.zeros((episodes, model.num_constraints)), np.zeros(episodes)
+    resets = np.random.default_rng((seed_number("seed", seed), 0x5EED))
+    for i in range(episodes):
+        states, actions, returns[i] = _episode(env, agent, model.horizon, int(resets.integers(2**31)))
+        sums[i] = utilities_along(model, states, actions).sum(axis=1)
+        if table is not None:
+            values[i] = _along(table, states, actions)
+        if progress is not None:
+            progress(i + 1, episodes)
+    certificate = getattr(plan, "certificate", None)
+    alpha = delta / (2 * (model.num_constraints + (table is not None)) or 1)
+    return Rollout(
+        episodes=episodes,
+        delta=delta,
+        value=None if table is None else _observed_value(values, table, model.horizon, alpha, plan, reward is None),
+        constraints=_observed_constraints(sums, model, alpha, certificate),
+        standing=None if certificate is None else certificate.standing,
+        values=frozen(values),
+        sums=frozen(sums),
+        returns=frozen(returns),
+    )
+
+
+def _episode(env: Any, agent: Agent, horizon: int, seed: int) -> tuple[list[int], list[int], float]:
+    """(states [H + 1], actions [H], sum of the environment's rewards) of one episode."""
+    agent.reset()
+    observed, _ = env.reset(seed=seed)
+    states, actions, total = [int(observed)], [], 0.0
+    for _ in range(horizon):
+        actions.append(agent(states[-1]))
+        observed, reward, _, _, _ = env.step(actions[-1])
+        states.append(int(observed))
+        total += float(reward)
+    return states, actions, total
+
+
+def _reward_table(model: CMDP, plan: Any, reward: ArrayLike | None) -> Floats | None:
+    """[1 or H, S, A] what the value is a sum of; None where nobody says."""
+    if reward is None:
+        made = getattr(plan, "origin", None)
+        return None if made is None else made.reward
+    sizes = {"horizon": model.horizon, "num_states": model.num_states, "num_actions": model.num_actions}
+    return step_utilities("reward", reward, unit_interval=True, **sizes)
+
+
+def _along(table: Floats, states: list[int], actions: list[int]) -> float:
+    steps = np.arange(len(actions)) if len(table) > 1 else 0
+    return float(table[steps, np.asarray(states[:-1]), np.asarray(actions)].sum())
+
+
+def _observed_value(values: Floats, table: Floats, horizon: int, alpha: float, plan: Any, planned: bool) -> Observed:
+    """The value beside the plan's lower bound, which is about the reward that was planned for."""
+    times = 1 if len(table) > 1 else horizon
+    ends = times * float(table.min(axis=(1, 2)).sum()), times * float(table.max(axis=(1, 2)).sum())
+    low, high = mean_bounds(values, alpha, low=ends[0], high=ends[1])
+    promised = float(plan.value) if planned and hasattr(plan, "value") else None
+    return Observed("value", float(values.mean()), low, high, ">=", promised)
+
+
+def _observed_constraints(sums: Floats, model: CMDP, alpha: float, certificate: Any) -> tuple[Observed, ...]:
+    found = []
+    bounds = None if certificate is None else certificate.lower_bounds
+    for k, (words, (low, high)) in enumerate(zip(model.wordings, spans(model), strict=True)):
+        ends = mean_bounds(sums[:, k], alpha, low=low, high=high)
+        least, most = sorted(words.number(end) for end in ends)
+        promised = words.number(bounds[k]) if bounds is not None and k < len(bounds) else None
+        found.append(Observed(words.label, words.number(sums[:, k].mean()), least, most, words.relation, promised))
+    return tuple(found)
+
+
+class Runnable:
+    """What every system offers for running a plan: an agent in the environment's words, and rollouts with intervals."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def translation(self) -> Translation:
+        """Between the environment's observations and actions and the model's numbers."""
+
+    def agent(self, policy: Any, *, seed: int = 0) -> Agent:
+        """What acts by a policy, or by that of a plan, in the environment's own observations and actions.
+
+        Call `agent.reset()` before every episode, then `agent(observation)` for each action. Where states can be entered at
+        several costs it has to be told the last step's reward too: `agent(observation, reward=reward)`.
+        """
+        return Agent(mixture_of(policy), seed=seed, system=self)
+
+    def rollout(
+        self: Any,
+        plan: Any,
+        env: Any,
+        episodes: int,
+        *,
+        seed: int = 0,
+        reward: ArrayLike | None = None,
+        delta: float = 0.05,
+        progress: Progress | None = None,
+    ) -> Rollout:
+        """What a plan, or a policy, is worth in `env`, the environment itself or another that shows the same states.
+
+        See `systems.rollout.roll_out_on` for the arguments and what is guaranteed.
+        """
+        seen = self.as_env(env)
+        return roll_out_on(seen, self.model, plan, episodes, seed=seed, reward=reward, delta=delta, progress=progress)

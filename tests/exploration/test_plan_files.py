@@ -1,0 +1,191 @@
+"""Plans in files: bit for bit, with the standing they had; what is damaged, changed or of something else is refused."""
+
+import io
+import zipfile
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.exploration.plan import Plan
+from safe2real.model import archive as archives
+from safe2real.model.archive import Archive
+from safe2real.standing import Doubt, DoubtCode, Standing
+from tests.cases import each
+
+H = 4
+SAFE = np.array([[1.0, 1.0], [0.9, 0.4], [0.0, 0.0]])
+
+
+def problem(**changes):
+    rows = np.array([[[0.8, 0.2, 0.0], [0.3, 0.6, 0.1]], [[0.5, 0.5, 0.0], [0.1, 0.5, 0.4]], [[0.2, 0.3, 0.5]] * 2])
+    model = s2r.CMDP.of(
+        s2r.Kernel.from_dense(rows),
+        H,
+        0,
+        s2r.AtMost(1.0 - SAFE, 1.8, "wear"),
+        state_names=("calm", "warm", "hot"),
+        action_names=("rest", "work"),
+        positions=[(0, 0), (1, 0), (np.nan, np.nan)],
+    )
+    settings = {"margin": 0.2, "calibrated_gap": 0.0, "mismatch_gap": 0.5, "tolerance": 0.05, "seed": 3} | changes
+    return s2r.Problem(model, s2r.MarkovPolicy.stochastic([[0.9, 0.1]] * 3, horizon=H), s2r.Settings(**settings))
+
+
+REWARD = np.random.default_rng(0).random((H, 3, 2))
+
+
+def learnt(rounds=40, **changes):
+    learner = s2r.Learner(problem(**changes))
+    s2r.simulate(learner, learner.simulator.kernel, max_rounds=rounds)
+    return learner
+
+
+@pytest.fixture(scope="module")
+def plan():
+    return learnt().plan(REWARD)
+
+
+def same(one: Plan, other: Plan) -> None:
+    assert (one.value, one.bound, one.suboptimality) == (other.value, other.bound, other.suboptimality)
+    assert one.policy.weights.tobytes() == other.policy.weights.tobytes()
+    assert len(one.policy.policies) == len(other.policy.policies)
+    for mine, theirs in zip(one.policy.policies, other.policy.policies, strict=True):
+        assert mine.probabilities.tobytes() == theirs.probabilities.tobytes()
+        assert (mine.actions is None) == (theirs.actions is None)
+    mine, theirs = one.certificate, other.certificate
+    assert mine.lower_bounds.tobytes() == theirs.lower_bounds.tobytes()
+    assert mine.thresholds.tobytes() == theirs.thresholds.tobytes()
+    assert (mine.assumptions, mine.doubts, mine.wordings) == (theirs.assumptions, theirs.doubts, theirs.wordings)
+    assert mine.describe() == theirs.describe()
+    assert one.origin.reward.tobytes() == other.origin.reward.tobytes()
+    assert one.origin.settings == other.origin.settings
+    assert (one.origin.samples, one.origin.version) == (other.origin.samples, other.origin.version)
+    legend, kept = asdict(one.origin.legend), asdict(other.origin.legend)
+    np.testing.assert_array_equal(legend.pop("positions"), kept.pop("positions"))
+    assert legend == kept
+
+
+def test_a_plan_comes_back_bit_for_bit(plan, tmp_path):
+    path = plan.save(tmp_path / "pick.npz")
+    loaded = s2r.load_plan(path)
+    same(plan, loaded)
+    assert plan.certificate.wordings[0].label == "wear"
+    assert plan.origin.settings["algorithm"] == "sim-to-real safe RL"
+    assert plan.origin.samples == 160
+    assert loaded.solution is None
+    # Readable by NumPy alone, without unpickling.
+    with np.load(path, allow_pickle=False) as arrays:
+        assert np.array_equal(arrays["plan.numbers"], [plan.value, plan.bound, plan.suboptimality])
+    first, again = plan.policy.agent(seed=4), loaded.policy.agent(seed=4)
+    for _ in range(20):
+        first.reset()
+        again.reset()
+        assert [first(0) for _ in range(H)] == [again(0) for _ in range(H)]
+
+
+def test_what_is_not_finite_or_not_said_comes_back(plan, tmp_path):
+    bare = replace(plan, bound=np.inf, suboptimality=np.inf, origin=None)
+    loaded = s2r.load_plan(bare.save(tmp_path / "bare.npz"))
+    assert loaded.bound == loaded.suboptimality == np.inf
+    assert loaded.origin is None
+
+
+def test_no_label_is_lost(tmp_path):
+    heuristic = learnt(radius=s2r.radii.Scaled(0.1)).plan(REWARD)
+    assert heuristic.certificate.standing is Standing.HEURISTIC
+    loaded = s2r.load_plan(heuristic.save(tmp_path / "one.npz"))
+    same(heuristic, loaded)
+    assert loaded.certificate.standing is Standing.HEURISTIC
+    learner = learnt()
+    learner.leave_model([0, 1], [0, 1])
+    refuted = learner.plan(REWARD)
+    loaded = s2r.load_plan(refuted.save(tmp_path / "two.npz"))
+    assert loaded.certificate.standing is Standing.REFUTED
+    assert not loaded.certificate.holds
+    same(refuted, loaded)
+
+
+def rewritten(path, target, change):
+    """The archive with its members changed, the digest computed again: what somebody with intent would write."""
+    archive = Archive.load(path, "plan", format=1)
+    change(archive)
+    members = {**archive.arrays, "document": np.frombuffer(archives.to_text(archive.document).encode(), dtype=np.uint8)}
+    np.savez(target, **members, digest=archives._digest(members))
+    return target
+
+
+def test_damage_is_said(plan, tmp_path):
+    path = plan.save(tmp_path / "pick.npz")
+    content = path.read_bytes()
+    wrong = tmp_path / "wrong.npz"
+    for cut in (0, 10, len(content) // 2, len(content) - 1):
+        wrong.write_bytes(content[:cut])
+        with pytest.raises(InvalidInput, match="damaged"):
+            s2r.load_plan(wrong)
+    for at in range(0, len(content), 97):
+        wrong.write_bytes(content[:at] + bytes([content[at] ^ 0xFF]) + content[at + 1 :])
+        try:
+            loaded = s2r.load_plan(wrong)
+        except InvalidInput as error:
+            assert "wrong.npz" in str(error)  # noqa: PT017 (some bytes of a zip say nothing)
+        else:
+            same(plan, loaded)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    numbers = io.BytesIO()
+    np.save(numbers, np.array([99.0, 99.0, 0.0]))
+    with zipfile.ZipFile(wrong, "w") as archive:
+        for name, member in members.items():
+            archive.writestr(name, numbers.getvalue() if name == "plan.numbers.npy" else member)
+    with pytest.raises(InvalidInput, match="was changed after it was saved"):
+        s2r.load_plan(wrong)
+
+
+def test_other_files_are_refused(tmp_path, plan):
+    np.savez(tmp_path / "other.npz", a=np.zeros(2))
+    for name, match in (("other.npz", "archive of something else"), ("none.npz", "is no file")):
+        with pytest.raises(InvalidInput, match=match):
+            s2r.load_plan(tmp_path / name)
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(InvalidInput, match="no plan of safe2real"):
+        s2r.load_plan(tmp_path / "objects.npy")
+    np.savez(tmp_path / "objects.npz", document=np.array([{}], dtype=object))
+    with pytest.raises(InvalidInput, match="never unpickled"):
+        s2r.load_plan(tmp_path / "objects.npz")
+    with pytest.raises(StorageFailure, match="could not be written"):
+        plan.save(tmp_path / "nowhere" / "pick.npz")
+
+
+def _set(archive, place, value):
+    archive.document["plan"][place] = value
+
+
+@each(
+    ("change", "match"),
+    (
+        (lambda a: a.document.update(safe2real="learner"), "holds a 'learner', not a plan"),
+        (lambda a: a.document.update(format=9), "upgrade it"),
+        (lambda a: a.arrays.pop("plan.numbers"), "plan.numbers is missing"),
+        (lambda a: a.arrays.update({"plan.numbers": np.zeros(2)}), "has type float64 and shape"),
+        (lambda a: a.arrays.update({"plan.policy.weights": a.arrays["plan.policy.weights"] * 2}), "weights"),
+        (lambda a: a.arrays.update({"plan.policy.num_actions": np.array([1])}), "."),
+        (lambda a: _set(a, "doubts", [{"code": "none", "text": "", "subject": ""}]), "certificate that cannot be read"),
+        (lambda a: _set(a, "assumptions", 3), "certificate that cannot be read"),
+        (lambda a: _set(a, "settings", 3), "settings"),
+        (lambda a: _set(a, "legend", {"states": ["one"]}), "state_names has 1 names"),
+        (lambda a: _set(a, "more", 1), "unknown key"),
+    ),
+)
+def test_contents_that_cannot_be(change, match, tmp_path, plan):
+    path = plan.save(tmp_path / "pick.npz")
+    with pytest.raises(InvalidInput, match=match):
+        s2r.load_plan(rewritten(path, tmp_path / "changed.npz", change))
+
+
+def test_a_doubt_more_is_a_doubt_more(plan, tmp_path):
+    doubted = replace(plan.certificate, doubts=(Doubt(DoubtCode.FALSE_OF_REALITY, "no", "wear"),))
+    loaded = s2r.load_plan(replace(plan, certificate=doubted).save(tmp_path / "pick.npz"))
+    assert loaded.certificate.doubts == doubted.doubts

@@ -1,0 +1,95 @@
+"""Rollouts: means and intervals of what a plan is worth, in the user's words, beside what was promised."""
+
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real.errors import InvalidInput
+from safe2real.standing import Standing
+from safe2real.systems.rollout import Agreement, Observed
+from tests.cases import each
+from tests.systems.test_acting import fell
+
+ENV = gymnasium.make("CliffWalking-v1", max_episode_steps=16)
+SYSTEM = s2r.from_gymnasium(ENV, 15, cost=fell, limit=1.5, ended=0, name="falls")
+MODEL = SYSTEM.model
+POLICY = s2r.MarkovPolicy.uniform(horizon=15, num_states=MODEL.num_states, num_actions=4)
+REWARD = SYSTEM.where([24, 12, 0])  # to be on the left
+COST = 1.0 - MODEL.utilities[0, 0]
+
+
+def promising(value, low, standing=Standing.CERTIFIED):
+    certificate = SimpleNamespace(lower_bounds=np.array([low]), standing=standing)
+    origin = SimpleNamespace(reward=np.asarray(REWARD)[None])
+    return SimpleNamespace(policy=POLICY, value=value, certificate=certificate, origin=origin)
+
+
+def test_intervals_hold_the_exact_values():
+    found = SYSTEM.rollout(POLICY, ENV, 300, seed=4, reward=REWARD)
+    exact = s2r.evaluate(MODEL, POLICY, REWARD), s2r.evaluate(MODEL, POLICY, COST)
+    (falls,) = found.constraints
+    assert found.value.low <= exact[0] <= found.value.high
+    assert falls.low <= exact[1] <= falls.high
+    assert abs(falls.mean - exact[1]) < 0.5
+    assert falls.high - falls.low < 2.0
+    assert (found.value.agreement, falls.agreement) == (Agreement.NOTHING_PROMISED,) * 2
+    assert np.allclose(15 - found.sums[:, 0].mean(), falls.mean)
+    assert found.returns.shape == found.values.shape == (300,)
+    text = found.describe()
+    assert "probability 0.95" in text
+    assert "falls: " in text
+    assert "betting" in text
+
+
+def test_the_same_seed_gives_the_same_rollout():
+    first, again, other = (SYSTEM.rollout(POLICY, ENV, 20, seed=seed, reward=REWARD) for seed in (1, 1, 2))
+    assert np.array_equal(first.returns, again.returns)
+    assert np.array_equal(first.values, again.values)
+    assert not np.array_equal(first.returns, other.returns)
+
+
+def test_what_was_promised_is_held_against_what_was_seen():
+    value, cost = s2r.evaluate(MODEL, POLICY, REWARD), s2r.evaluate(MODEL, POLICY, COST)
+    kept = SYSTEM.rollout(promising(value - 2.0, 15 - cost - 3.0), ENV, 200)
+    assert [kept.value.agreement, kept.constraints[0].agreement] == [Agreement.CONFIRMED] * 2
+    assert not kept.contradicted
+    broken = SYSTEM.rollout(promising(value + 5.0, 15 - cost + 1.5), ENV, 200)
+    assert [one.name for one in broken.contradicted] == ["falls", "value"]
+    assert "contradicted" in broken.describe()
+    open_yet = SYSTEM.rollout(promising(value, 15 - cost, Standing.HEURISTIC), ENV, 20)
+    assert [open_yet.value.agreement, open_yet.constraints[0].agreement] == [Agreement.CONSISTENT] * 2
+    assert "The promises are heuristic, not a guarantee." in open_yet.describe()
+
+
+@each(
+    ("relation", "promised", "expected"),
+    (
+        (">=", 1.0, Agreement.CONFIRMED),
+        (">=", 1.5, Agreement.CONSISTENT),
+        (">=", 2.1, Agreement.CONTRADICTED),
+        ("<=", 2.0, Agreement.CONFIRMED),
+        ("<=", 1.5, Agreement.CONSISTENT),
+        ("<=", 0.9, Agreement.CONTRADICTED),
+    ),
+)
+def test_agreement(relation, promised, expected):
+    assert Observed("x", 1.4, 1.0, 2.0, relation, promised).agreement is expected
+
+
+def test_mistakes_are_said():
+    done = []
+    SYSTEM.rollout(POLICY, ENV, 3, progress=lambda count, total: done.append((count, total)))
+    assert done == [(1, 3), (2, 3), (3, 3)]
+    assert SYSTEM.rollout(POLICY, ENV, 2).value is None
+    for given, match in (
+        ({"episodes": 0}, "episodes is 0"),
+        ({"delta": 1.0}, "delta is 1"),
+        ({"reward": np.full((2, 2), 0.5)}, "reward has shape"),
+        ({"plan": "plan"}, "give a MarkovPolicy, a Mixture, or a plan"),
+        ({"plan": s2r.MarkovPolicy.uniform(horizon=2, num_states=3, num_actions=4)}, "this system has"),
+    ):
+        with pytest.raises(InvalidInput, match=match):
+            SYSTEM.rollout(**({"plan": POLICY, "env": ENV, "episodes": 2} | given))
