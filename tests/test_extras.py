@@ -22,6 +22,7 @@ MISSING = [
     ),
     ("typer", "import safe2real.cli", "commands need the package typer,{}[campaign]'"),
     ("matplotlib", "import safe2real.report.campaign", "figures need the package matplotlib,{}[report]'"),
+    ("matplotlib", "import safe2real.figures.policy", "figures need the package matplotlib,{}[report]'"),
     ("matplotlib", "import safe2real.report.preflight_figures", "figures need the package matplotlib,{}[report]'"),
     ("jinja2", "from safe2real.report.page import render; render('')", "pages need the package jinja2,{}[report]'"),
     ("joblib", "import safe2real.paper.engine", "runs of the paper need the package joblib,{}[paper]'"),

@@ -66,6 +66,7 @@ _PACKAGES = (
     "errors",
     "evidence",
     "exploration",
+    "figures",
     "methods",
     "model",
     "planning",

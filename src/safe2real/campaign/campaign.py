@@ -312,7 +312,7 @@ class Campaign:
 
     def mismatch_map(self) -> MismatchMap:
         """For every row how far it is from the simulator, and what is known about it."""
-        return map_mismatch(self._record.catch_up().learner.evidence)
+        return map_mismatch(self._record.catch_up().learner.evidence, self.problem.simulator.legend)
 
     def proposal(self) -> Proposal:
         """What the next deployment would be made from; nothing is recorded."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -12,6 +12,7 @@ from safe2real._compiled import clearing, kinds
 from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.checks import Floats
+from safe2real.model.legend import Legend
 
 _NEVER = 2**62  # visits; more than any row will have
 
@@ -44,13 +45,14 @@ class MismatchMap:
     verdict: NDArray[np.uint8]  # values of `Verdict`
     visits_needed: Floats  # until the row is cleared, if its estimate stays; 0 when settled, inf when it would never be
     certified: bool  # whether the intervals are those of a certified radius
+    legend: Legend = field(default_factory=Legend)  # what states and actions are called
 
     def count(self, verdict: Verdict) -> int:
         return int((self.verdict == verdict).sum())
 
 
-def map_mismatch(hybrid: HybridModel) -> MismatchMap:
-    """The state of every row of a hybrid model."""
+def map_mismatch(hybrid: HybridModel, legend: Legend | None = None) -> MismatchMap:
+    """The state of every row of a hybrid model; `legend` says what its states and actions are called."""
     visits = hybrid.visits
     suspects, known = hybrid.suspects, hybrid.known
     seen = visits > 0
@@ -75,6 +77,7 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
         verdict=verdict,
         visits_needed=needed,
         certified=hybrid.certified,
+        legend=Legend() if legend is None else legend,
     )
 
 

@@ -9,24 +9,31 @@ the suboptimality; both sides close in as data arrive.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.methods.mixing import candidate_share
 from safe2real.model.checks import Floats, finite_floats, step_utilities
-from safe2real.model.cmdp import without_steps
+from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.planning.optimistic import ceiling
 from safe2real.planning.pessimistic import best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets
 from safe2real.planning.solve import Solution, solve
 from safe2real.standing import Doubt, DoubtCode
 from safe2real.theory.conditions import accuracy_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _TRIES = 6  # tightenings tried; the right one is found in two or three
 
@@ -41,6 +48,34 @@ class Plan:
     bound: float  # upper bound on the real reward of every feasible policy
     suboptimality: float  # at most this far from the best feasible policy
     certificate: Certificate
+    model: CMDP | None = None  # a guess of the real system when it was made: to draw it on, nothing rests on it
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, model: CMDP | None = None) -> Figure:
+        """What its policy does: arrows or names of actions on a map where states have positions, else steps and states.
+
+        It is drawn the stronger the longer the policy is in a state, on the simulator with the rows that are proved wrong
+        as they were seen, or on `model`. Start, costs and ends are marked.
+
+        Args:
+            path: where to keep it, e.g. "plan.png"; nowhere if None.
+            model: another system of the same sizes to draw it on, e.g. `system.model`.
+
+        Returns:
+            A matplotlib figure; no display is needed.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            InvalidInput: the path cannot be written, or the plan knows of no model and none is given.
+        """
+        from safe2real.figures.policy import draw_policy
+        from safe2real.figures.style import kept
+
+        on = self.model if model is None else model
+        if on is None:
+            raise InvalidInput("this plan has no model to be drawn on; give one: plot(model=system.model)")
+        missed = f", at most {rounded_up(self.suboptimality)} below the best" if np.isfinite(self.suboptimality) else ""
+        title = f"Plan ({self.certificate.standing}): worth at least {rounded_down(self.value)}{missed}"
+        return kept(draw_policy(self.policy, on, title=title), path)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -52,6 +52,7 @@ class Decision:
     lower_bounds: Floats = field(default_factory=lambda: np.empty(0))  # [K] on the real V_c of the candidate
     uncertainty: float = np.inf  # Delta, or whatever the method stops by; inf where it was not computed
     memory: Any = None  # given back in the next round, to begin the search from: it may save time, it decides nothing
+    intervals: tuple[Interval, ...] = ()  # of declared rewards, when it was made: to look at
 
     def __post_init__(self) -> None:
         mixes, weights = self.reason is Reason.MIXTURE, np.asarray(self.weights, dtype=np.float64)

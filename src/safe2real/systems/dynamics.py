@@ -6,9 +6,10 @@ actions, and the ties: rows of one noise class share one law over w, whatever th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -21,6 +22,9 @@ from safe2real.problem.ties import Ties
 from safe2real.systems.arrivals import Outcomes
 from safe2real.systems.dynamics_env import DynamicsEnv, key_of
 from safe2real.systems.finite import FiniteSystem, build_system
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Step = Callable[[Any, Any, Any], Any]
 """step(state, action, w): the next state, or None where w cannot happen."""
@@ -39,6 +43,10 @@ class Dynamics:
     @property
     def model(self) -> CMDP:
         return self.system.model
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """The system; see `FiniteSystem.plot`."""
+        return self.system.plot(path)
 
     def state_of(self, state: Any) -> int:
         """The number of a state."""
