@@ -77,6 +77,7 @@ _PACKAGES = (
     "report",
     "standing",
     "systems",
+    "tables",
     "testing",
     "theory",
 )

@@ -13,6 +13,7 @@ from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.checks import Floats
 from safe2real.model.legend import Legend
+from safe2real.tables import Row, Tabular
 
 _NEVER = 2**62  # visits; more than any row will have
 
@@ -35,7 +36,7 @@ class Verdict(IntEnum):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class MismatchMap:
+class MismatchMap(Tabular):
     """All arrays are [S, A], or [H, S, A] for dynamics that change with the step."""
 
     visits: NDArray[np.int64]
@@ -49,6 +50,29 @@ class MismatchMap:
 
     def count(self, verdict: Verdict) -> int:
         return int((self.verdict == verdict).sum())
+
+    def to_table(self) -> list[Row]:
+        """One line for each row, with the names of its state and action; a step where rows change with it."""
+        table = []
+        for place in np.ndindex(self.visits.shape):
+            state, action = place[-2:]
+            table.append(
+                ({"step": place[0]} if len(place) == 3 else {})
+                | {
+                    "state": self.legend.state(state),
+                    "action": self.legend.action(action),
+                    "state_number": state,
+                    "action_number": action,
+                    "visits": int(self.visits[place]),
+                    "distance": float(self.distance[place]),
+                    "lower": float(self.lower[place]),
+                    "upper": float(self.upper[place]),
+                    "verdict": Verdict(int(self.verdict[place])).name.lower(),
+                    "visits_needed": float(self.visits_needed[place]),
+                    "certified": self.certified,
+                }
+            )
+        return table
 
 
 def map_mismatch(hybrid: HybridModel, legend: Legend | None = None) -> MismatchMap:

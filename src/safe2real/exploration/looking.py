@@ -27,6 +27,7 @@ from safe2real.methods.trial import Trial
 from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.problem.problem import Problem
+from safe2real.progress import Report, progress_bar
 from safe2real.standing import Assumption, AssumptionCode, Doubt, Standing, standing_of
 
 if TYPE_CHECKING:
@@ -86,15 +87,22 @@ class Looking(ABC):
         text = f"the method {self.method.name!r}, which is from outside the package, bounds what it proposes as it states"
         return (*logs, Assumption(AssumptionCode.EXTENSION, text, self.method.name))
 
-    def plan(self, reward: ArrayLike) -> Plan:
+    def plan(self, reward: ArrayLike, *, progress: Report | bool | None = None) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
 
         What is proposed is not changed by it. A plan for the same reward that was certified earlier and is worth more is
         given again. See `exploration.plan.plan`.
+
+        Args:
+            reward: [S, A], or [H, S, A] where it changes with the step.
+            progress: shows a bar where it takes longer than a second: True always, False never, None on a terminal; or a
+                function that is told (steps done, in all).
         """
         # What the stop of another proves is not known here, and that of a trial is about one policy.
         ours = type(self.method) in ALL and self.method.covers_any_reward
-        found = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        stopped = ours and not self.evidence.is_refuted and self.stopped
+        with progress_bar("steps of planning", progress) as report:
+            found = plan(self.evidence, reward, stopped=stopped, report=report)
         settled = self.evidence.settled()
         for one in self.method.intervals(self.problem, settled):  # what the stop was decided by is not to be lost
             if one.is_about(reward):
