@@ -67,7 +67,7 @@ def draw_learning(
         if floors:
             _draw_floor(axes, name, moments, model, (targets or {}).get(name))
         elif declared:
-            draw_interval(axes, name, [(one.samples, one.intervals) for one in moments])
+            draw_interval(axes, name, [(one.samples, one.intervals) for one in moments], worth=standing.value)
         else:
             _draw_uncertainty(axes, moments, tolerance)
         axes.legend(fontsize=8, loc="best", framealpha=0.85)

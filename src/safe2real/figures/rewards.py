@@ -47,14 +47,14 @@ def draw_rewards(moments: Sequence[Known]) -> Figure:
     return figure
 
 
-def draw_interval(axes: Axes, name: str, moments: Sequence[Known]) -> None:
-    """One reward: both ends of what is certain, as data came in."""
+def draw_interval(axes: Axes, name: str, moments: Sequence[Known], *, worth: str = "certified") -> None:
+    """One reward: both ends of what is certain, as data came in; `worth` is what the plan is called."""
     known = [(at, one) for at, every in moments for one in every if one.name == name]
     across, dots = [at for at, _ in known], "." if len(known) == 1 else ""  # one point alone is no line
     lower, upper = [one.lower for _, one in known], [one.upper for _, one in known]
     axes.fill_between(across, lower, upper, color=BLUE, alpha=0.18, linewidth=0.0)
     axes.plot(across, upper, color=BLUE, linewidth=1.2, marker=dots, label="no safe policy is worth more")
-    axes.plot(across, lower, color=GREEN, linewidth=1.6, marker=dots, label="the certified plan is worth at least this")
+    axes.plot(across, lower, color=GREEN, linewidth=1.6, marker=dots, label=f"the {worth} plan is worth at least this")
     last = known[-1][1]
     reached = "accurate enough" if last.is_accurate else f"asked for: {last.allowed:.3g}"
     axes.set_title(f"{name[:60]}: {last.lower:.4g} to {last.upper:.4g} ({reached})", fontsize=10, parse_math=False)
