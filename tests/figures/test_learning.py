@@ -8,6 +8,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput, MissingExtra
 from safe2real.evidence.mismatch_map import Verdict
+from safe2real.figures.learning import draw_learning
 from safe2real.figures.mismatch import draw_visits_needed, row_name
 from safe2real.figures.moments import Moment, Moments
 from safe2real.model.legend import Legend
@@ -97,6 +98,12 @@ def test_a_trial_shows_its_floors_and_no_map():
     assert curve(figure, "target").get_ydata()[0] == 2.5
     assert curve(figure, "threshold").get_ydata()[0] == pytest.approx(problem.simulator.thresholds[0])
     assert not any("Distance of the real rows" in text.get_text() for text in figure.texts)
+
+
+def test_a_trial_may_begin_in_the_middle_of_a_run():
+    moments = [Moment(0, 1.0, 8), Moment(30, 1.0, 8, floors={"goal": 0.5}), Moment(60, 1.0, 8, floors={"goal": 0.75})]
+    figure = draw_learning(moments, named_case()[0].simulator, standing=s2r.Standing.CERTIFIED, tolerance=0.1)
+    assert curve(figure, "the policy alone").get_xdata().tolist() == [30, 60]
 
 
 def test_a_cost_is_drawn_as_a_cost():

@@ -24,8 +24,10 @@ from safe2real.methods.base import Method
 from safe2real.methods.intervals import Interval
 from safe2real.methods.stakes import guess_of
 from safe2real.methods.trial import Trial
+from safe2real.methods.trial_within import PastTrial, base_of
 from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
+from safe2real.model.shown import count
 from safe2real.problem.problem import Problem
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Assumption, AssumptionCode, Doubt, Standing, standing_of
@@ -40,6 +42,7 @@ class Looking(ABC):
     problem: Problem
     evidence: Evidence
     method: Method
+    trials: tuple[PastTrial, ...]
     _imported: ImportedLogs
     _kept: KeptPlans
     moments: Moments
@@ -81,11 +84,22 @@ class Looking(ABC):
     @property
     def _assumed(self) -> tuple[Assumption, ...]:
         """What proposals rest on besides the evidence: imported logs, and bounds of a method that is not of this package."""
-        logs = self._imported.assumptions
-        if type(self.method) in ALL:
-            return logs
-        text = f"the method {self.method.name!r}, which is from outside the package, bounds what it proposes as it states"
-        return (*logs, Assumption(AssumptionCode.EXTENSION, text, self.method.name))
+        found = (*self._imported.assumptions, *self._trials_assumed)
+        method = base_of(self.method)
+        if type(method) in ALL:
+            return found
+        text = f"the method {method.name!r}, which is from outside the package, bounds what it proposes as it states"
+        return (*found, Assumption(AssumptionCode.EXTENSION, text, method.name))
+
+    @property
+    def _trials_assumed(self) -> tuple[Assumption, ...]:
+        """That trials within the run came out right: each adds to the probability that anything promised is false."""
+        if not self.trials:
+            return ()
+        added, number = sum(one.within.delta for one in self.trials), len(self.trials)
+        which = f"the floors of {count(number, 'trial')} within this run hold"
+        text = f"{which}: with probability {added:g} at most, ADDED to delta, one does not"
+        return (Assumption(AssumptionCode.EVENT, text, "trials"),)
 
     def plan(self, reward: ArrayLike, *, progress: Report | bool | None = None) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
@@ -99,7 +113,7 @@ class Looking(ABC):
                 function that is told (steps done, in all).
         """
         # What the stop of another proves is not known here, and that of a trial is about one policy.
-        ours = type(self.method) in ALL and self.method.covers_any_reward
+        ours = type(base_of(self.method)) in ALL and self.method.covers_any_reward
         stopped = ours and not self.evidence.is_refuted and self.stopped
         with progress_bar("steps of planning", progress) as report:
             found = plan(self.evidence, reward, stopped=stopped, report=report)
@@ -112,15 +126,15 @@ class Looking(ABC):
         if stated is not None and stated.exact and not self.evidence.is_refuted:
             other = plan_with_structure(self.evidence, reward)
             found = other if other.value > found.value else found
-        return self._finished(found)
+        return self._finished(found, (*self._imported.assumptions, *self._trials_assumed))
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
         """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""
-        return self._finished(plan_with_structure(self.evidence, reward))
+        return self._finished(plan_with_structure(self.evidence, reward), self._imported.assumptions)
 
-    def _finished(self, found: Plan) -> Plan:
+    def _finished(self, found: Plan, assumed: Sequence[Assumption]) -> Plan:
         """With all that it rests on, and with what it can be drawn on."""
-        certificate = found.certificate.assuming(self._imported.assumptions)
+        certificate = found.certificate.assuming(tuple(assumed))
         return replace(found, certificate=certificate, model=_kept_model(guess_of(self.evidence)))
 
     # Pictures and tables

@@ -109,6 +109,7 @@ def _draw_uncertainty(axes: Axes, moments: Sequence[Moment], tolerance: float) -
 
 def _draw_floor(axes: Axes, name: str, moments: Sequence[Moment], model: CMDP, target: float | None) -> None:
     """What the policy on trial alone is worth at least; of a cost what it is at most."""
+    moments = [one for one in moments if name in one.floors]  # a trial may begin in the middle of a run
     k = model.labels.index(name) if name in model.labels else None
     wording = None if k is None else model.wordings[k]
     values = [one.floors[name] if wording is None else wording.number(one.floors[name]) for one in moments]

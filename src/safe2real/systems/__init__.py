@@ -12,6 +12,7 @@ from safe2real.systems.windy_grid import Cell, WindyGrid, equispaced_wind, windy
 from safe2real.systems.windy_grid_env import WindyGridEnv, draw_grid
 
 WINDY_GRID_ID = "safe2real/WindyGrid-v0"
+"""What `gymnasium.make` knows the paper's grid by."""
 
 # The environment truncates its own episodes (the horizon belongs to the grid), so no TimeLimit is asked for. Gymnasium
 # also imports this module for "safe2real.systems:safe2real/WindyGrid-v0", and registering twice would warn.

@@ -42,6 +42,7 @@ class Dynamics:
 
     @property
     def model(self) -> CMDP:
+        """That of its system."""
         return self.system.model
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
