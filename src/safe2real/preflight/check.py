@@ -33,7 +33,9 @@ from safe2real.preflight.gaps import gap_findings, redrawn
 from safe2real.preflight.guess import Guess, guess_reality
 from safe2real.preflight.trials import Trial, random_rewards, run_trial, shown_standing, trial_findings
 from safe2real.problem.problem import Problem
+from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
+from safe2real.tables import Row, Tabular
 from safe2real.theory.conditions import Conditions, Guarantee
 
 _WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "Delta does not reach the tolerance"}
@@ -41,7 +43,7 @@ _REWARDS = 5  # random ones, the same in every rehearsal
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Preflight:
+class Preflight(Tabular):
     """What was found, in the order in which to mend it."""
 
     findings: tuple[Finding, ...]
@@ -88,6 +90,11 @@ class Preflight:
         ]
         return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
 
+    def to_table(self) -> list[Row]:
+        """One line for each finding."""
+        keys = ("level", "name", "what", "cure", "code", "subject", "about")
+        return [{key: document[key] for key in keys} for document in map(Finding.to_document, self.findings)]
+
     def to_document(self) -> dict[str, Any]:
         """All of it for other programs, as JSON can hold it."""
         return {
@@ -118,7 +125,7 @@ def check_problem(
     max_rounds: int = 20_000,
     delta: float | None = None,
     seconds: float | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Report | bool | None = None,
 ) -> Preflight:
     """Look at everything that can be looked at before the first deployment; the real system is not touched.
 
@@ -131,7 +138,8 @@ def check_problem(
         max_rounds: of each rehearsal at most.
         delta: probability of failure of what rollouts confirm; the settings' own if None.
         seconds: end the rehearsals after about so long in all.
-        progress: is told (done, total) rounds.
+        progress: shows a bar with the time left in the rehearsals: True always, False never, None on a terminal; or a
+            function that is told (done, total) rounds.
 
     Returns:
         The findings, each with its cure, and which claims of Theorem 1 stand; `describe()` says it all.
@@ -170,9 +178,10 @@ def check_problem(
         wrong = far & ~problem.known_rows()  # what is declared known is never looked at
         limits: dict[str, Any] = {"max_rounds": max_rounds, "seconds": None if seconds is None else seconds / runs}
         run = partial(run_trial, problem, method, real, wrong, rewards=random_rewards(problem.simulator, _REWARDS), **limits)
-        for i in range(runs):
-            report = None if progress is None else _from(progress, i * max_rounds, runs * max_rounds)
-            trials.append(run(seed=problem.settings.seed + i, progress=report))
+        with progress_bar("rehearsed rounds", progress) as report:
+            for i in range(runs):
+                told = None if report is None else _from(report, i * max_rounds, runs * max_rounds)
+                trials.append(run(seed=problem.settings.seed + i, progress=told))
         findings += trial_findings(problem, trials, assumed)
     return Preflight(
         findings=tuple(findings),
@@ -192,7 +201,7 @@ def _is_elsewhere(finding: Finding) -> bool:
     return finding.code is Code.SUPPORT or (finding.code is Code.TIES and finding.level is Level.FAILURE)
 
 
-def _from(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int], None]:
+def _from(progress: Report, before: int, total: int) -> Callable[[int], None]:
     return lambda done: progress(before + done, total)
 
 
