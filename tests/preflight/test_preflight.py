@@ -35,7 +35,9 @@ METHOD = s2r.methods.SimToReal()
 
 
 def look(specification=None, reality=WRONG, **options):
-    return check_problem(specification or tiny(), reality=reality, **({"runs": 1, "max_rounds": 150} | options))
+    return check_problem(
+        specification or tiny(), reality=reality, **({"runs": 1, "max_rounds": 150, "compare": False} | options)
+    )
 
 
 def of(found, name):
