@@ -120,6 +120,14 @@ def test_what_is_compared_with_what(found):
     assert Advice.METHOD not in {one.code for one in quick.recommendations}
 
 
+def test_what_was_reached_before_the_first_look_is_said():
+    early = Comparison((0.1,), (100.0,), (300.0,), 0, first_look=100.0)
+    advice = advise_method(METHOD, early, guessed=False)
+    assert advice.numbers["at_first_look"] is True
+    assert "nobody looked before 100 episodes" in advice.what
+    assert advise_method(METHOD, replace(early, with_simulator=(120.0,)), guessed=False).numbers["at_first_look"] is False
+
+
 # Support
 
 
@@ -181,6 +189,14 @@ def test_gaps_follow_from_the_accuracy(found):
     settings = replace(ring().settings, **{one.name: one.value for one in advice.changes})
     s2r.Learner(replace(ring(), settings=settings))  # accepted
     assert advise_gaps(ring(), None, 400) == []
+
+
+def test_no_mismatch_gap_above_the_stated_one_is_proposed():
+    """Too large a gap is unsafe: what the episodes do not suffice for is said, and not mended by a larger claim."""
+    (advice,) = advise_gaps(ring(mismatch_gap=0.06), 0.002, 40)
+    assert {one.name: one.value for one in advice.changes}["mismatch_gap"] == 0.06
+    assert "more than there will be" in advice.what
+    assert max(map(float, advice.numbers["visits_needed"])) == 0.06
 
 
 def test_the_accuracy_of_an_estimated_simulator_is_its_rows():

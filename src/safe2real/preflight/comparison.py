@@ -38,6 +38,7 @@ class Comparison:
     with_simulator: tuple[float, ...]  # [n] episodes until then
     without: tuple[float, ...]  # [n]
     taken_for_right: int  # wrong rows that were cleared, and unsafe rounds: the simulator must not be used so
+    first_look: float = 0.0  # episodes; what was reached by then may have been reached before
 
     @property
     def factors(self) -> tuple[float, ...]:
@@ -83,7 +84,8 @@ def compared(method: Method, trials: Sequence[Trial], others: Sequence[Trial], h
         with_simulator.append(samples_until(one.looks, reached) / horizon)
         without.append(samples_until(other.looks, reached) / horizon)
     taken = max((trial.lost + trial.unsafe_rounds for trial in first), default=0)
-    return Comparison(tuple(bounds), tuple(with_simulator), tuple(without), taken) if bounds else None
+    first_look = max((trial.looks[0].samples / horizon for trial in (*first, *second)), default=0.0)
+    return Comparison(tuple(bounds), tuple(with_simulator), tuple(without), taken, first_look) if bounds else None
 
 
 def samples_until(looks: Sequence[Look], bound: float) -> float:
@@ -113,6 +115,7 @@ def advise_method(method: Method, found: Comparison, *, guessed: bool, separated
         "runs": runs,
         "runs_that_agree": found.agreeing,
         "guessed": guessed,
+        "at_first_look": min(*found.with_simulator, *found.without) <= found.first_look,
         "taken_for_right": found.taken_for_right,
     }
     said = (
@@ -141,6 +144,8 @@ def _how_sure(found: Comparison, runs: int, guessed: bool) -> str:
     low, high = min(found.factors), max(found.factors)
     said = f"{found.agreeing} of {count(runs, 'rehearsal')} point that way"
     said += f" (factors {low:.2g} to {high:.2g})" if runs > 1 else ""
+    if min(*found.with_simulator, *found.without) <= found.first_look:
+        said += f"; nobody looked before {found.first_look:,.0f} episodes, so the factor may be larger"
     if guessed:
-        said += ", on one guess of what is wrong: the more rows are wrong, the less the simulator is worth"
+        said += ". That is on one guess of what is wrong: the more rows are wrong, the less the simulator is worth"
     return said

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list
     """
     method = SimToReal()
     given = stated_accuracy(problem, accuracy)
-    if given is None or not gaps_fit(problem, method, calibrated_gap=_shown(given), mismatch_gap=1.0):
+    if given is None or not gaps_fit(problem, method, calibrated_gap=_shown(given)):
         return []
     small, model = _shown(given), problem.simulator
     rows = reachable_rows(model) & ~problem.known_rows()
@@ -54,7 +55,7 @@ def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list
         return []
     visits = episodes * model.horizon / int(rows.sum())
     needed: dict[float, float] = {}
-    for large in _MISMATCHES:
+    for large in _mismatches(problem):
         if not gaps_fit(problem, method, calibrated_gap=small, mismatch_gap=large):
             continue
         settings = replace(problem.settings, calibrated_gap=small, mismatch_gap=large)
@@ -79,16 +80,23 @@ def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list
         change("calibrated_gap", f"{small:g}", "calibrated_gap = {}"),
         change("mismatch_gap", f"{large:g}", "mismatch_gap = {}"),
     )
-    numbers = {
+    numbers: dict[str, Any] = {
         "accuracy": given,
         "floor": floor,
         "visits_expected": visits,
         "visits_needed": {f"{one:g}": many for one, many in possible.items()},
     }
     stated = problem.settings.calibrated_gap, problem.settings.mismatch_gap
+    numbers["stated_mismatch_gap"] = stated[1]
     cure = "" if stated == (small, large) else " and ".join(one.text for one in changes)
     assumes = f"a row that is wrong is wrong by {large:g} or more; if you can vouch for less only, state less"
     return [Recommendation(Advice.GAPS, said, cure, assumes, numbers, changes)]
+
+
+def _mismatches(problem: Problem) -> list[float]:
+    """Mismatch gaps to try, smallest first: none above the stated one, since too large a gap is unsafe."""
+    stated = problem.settings.mismatch_gap
+    return sorted({stated, *(one for one in _MISMATCHES if one < stated)})
 
 
 def advise_without_separation(
@@ -99,16 +107,17 @@ def advise_without_separation(
         return []
     reasons = [one for one in findings if _no_gaps(one)]
     given = stated_accuracy(problem, accuracy)
-    beyond = given is not None and not gaps_fit(problem, method, calibrated_gap=_shown(given), mismatch_gap=1.0)
+    beyond = given is not None and not gaps_fit(problem, method, calibrated_gap=_shown(given))
     if not reasons and not beyond:
         return []
     said = "; ".join(f"{one.name}: {one.what}" for one in reasons)
     if beyond:
-        most = problem.settings.tolerance / max(floor_of(problem, method), 1e-300)
+        most = min(problem.settings.mismatch_gap, problem.settings.tolerance / max(floor_of(problem, method), 1e-300))
         said += "; " if said else ""
         said += (
-            f"the simulator is right within {given:.4g} only, and cleared rows would pay for that at every step: a run "
-            f"could stop with {min(1.0, most):.2g} at most"
+            f"the simulator is right within {given:.4g} only. A calibrated_gap so large does not go with mismatch_gap "
+            f"{problem.settings.mismatch_gap:g}, or cleared rows pay for it at every step, so that no run stops; "
+            f"{most:.2g} is the most that can do"
         )
     numbers = {"because": [one.code.value for one in reasons], "accuracy": given, "accuracy_is_too_coarse": beyond}
     assumes = "nothing of the simulator's rows; with `within`, the distances that you state"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -25,6 +26,7 @@ class Rehearsals:
     seconds: float | None  # in all
     progress: Callable[[int, int], None] | None  # is told (done, total) rounds
     turns: Iterator[int] = field(default_factory=count)
+    began: float = field(default_factory=time.monotonic)
 
     def run(
         self,
@@ -38,7 +40,8 @@ class Rehearsals:
     ) -> Trial:
         """The next one, for `rounds` or for as many as are allowed; with `looks_ahead` it is forecast to its stop."""
         far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + 1e-9
-        before = next(self.turns) * self.max_rounds
+        turn = next(self.turns)
+        before = turn * self.max_rounds
         return run_trial(
             problem,
             method,
@@ -47,10 +50,14 @@ class Rehearsals:
             seed=seed,
             max_rounds=self.max_rounds if rounds is None else rounds,
             rewards=self.rewards,
-            seconds=None if self.seconds is None else self.seconds / self.parts,
+            seconds=self._share(self.parts - turn),
             progress=None if self.progress is None else lambda done: self._tell(before + done),
             looks_ahead=looks_ahead,
         )
+
+    def _share(self, left: int) -> float | None:
+        """Of the time that is left, what the next of `left` rehearsals may take: what one does not need others may."""
+        return None if self.seconds is None else max(0.0, self.began + self.seconds - time.monotonic()) / max(1, left)
 
     def finish(self) -> None:
         """Whatever was not needed is done."""
