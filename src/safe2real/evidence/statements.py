@@ -138,8 +138,8 @@ COUNTED = Assumption(AssumptionCode.COUNTED, "every episode that is run is count
 def _margins_assumed(problem: Problem, margins: Floats) -> list[Assumption]:
     code = AssumptionCode.MARGIN
     return [
-        Assumption(code, f"the baseline exceeds the threshold of {name} by {xi:g} on the real system", name)
-        for name, xi in zip(problem.simulator.labels, margins, strict=True)
+        Assumption(code, f"the baseline's {words.margin(float(xi))} on the real system", words.label)
+        for words, xi in zip(problem.simulator.wordings, margins, strict=True)
     ]
 
 

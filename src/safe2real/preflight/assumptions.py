@@ -77,7 +77,7 @@ def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
         findings.append(Finding(Code.CONDITION, level, said, cure, subject=subject, affects=affects))
     if 0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12):
         bound = accuracy_of(tau, horizon, margin)
-        said = f"after the stop every plan is within 2 H tau / xi + 2 tau = {bound:.4g} of the best, if all assumptions hold"
+        said = f"after the stop every plan is within {bound:.4g} of the best, if all assumptions hold"
         said += "" if settings.certified else " and with certified constants; these are HEURISTIC"
         if bound >= horizon:
             said += f", which says nothing at a horizon of {horizon}: go by the bound that each plan prints"
@@ -154,17 +154,17 @@ def stop_floor(problem: Problem, method: Method) -> Finding:
     enough = settings.tolerance / unit if unit > 0.0 else 1.0
     numbers = {"floor": floor, "tolerance": settings.tolerance, "largest_calibrated_gap": max(0.0, min(1.0, enough))}
     if settings.tolerance <= 0.0:
-        said = f"Delta never comes down to a tolerance of {settings.tolerance:g}: no run stops"
+        said = f"the uncertainty never comes down to a tolerance of {settings.tolerance:g}: no run stops"
         cure = "choose a tolerance above 0; margin / 4 is a good start"
         return Finding(Code.STOP_FLOOR, Level.FAILURE, said, cure, numbers, affects=(Guarantee.TERMINATION,))
     if floor < settings.tolerance:
-        said = f"Delta can come down to {floor:.4g}, below the tolerance {settings.tolerance:.4g}"
+        said = f"the uncertainty can come down to {floor:.4g}, below the tolerance {settings.tolerance:.4g}"
         close = floor > settings.tolerance / 2.0
         said += ", but more than half of the tolerance is used up: the stop will take long" if close else ""
         cure = f"a calibrated_gap of {enough / 4.0:.3g} or less would leave room" if close else ""
         return Finding(Code.STOP_FLOOR, Level.WARNING if close else Level.OK, said, cure, numbers)
     said = (
-        f"Delta will not come below {floor:.4g}, because every cleared row pays for calibrated_gap = "
+        f"the uncertainty will not come below {floor:.4g}, because every cleared row pays for calibrated_gap = "
         f"{settings.calibrated_gap:g} at every step; the tolerance {settings.tolerance:.4g} is not reached. Safety is not "
         "touched, and plans still improve"
     )

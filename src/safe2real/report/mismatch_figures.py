@@ -66,7 +66,7 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
     width = in_band * cell
     legend = _legend_of(found, bool(np.isnan(distance).any()), detailed)
     beside = 3 if width > 8.0 else 2
-    left, right, top, bottom = 0.75, 1.4, 0.75, 0.62 + 0.22 * math.ceil(len(legend) / beside)
+    left, right, top, bottom = 0.75, 1.8, 0.75, 0.62 + 0.22 * math.ceil(len(legend) / beside)
     height = bands * rows * cell + (bands - 1) * _BETWEEN_BANDS
     figure = Figure(figsize=(max(left + width + right, 8.2), top + height + bottom))
     total_width, total_height = figure.get_size_inches()
@@ -84,13 +84,13 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
         rotation="vertical", ha="center", va="center", fontsize=10,
     )  # fmt: skip
     tall = min(height, 3.0)
-    bar = _panel(figure, left + width + 0.4, total_height - top - tall, 0.16, tall)
+    bar = _panel(figure, left + width + 0.8, total_height - top - tall, 0.16, tall)
     figure.colorbar(scale, cax=bar)
     bar.set_title("estimated\nTV distance", fontsize=9, loc="left")
     if separation is not None:
-        for gap, word in ((separation.calibrated_gap, "$\\varepsilon_s$"), (separation.mismatch_gap, "$\\sigma_s$")):
+        for gap, word in ((separation.calibrated_gap, "calibrated\ngap"), (separation.mismatch_gap, "mismatch\ngap")):
             bar.axhline(gap, color="black", linewidth=1.5)
-            bar.text(-0.25, gap, word, ha="right", va="center", fontsize=8, transform=bar.get_yaxis_transform())
+            bar.text(-0.25, gap, word, ha="right", va="center", fontsize=7, transform=bar.get_yaxis_transform())
     per_step = ", the largest over the steps" if found.visits.ndim == 3 else ""
     words = "" if found.certified else " (heuristic radius)"
     title = f"Distance of the real rows to the simulator's{per_step}{words}"

@@ -182,9 +182,9 @@ def _separation(small: float, large: float) -> Condition:
 
 def _slater(margin: float, horizon: int) -> Condition:
     if margin <= 0.0:
-        cure = "choose a baseline whose constraint value lies above the threshold, or lower the threshold"
+        cure = "choose a baseline that keeps the constraint with room to spare, or ask for less"
     else:
-        cure = f"state a margin of at most {horizon}: a sum of {horizon} utilities in [0, 1] exceeds no threshold by more"
+        cure = f"state a margin of at most {horizon}: a sum of {horizon} numbers in [0, 1] leaves no more room"
     said = f"margin is {margin:.10g}; above 0 and at most the horizon {horizon} is needed"
     return _condition(ConditionName.MARGIN, 0.0 < margin <= horizon, said, cure, _EVERY)
 
