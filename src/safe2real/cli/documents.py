@@ -97,6 +97,8 @@ def map_document(found: MismatchMap) -> dict[str, Any]:
         "upper": _finite(found.upper),
         "verdict": _nested(found.verdict.tolist(), lambda value: Verdict(value).name),
         "visits_needed": _finite(found.visits_needed),
+        "state_names": list(found.legend.states) or None,
+        "action_names": list(found.legend.actions) or None,
     }
 
 

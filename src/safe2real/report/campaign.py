@@ -27,7 +27,7 @@ from safe2real.model.wording import bound_words
 from safe2real.problem.problem import Problem
 from safe2real.report.campaign_warnings import warnings_of
 from safe2real.report.course_figures import ROUNDING, Course, draw_certificate, draw_safety
-from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed, row_name
+from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed
 from safe2real.report.page import moment, render, since
 from safe2real.report.reward_figures import Moment, draw_rewards
 from safe2real.standing import Doubt, DoubtCode, Standing, standing_of
@@ -206,7 +206,7 @@ def _rows(found: MismatchMap, kind: Verdict, title: str) -> dict[str, Any]:
     for index in indices[order]:
         place = tuple(index.tolist())
         interval = f"{found.lower[place]:.4f} to {found.upper[place]:.4f}"
-        rows.append((row_name(place), f"{found.distance[place]:.4f}", interval, f"{int(found.visits[place]):,}"))
+        rows.append((found.row_name(place), f"{found.distance[place]:.4f}", interval, f"{int(found.visits[place]):,}"))
     return {"title": title, "total": len(indices), "rows": rows}
 
 
