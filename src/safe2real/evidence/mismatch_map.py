@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import clearing, kinds
 from safe2real._compiled import radii as compiled_radii
+from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.checks import Floats
+from safe2real.model.legend import Legend
 
 _NEVER = 2**62  # visits; more than any row will have
 
@@ -44,6 +47,12 @@ class MismatchMap:
     verdict: NDArray[np.uint8]  # values of `Verdict`
     visits_needed: Floats  # until the row is cleared, if its estimate stays; 0 when settled, inf when it would never be
     certified: bool  # whether the intervals are those of a certified radius
+    legend: Legend = field(default_factory=Legend)  # what states and actions are called
+
+    def row_name(self, index: Sequence[int]) -> str:
+        """A row in words."""
+        step = f"step {index[0]}, " if len(index) == 3 else ""
+        return f"{step}{self.legend.state(index[-2])}, {self.legend.action(index[-1])}"
 
     def count(self, verdict: Verdict) -> int:
         return int((self.verdict == verdict).sum())
@@ -75,6 +84,7 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
         verdict=verdict,
         visits_needed=needed,
         certified=hybrid.certified,
+        legend=hybrid.problem.simulator.legend if isinstance(hybrid, Evidence) else Legend(),
     )
 
 

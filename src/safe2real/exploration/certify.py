@@ -36,4 +36,5 @@ def certify(
         thresholds=np.array(limits),
         assumptions=(*rests_on, *assumed),
         doubts=(*doubts, *doubted),
+        wordings=evidence.problem.simulator.wordings,
     )

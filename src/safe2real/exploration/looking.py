@@ -13,13 +13,14 @@ from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.exploration.kept import KeptPlans, improved
 from safe2real.exploration.logs import ImportedLogs
-from safe2real.exploration.plan import Plan, plan
+from safe2real.exploration.plan import Plan, checked_reward, plan
 from safe2real.exploration.structure import plan_with_structure
 from safe2real.methods import ALL
 from safe2real.methods.base import Method
 from safe2real.methods.intervals import Interval
 from safe2real.methods.trial_within import PastTrial, base_of
 from safe2real.model.checks import Floats
+from safe2real.model.cmdp import without_steps
 from safe2real.model.shown import count
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, AssumptionCode, Doubt, Standing, standing_of
@@ -95,6 +96,7 @@ class Looking(ABC):
         What is proposed is not changed by it. A plan for the same reward that was certified earlier and is worth more is
         given again. See `exploration.plan.plan`.
         """
+        reward = without_steps(checked_reward(self.evidence, reward))
         # What the stop of another proves is not known here, and that of a trial is about one policy.
         ours = type(base_of(self.method)) in ALL and self.method.covers_any_reward
         found = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)

@@ -31,7 +31,7 @@ from safe2real.theory.conditions import accuracy_of
 _TRIES = 6  # tightenings tried; the right one is found in two or three
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Plan:
     """A policy for one reward, with what is promised about it on the real system."""
 
@@ -41,6 +41,10 @@ class Plan:
     bound: float  # upper bound on the real reward of every feasible policy
     suboptimality: float  # at most this far from the best feasible policy
     certificate: Certificate
+
+    def __repr__(self) -> str:
+        worth = f"worth {self.value:.6g} or more, at most {self.suboptimality:.6g} below the best"
+        return f"Plan({worth})\n  {self.certificate}\n  {str(self.policy).splitlines()[0]}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,7 +66,7 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool) -> Plan:
 
     Args:
         evidence: what the data say; with episodes that its model does not know of yet, those are taken into account.
-        reward: [S, A], or [H, S, A] where it changes with the step.
+        reward: [S] or [S, A], or [H, S, A] where it changes with the step.
         stopped: whether the method that collected the data has stopped.
     """
     rewards = checked_reward(evidence, reward)
@@ -118,7 +122,7 @@ def _paper_plan(evidence: Evidence, rewards: Floats) -> Plan:
     solution = solve(model.with_kernel(evidence.to_kernel()).with_thresholds(tightened), objective)
     margin = float(evidence.stated.min(initial=float(horizon)))
     feasible = solution.is_feasible
-    text = "no policy meets the tightened thresholds on the learnt model"
+    text = "no policy keeps the tightened constraints on the learnt model"
     doubts = [] if feasible else [Doubt(DoubtCode.NO_FEASIBLE_PLAN, text)]
     bounded = feasible and tau <= margin / 4.0
     missed = accuracy_of(tau, horizon, margin) + max(0.0, solution.bound - solution.value) if bounded else np.inf

@@ -31,6 +31,7 @@ _MOST_ACTIONS = 60
 _MAP_WIDTH, _MAP_HEIGHT = 11.0, 12.0  # inches
 _BETWEEN_BANDS = 0.42
 _LARGEST_CELL, _SMALLEST_DETAILED_CELL = 0.42, 0.12
+_SMALLEST_NAMED_CELL, _LONGEST_NAME = 0.2, 36  # inches, characters
 _RARE = 0.06  # of the cells of a band
 _BARS = 20
 
@@ -66,7 +67,10 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
     width = in_band * cell
     legend = _legend_of(found, bool(np.isnan(distance).any()), detailed)
     beside = 3 if width > 8.0 else 2
-    left, right, top, bottom = 0.75, 1.4, 0.75, 0.62 + 0.22 * math.ceil(len(legend) / beside)
+    names = found.legend.actions if by_actions == 1 else ()
+    called = found.legend.states if by_states == 1 and bands == 1 and cell >= _SMALLEST_NAMED_CELL else ()
+    left, right, top, bottom = 0.75 + _room_for(names), 1.8, 0.75, 0.62 + 0.22 * math.ceil(len(legend) / beside)
+    bottom += _room_for(called)
     height = bands * rows * cell + (bands - 1) * _BETWEEN_BANDS
     figure = Figure(figsize=(max(left + width + right, 8.2), top + height + bottom))
     total_width, total_height = figure.get_size_inches()
@@ -77,6 +81,12 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
         axes = _panel(figure, left, below, (last - first) * cell, rows * cell)
         _draw_band(axes, distance[first:last], verdict[first:last], scale, cell)
         _label_band(axes, first, last, rows, cell, by_states, by_actions)
+        if names and cell >= 0.16:  # where every action has a label
+            axes.set_yticks(range(rows), [name[:_LONGEST_NAME] for name in names], fontsize=8, parse_math=False)
+        if called:
+            axes.set_xticks(
+                range(columns), [name[:_LONGEST_NAME] for name in called], fontsize=8, rotation=90, parse_math=False
+            )
         if band == bands - 1:
             axes.set_xlabel(_axis_name("state", by_states))
     figure.text(
@@ -84,13 +94,13 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
         rotation="vertical", ha="center", va="center", fontsize=10,
     )  # fmt: skip
     tall = min(height, 3.0)
-    bar = _panel(figure, left + width + 0.4, total_height - top - tall, 0.16, tall)
+    bar = _panel(figure, left + width + 0.8, total_height - top - tall, 0.16, tall)
     figure.colorbar(scale, cax=bar)
     bar.set_title("estimated\nTV distance", fontsize=9, loc="left")
     if separation is not None:
-        for gap, word in ((separation.calibrated_gap, "$\\varepsilon_s$"), (separation.mismatch_gap, "$\\sigma_s$")):
+        for gap, word in ((separation.calibrated_gap, "calibrated\ngap"), (separation.mismatch_gap, "mismatch\ngap")):
             bar.axhline(gap, color="black", linewidth=1.5)
-            bar.text(-0.25, gap, word, ha="right", va="center", fontsize=8, transform=bar.get_yaxis_transform())
+            bar.text(-0.25, gap, word, ha="right", va="center", fontsize=7, transform=bar.get_yaxis_transform())
     per_step = ", the largest over the steps" if found.visits.ndim == 3 else ""
     words = "" if found.certified else " (heuristic radius)"
     title = f"Distance of the real rows to the simulator's{per_step}{words}"
@@ -156,6 +166,11 @@ def _label_band(axes: Axes, first: int, last: int, rows: int, cell: float, by_st
     axes.tick_params(length=2)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _room_for(names: Sequence[str]) -> float:
+    """Inches beside an axis that these need more than numbers."""
+    return max(0.0, 0.065 * max((len(name[:_LONGEST_NAME]) for name in names), default=0) - 0.1)
 
 
 def _axis_name(name: str, group: int) -> str:
@@ -233,7 +248,7 @@ def draw_visits_needed(found: MismatchMap) -> Figure | None:
             f"{needed[index]:,.0f} ({visits[index]:,} so far)", (needed[index], place), (4, 0), textcoords="offset points",
             va="center", fontsize=8,
         )  # fmt: skip
-    axes.set_yticks(places, [row_name(rows[index].tolist()) for index in order], fontsize=8)
+    axes.set_yticks(places, [found.row_name(rows[index].tolist()) for index in order], fontsize=8)
     axes.invert_yaxis()
     longest = float(needed[order].max())
     if longest > 20.0 * float(np.median(needed[order])):  # a few would hide the others
@@ -249,9 +264,3 @@ def draw_visits_needed(found: MismatchMap) -> Figure | None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure
-
-
-def row_name(index: Sequence[int]) -> str:
-    """A row of a map in words."""
-    words = ("step", "state", "action") if len(index) == 3 else ("state", "action")
-    return ", ".join(f"{word} {value}" for word, value in zip(words, index, strict=True))

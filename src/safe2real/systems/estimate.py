@@ -9,7 +9,7 @@ the simulator's own error, or the rows must be learnt from real data (methods.Re
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -28,6 +28,7 @@ from safe2real.systems.episodes import EpisodeLog, Numbering
 from safe2real.systems.estimated import EstimatedModel, refuse_short
 from safe2real.systems.finite import FiniteSystem, build_system
 from safe2real.systems.finite_env import check_spaces, name_of
+from safe2real.systems.legends import legend_of_env
 from safe2real.systems.measure import radii_after
 from safe2real.systems.sampling import Behaviour, Costing, Seen, Unvisited, count_log, run_episodes, sample_rows
 
@@ -58,6 +59,9 @@ def estimate_model(
     delta: float = 0.05,
     seed: int = 0,
     name: str = "cost",
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    positions: ArrayLike | None = None,
 ) -> EstimatedModel:
     """A finite system from samples, with the accuracy of every row.
 
@@ -85,6 +89,9 @@ def estimate_model(
         seed: of all sampling. The samples of row (s, a) come from a generator of their own, made of (seed, s, a): two
             simulators that behave alike there give the same row.
         name: of the constraint.
+        state_names: as for `from_gymnasium`; cells of `Discretised` are called after their centres.
+        action_names: likewise.
+        positions: likewise; cells of two dimensions lie on a grid.
 
     Returns:
         The system, and for every row the samples behind it and how far it can be off.
@@ -118,6 +125,7 @@ def estimate_model(
     costing = Costing(cost if callable(cost) else None, isinstance(cost, str))
     stated: dict[str, Any] = {"cost": _only_logged if costing.logged else cost, "limit": limit, "ended": ended, "name": name}
     system_of: Callable[..., FiniteSystem] = functools.partial(build_system, horizon=horizon, **stated)
+    called: dict[str, Any] = {"state_names": state_names, "action_names": action_names, "positions": positions}
     kind = _kind_of(source, episodes)
     _only_for((_SAMPLED,), kind, samples_per_row=samples_per_row)
     _only_for((_RUN,), kind, episodes=episodes, policy=policy)
@@ -126,7 +134,7 @@ def estimate_model(
     log: EpisodeLog | None = None
     if kind == _SAMPLED:
         count = positive_integer("samples_per_row", _PER_ROW if samples_per_row is None else samples_per_row)
-        _check_sizes(system_of, start, source.num_states, source.num_actions)
+        sizes = _check_sizes(system_of, start, source.num_states, source.num_actions, called)
         if start is None and not isinstance(source, gymnasium.Env):
             raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
         seen = sample_rows(source, count, seed, costing, resets=_RESETS if start is None else 0)
@@ -134,12 +142,12 @@ def estimate_model(
     elif kind == _RUN:
         count = positive_integer("episodes", _EPISODES if episodes is None else episodes)
         check_spaces(source)
-        _check_sizes(system_of, start, int(source.observation_space.n), int(source.action_space.n))
+        sizes = _check_sizes(system_of, start, int(source.observation_space.n), int(source.action_space.n), called)
         ran = run_episodes(source, horizon, count, policy=policy, seed=seed, wants_costs=costing.logged, partial=partial)
         seen, said = count_log(ran, costing), f"{count:,} episodes of {name_of(source)}"
     else:
         log = read_episodes(source, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
-        _check_sizes(system_of, start, log.num_states, log.num_actions)
+        sizes = _check_sizes(system_of, start, log.num_states, log.num_actions, called)
         if not partial:
             refuse_short(log, horizon)
         seen, said = count_log(log, costing), f"{len(log.episodes):,} logged episodes"
@@ -150,7 +158,9 @@ def estimate_model(
         )
     visits, different = seen.per_row()
     outcomes = seen.frequencies(visits, unvisited)
-    system = system_of(outcomes, start=seen.start() if start is None else start, drop_unreachable=drop_unreachable)
+    first = seen.start() if start is None else start
+    legend = legend_of_env(discretiser if kind == _READ else source, *sizes, **called)
+    system = system_of(outcomes, start=first, drop_unreachable=drop_unreachable, legend=legend)
     used = radii.Adaptive() if radius is None else radius
     accuracy = radii_after(used, visits, different, System(seen.possible, seen.num_actions, horizon), delta)
     home = np.maximum(system.origin, 0)
@@ -172,12 +182,18 @@ def estimate_model(
 
 
 def _check_sizes(
-    system_of: Callable[..., FiniteSystem], start: int | ArrayLike | None, num_states: Any, num_actions: Any
-) -> None:
+    system_of: Callable[..., FiniteSystem],
+    start: int | ArrayLike | None,
+    num_states: Any,
+    num_actions: Any,
+    names: Mapping[str, Any],
+) -> tuple[int, int]:
     """Make a system in which nothing moves: what does not fit its sizes is refused before samples are taken, not after."""
     sizes = positive_integer("source.num_states", num_states), positive_integer("source.num_actions", num_actions)
+    legend_of_env(None, *sizes, **names)
     still = Seen(*sizes, cost_levels=1)
     system_of(still.frequencies(still.per_row()[0], "stay"), start=0 if start is None else start)
+    return sizes
 
 
 def _kind_of(source: Any, episodes: int | None) -> str:
