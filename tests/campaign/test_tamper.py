@@ -510,15 +510,15 @@ def unknown_reason(record, index, body):
 @each(
     ("forgery", "message"),
     [
-        (lower_delta, "Delta is .* on these data, not"),
-        (lower_delta_with_its_bounds, "Delta is .* on these data, not"),
+        (lower_delta, "the uncertainty is .* on these data, not"),
+        (lower_delta_with_its_bounds, "the uncertainty is .* on these data, not"),
         (no_delta, "the data did not allow a mixture here"),
-        (higher_bound, "the recorded lower bounds .* claim more than the data prove"),
+        (higher_bound, "the recorded lower bounds claim more than the data prove"),
         (fewer_bounds, "1 lower bounds are recorded for 2 constraints"),
         (other_weights, "the candidate has the weight"),
         (weights_above_1, "weights sums to"),
         (more_weight_on_the_candidate, "the certificate does not hold|the coin of this deployment"),
-        (other_candidate, "the certificate does not hold|the recorded lower bounds .* claim more than the data prove"),
+        (other_candidate, "the certificate does not hold|the recorded lower bounds claim more than the data prove"),
         (other_baseline, "what the candidate is mixed with is not the trusted baseline"),
         (policy_of_another_system, r"policy has shape \(H, S, A\) = \(4, 4, 2\)"),
         (policy_that_nobody_has, "policy 000000000000 is missing"),
@@ -529,7 +529,7 @@ def unknown_reason(record, index, body):
         (called_certified, "labelled certified though it was not"),
         (certified_as_a_number, "is not a deployment as it was recorded"),
         (more_episodes, "the model had counted"),
-        (baseline_among_the_candidates, "the certificate does not hold|the recorded lower bounds .* claim more"),
+        (baseline_among_the_candidates, "the certificate does not hold|the recorded lower bounds claim more"),
         (called_baseline, "a deployment of the baseline alone names other policies|not the trusted baseline"),
         (unknown_reason, "is not a deployment as it was recorded"),
     ],
@@ -570,7 +570,7 @@ def test_a_deployment_that_is_justified_by_what_was_learnt_later_is_found(record
     record.put(early, **body | {"drawn": coin, "episodes_counted": record.body(early)["episodes_counted"]})
     ((sequence, what), *_) = forge(record)
     assert sequence == early + 1
-    assert re.search("Delta is .* on these data|the data did not allow a mixture", what), what
+    assert re.search("the uncertainty is .* on these data|the data did not allow a mixture", what), what
 
 
 def test_deployments_moved_before_the_data_that_justify_them_are_found(record):
@@ -581,7 +581,7 @@ def test_deployments_moved_before_the_data_that_justify_them_are_found(record):
         record.put(index, episodes_counted=0)
     found = dict(forge(record))
     last = found[DEPLOYMENTS + 2]
-    assert re.search("Delta is .* on these data|the data did not allow a mixture", last), last
+    assert re.search("the uncertainty is .* on these data|the data did not allow a mixture", last), last
 
 
 def test_a_deployment_after_the_stop_is_said_to_differ(tmp_path):
@@ -834,7 +834,7 @@ def other_valid_state(record, tell):
 def test_a_changed_episode_is_found_where_a_later_certificate_rests_on_it(record, deployment):
     other_valid_state(record, record.find("tell", deployment))
     found = forge(record)
-    assert all(re.search("Delta is|lower bounds|does not hold", what) for _, what in found)
+    assert all(re.search("the uncertainty is|lower bounds|does not hold", what) for _, what in found)
     with Campaign.open(record.path) as campaign:
         assert found or campaign.verify().differences.deployments
 

@@ -92,7 +92,7 @@ def test_a_certified_campaign_says_so_with_what_it_assumes(tmp_path):
     assert certificate["standing"] == "certified"
     assert certificate["doubts"] == []
     for statement in (made["statement"], state["statement"], certificate["statement"]):
-        assert statement.startswith("Certified: V_c >= ")
+        assert statement.startswith("Certified: expected safety >= ")
         assert all(str(assumption) in statement for assumption in FIELD_ASSUMPTIONS)
 
 

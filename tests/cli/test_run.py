@@ -12,6 +12,7 @@ from safe2real.cli import app
 from safe2real.cli import run as module
 from safe2real.cli.exits import NOT_READY
 from safe2real.errors import Conflict
+from safe2real.model.wording import Wording
 from safe2real.preflight.rehearsal import Exact, Rehearsal, exact_values, open_or_begin, rehearse
 from safe2real.report.rehearsal_figures import draw_exact
 from tests.cases import each
@@ -147,7 +148,7 @@ def test_to_the_stop(tmp_path):
     assert document["certified"] is False
     shown = run(write(tmp_path, heuristic)).stdout
     assert "HEURISTIC, not a guarantee" in shown
-    assert "stopped: Delta" in shown
+    assert "stopped: uncertainty" in shown
 
 
 @pytest.mark.usefixtures("no_pictures")
@@ -256,7 +257,7 @@ def test_without_a_constraint_nothing_is_promised(tmp_path):
 def test_the_figure_has_steps_and_whole_deployments():
     exact = Exact(np.arange(1, 4), np.full((3, 1), 2.0), np.array([[1.5], [2.0], [1.5]]), np.array([1.5]))
     for shown in (exact, Exact(exact.numbers[:1], exact.values[:1], exact.bounds[:1], exact.thresholds)):
-        (axes,) = draw_exact(shown, ["upright"], "certified lower bound").axes
+        (axes,) = draw_exact(shown, [Wording("upright", 3, is_cost=False)], "certified lower bound").axes
         (bound,) = [line for line in axes.lines if line.get_label() == "certified lower bound"]
         assert bound.get_drawstyle() == "steps-mid"
         assert (bound.get_xdata()[0], bound.get_xdata()[-1]) == (0.5, shown.numbers[-1] + 0.5)
@@ -293,7 +294,7 @@ def test_nothing_is_called_certified_where_an_assumption_is_false(tmp_path):
     assert document["certified"] is False
     assert document["standing"] == "refuted"
     assert document["halted"] is True
-    assert document["statement"].startswith("NOT SAFE: the bound misses a threshold")
+    assert document["statement"].startswith("NOT SAFE: a constraint is not shown to be kept")
     assert document["verification"].startswith("REFUTED, not a guarantee")
     assert {one["code"] for one in document["doubts"]} >= {"false-of-reality"}
     (broken,) = document["assumptions_broken"]

@@ -9,7 +9,7 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput, MissingExtra
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.figures.learning import draw_learning
-from safe2real.figures.mismatch import draw_visits_needed, row_name
+from safe2real.figures.mismatch import draw_visits_needed
 from safe2real.figures.moments import Moment, Moments
 from safe2real.model.legend import Legend
 from safe2real.testing.systems import random_case
@@ -128,12 +128,10 @@ def test_a_run_that_proves_nothing_says_so():
 def test_rows_are_called_by_their_names():
     learner = run(rounds=5)
     found = learner.mismatch_map
-    assert row_name([1, 0], LEGEND) == "walk in way"
-    assert row_name([2, 1, 0], LEGEND) == "step 2, walk in way"
-    assert row_name([1, 0]) == "state 1, action 0"
+    assert found.row_name([1, 0]) == "way, walk"
     figure = draw_visits_needed(found)
     if found.count(Verdict.OPEN):
-        assert all(" in " in label.get_text() for label in figure.axes[0].get_yticklabels())
+        assert all(", " in label.get_text() for label in figure.axes[0].get_yticklabels())
 
 
 def test_a_plan_is_drawn_as_it_was_when_it_was_made(tmp_path):

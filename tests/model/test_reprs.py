@@ -17,7 +17,10 @@ def test_reprs_are_a_few_lines_and_say_the_sizes() -> None:
     assert repr(model) == f"CMDP({kernel}, horizon 50, 1 constraints)\n  expected upright >= 3"
     assert repr(policy) == "MarkovPolicy(stochastic, 50 steps, 200 states, 4 actions)"
     assert repr(solution.policy) == "Mixture of 1:\n  1 MarkovPolicy(deterministic, 50 steps, 200 states, 4 actions)"
-    assert repr(solution) == f"Solution(OPTIMAL, value 0 of at most {solution.bound:.6g}, V_c [50])\n{solution.policy}"
+    assert (
+        repr(solution)
+        == f"Solution(OPTIMAL, value 0 of at most {solution.bound:.6g}, expected upright 50)\n{solution.policy}"
+    )
     assert repr(episode) == "Trajectory(50 steps: 0 -1-> 0 -1-> 0 -1-> 0 -1-> ...)"
 
 

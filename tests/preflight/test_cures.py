@@ -12,7 +12,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.preflight.assumptions import estimated_rows, stop_floor, theorem
-from safe2real.preflight.baseline import baseline_findings, ranges_of
+from safe2real.preflight.baseline import baseline_findings, ranges_of, threshold_findings
 from safe2real.preflight.findings import Code, Level
 from safe2real.preflight.gaps import gap_findings
 from safe2real.preflight.guess import Guess, guess_reality
@@ -61,6 +61,7 @@ def findings_of(problem, kernel, seed):
         learner = None
     found += gap_findings(problem, METHOD, learner, real, guessed=True)
     ranges = ranges_of(problem, real, None, settings.delta)
+    found += threshold_findings(problem, ranges)
     return [*found, *baseline_findings(problem, ranges, real, guessed=False, rollouts=0, delta=settings.delta)]
 
 

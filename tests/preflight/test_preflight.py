@@ -194,11 +194,11 @@ def test_thresholds_that_exclude_each_other():
     both = [s2r.AtLeast(SAFE, 1.5, "stay"), s2r.AtLeast(1.0 - SAFE, 1.8, "leave")]
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0, both)
     specification = s2r.Problem(model, tiny().baseline, tiny().settings)
-    found = of(look(specification), "thresholds together")
+    found = of(look(specification), "constraints together")
     assert found.level is Level.FAILURE
     assert found.numbers["shortfall"] == pytest.approx(0.15)
     easy = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 3, 0, [both[0], s2r.AtLeast(1.0 - SAFE, 0.5, "leave")])
-    assert of(look(s2r.Problem(easy, tiny().baseline, tiny().settings)), "thresholds together").level is Level.OK
+    assert of(look(s2r.Problem(easy, tiny().baseline, tiny().settings)), "constraints together").level is Level.OK
 
 
 def test_no_cure_is_a_threshold_that_cannot_be():
@@ -348,7 +348,7 @@ def test_an_open_margin_says_how_many_rollouts_to_expect():
     assert "you may look after each of them" in finding.cure
     not_so = of(look(tiny(margin=1.5), rollouts=episodes(s2r.Kernel.from_dense(ROWS), 10)), "baseline by rollouts, upright")
     assert not_so.numbers["rollouts_expected"] is None
-    assert "its mean is not above" in not_so.cure
+    assert "its mean does not have the margin" in not_so.cure
 
 
 def test_a_margin_without_slack_cannot_be_confirmed():
@@ -402,7 +402,7 @@ def test_a_reality_outside_the_declared_support():
     specification = tiny(support=s2r.Kernel.from_dense(ROWS))
     found = look(specification)
     assert of(found, "declared support").level is Level.FAILURE
-    assert "(state 0, action 1)" in of(found, "declared support").what
+    assert "action 1 in state 0" in of(found, "declared support").what
     assert found.guarantees[Guarantee.SAFETY] == "declared support fails"
     assert found.trials == ()
     assert "declared support" in [one.name for one in broken_assumptions(specification, METHOD, WRONG, guessed=False)]
@@ -428,7 +428,7 @@ def test_a_calibrated_gap_at_which_no_run_stops():
     assert finding.numbers["largest_calibrated_gap"] == pytest.approx(0.25 / 3.0)
     assert "below 0.0833" in finding.cure
     assert found.guarantees[Guarantee.SAFETY] == ""
-    assert found.guarantees[Guarantee.TERMINATION] == "Delta does not reach the tolerance"
+    assert found.guarantees[Guarantee.TERMINATION] == "the uncertainty does not reach the tolerance"
     # And so it is: Delta of a long rehearsal ends at the floor.
     long = look(tiny(calibrated_gap=0.1), max_rounds=200_000).trials[0]
     assert not long.stopped
@@ -565,7 +565,12 @@ def test_the_figure_shows_what_was_found():
     found = look(rollouts=episodes(s2r.Kernel.from_dense(ROWS), 20))
     figure = draw_preflight(found)
     words = {text.get_text() for axes in figure.axes for text in axes.get_legend().get_texts()}
-    assert {"threshold 1.5", "baseline on the simulator 3", "tolerance 0.25", "baseline by rollouts"} <= words
+    assert {
+        "threshold 1.5, unsafe where shaded",
+        "baseline on the simulator 3",
+        "tolerance 0.25",
+        "baseline by rollouts",
+    } <= words
 
 
 @each(

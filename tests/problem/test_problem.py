@@ -35,9 +35,12 @@ def test_a_margin_that_is_there_to_the_last_digit_is_accepted():
     [
         (
             task(margin=0.76),
-            r"V_c for upright is 1.75 on the simulator itself, .* 1 \+ 0.76; state .* at most 0.75,",
+            r"expected upright is 1.75 on the simulator itself, 0.75 above the threshold 1, .* 0.76; .* at most 0.75, lower",
         ),
-        (task(threshold=2.0, margin=0.5), r"2 \+ 0.5; lower the threshold, or choose a safer baseline.*trust_margin=True"),
+        (
+            task(threshold=2.0, margin=0.5),
+            r"0.25 BELOW the threshold 2, .* 0.5; lower the threshold, or choose a safer baseline.*trust_margin=True",
+        ),
     ],
 )
 def test_a_baseline_without_its_margin_on_the_simulator_is_refused_unless_told_otherwise(tmp_path, lost, words):
@@ -48,6 +51,19 @@ def test_a_baseline_without_its_margin_on_the_simulator_is_refused_unless_told_o
     assert not (tmp_path / "campaign.db").exists()
     assert s2r.Learner(lost, trust_margin=True).propose().mixture is not None
     assert Problem.from_text(lost.to_text()).to_text() == lost.to_text()  # a record is read, whatever it says
+
+
+def test_a_lost_margin_of_a_cost_is_said_as_a_cost():
+    """The same task with 1 - utility as a cost: 3 steps, so at most 2 for at least 1."""
+    model = task().simulator
+    cost = s2r.AtMost(1.0 - model.utilities[0][0], model.horizon - 1.0, "falls")
+    free = s2r.CMDP.of(model.kernel, model.horizon, model.start, cost)
+    lost = Problem(free, task().baseline, task(margin=0.76).settings)
+    value = model.horizon - 1.75
+    with pytest.raises(
+        InvalidInput, match=rf"expected falls is {value:g} .* 0.75 below the limit .*at most 0.75, raise the limit"
+    ):
+        lost.refuse_lost_margin()
 
 
 def test_records_of_such_a_campaign_are_replayed(tmp_path):

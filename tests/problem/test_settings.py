@@ -15,8 +15,8 @@ from tests.exploration.tiny import PLAIN, settings, stay, tiny
     [
         ({"tolerance": 0.3}, r"tolerance is 0.3; .*margin / 4 = 0.25"),
         ({"calibrated_gap": 0.9, "mismatch_gap": 0.8}, "calibrated_gap is 0.9 and mismatch_gap 0.8"),
-        ({"margin": 0.0}, "margin of constraint 0 is 0"),
-        ({"margin": -0.5}, "margin of constraint 0 is -0.5"),
+        ({"margin": 0.0}, "margin of constraint is 0"),
+        ({"margin": -0.5}, "margin of constraint is -0.5"),
         ({"margin": 1.6}, "at most 1.5"),
         ({"margin": (1.0, 1.0)}, "one per constraint"),
         ({"delta": 0.0}, "delta is 0"),

@@ -21,6 +21,7 @@ from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import Forecast
 from safe2real.figures.course import Course, draw_certificate, draw_safety, thinned
 from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
+from safe2real.model.wording import Wording
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import campaign as report
@@ -113,7 +114,7 @@ def test_a_certified_campaign_states_all_its_assumptions(tmp_path, unpainted):
     for assumption in assumed:
         assert str(assumption) in guarantee
     assert "at least 0.95" in guarantee
-    assert "on <the> track: the expected sum over an episode is at least 0.2" in guarantee
+    assert "expected on <the> track >= 0.2 (sum over an episode)" in guarantee
     assert "on &lt;the&gt; track" in page
     assert f"{one.uncertainty:.4g}" in section(page, "The last 1 deployments")
 
@@ -300,18 +301,23 @@ def test_a_long_course_is_thinned_without_losing_a_violation():
         assert len(kept) < 2_500
         assert {int(values.argmin()), int(values.argmax()), 0, rounds - 1} <= set(kept.tolist())
     assert set(broken) <= set(thinned(margins[:, 1]).tolist())
-    figure = draw_safety(course(rounds, margins), ["held", "broken"], np.array([1.0, 2.0]))
+    figure = draw_safety(
+        course(rounds, margins),
+        [Wording("held", 9, is_cost=False), Wording("broken", 9, is_cost=True)],
+        np.array([1.0, 2.0]),
+    )
     held, bad = figure.axes
-    assert "broken (threshold 2)" in bad.get_title()
+    assert bad.get_title() == "broken: at most 7, in expectation"
+    assert bad.get_ylabel().startswith("expected broken, at most")
     assert points(held, "#b91c1c") == {}
-    assert points(bad, "#b91c1c") == {n + 1: margins[n, 1] for n in broken}
-    assert "below the threshold" in legend_of(figure)
-    assert "below the threshold" not in legend_of(draw_safety(course(5), ["held"], np.array([1.0])))
+    assert points(bad, "#b91c1c") == pytest.approx({n + 1: 7.0 - margins[n, 1] for n in broken})  # a cost above its limit
+    assert "misses it" in legend_of(figure)
+    assert "misses it" not in legend_of(draw_safety(course(5), [Wording("held", 9, is_cost=False)], np.array([1.0])))
 
 
 def test_safety_is_coloured_by_reason():
     one = course(30, np.arange(30.0)[:, None])
-    (axes,) = draw_safety(one, ["c"], np.array([0.0])).axes
+    (axes,) = draw_safety(one, [Wording("c", 9, is_cost=False)], np.array([0.0])).axes
     by_reason = {n: float(n - 1) for n in range(1, 31)}
     assert points(axes, "#d9730d") == {n: y for n, y in by_reason.items() if n % 7 == 0}
     assert points(axes, "#2563a8") == {n: y for n, y in by_reason.items() if n % 7 != 0}
@@ -319,11 +325,11 @@ def test_safety_is_coloured_by_reason():
 
 def test_only_the_constraints_with_the_least_margin_are_drawn():
     margins = np.tile(np.arange(8.0)[::-1], (4, 1))
-    figure = draw_safety(course(4, margins), [f"c{k}" for k in range(8)], np.zeros(8))
-    assert [axes.get_title().split()[0] for axes in figure.axes] == [f"c{k}" for k in range(2, 8)]
+    figure = draw_safety(course(4, margins), [Wording(f"c{k}", 9, is_cost=False) for k in range(8)], np.zeros(8))
+    assert [axes.get_title().split(":")[0] for axes in figure.axes] == [f"c{k}" for k in range(2, 8)]
 
 
-def test_the_certificate_shows_rounds_of_line_5_the_tolerance_and_the_stop():
+def test_the_certificate_shows_rounds_of_the_baseline_alone_the_tolerance_and_the_stop():
     figure = draw_certificate(course(50, stop=(50, 0.0591)), 0.06, 12)
     upper, lower, right = figure.axes
     assert upper.get_yscale() == "log"
@@ -332,9 +338,9 @@ def test_the_certificate_shows_rounds_of_line_5_the_tolerance_and_the_stop():
     assert sorted(points(upper, "#d9730d")) == [7, 14, 21, 28, 35, 42, 49]
     assert points(upper, "#2e8b57") == {50: 0.0591}
     texts = legend_of(figure)
-    assert "baseline alone (Line 5): 7 of 50 rounds" in texts
-    assert "stopped after 50 rounds, $\\Delta$ = 0.0591" in texts
-    assert "tolerance $\\tau$ = 0.06" in texts
+    assert "baseline alone: 7 of 50 rounds" in texts
+    assert "stopped after 50 rounds, at 0.0591" in texts
+    assert "tolerance 0.06" in texts
     assert points(lower, "#d9730d")[50] == 1.0
     assert points(right, "#2e8b57") == {0: 9, 50: 4}
 
@@ -478,7 +484,7 @@ def test_a_template_that_misspells_a_name_is_an_error():
 
 
 def test_the_templates_are_packaged():
-    names = {"base", "parts", "campaign", "paper"}
+    names = {"base", "parts", "campaign", "paper", "preflight"}
     held = {file.name for file in files("safe2real.report").joinpath("templates").iterdir()}
     assert held == {f"{name}.html.jinja" for name in names}
 

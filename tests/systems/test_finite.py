@@ -326,7 +326,7 @@ def frozen_lake():
         (lambda: from_gymnasium(frozen_lake(), 9, cost=np.zeros(16)), r"a cost is given without its limit"),
         (lambda: from_gymnasium(frozen_lake(), 9, limit=1.0), r"limit is given without a cost"),
         (lambda: from_gymnasium(frozen_lake(), 9, cost=np.zeros(16), limit=1), r"can end before the horizon; give ended="),
-        (lambda: from_gymnasium(frozen_lake(), 9, cost=np.ones(16) * 2, limit=1, ended=0), r"cost\[0, 0\] is 2; util"),
+        (lambda: from_gymnasium(frozen_lake(), 9, cost=np.ones(16) * 2, limit=1, ended=0), r"cost\[0, 0\] is 2; costs lie"),
         (lambda: from_gymnasium(frozen_lake(), 9, cost=lambda *_: 3, limit=1, ended=0), r"cost\(0, 0, 0, 0, False\) is 3"),
         (
             lambda: from_gymnasium(frozen_lake(), 9, cost=lambda s: 0, limit=1, ended=0),

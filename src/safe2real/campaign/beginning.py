@@ -17,6 +17,7 @@ from safe2real.methods.base import Method
 from safe2real.methods.named import document_of, extensions_of, problem_and_method
 from safe2real.model.checks import shown
 from safe2real.model.encoding import digest_of, from_text, to_text
+from safe2real.problem.document import without_words
 from safe2real.problem.problem import Problem
 from safe2real.version import __version__
 
@@ -80,7 +81,7 @@ def begin(journal: Journal, text: str, body: dict[str, Any], *, exist_ok: bool) 
 
 
 def _with_lease(text: str, first: Mapping[str, Any]) -> dict[str, Any]:
-    return {**from_text(text, "the specification"), "lease": first.get("lease")}
+    return {**without_words(from_text(text, "the specification")), "lease": first.get("lease")}
 
 
 def _differences(there: Any, here: Any, place: str = "") -> Iterator[str]:

@@ -82,7 +82,7 @@ class Ledger:
         )
         return (
             f"{label} {self.deployments} deployments and {self.episodes} episodes ({self.samples} samples) check; "
-            f"the smallest margin of a lower bound over its threshold is {max(0.0, self.smallest_margin):.6g}"
+            f"the smallest margin by which a bound keeps its constraint is {max(0.0, self.smallest_margin):.6g}"
             f"{others if found.deployments else ''}{_UNCHECKED if self.signatures_checked is False else ''}"
         )
 

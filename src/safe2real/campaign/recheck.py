@@ -52,17 +52,28 @@ def recheck(recorded: AskBody, mixture: Mixture, coin: float, learner: Learner) 
     margin = float(np.min(bounds - thresholds, initial=np.inf))
     wrong = ""
     if not (bounds >= thresholds - ROUNDING).all():
-        wrong = f"the certificate does not hold: V_c >= {bounds.tolist()}, thresholds {thresholds.tolist()}"
+        wrong = f"the certificate does not hold: the data prove {_in_words(learner, bounds)}"
     elif not (claimed <= bounds + ROUNDING).all():
-        wrong = f"the recorded lower bounds {claimed.tolist()} claim more than the data prove, {bounds.tolist()}"
+        wrong = (
+            f"the recorded lower bounds claim more than the data prove: {_in_words(learner, claimed)}; proved is "
+            f"{_in_words(learner, bounds)}"
+        )
     elif not (claimed >= thresholds - ROUNDING).all():
-        wrong = f"the recorded lower bounds {claimed.tolist()} miss the thresholds {thresholds.tolist()}"
+        wrong = f"the recorded lower bounds miss what was asked for: {_in_words(learner, claimed)}"
     if wrong:
         return Rechecked((wrong,), identical, margin)
     other = max(float(np.max(bounds - claimed, initial=0.0)), uncertainty - delta if delta < np.inf else 0.0)
     if other > ROUNDING or recorded.certified != (not doubts) or recorded.reason != learner.decide().reason.name:
         return Rechecked((), identical, margin, other if other < np.inf else 0.0)
     return Rechecked((), identical, margin)
+
+
+def _in_words(learner: Learner, bounds: Floats) -> str:
+    """Lower bounds [K] on V_c, and what was asked for, as the user wrote it."""
+    pairs = zip(learner.simulator.wordings, bounds, learner.simulator.thresholds, strict=True)
+    return ", ".join(
+        f"{words.quantity} {words.relation} {words.number(low):.12g} ({words.bound(limit)})" for words, low, limit in pairs
+    )
 
 
 def check_coin(index: int, weights: Floats, coin: float) -> None:

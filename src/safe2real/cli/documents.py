@@ -23,7 +23,7 @@ def created(campaign: Campaign, url: str) -> dict[str, Any]:
 def label_of(campaign: Campaign) -> dict[str, Any]:
     """What everything that this campaign hands out now is worth."""
     assurance = campaign.assurance()
-    return {"certified": assurance.certified, "standing": assurance.standing, "statement": assurance.describe()}
+    return {"certified": assurance.certified, "standing": assurance.standing, "statement": assurance.describe(width=None)}
 
 
 def certificate_document(certificate: Certificate) -> dict[str, Any]:
@@ -36,7 +36,20 @@ def certificate_document(certificate: Certificate) -> dict[str, Any]:
         "standing": certificate.standing,
         "assumptions": [asdict(one) for one in certificate.assumptions],
         "doubts": [asdict(one) for one in certificate.doubts],
-        "statement": certificate.describe(),
+        "statement": certificate.describe(width=None),
+        "constraints": [_in_words(certificate, k) for k in range(len(certificate.thresholds))],
+    }
+
+
+def _in_words(certificate: Certificate, k: int) -> dict[str, Any]:
+    """One constraint as the user wrote it: "falls <= limit", and what is proved of it in the same number."""
+    words, low, threshold = certificate.words(k), certificate.lower_bounds[k], certificate.thresholds[k]
+    return {
+        "name": words.label,
+        "relation": words.relation,
+        words.bound_word: finite_or_none(words.number(threshold)),
+        "proved": finite_or_none(words.number(low)),
+        "statement": words.proved(low),
     }
 
 
@@ -84,6 +97,8 @@ def map_document(found: MismatchMap) -> dict[str, Any]:
         "upper": _finite(found.upper),
         "verdict": _nested(found.verdict.tolist(), lambda value: Verdict(value).name),
         "visits_needed": _finite(found.visits_needed),
+        "state_names": list(found.legend.states) or None,
+        "action_names": list(found.legend.actions) or None,
     }
 
 

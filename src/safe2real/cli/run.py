@@ -107,8 +107,8 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
              (("report", "report.html"), ("safety", "safety.png"), ("mismatch", "mismatch.png"))}  # fmt: skip
     false = [one.as_doubt() for one in ended.broken]
     write_campaign_report(campaign, files["report"], forecast=small, broken=false)
-    bound = "certified lower bound" if ended.certified else f"lower bound: {_WORTH[ended.standing]}"
-    draw_exact(ended.exact, model.labels, bound).savefig(files["safety"], dpi=130)
+    bound = "certified bound" if ended.certified else f"bound: {_WORTH[ended.standing]}"
+    draw_exact(ended.exact, model.wordings, bound).savefig(files["safety"], dpi=130)
     gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if campaign.method.reuses_simulator else None
     draw_mismatch(ended.mismatch, gaps).savefig(files["mismatch"], dpi=130)
     return {name: str(file) for name, file in files.items()}
@@ -148,7 +148,7 @@ def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[st
         "campaign": status.name,
         "certified": ended.certified,
         "standing": ended.standing.value,
-        "statement": ended.assurance.describe(),
+        "statement": ended.assurance.describe(width=None),
         "doubts": [asdict(one) for one in ended.assurance.doubts],
         "reality": "guessed" if guessed else "stated",
         "assumptions_broken": [one.to_document() for one in ended.broken],
@@ -192,10 +192,10 @@ def _print_after(ended: Rehearsal, files: dict[str, str], assumed: str) -> None:
         typer.echo("HALTED: the data refute the margin of the baseline, so nothing more is deployed, not even the baseline")
     else:
         how, sign = ("stopped", "<=") if status.stopped else ("the last round was reached", ">")
-        typer.echo(f"{how}: Delta {status.uncertainty:.4g} {sign} tolerance {status.tolerance:.4g}")
+        typer.echo(f"{how}: uncertainty {status.uncertainty:.4g} {sign} tolerance {status.tolerance:.4g}")
     typer.echo(
         f"unsafe deployments, by exact evaluation: {exact.unsafe:,} of {exact.numbers.size:,}; "
-        f"worth less than their lower bound: {exact.below_bound:,}"
+        f"worse than their bound: {exact.below_bound:,}"
     )
     typer.echo(f"wrong rows: {ended.found} of {ended.wrong} proved wrong, {ended.lost} taken for right")
     for i, plan in enumerate(ended.plans):

@@ -58,8 +58,7 @@ class Evidence(HybridModel):
         )
         self.problem, self.keeps_safe = problem, keeps_safe
         self.stated = problem.margins  # [K]
-        stated = problem.alternatives
-        share = ALTERNATIVES_SHARE * settings.delta
+        stated, share = problem.alternatives, ALTERNATIVES_SHARE * settings.delta
         self._surviving = None if stated is None else Surviving(model, stated, share)
         self._structured: Any = None  # what `structured` was when it was last asked for
         self.returns: CandidateReturns | None = None  # of the policy that is on trial, if one is
@@ -74,6 +73,11 @@ class Evidence(HybridModel):
         )
         if self.trust.due:
             self.trust.look(self)  # what is known before any data may contradict the margin, or prove more
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.counts.episodes} episodes, {self.samples} samples, {self.suspects.sum()} suspects)"
+        )
 
     # Counting
 

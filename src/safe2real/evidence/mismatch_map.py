@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import clearing, kinds
 from safe2real._compiled import radii as compiled_radii
+from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.checks import Floats
 from safe2real.model.legend import Legend
@@ -48,6 +50,11 @@ class MismatchMap(Tabular):
     certified: bool  # whether the intervals are those of a certified radius
     legend: Legend = field(default_factory=Legend)  # what states and actions are called
 
+    def row_name(self, index: Sequence[int]) -> str:
+        """A row in words."""
+        step = f"step {index[0]}, " if len(index) == 3 else ""
+        return f"{step}{self.legend.state(index[-2])}, {self.legend.action(index[-1])}"
+
     def count(self, verdict: Verdict) -> int:
         return int((self.verdict == verdict).sum())
 
@@ -75,7 +82,7 @@ class MismatchMap(Tabular):
         return table
 
 
-def map_mismatch(hybrid: HybridModel, legend: Legend | None = None) -> MismatchMap:
+def map_mismatch(hybrid: HybridModel) -> MismatchMap:
     """The state of every row of a hybrid model; `legend` says what its states and actions are called."""
     visits = hybrid.visits
     suspects, known = hybrid.suspects, hybrid.known
@@ -101,7 +108,7 @@ def map_mismatch(hybrid: HybridModel, legend: Legend | None = None) -> MismatchM
         verdict=verdict,
         visits_needed=needed,
         certified=hybrid.certified,
-        legend=Legend() if legend is None else legend,
+        legend=hybrid.problem.simulator.legend if isinstance(hybrid, Evidence) else Legend(),
     )
 
 

@@ -15,6 +15,8 @@ from safe2real.radii import ALL
 from safe2real.refinements import BelowGap, SequentialClearing, find
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 
+_NAMED = 3  # rows that a message lists
+
 
 def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tuple[Doubt, ...]:
     """Why nothing is a guarantee; empty when it is one."""
@@ -31,9 +33,21 @@ def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tu
     refuted = int(hybrid.belief.refuted.sum())
     if refuted and settings.certified:  # with a heuristic radius it would show nothing
         these = _of_these_within(problem, hybrid)
-        text = f"the data contradict what was assumed of {refuted} rows{these}: see the mismatch map"
+        text = (
+            f"the data contradict what was assumed of {refuted} rows{these}, {_which(problem, hybrid)}: see the mismatch map"
+        )
         found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
     return tuple(found)
+
+
+def _which(problem: Problem, hybrid: HybridModel) -> str:
+    """The first rows that are contradicted, by name."""
+    places, legend = np.argwhere(hybrid.refuted), problem.simulator.legend
+    named = [
+        legend.row(place[-2], place[-1]) + (f" at step {place[0]}" if len(place) == 3 else "")
+        for place in places[:_NAMED].tolist()
+    ]
+    return f"{'; '.join(named)}{' and others' if len(places) > _NAMED else ''}"
 
 
 def _departures(hybrid: HybridModel) -> list[Doubt]:
@@ -138,8 +152,8 @@ COUNTED = Assumption(AssumptionCode.COUNTED, "every episode that is run is count
 def _margins_assumed(problem: Problem, margins: Floats) -> list[Assumption]:
     code = AssumptionCode.MARGIN
     return [
-        Assumption(code, f"the baseline exceeds the threshold of {name} by {xi:g} on the real system", name)
-        for name, xi in zip(problem.simulator.labels, margins, strict=True)
+        Assumption(code, f"the baseline's {words.margin(float(xi))} on the real system", words.label)
+        for words, xi in zip(problem.simulator.wordings, margins, strict=True)
     ]
 
 

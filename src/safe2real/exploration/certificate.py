@@ -1,7 +1,8 @@
-"""Why a proposal is safe, in numbers and with the assumptions it rests on."""
+"""Why a proposal is safe, in numbers, in the words in which it was asked for, and with the assumptions it rests on."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,9 +17,10 @@ _PREFIXES = {
     Standing.REFUTED: "REFUTED, not a guarantee",
     Standing.INCOMPLETE: "INCOMPLETE, not a guarantee",
 }
+_WIDTH = 100  # columns of a terminal
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Certificate:
     """A statement about the exact value V_c of one deployed mixture on the real system.
 
@@ -63,21 +65,45 @@ class Certificate:
         """The same statement, resting on `more` besides."""
         return replace(self, assumptions=(*self.assumptions, *more)) if more else self
 
+    def words(self, k: int) -> Wording:
+        """How constraint `k` was written; as utility >= threshold where nobody said."""
+        return self.wordings[k] if k < len(self.wordings) else Wording("constraint", 0, is_cost=False)
+
     def statement(self) -> str:
         """The bounds alone, in words, whatever they are worth."""
-        return ", ".join(
-            f"V_c >= {low:.6g} (threshold {limit:.6g})"
-            for low, limit in zip(self.lower_bounds, self.thresholds, strict=True)
-        )
+        pairs = zip(self.lower_bounds, self.thresholds, strict=True)
+        said = ((self.words(k), float(low), float(limit)) for k, (low, limit) in enumerate(pairs))
+        return ", ".join(f"{words.proved(low)} ({words.bound(limit)})" for words, low, limit in said)
 
-    def describe(self) -> str:
-        """The statement in words."""
+    def describe(self, width: int | None = _WIDTH) -> str:
+        """The statement in words: one sentence, then what it rests on, or why it is no guarantee, one line for each.
+
+        Args:
+            width: columns at which lines are broken; None writes all of it as one line.
+        """
         if len(self.thresholds) == 0 and self.standing is not Standing.REFUTED:
             return "No safety constraint is enforced, so nothing is promised about safety."
         bounds = self.statement()
         if not self.reaches:
-            return f"NOT SAFE: the bound misses a threshold. {bounds}. {self.reason_uncertified}"
-        if not self.certified:
-            estimated = f" Estimated: {bounds}." if bounds else ""
-            return f"{_PREFIXES[self.standing]} ({self.reason_uncertified}).{estimated}"
-        return f"Certified: {bounds}, provided that " + "; ".join(map(str, self.assumptions)) + "."
+            sentence = f"NOT SAFE: a constraint is not shown to be kept, only: {bounds}"
+        elif not self.certified:
+            sentence = _PREFIXES[self.standing] + (f". Estimated: {bounds}" if bounds else "")
+        else:
+            return _listed(f"Certified: {bounds}, provided that", self.assumptions, width)
+        return _listed(f"{sentence}, because", self.doubts, width) if self.doubts else f"{sentence}."
+
+    def __repr__(self) -> str:
+        rests = f"{len(self.assumptions)} assumptions" if self.certified else f"{len(self.doubts)} doubts"
+        return f"{type(self).__name__}({self.standing}, {self.statement() or 'no constraint'}, {rests}: see describe())"
+
+
+def _listed(sentence: str, items: Sequence[Assumption | Doubt], width: int | None) -> str:
+    """A sentence and a list below it, within so many columns; or one line."""
+    if width is None:
+        return f"{sentence} {'; '.join(map(str, items))}."
+    lines = textwrap.wrap(sentence, width, break_on_hyphens=False)
+    for item in items:
+        lines += textwrap.wrap(
+            str(item), width, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False, break_long_words=False
+        )
+    return "\n".join(lines)

@@ -165,7 +165,7 @@ class Learner(Telling):
         bounds = evidence.trusted[:kept]
         if decision.reason is Reason.MIXTURE:
             bounds = alpha * decision.lower_bounds + (1.0 - alpha) * bounds
-        text = "the exploration ignores the constraints (Algorithm 3)"
+        text = "the exploration ignores the constraints"
         doubts = [] if self.method.keeps_safe else [Doubt(DoubtCode.CONSTRAINTS_IGNORED, text)]
         certificate = None
         if decision.reason is not Reason.STOP:
@@ -174,7 +174,7 @@ class Learner(Telling):
         if decision.reason is Reason.MIXTURE and certificate is not None and not certificate.reaches:
             raise InvalidInput(
                 f"the method {self.method.name!r} proposes a mixture that its own bounds do not cover, so it is not handed "
-                f"out: {certificate.describe()}"
+                f"out: {certificate.describe(width=None)}"
             )
         return Proposal(
             round=self.round,

@@ -27,7 +27,7 @@ from safe2real.methods.stakes import guess_of
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, base_of
 from safe2real.model.checks import Floats, frozen
-from safe2real.model.cmdp import CMDP
+from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.shown import count
 from safe2real.problem.problem import Problem
 from safe2real.progress import Report, progress_bar
@@ -114,6 +114,7 @@ class Looking(ABC):
             progress: shows a bar where it takes longer than a second: True always, False never, None on a terminal; or a
                 function that is told (steps done, in all).
         """
+        reward = without_steps(checked_reward(self.evidence, reward))
         # What the stop of another proves is not known here, and that of a trial is about one policy.
         ours = type(base_of(self.method)) in ALL and self.method.covers_any_reward
         stopped = ours and not self.evidence.is_refuted and self.stopped
@@ -152,7 +153,7 @@ class Looking(ABC):
     @property
     def mismatch_map(self) -> MismatchMap:
         """For every row how far it is from the simulator, and what is known about it."""
-        return map_mismatch(self.evidence.settled(), self.problem.simulator.legend)
+        return map_mismatch(self.evidence.settled())
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """What is known, in one picture: what is certain over samples, above the map of where the simulator is wrong.

@@ -54,7 +54,7 @@ class Origin:
     version: str  # of safe2real
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Plan(Tabular):
     """A policy for one reward, with what is promised about it on the real system.
 
@@ -132,6 +132,10 @@ class Plan(Tabular):
         title = f"Plan ({self.certificate.standing}): worth at least {rounded_down(self.value)}{missed}"
         return kept(draw_policy(self.policy, on, title=title), path)
 
+    def __repr__(self) -> str:
+        worth = f"worth {self.value:.6g} or more, at most {self.suboptimality:.6g} below the best"
+        return f"Plan({worth})\n  {self.certificate}\n  {str(self.policy).splitlines()[0]}"
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CertifiedPolicy:
@@ -152,7 +156,7 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report
 
     Args:
         evidence: what the data say; with episodes that its model does not know of yet, those are taken into account.
-        reward: [S, A], or [H, S, A] where it changes with the step.
+        reward: [S] or [S, A], or [H, S, A] where it changes with the step.
         stopped: whether the method that collected the data has stopped.
         report: is told (steps done, in all).
     """
@@ -214,7 +218,7 @@ def _paper_plan(evidence: Evidence, rewards: Floats) -> Plan:
     solution = solve(model.with_kernel(evidence.to_kernel()).with_thresholds(tightened), objective)
     margin = float(evidence.stated.min(initial=float(horizon)))
     feasible = solution.is_feasible
-    text = "no policy meets the tightened thresholds on the learnt model"
+    text = "no policy keeps the tightened constraints on the learnt model"
     doubts = [] if feasible else [Doubt(DoubtCode.NO_FEASIBLE_PLAN, text)]
     bounded = feasible and tau <= margin / 4.0
     missed = accuracy_of(tau, horizon, margin) + max(0.0, solution.bound - solution.value) if bounded else np.inf

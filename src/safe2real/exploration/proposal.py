@@ -16,7 +16,7 @@ HALT_ADVICE = (
 )
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Proposal:
     """One round's answer. After the stop nothing is deployed: `mixture` and `certificate` are None (a plan has its own).
 
@@ -30,6 +30,11 @@ class Proposal:
     uncertainty: float  # Delta; inf in rounds that deploy the baseline alone, which do not plan
     certificate: Certificate | None
     coin: float  # uniform in [0, 1), a function of (seed, round)
+
+    def __repr__(self) -> str:
+        share = f", {self.exploration_weight:.3g} of it the candidate" if self.reason is Reason.MIXTURE else ""
+        said = "" if self.certificate is None else f"\n  {self.certificate}"
+        return f"Proposal(round {self.round}, {self.reason.name.lower()}{share}){said}"
 
     @property
     def is_last(self) -> bool:

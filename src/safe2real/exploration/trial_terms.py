@@ -111,7 +111,7 @@ class TrialTerms:
         return {**asdict(self), "rewards": rewards, "target": dict(self.target)}
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class TrialCertificate(Certificate):
     """The statement about one deployed mixture of candidate and baseline, in the words in which it was asked for.
 

@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
 from safe2real.model.checks import Floats
+from safe2real.model.wording import Wording, bound_words
 
 with needed_for("figures", "report"):
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 _BLUE, _ORANGE, _GREEN, _RED = "#2563a8", "#d9730d", "#2e8b57", "#b91c1c"
+_SHADE = 0.08
 _FEW = 60  # deployments that are drawn as dots
 _POINTS = 1_000  # columns of a curve; a picture has not many more
 _MOST_PANELS = 6
@@ -32,37 +35,37 @@ class Course:
     """What was handed out, deployment after deployment [n], and what was known at some moments [m]."""
 
     numbers: NDArray[np.int64]  # [n]
-    baseline: NDArray[np.bool_]  # [n] Line 5: the baseline alone
-    uncertainty: Floats  # [n] Delta; nan where it is unbounded
-    exploration_weight: Floats  # [n] alpha
+    baseline: NDArray[np.bool_]  # [n] the baseline alone
+    uncertainty: Floats  # [n] nan where it is unbounded
+    exploration_weight: Floats  # [n] share of the candidate
     margins: Floats  # [n, K] lower bound minus threshold
     looked_at: NDArray[np.int64]  # [m] deployments handed out then
     suspects: NDArray[np.int64]  # [m]
-    stop: tuple[int, float] | None  # (deployments, Delta) when it stopped
+    stop: tuple[int, float] | None  # (deployments, uncertainty) when it stopped
 
 
 def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
-    """Delta on its way to the tolerance; below it alpha and the suspects."""
+    """The uncertainty on its way to the tolerance; below it the share of the candidate and the suspects."""
     figure = Figure(figsize=(10.5, 5.8), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2.0, 1.0))
     planned = np.flatnonzero(~np.isnan(course.uncertainty))
     kept = planned[thinned(course.uncertainty[planned])]
     dots = "." if len(course.numbers) <= _FEW else ""  # one point alone is no line
     deltas = course.uncertainty[kept]
-    upper.plot(course.numbers[kept], deltas, color=_BLUE, linewidth=1.2, marker=dots, label="certificate $\\Delta$")
-    upper.axhline(tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance $\\tau$ = {tolerance:.4g}")
+    upper.plot(course.numbers[kept], deltas, color=_BLUE, linewidth=1.2, marker=dots, label="uncertainty")
+    upper.axhline(tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance {tolerance:.4g}")
     if course.baseline.any():
         alone = course.numbers[course.baseline]
         width = max(1, math.ceil(course.numbers[-1] / _POINTS))
         ticks = np.unique(alone // width) * width
-        rounds = f"baseline alone (Line 5): {len(alone):,} of {len(course.numbers):,} rounds"
+        rounds = f"baseline alone: {len(alone):,} of {len(course.numbers):,} rounds"
         above = upper.get_xaxis_transform()
         upper.plot(ticks, np.full(len(ticks), 0.97), "|", color=_ORANGE, markersize=9, label=rounds, transform=above)
     if course.stop is not None:
         at, delta = course.stop
         upper.plot(
             [at], [delta], "*", color=_GREEN, markersize=15, markeredgecolor="white", zorder=4, clip_on=False,
-            label=f"stopped after {at:,} rounds, $\\Delta$ = {delta:.4g}",
+            label=f"stopped after {at:,} rounds, at {delta:.4g}",
         )  # fmt: skip
     values = np.append(course.uncertainty[planned], [tolerance, tolerance if len(planned) else float(horizon)])
     upper.set(yscale="log", ylim=(0.75 * values.min(), 2.0 * values.max()))
@@ -76,7 +79,7 @@ def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
     kept = thinned(course.exploration_weight)
     lower.plot(course.numbers[kept], course.exploration_weight[kept], color=_ORANGE, linewidth=0.7, marker=dots)
     lower.set_ylim(-0.03, 1.03)
-    lower.set_ylabel("exploration weight $\\alpha$", color=_ORANGE)
+    lower.set_ylabel("share of the candidate", color=_ORANGE)
     lower.tick_params(axis="y", colors=_ORANGE)
     right = lower.twinx()
     right.step(course.looked_at, course.suspects, where="post", color=_GREEN, linewidth=1.4)
@@ -88,38 +91,56 @@ def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
     return figure
 
 
-def draw_safety(course: Course, names: Sequence[str], thresholds: Floats) -> Figure:
-    """For every constraint by how much the certified lower bound of each deployment exceeds the threshold."""
+def draw_safety(course: Course, wordings: Sequence[Wording], thresholds: Floats) -> Figure:
+    """For every constraint, in the user's words, the bound of each deployment and the limit or threshold that it keeps.
+
+    A cost is drawn as a cost: more of it is higher, and what is shaded, above its limit, is unsafe; below a threshold it is.
+    """
     worst_first = np.argsort(course.margins.min(axis=0), kind="stable")
     shown = sorted(worst_first[:_MOST_PANELS].tolist())
     figure = Figure(figsize=(10.5, 1.1 + 2.4 * len(shown)), layout="constrained")
     panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, k in zip(panels, shown, strict=True):
-        margins = course.margins[:, k]
+        margins, words = course.margins[:, k], wordings[k]
+        limit, bounds = words.number(thresholds[k]), np.array([words.number(low) for low in margins + thresholds[k]])
         for mask, colour, marker in ((course.baseline, _ORANGE, "s"), (~course.baseline, _BLUE, "o")):
             chosen = np.flatnonzero(mask)
             chosen = chosen[thinned(margins[chosen])]
-            axes.plot(course.numbers[chosen], margins[chosen], marker, color=colour, markersize=3.5, markeredgewidth=0.0)
+            axes.plot(course.numbers[chosen], bounds[chosen], marker, color=colour, markersize=3.5, markeredgewidth=0.0)
         broken = np.flatnonzero(margins < -ROUNDING)
-        axes.plot(course.numbers[broken], margins[broken], "x", color=_RED, markersize=8, markeredgewidth=2.0)
-        axes.axhline(0.0, color="black", linestyle="--", linewidth=1.0, zorder=4)
-        low, high = min(0.0, margins.min()), max(0.0, margins.max())
+        axes.plot(course.numbers[broken], bounds[broken], "x", color=_RED, markersize=8, markeredgewidth=2.0)
+        axes.axhline(limit, color="black", linestyle="--", linewidth=1.0, zorder=4)
+        low, high = min(limit, bounds.min()), max(limit, bounds.max())
         room = 0.12 * (high - low) if high - low > 1e-6 else 0.5
         axes.set_ylim(low - room, high + room)
-        axes.set_title(f"{names[k][:80]} (threshold {thresholds[k]:.6g})", fontsize=10, parse_math=False)
-        axes.set_ylabel("lower bound on $V_c$\nminus threshold")
+        shade_unsafe(axes, words, limit)
+        title = f"{words.label[:80]}: {'at most' if words.is_cost else 'at least'} {limit:.6g}, in expectation"
+        axes.set_title(title, fontsize=10, parse_math=False)
+        axes.set_ylabel(f"{bound_name(words)}\n(sum over an episode)", parse_math=False)
         axes.grid(axis="y", color="0.92")
     handles: list[Artist] = [
-        Line2D([], [], marker="s", linestyle="none", color=_ORANGE, label="baseline alone (Line 5)"),
-        Line2D([], [], marker="o", linestyle="none", color=_BLUE, label="candidate mixed with the baseline (Line 13)"),
-        Line2D([], [], linestyle="--", color="black", label="threshold"),
+        Line2D([], [], marker="s", linestyle="none", color=_ORANGE, label="baseline alone"),
+        Line2D([], [], marker="o", linestyle="none", color=_BLUE, label="candidate mixed with the baseline"),
+        Line2D([], [], linestyle="--", color="black", label=bound_words(wordings)),
+        Patch(facecolor=_RED, alpha=_SHADE, label="unsafe"),
     ]
     if (course.margins < -ROUNDING).any():
         cross = {"marker": "x", "linestyle": "none", "color": _RED, "markeredgewidth": 2.0}
-        handles.append(Line2D([], [], label="below the threshold", **cross))  # type: ignore[arg-type]
+        handles.append(Line2D([], [], label="misses it", **cross))  # type: ignore[arg-type]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9, frameon=False)
     _deployments_below(panels[-1], course)
     return figure
+
+
+def bound_name(words: Wording) -> str:
+    """What is drawn of a deployment: from above for a cost, from below for what must not be too little."""
+    return f"{words.quantity[:40]}, {'at most' if words.is_cost else 'at least'}"
+
+
+def shade_unsafe(axes: Axes, words: Wording, limit: float) -> None:
+    """The side of the limit or threshold on which nothing may be, within what is shown."""
+    low, high = axes.get_ylim()
+    axes.axhspan(*((limit, high) if words.is_cost else (low, limit)), color=_RED, alpha=_SHADE, linewidth=0.0, zorder=0)
 
 
 def thinned(values: Floats) -> NDArray[np.int64]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +76,7 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None, *, above: f
     width = in_band * cell
     legend = _legend_of(found, bool(np.isnan(distance).any()), detailed)
     beside = 3 if width > 8.0 else 2
-    left, right, top = 0.75 + _CHARACTER * max(map(len, names.actions), default=0), 1.4, 0.75 + above
+    left, right, top = 0.75 + _CHARACTER * max(map(len, names.actions), default=0), 1.8, 0.75 + above
     bottom = 0.62 + 0.22 * math.ceil(len(legend) / beside) + below_band
     between = _BETWEEN_BANDS + below_band
     height = bands * rows * cell + (bands - 1) * between
@@ -97,13 +96,13 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None, *, above: f
         rotation="vertical", ha="center", va="center", fontsize=10,
     )  # fmt: skip
     tall = min(height, 3.0)
-    bar = panel(figure, left + width + 0.4, total_height - top - tall, 0.16, tall)
+    bar = panel(figure, left + width + 0.8, total_height - top - tall, 0.16, tall)
     figure.colorbar(scale, cax=bar)
     bar.set_title("estimated\nTV distance", fontsize=9, loc="left")
     if separation is not None:
-        for gap, word in ((separation.calibrated_gap, "$\\varepsilon_s$"), (separation.mismatch_gap, "$\\sigma_s$")):
+        for gap, word in ((separation.calibrated_gap, "calibrated\ngap"), (separation.mismatch_gap, "mismatch\ngap")):
             bar.axhline(gap, color="black", linewidth=1.5)
-            bar.text(-0.25, gap, word, ha="right", va="center", fontsize=8, transform=bar.get_yaxis_transform())
+            bar.text(-0.25, gap, word, ha="right", va="center", fontsize=7, transform=bar.get_yaxis_transform())
     per_step = ", the largest over the steps" if found.visits.ndim == 3 else ""
     words = "" if found.certified else " (heuristic radius)"
     title = f"Distance of the real rows to the simulator's{per_step}{words}"
@@ -263,7 +262,7 @@ def draw_visits_needed(found: MismatchMap) -> Figure | None:
             f"{needed[index]:,.0f} ({visits[index]:,} so far)", (needed[index], place), (4, 0), textcoords="offset points",
             va="center", fontsize=8,
         )  # fmt: skip
-    axes.set_yticks(places, [row_name(rows[index].tolist(), found.legend) for index in order], fontsize=8, parse_math=False)
+    axes.set_yticks(places, [found.row_name(rows[index].tolist()) for index in order], fontsize=8, parse_math=False)
     axes.invert_yaxis()
     longest = float(needed[order].max())
     if longest > 20.0 * float(np.median(needed[order])):  # a few would hide the others
@@ -279,12 +278,3 @@ def draw_visits_needed(found: MismatchMap) -> Figure | None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     return figure
-
-
-def row_name(index: Sequence[int], legend: Legend | None = None) -> str:
-    """A row of a map in words, by the names of the legend where it has some."""
-    if legend is not None and (legend.states or legend.actions):
-        step = f"step {index[0]}, " if len(index) == 3 else ""
-        return step + legend.row(*index[-2:])
-    words = ("step", "state", "action") if len(index) == 3 else ("state", "action")
-    return ", ".join(f"{word} {value}" for word, value in zip(words, index, strict=True))

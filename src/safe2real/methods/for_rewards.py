@@ -60,7 +60,7 @@ class ForRewards(Method):
     """
 
     rewards: Mapping[str, ArrayLike]
-    """By name, each [S, A] or [H, S, A] in [0, 1]."""
+    """By name, each [S], [S, A] or [H, S, A] in [0, 1]."""
     accuracy: float = 0.05
     relative: bool = True
     """Whether the accuracy is a share of the best value instead of a difference."""
@@ -126,7 +126,7 @@ class ForRewards(Method):
     def _steps(self, problem: Problem) -> dict[str, Floats]:
         """The rewards as [1 or H, S, A], by name."""
         horizon, states, actions = problem.simulator.shape
-        sizes = {"horizon": horizon, "num_states": states, "num_actions": actions}
+        sizes: dict[str, Any] = {"horizon": horizon, "num_states": states, "num_actions": actions}
         return {
             name: step_utilities(f"rewards.{name}", reward, unit_interval=True, **sizes)
             for name, reward in self.rewards.items()
@@ -223,11 +223,11 @@ def redeclared(method: Method, add: Mapping[str, ArrayLike] | None, drop: Iterab
 def _reward(name: str, value: Any) -> Floats:
     place = f"rewards.{name}"
     reward = finite_floats(place, array_from_json(value, place))
-    if reward.ndim not in (2, 3) or 0 in reward.shape or not ((reward >= 0.0) & (reward <= 1.0)).all():
+    if reward.ndim not in (1, 2, 3) or 0 in reward.shape or not ((reward >= 0.0) & (reward <= 1.0)).all():
         extent = f"[{reward.min():g}, {reward.max():g}]" if reward.size else "nothing"
         raise InvalidInput(
-            f"{place} has shape {reward.shape} and lies in {extent}; give (S, A) or (H, S, A) in [0, 1]: shift it, and "
-            "divide it by its largest value, which does not change what is best"
+            f"{place} has shape {reward.shape} and lies in {extent}; give (S,), (S, A) or (H, S, A) in [0, 1]: shift it, "
+            "and divide it by its largest value, which does not change what is best"
         )
     return frozen(reward)
 

@@ -73,7 +73,7 @@ class SimToReal(Method):
         if now.reason is Reason.BASELINE or recorded.uncertainty == np.inf:
             raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
         if recorded.uncertainty < now.uncertainty - ROUNDING:
-            raise InvalidInput(f"Delta is {now.uncertainty:.12g} on these data, not {recorded.uncertainty:.12g}")
+            raise InvalidInput(f"the uncertainty is {now.uncertainty:.12g} on these data, not {recorded.uncertainty:.12g}")
         # A Delta that claims less than could be claimed is as good: it bounds the same thing.
         return evidence.lower_bounds(recorded.candidate, now.uncertainty)
 

@@ -117,7 +117,7 @@ class Trial(Method):
                 "the policy of the trial is the baseline, or a mixture with it; give the other policies alone: the trial "
                 "mixes them with the baseline itself, and what the baseline is worth is its margin (estimate_margin)"
             )
-        sizes = {"horizon": model.horizon, "num_states": model.num_states, "num_actions": model.num_actions}
+        sizes: dict[str, Any] = {"horizon": model.horizon, "num_states": model.num_states, "num_actions": model.num_actions}
         tables = {
             key: step_utilities(f"rewards[{key!r}]", value, unit_interval=True, **sizes)
             for key, value in (self.rewards or {}).items()

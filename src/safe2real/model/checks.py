@@ -135,20 +135,37 @@ def whole_numbers(name: str, value: ArrayLike, *, below: int, what: str) -> NDAr
 
 
 def step_utilities(
-    name: str, value: ArrayLike, *, horizon: int, num_states: int, num_actions: int, unit_interval: bool
+    name: str,
+    value: ArrayLike,
+    *,
+    horizon: int,
+    num_states: int,
+    num_actions: int,
+    unit_interval: bool,
+    bound: str = "",
 ) -> Floats:
-    """A utility as [1, S, A] (the same at every step) or [H, S, A], an array of our own."""
+    """A utility, cost or reward as [1, S, A] (the same at every step) or [H, S, A], an array of our own.
+
+    One number for each state [S] is the same for all actions. `bound` is what a constraint calls its number, for messages.
+    """
     array = finite_floats(name, value)
     stationary, per_step = (num_states, num_actions), (horizon, num_states, num_actions)
+    if array.shape == (num_states,):
+        array = np.repeat(array[:, None], num_actions, axis=1)
     if array.shape not in (stationary, per_step):
-        raise InvalidInput(f"{name} has shape {array.shape}; give (S, A) = {stationary}, or (H, S, A) = {per_step}")
+        raise InvalidInput(
+            f"{name} has shape {array.shape}; give (S, A) = {stationary}, (H, S, A) = {per_step}, or ({num_states},), one "
+            "number for each state"
+        )
     if unit_interval:
         outside = (array < 0.0) | (array > 1.0)
         if outside.any():
             shift = "add to all of them what makes the smallest 0, " if array[outside][0] < 0.0 else ""
+            what = {"limit": "costs", "threshold": "utilities"}.get(bound, "rewards")
+            likewise = f", and change the {bound} likewise" if bound else ", which does not change what is best"
             raise InvalidInput(
-                f"{entry_at(name, array, outside, 'g')}; utilities lie in [0, 1]: {shift}divide by their largest value, and "
-                "change the threshold likewise"
+                f"{entry_at(name, array, outside, 'g')}; {what} lie in [0, 1]: {shift}divide by their largest value"
+                f"{likewise}"
             )
     return array.reshape((-1, num_states, num_actions))
 

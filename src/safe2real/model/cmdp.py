@@ -29,7 +29,7 @@ from safe2real.model.wording import Wording
 class AtLeast:
     """The paper's form: the expected sum of `utility` over an episode is at least `threshold`."""
 
-    utility: ArrayLike  # [S, A] or [H, S, A], in [0, 1]
+    utility: ArrayLike  # [S], [S, A] or [H, S, A], in [0, 1]
     threshold: float  # in [0, H]
     name: str = "constraint"
 
@@ -38,7 +38,7 @@ class AtLeast:
 class AtMost:
     """The field's form: the expected sum of `cost` over an episode is at most `limit`."""
 
-    cost: ArrayLike  # [S, A] or [H, S, A], in [0, 1]
+    cost: ArrayLike  # [S], [S, A] or [H, S, A], in [0, 1]
     limit: float  # in [0, H]
     name: str = "constraint"
 
@@ -203,20 +203,21 @@ def _as_utility(constraint: Constraint, k: int, horizon: int, kernel: Kernel) ->
     where = f"constraints[{k}]"
     if isinstance(constraint, AtMost):
         limit = finite_number(f"{where}.limit", constraint.limit)
-        _check_range(f"{where}.limit", limit, horizon)
-        cost = step_utilities(f"{where}.cost", constraint.cost, unit_interval=True, **sizes)
+        _check_range(f"{where}.limit", limit, horizon, "costs")
+        cost = step_utilities(f"{where}.cost", constraint.cost, unit_interval=True, bound="limit", **sizes)
         return 1.0 - cost, horizon - limit
     if isinstance(constraint, AtLeast):
         threshold = finite_number(f"{where}.threshold", constraint.threshold)
         _check_range(f"{where}.threshold", threshold, horizon)
-        return step_utilities(f"{where}.utility", constraint.utility, unit_interval=True, **sizes), threshold
+        utility = step_utilities(f"{where}.utility", constraint.utility, unit_interval=True, bound="threshold", **sizes)
+        return utility, threshold
     raise InvalidInput(f"{where} is a {type(constraint).__name__}; give AtLeast(utility, threshold) or AtMost(cost, limit)")
 
 
-def _check_range(name: str, value: float, horizon: int) -> None:
+def _check_range(name: str, value: float, horizon: int, summed: str = "utilities") -> None:
     if not 0.0 <= value <= horizon:
         raise InvalidInput(
-            f"{name} is {value:g}; a sum of {horizon} utilities in [0, 1] lies between 0 and {horizon}, so choose it there"
+            f"{name} is {value:g}; a sum of {horizon} {summed} in [0, 1] lies between 0 and {horizon}, so choose it there"
         )
 
 

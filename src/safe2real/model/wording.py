@@ -7,6 +7,7 @@ side on which they are true.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from safe2real.model.shown import rounded_down, rounded_up
@@ -39,6 +40,11 @@ class Wording:
     def quantity(self) -> str:
         return f"expected {self.label}"
 
+    @property
+    def loosen(self) -> str:
+        """What to do with its number so that more policies keep it."""
+        return "raise the limit" if self.is_cost else "lower the threshold"
+
     def number(self, value: float) -> float:
         """The user's quantity where the utility's sum is `value`: the cost, or the value itself."""
         return self.horizon - float(value) if self.is_cost else float(value)
@@ -47,12 +53,32 @@ class Wording:
         """What is asked for."""
         return f"{self.quantity} {self.relation} {self.number(threshold):.6g}"
 
+    def bound(self, threshold: float) -> str:
+        """Its number with what that is called."""
+        return f"{self.bound_word} {self.number(threshold):.6g}"
+
     def proved(self, low: float) -> str:
-        """What a lower bound on V_c says; what is shown is never better than what is proved."""
-        shown = rounded_up(self.number(low)) if self.is_cost else rounded_down(self.number(low))
-        return f"{self.quantity} {self.relation} {shown}"
+        """What a lower bound on V_c says; what is shown is never better than what is proved, but for rounding of floats."""
+        number = round(self.number(low), 9)
+        return f"{self.quantity} {self.relation} {rounded_up(number) if self.is_cost else rounded_down(number)}"
+
+    def loose(self, threshold: float) -> str:
+        """A number for the constraint that is no tighter than `threshold`, in four decimals."""
+        number = self.number(threshold)
+        return rounded_up(number, 4) if self.is_cost else rounded_down(number, 4)
+
+    def beside(self, value: float, threshold: float) -> str:
+        """On which side of its number a value lies, and how far: shouted where that is the wrong one."""
+        good, bad = ("below", "ABOVE") if self.is_cost else ("above", "BELOW")
+        slack = value - threshold
+        return f"{abs(slack):.4g} {good if slack >= 0.0 else bad} the {self.bound(threshold)}"
 
     def margin(self, xi: float) -> str:
         """What a margin of `xi` means of the trusted policy."""
         side = "below its limit" if self.is_cost else "above its threshold"
         return f"{self.quantity} is at least {xi:g} {side}"
+
+
+def bound_words(wordings: Iterable[Wording]) -> str:
+    """What the numbers of several constraints are called."""
+    return " or ".join(sorted({words.bound_word for words in wordings}))

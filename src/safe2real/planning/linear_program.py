@@ -79,4 +79,5 @@ def solve_linear_program(model: CMDP, reward: ArrayLike) -> Solution:
         multipliers=frozen(multipliers),
         shortfall=shortfall,
         sweeps=0,
+        wordings=model.wordings,
     )

@@ -19,6 +19,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import checked_utility
 
 
@@ -52,11 +53,13 @@ class Solution:
     multipliers: Floats  # [K] price of safety: reward lost per unit of threshold
     shortfall: float  # smallest possible largest miss; 0 when feasible
     sweeps: int  # backward inductions used
+    wordings: tuple[Wording, ...]  # [K] how the constraints were written
 
     def __repr__(self) -> str:
-        reached = ", ".join(f"{value:.6g}" for value in self.constraint_values)
+        pairs = zip(self.wordings, self.constraint_values, strict=True)
+        reached = "".join(f", {words.quantity} {words.number(value):.6g}" for words, value in pairs)
         missed = f", misses by {self.shortfall:.6g}" if self.shortfall else ""
-        head = f"Solution({self.status.name}, value {self.value:.6g} of at most {self.bound:.6g}, V_c [{reached}]{missed})"
+        head = f"Solution({self.status.name}, value {self.value:.6g} of at most {self.bound:.6g}{reached}{missed})"
         return f"{head}\n{self.policy}"
 
     @property
@@ -110,6 +113,7 @@ def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> So
         multipliers=frozen(multipliers),
         shortfall=shortfall,
         sweeps=sweeps,
+        wordings=model.wordings,
     )
 
 

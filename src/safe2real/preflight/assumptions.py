@@ -88,7 +88,7 @@ def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
         findings.append(Finding(Code.CONDITION, level, said, cure, subject=subject, affects=affects, changes=changes))
     if 0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12):
         bound = accuracy_of(tau, horizon, margin)
-        said = f"after the stop every plan is within 2 H tau / xi + 2 tau = {bound:.4g} of the best, if all assumptions hold"
+        said = f"after the stop every plan is within {bound:.4g} of the best, if all assumptions hold"
         said += "" if settings.certified else " and with certified constants; these are HEURISTIC"
         if bound >= horizon:
             said += f", which says nothing at a horizon of {horizon}: go by the bound that each plan prints"

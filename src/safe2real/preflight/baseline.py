@@ -1,4 +1,4 @@
-"""What the trusted policy and the thresholds are worth: exact values, rollouts, and what any policy can reach."""
+"""What the trusted policy and the limits and thresholds are worth: exact values, rollouts, and what any policy can reach."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.shown import rounded_down
 from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve
 from safe2real.preflight.assumptions import without_constraints
@@ -32,7 +33,7 @@ _ROUNDING = 1e-9
 class Range:
     """One constraint on a number line: everything is a V_c, a sum over one episode."""
 
-    name: str
+    wording: Wording  # how it was written: what is shown to people is in these words
     threshold: float
     margin: float  # stated
     lowest: float  # of any policy on the simulator
@@ -41,6 +42,10 @@ class Range:
     baseline_real: float  # on the reality that is rehearsed
     rollouts: tuple[float, float] | None  # confidence interval of the baseline on the real system
     rollouts_expected: int | None = None  # in all, to confirm the margin if they go on as so far; None: it would not be
+
+    @property
+    def name(self) -> str:
+        return self.wording.label
 
     @property
     def largest_threshold(self) -> float | None:
@@ -78,7 +83,7 @@ def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | N
     there = constraint_values(model.with_kernel(real), problem.baseline)
     estimate = estimate_margin(model, rollouts, delta=delta) if rollouts and model.num_constraints else None
     ranges = []
-    for k, (name, (low, high)) in enumerate(zip(model.labels, spans(model), strict=True)):
+    for k, (wording, (low, high)) in enumerate(zip(model.wordings, spans(model), strict=True)):
         utility, measured, expected = without_steps(model.utilities[k]), None, None
         if estimate is not None:
             measured = float(estimate.lower_bounds[k]), float(estimate.upper_bounds[k])
@@ -86,7 +91,7 @@ def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | N
             expected = values_needed(*seen, delta / model.num_constraints, low=low, high=high)
         ranges.append(
             Range(
-                name=name,
+                wording=wording,
                 threshold=float(model.thresholds[k]),
                 margin=float(margins[k]),
                 lowest=-solve(free, -utility).value,
@@ -101,23 +106,39 @@ def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | N
 
 
 def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Finding]:
-    """Which thresholds are achievable, alone and together."""
+    """Which limits and thresholds are achievable, alone and together."""
     findings = []
     for one in ranges:
+        words, limit = one.wording, one.wording.bound(one.threshold)
+        # The best that policies reach: the highest V_c, which is the lowest cost.
+        best, worst = words.number(one.highest), words.number(one.lowest)
+        looser, tighter, below, above = (
+            ("raise", "lower", "below", "above") if words.is_cost else ("lower", "raise", "above", "below")
+        )
         named = ("threshold", "lowest", "highest", "baseline", "largest_threshold")
         level, cure, numbers = Level.OK, "", {name: getattr(one, name) for name in named}
-        reach = f"on the simulator policies reach V_c from {one.lowest:.4g} to {one.highest:.4g}"
+        changes: tuple[Change, ...] = ()
+        reach = f"on the simulator policies reach {words.quantity} from {min(best, worst):.4g} to {max(best, worst):.4g}"
         if one.threshold > one.highest + _ROUNDING:
-            level, cure = Level.FAILURE, f"lower it, below {one.highest:.4g}"
-            said = f"{reach}, so none meets the threshold {one.threshold:.4g}"
+            level, cure = Level.FAILURE, "state another constraint: every policy has the worst value that it can have"
+            if one.highest > _ROUNDING:
+                changes = (Change("threshold", one.highest, f"{looser} it, {above} {best:.4g}"),)
+                cure = one_of(changes)
+            said = f"{reach}, so none keeps the {limit}"
         elif one.threshold <= one.lowest + _ROUNDING:
-            level, cure = Level.WARNING, f"raise it, above {one.lowest:.4g}"
-            said = f"{reach}, so every policy meets the threshold {one.threshold:.4g} and it constrains nothing there"
+            level = Level.WARNING
+            if one.highest > one.lowest + _ROUNDING:  # else all policies are alike, and no number tells them apart
+                between = (one.lowest + one.highest) / 2.0
+                changes = (Change("threshold", between, f"{tighter} it, {below} {worst:.4g}"),)
+                cure = one_of(changes)
+            said = f"{reach}, so every policy keeps the {limit} and it constrains nothing there"
         else:
-            said = f"{reach}; the threshold is {one.threshold:.4g}"
+            said = f"{reach}; the {words.bound_word} is {words.number(one.threshold):.4g}"
             if one.largest_threshold is not None:
-                said += f", and up to {one.largest_threshold:.4g} would leave the baseline its margin of {one.margin:.4g}"
-        findings.append(Finding(Code.THRESHOLD, level, said, cure, numbers, one.name))
+                possible = f"{'down' if words.is_cost else 'up'} to {words.number(one.largest_threshold):.4g}"
+                said += f", and {possible} would leave the baseline its margin of {one.margin:.4g}"
+        title = f"{words.bound_word} of {one.name}"
+        findings.append(Finding(Code.THRESHOLD, level, said, cure, numbers, one.name, (), changes, title))
     model = problem.simulator
     if len(ranges) > 1:
         together = solve(model, np.zeros((model.num_states, model.num_actions)))
@@ -125,7 +146,8 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
             findings.append(Finding(Code.THRESHOLDS_TOGETHER, Level.OK, "one policy meets all of them on the simulator"))
         else:
             said = f"no policy meets all of them on the simulator; the best misses one by {together.shortfall:.4g}"
-            cure = f"lower the thresholds by {together.shortfall:.4g} in all, or drop a constraint"
+            loosened = sorted({one.wording.loosen for one in ranges})
+            cure = f"{' or '.join(loosened)}, by {together.shortfall:.4g} in all, or drop a constraint"
             missed = {"shortfall": float(together.shortfall)}
             findings.append(Finding(Code.THRESHOLDS_TOGETHER, Level.FAILURE, said, cure, missed))
     return findings
@@ -154,7 +176,8 @@ def baseline_findings(
 def _exact(code: Code, one: Range, value: float, overruled: str) -> Finding:
     slack = value - one.threshold
     numbers = {"value": value, "threshold": one.threshold, "margin": slack, "stated_margin": one.margin}
-    said = f"V_c is {value:.6g}, {abs(slack):.4g} {'above' if slack >= 0.0 else 'BELOW'} the threshold {one.threshold:.4g}"
+    words = one.wording
+    said = f"{words.quantity} is {words.number(value):.6g}, {words.beside(value, one.threshold)}"
     if slack >= one.margin - _ROUNDING:
         more = ": a larger one, where it is true, makes runs shorter" if slack > 1.5 * one.margin else ""
         return Finding(code, Level.OK, f"{said}; the stated margin is {one.margin:.4g}{more}", "", numbers, one.name)
@@ -164,7 +187,7 @@ def _exact(code: Code, one: Range, value: float, overruled: str) -> Finding:
     lower = one.threshold_below(value)
     changes = _smaller_margin(slack)
     if lower is not None:
-        changes += (Change("threshold", lower, f"lower the threshold to {rounded_down(lower, 4)}"),)
+        changes += (Change("threshold", lower, f"{words.loosen} to {words.loose(lower)}"),)
     cure = one_of(changes, "choose a safer baseline" + ("" if slack > 0.0 else ": this one is unsafe itself"))
     return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM, changes)
 
@@ -179,20 +202,25 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
         "episodes": episodes,
         "delta": delta,
     }
-    said = f"{episodes:,} episodes put V_c between {low:.4g} and {high:.4g} (each side with probability {1.0 - delta:g})"
+    words = one.wording
+    between = sorted((words.number(low), words.number(high)))
+    said = (
+        f"{episodes:,} episodes put {words.quantity} between {between[0]:.4g} and {between[1]:.4g} (each side with "
+        f"probability {1.0 - delta:g})"
+    )
     if low >= needed - _ROUNDING:
         said = f"{said}: the margin of {one.margin:.4g} is confirmed, {low - one.threshold:.4g} would be too"
         return Finding(code, Level.OK, said, "", numbers, one.name)
     smaller = _smaller_margin(low - one.threshold)
     if high < needed - _ROUNDING:
-        cure = one_of(smaller) or "choose a safer baseline or a lower threshold"
+        cure = one_of(smaller) or f"choose a safer baseline, or {words.loosen}"
         said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
         return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM, smaller)
     said = f"{said}: the margin of {one.margin:.4g} is neither confirmed nor refuted"
     expected = one.rollouts_expected
     more = "roll the baseline out more often"
     if expected is None:
-        more += ": as it has gone so far, its mean is not above threshold + margin"
+        more += ": as it has gone so far, its mean does not have the margin"
     else:
         more += f", about {max(expected, episodes + 1):,} times in all if it goes on as so far"
         more += "; you may look after each of them"
@@ -225,7 +253,8 @@ def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constra
         return Finding(Code.ROLLOUTS_NEEDED, Level.WARNING, said + in_half, cure, numbers, one.name, changes=changes)
     said = (
         f"about {needed:,} episodes of the baseline on the real system are expected to confirm {one.margin:.4g} with "
-        f"probability {1.0 - delta:g} if its V_c there is {one.baseline_real:.4g}, looked at as often as you like{in_half}"
+        f"probability {1.0 - delta:g} if its {one.wording.quantity} there is {one.wording.number(one.baseline_real):.4g}, "
+        f"looked at as often as you like{in_half}"
     )
     return Finding(Code.ROLLOUTS_NEEDED, Level.OK, said, "", numbers, one.name)
 

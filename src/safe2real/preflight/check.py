@@ -43,7 +43,7 @@ from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular
 from safe2real.theory.conditions import Conditions, Guarantee
 
-_WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "Delta does not reach the tolerance"}
+_WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "the uncertainty does not reach the tolerance"}
 _REWARDS = 5  # random ones, the same in every rehearsal
 
 

@@ -82,7 +82,7 @@ class Code(StrEnum):
     PROTECTION = ("protection", About.SETTINGS, "if the gap is overstated")
     COVERAGE = ("coverage", About.REALITY, "coverage")
     THRESHOLD = ("threshold", About.SIMULATOR, "threshold of {}")
-    THRESHOLDS_TOGETHER = ("thresholds-together", About.SIMULATOR, "thresholds together")
+    THRESHOLDS_TOGETHER = ("thresholds-together", About.SIMULATOR, "constraints together")
     BASELINE_BY_ROLLOUTS = ("baseline-by-rollouts", About.REAL_SYSTEM, "baseline by rollouts, {}")
     BASELINE_ON_STATED_REALITY = ("baseline-on-stated-reality", About.REALITY, "baseline on the stated reality, {}")
     BASELINE_ON_GUESSED_REALITY = ("baseline-on-guessed-reality", About.REALITY, "baseline on the guessed reality, {}")
@@ -106,11 +106,12 @@ class Finding:
     subject: str = ""  # the name of the constraint or of the condition, where there are several
     affects: tuple[Guarantee, ...] = ()  # claims that do not stand where this fails
     changes: tuple[Change, ...] = ()  # the cures that are numbers; each is one that its setting can have
+    title: str = ""  # for people, where that of the code does not fit: a limit is no threshold
 
     @property
     def name(self) -> str:
         """A title for people."""
-        return self.code.heading.format(self.subject)
+        return self.title or self.code.heading.format(self.subject)
 
     @property
     def about(self) -> About:

@@ -63,7 +63,7 @@ def _outside_support(problem: Problem, real: Kernel) -> list[Finding]:
     _, state, action = np.unravel_index(outside[0], (real.horizon or 1, real.num_states, real.num_actions))
     said = (
         f"{count(len(outside), 'row')} of the reality lead to states that the declared support does not name, the first is "
-        f"(state {state}, action {action}): radii would be too small"
+        f"{problem.simulator.legend.row(int(state), int(action))}: radii would be too small"
     )
     cure = "name every possible successor, or declare no support"
     return [Finding(Code.SUPPORT, Level.FAILURE, said, cure, {"rows": len(outside)}, affects=EVERY_CLAIM)]

@@ -37,6 +37,7 @@ from safe2real.planning.solve import solve
 from safe2real.preflight.baseline import baseline_findings, ranges_of
 from safe2real.preflight.findings import About, Finding, Level
 from safe2real.preflight.gaps import gap_findings
+from safe2real.problem.document import without_words
 from safe2real.problem.problem import Problem
 from safe2real.standing import Doubt, DoubtCode, Standing
 
@@ -148,7 +149,7 @@ def open_or_begin(problem: Problem, method: Method, real: Kernel, seed: int, fol
             json.dump(here, file)
         return Campaign.create(database, problem, method=method, trust_margin=True)
     campaign = Campaign.open(database)
-    same = document_of(campaign.problem, campaign.method) == document_of(problem, method)
+    same = without_words(document_of(campaign.problem, campaign.method)) == without_words(document_of(problem, method))
     if not same or not note.is_file() or from_text(note.read_bytes(), str(note)) != here:
         campaign.close()
         what = "reality or seed" if same else "specification"

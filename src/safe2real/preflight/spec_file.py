@@ -23,6 +23,7 @@ from safe2real.model.checks import boolean, positive_integer, shown, whole_numbe
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import bounded, check_keys, check_unpacked, from_text, numbers_from_json, within
 from safe2real.model.kernel import Kernel
+from safe2real.model.legend import Legend
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.array_files import ArrayFiles
@@ -37,8 +38,9 @@ from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.measure import clone_baseline
 
 # Not with an environment, which numbers its states itself:
-_OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies", "within")
-_BEFORE_TABLES = ("horizon", "start", "known", "within", "copies")
+_OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies", "within", "legend")
+_NAMES = ("state_names", "action_names", "positions")
+_BEFORE_TABLES = ("horizon", "start", "known", "within", "copies", *_NAMES)
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps")
 _SIZES = ("num_states", "num_actions", "num_steps")
 _CONSTRAINT = ("unsafe", "cost", "limit", "utility", "threshold", "name")
@@ -69,7 +71,8 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
     with within(file.name):
         _check_not_swallowed(document)
         check_no_method(document)
-        given = check_keys(document, "the specification", required=REQUIRED, optional=(*OPTIONAL, "real", "guess", "run"))
+        optional = (*OPTIONAL, *_NAMES, "real", "guess", "run")
+        given = check_keys(document, "the specification", required=REQUIRED, optional=optional)
         if "real" in given and "guess" in given:
             raise InvalidInput("the specification has both `real` and `guess`; keep the one to rehearse on")
         _check_code(given, allow_code)
@@ -78,8 +81,9 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         horizon = positive_integer("horizon", given["horizon"])
         start = files.maybe(given.get("start"), "start")
         ties = ties_of(given, files)
-        environment = environment_of(given["simulator"], horizon, start, files, ties)
-        plain = _of_arrays(given, start, files) if environment is None else _of_environment(given, environment)
+        names = {key: files.maybe(given[key], key) if key == "positions" else given[key] for key in _NAMES if key in given}
+        environment = environment_of(given["simulator"], horizon, start, files, ties, names)
+        plain = _of_arrays(given, start, files, names) if environment is None else _of_environment(given, environment)
         kernel = plain["simulator"]
         check_size(horizon, kernel)
         read = (lambda value, name: _kernel(value, name, files)) if environment is None else environment.reality
@@ -164,7 +168,7 @@ def _check_not_swallowed(document: Any) -> None:
 # The parts of a specification of arrays
 
 
-def _of_arrays(given: dict[str, Any], start: Any, files: ArrayFiles) -> dict[str, Any]:
+def _of_arrays(given: dict[str, Any], start: Any, files: ArrayFiles, names: dict[str, Any]) -> dict[str, Any]:
     kernel = _kernel(given["simulator"], "simulator", files)
     plain: dict[str, Any] = {"simulator": kernel, "start": 0 if start is None else numbers_from_json(start, "start")}
     if "constraints" in given:
@@ -172,6 +176,9 @@ def _of_arrays(given: dict[str, Any], start: Any, files: ArrayFiles) -> dict[str
         if not isinstance(listed, list):
             raise InvalidInput(f"constraints is {shown(listed)}; write each one as [[constraints]]")
         plain["constraints"] = [_constraint(one, f"constraints[{k}]", kernel, files) for k, one in enumerate(listed)]
+    if names and "legend" in given:
+        raise InvalidInput(f"the specification has `legend` beside {' and '.join(names)}, which say the same; keep one")
+    plain["legend"] = Legend.of(*map(names.get, _NAMES)) if names else given.get("legend", {})
     for key in ("known", "within", "copies"):
         if key in given:
             plain[key] = files.maybe(given[key], key)

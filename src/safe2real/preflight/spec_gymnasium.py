@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,9 @@ class Environment:
             return self.system.kernel_of(_made(given, name))
 
 
-def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles, ties: Ties | None = None) -> Environment | None:
+def environment_of(
+    value: Any, horizon: int, start: Any, files: ArrayFiles, ties: Ties | None = None, names: Mapping[str, Any] | None = None
+) -> Environment | None:
     """The system of [simulator] where that names an environment; None where it holds arrays."""
     if not isinstance(value, dict) or "gymnasium" not in value:
         return None
@@ -80,6 +83,7 @@ def environment_of(value: Any, horizon: int, start: Any, files: ArrayFiles, ties
             drop_unreachable=boolean("simulator.drop_unreachable", given.get("drop_unreachable", False)),
             name=str(given.get("name", "cost")),
             ties=ties,
+            **(names or {}),
         )
     return Environment(system, num_states, boolean("simulator.pool_copies", given.get("pool_copies", False)))
 
@@ -145,6 +149,12 @@ def numbering_of(system: FiniteSystem) -> list[dict[str, Any]]:
     """
     ways = sorted(system.arrivals.items(), key=lambda item: item[1])
     return [
-        {"state": index, "environment_state": None if state == ENDED else state, "cost_on_arrival": cost, "ended": ended}
+        {
+            "state": index,
+            "name": system.model.legend.state(index),
+            "environment_state": None if state == ENDED else state,
+            "cost_on_arrival": cost,
+            "ended": ended,
+        }
         for (state, cost, ended), index in ways
     ]

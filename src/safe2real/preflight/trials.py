@@ -222,7 +222,11 @@ def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int, standing: S
         said += "nothing" if any(trial.halted for trial in left) else "the baseline alone"
         said += " is deployed: no stop is to come"
         return Finding(Code.REHEARSED_STOP, Level.WARNING, said, "mend what fails: an assumption is not true", numbers)
-    said += f"Delta was {np.mean(deltas):.3g} on average" if np.isfinite(deltas).all() else "the baseline alone was deployed"
+    said += (
+        f"the uncertainty was {np.mean(deltas):.3g} on average"
+        if np.isfinite(deltas).all()
+        else "the baseline alone was deployed"
+    )
     said += f", the tolerance is {tau:.3g}"
     if whole is not None:
         # A plan is made anew when some row has this much more data: nearer than that, a forecast says nothing.

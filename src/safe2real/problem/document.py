@@ -92,6 +92,12 @@ def settings_to_json(settings: Settings) -> dict[str, Any]:
     }
 
 
+def without_words(document: dict[str, Any]) -> dict[str, Any]:
+    """What is computed with: documents that differ in names, or in how a constraint is worded, are about the same."""
+    listed = [{key: one for key, one in each.items() if key != "is_cost"} for each in document.get("constraints", [])]
+    return {key: value for key, value in document.items() if key not in ("legend", "constraints")} | {"constraints": listed}
+
+
 def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     """Read what `to_document` writes, or somebody by hand; whether a guarantee can hold for it is not looked at."""
     check_no_method(document)

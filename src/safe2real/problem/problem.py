@@ -29,7 +29,7 @@ from safe2real.problem.ties import Ties, laws_of
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Problem:
     """What is known before anything real is touched, and what is taken on trust.
 
@@ -57,6 +57,11 @@ class Problem:
     ties: Ties | None = None
     alternatives: Alternatives | None = None
     copies: ArrayLike | None = None
+
+    def __repr__(self) -> str:
+        optional = ("known", "support", "estimated", "within", "ties", "alternatives", "copies")
+        given = "".join(f", {name}" for name in optional if getattr(self, name) is not None)
+        return f"Problem(simulator, baseline, settings{given})\n  {self.simulator}\n  {self.settings}"
 
     def check(self) -> None:
         """Refuse what no guarantee can hold for.
@@ -120,16 +125,17 @@ class Problem:
     def refuse_lost_margin(self) -> None:
         """Refuse a baseline that lacks its stated margin on the simulator itself; the margin is a claim about reality."""
         model = self.simulator
-        for name, value, threshold, xi in zip(
-            model.labels, constraint_values(model, self.baseline), model.thresholds, self.margins, strict=True
+        for words, value, threshold, xi in zip(
+            model.wordings, constraint_values(model, self.baseline), model.thresholds, self.margins, strict=True
         ):
             slack = float(value - threshold)
             if slack < xi - _ROUNDING:
                 state = f"state a margin of at most {rounded_down(slack)}, " if slack > 0.0 else ""
                 raise InvalidInput(
-                    f"the baseline's V_c for {name} is {value:.6g} on the simulator itself, where threshold + margin is "
-                    f"{threshold:.6g} + {xi:.6g}; {state}lower the threshold, or choose a safer baseline. If rollouts on "
-                    "the real system show that the margin is there, whatever the simulator says, give trust_margin=True"
+                    f"the baseline's {words.quantity} is {words.number(value):.6g} on the simulator itself, "
+                    f"{words.beside(value, threshold)}, where the stated margin is {xi:.6g}; {state}{words.loosen}, or "
+                    "choose a safer baseline. If rollouts on the real system show that the margin is there, whatever the "
+                    "simulator says, give trust_margin=True"
                 )
 
     def to_text(self) -> str:

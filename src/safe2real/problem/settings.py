@@ -28,7 +28,7 @@ class Settings:
     """
 
     margin: float | tuple[float, ...]
-    """By how much the baseline exceeds each threshold on the real system (xi): one number, or one per constraint."""
+    """By how much the baseline is better than each limit or threshold on the real system: one number, or one each (xi)."""
     calibrated_gap: float
     """A row of the simulator that is right is within this TV distance of the real one (eps_s)."""
     mismatch_gap: float
@@ -79,12 +79,13 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
     if np.shape(settings.margin) not in ((), (constraints,)):
         raise InvalidInput(f"margin is {settings.margin!r}; give one number, or one per constraint ({constraints})")
     margins = np.broadcast_to(finite_floats("margin", settings.margin), (constraints,)).copy()
-    for k, xi in enumerate(margins):
+    for k, (xi, words) in enumerate(zip(margins, simulator.wordings, strict=True)):
         room = horizon - simulator.thresholds[k]
         if not 0.0 < xi <= room + 1e-9:
+            most = "the limit itself" if words.is_cost else f"what the horizon {horizon} leaves above the threshold"
             raise InvalidInput(
-                f"the margin of constraint {k} is {xi:g}; it must be positive and at most {room:g} (H - threshold): "
-                "measure it with estimate_margin, or lower the threshold"
+                f"the margin of {words.label} is {xi:g}; it must be positive and at most {room:g}, {most}: "
+                f"measure it with estimate_margin, or {words.loosen}"
             )
     eps, sigma = (finite_number(name, getattr(settings, name)) for name in ("calibrated_gap", "mismatch_gap"))
     if not 0.0 <= eps <= sigma <= 1.0:

@@ -22,10 +22,11 @@ from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
 from safe2real.figures.course import ROUNDING, Course, draw_certificate, draw_safety
-from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed, row_name
+from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
 from safe2real.figures.rewards import Known, draw_rewards
 from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
+from safe2real.model.wording import bound_words
 from safe2real.problem.problem import Problem
 from safe2real.report.campaign_warnings import warnings_of
 from safe2real.report.page import moment, render, since
@@ -58,7 +59,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     learner, model = replay.learner, problem.simulator
     entries = entries_of(campaign.name, events, model)
     status = status_of(campaign.name, replay, rehearsed(learner) if forecast else None)
-    found = map_mismatch(learner.evidence, model.legend)
+    found = map_mismatch(learner.evidence)
     stop = (status.rounds, status.uncertainty) if status.stopped else None
     course = _course(entries, model.thresholds, looks, stop)
     now, standing = datetime.now(UTC), standing_of((*broken, *learner.doubts()))
@@ -77,8 +78,9 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         warnings=warnings_of(status, found, entries, course, now),
         certificate=certificate,
         sure=f"{1.0 - learner.settings.delta:g}",
-        constraints=[(name, f"{limit:.6g}") for name, limit in zip(model.labels, model.thresholds, strict=True)],
+        constraints=[words.requirement(one) for words, one in zip(model.wordings, model.thresholds, strict=True)],
         num_constraints=model.num_constraints,
+        bound_word=bound_words(model.wordings),
         pictures=_pictures(course, problem, learner, found, moments),
         bounds_hold=smallest >= -ROUNDING,
         smallest=f"{max(0.0, smallest) if smallest >= -ROUNDING else -smallest:.3g}",
@@ -150,13 +152,13 @@ def _labels(standing: Standing, found: MismatchMap, broken: Sequence[Doubt]) -> 
 
 
 def _numbers(status: CampaignStatus) -> dict[str, str]:
-    delta = f"{status.uncertainty:.4g}" if np.isfinite(status.uncertainty) else "unbounded"
+    uncertainty = f"{status.uncertainty:.4g}" if np.isfinite(status.uncertainty) else "unbounded"
     relation = "≤" if status.stopped else ">"
     return {
         "state": _state(status),
         "rounds handed out": f"{status.rounds:,}",
         "samples recorded": f"{status.samples:,}",
-        "certificate Δ against tolerance τ": f"{delta} {relation} {status.tolerance:.4g}",
+        "uncertainty against tolerance": f"{uncertainty} {relation} {status.tolerance:.4g}",
         "suspect rows left": f"{status.suspects:,} of {status.rows:,}",
         "expected until the stop (no promise)": _forecast_in_words(status.forecast),
     } | {f"best safe value of {one.name}": _reward_in_words(one) for one in status.rewards}
@@ -189,7 +191,7 @@ def _pictures(
     needed = draw_visits_needed(found)
     return {
         "certificate": _png(draw_certificate(course, learner.method.stops_at(problem), model.horizon)) if any_yet else None,
-        "safety": _png(draw_safety(course, model.labels, model.thresholds)) if any_yet and model.num_constraints else None,
+        "safety": _png(draw_safety(course, model.wordings, model.thresholds)) if any_yet and model.num_constraints else None,
         "rewards": _png(draw_rewards(moments)) if any_yet and moments and moments[-1][1] else None,
         "mismatch": _png(draw_mismatch(found, hybrid.separation if hybrid.reuses_simulator else None)),
         "visits_needed": None if needed is None else _png(needed),
@@ -204,9 +206,7 @@ def _rows(found: MismatchMap, kind: Verdict, title: str) -> dict[str, Any]:
     for index in indices[order]:
         place = tuple(index.tolist())
         interval = f"{found.lower[place]:.4f} to {found.upper[place]:.4f}"
-        rows.append(
-            (row_name(place, found.legend), f"{found.distance[place]:.4f}", interval, f"{int(found.visits[place]):,}")
-        )
+        rows.append((found.row_name(place), f"{found.distance[place]:.4f}", interval, f"{int(found.visits[place]):,}"))
     return {"title": title, "total": len(indices), "rows": rows}
 
 

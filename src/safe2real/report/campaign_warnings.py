@@ -42,7 +42,7 @@ def warnings_of(
     if len(broken):
         named = _few([f"{number:,}" for number in broken])
         warnings.append(
-            f"{count(len(broken), 'deployment')} recorded with a lower bound below a threshold ({named}): this program "
+            f"{count(len(broken), 'deployment')} recorded with a bound that misses its constraint ({named}): this program "
             "hands out no such policy; run verify."
         )
     out = [entry for entry in entries if entry.outcome == OUT]

@@ -26,7 +26,7 @@ _FEW_LABELS, _MANY_LABELS = 1.5, 3.0  # decades up to which 2 and 5 are labelled
 
 
 def draw_preflight(found: Preflight) -> Figure:
-    """Number lines above; Delta and the bound of plans over rehearsed samples below."""
+    """Number lines above; the uncertainty and the bound of plans over rehearsed samples below."""
     lines = found.ranges[:_MOST_LINES]
     rows = max(1, len(lines))
     below = 3.1 if found.trials else 0.0
@@ -49,25 +49,32 @@ def draw_preflight(found: Preflight) -> Figure:
 
 
 def _number_line(axes: Axes, one: Range) -> None:
-    values = [one.lowest, one.highest, one.threshold, one.baseline, one.baseline_real, *(one.rollouts or ())]
+    words = one.wording
+    lowest, highest, limit, kept, here, there = map(
+        words.number,
+        (one.lowest, one.highest, one.threshold, one.threshold + one.margin, one.baseline, one.baseline_real),
+    )
+    rollouts = [] if one.rollouts is None else [words.number(end) for end in one.rollouts]
+    values = [lowest, highest, limit, here, there, *rollouts]
     room = 0.06 * (max(values) - min(values)) or 0.5
     axes.set_xlim(min(values) - room, max(values) + room)
     axes.set_ylim(-1.0, 1.0)
-    axes.axvspan(axes.get_xlim()[0], one.threshold, color=_RED, alpha=0.08, linewidth=0.0)
-    axes.plot([one.lowest, one.highest], [0.0, 0.0], color="0.75", linewidth=7.0, solid_capstyle="butt", zorder=1,
+    axes.axvspan(limit, axes.get_xlim()[1 if words.is_cost else 0], color=_RED, alpha=0.08, linewidth=0.0)
+    axes.plot([lowest, highest], [0.0, 0.0], color="0.75", linewidth=7.0, solid_capstyle="butt", zorder=1,
               label="reachable by some policy on the simulator")  # fmt: skip
-    axes.plot([one.threshold, one.threshold + one.margin], [0.0, 0.0], color=_GREEN, linewidth=7.0, alpha=0.5,
+    axes.plot([limit, kept], [0.0, 0.0], color=_GREEN, linewidth=7.0, alpha=0.5,
               solid_capstyle="butt", zorder=2, label="stated margin")  # fmt: skip
-    axes.axvline(one.threshold, color=_RED, linewidth=1.8, label=f"threshold {one.threshold:.4g}")
-    here, there = f"simulator {one.baseline:.4g}", f"rehearsed reality {one.baseline_real:.4g}"
-    axes.plot(one.baseline, 0.0, "o", color=_BLUE, markersize=8, zorder=4, label=f"baseline on the {here}")
-    axes.plot(one.baseline_real, 0.0, "D", color=_ORANGE, markersize=7, zorder=5, label=f"baseline on the {there}",
+    axes.axvline(limit, color=_RED, linewidth=1.8, label=f"{words.bound_word} {limit:.4g}, unsafe where shaded")
+    label = f"baseline on the simulator {here:.4g}"
+    axes.plot(here, 0.0, "o", color=_BLUE, markersize=8, zorder=4, label=label)
+    label = f"baseline on the rehearsed reality {there:.4g}"
+    axes.plot(there, 0.0, "D", color=_ORANGE, markersize=7, zorder=5, label=label,
               markerfacecolor="none", markeredgewidth=2.0)  # fmt: skip
-    if one.rollouts is not None:
-        axes.plot(one.rollouts, [-0.35, -0.35], color=_BLUE, linewidth=2.0, marker="|", markersize=9,
+    if rollouts:
+        axes.plot(rollouts, [-0.35, -0.35], color=_BLUE, linewidth=2.0, marker="|", markersize=9,
                   label="baseline by rollouts")  # fmt: skip
     axes.set_yticks([])
-    axes.set_title(f"V_c of {one.name[:60]}: expected sum over an episode", fontsize=10, loc="left", parse_math=False)
+    axes.set_title(f"{words.quantity[:60]} (sum over an episode)", fontsize=10, loc="left", parse_math=False)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=3, fontsize=8, frameon=False)
     for side in ("left", "right", "top"):
         axes.spines[side].set_visible(False)
@@ -78,7 +85,7 @@ def _uncertainty(axes: Axes, found: Preflight) -> None:
     drawn = [(trial.samples_at[one], trial.uncertainty_at[one]) for trial, one in zip(found.trials, shown, strict=True)]
     for i, (samples, values) in enumerate(drawn):
         axes.plot(samples, values, color=_BLUE, linewidth=1.0, alpha=0.7, marker="o" if samples.size == 1 else None,
-                  label="$\\Delta$, one line for each rehearsal" if i == 0 else None)  # fmt: skip
+                  label="one line for each rehearsal" if i == 0 else None)  # fmt: skip
     stops = [trial for trial in found.trials if trial.stopped]
     if stops:
         axes.plot([trial.samples for trial in stops], [trial.uncertainty for trial in stops], "o", color=_GREEN,
@@ -87,7 +94,7 @@ def _uncertainty(axes: Axes, found: Preflight) -> None:
     infinite = sum(not np.isfinite(trial.uncertainty) for trial in found.trials)
     if infinite:
         why = "the data contradict an assumption" if any(trial.refuted for trial in found.trials) else "no candidate yet"
-        lines = (f"$\\Delta$ is infinite at the end of {infinite} of {len(found.trials)}:", f"{why},")
+        lines = (f"It is infinite at the end of {infinite} of {len(found.trials)}:", f"{why},")
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85}
         left = "nothing" if any(trial.halted for trial in found.trials) else "the baseline alone"
         axes.text(0.35, 0.42, "\n".join((*lines, f"{left} is deployed")), ha="center", va="center", fontsize=8,

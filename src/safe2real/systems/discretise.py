@@ -24,9 +24,12 @@ from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, check_function, finite_floats, shown, whole_numbers
+from safe2real.model.legend import Legend
 from safe2real.systems.cells import MOST_CELLS, inner_edges, read_bounds, representatives
 from safe2real.systems.episodes import finite_value
+from safe2real.systems.legends import legend_of_env
 
+_MOST_NAMED = 5_000  # cells
 _SAME_STATE = 1e-4  # observations are float32
 
 
@@ -130,6 +133,24 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         lower, upper = self.bounds(state)
         return np.asarray(0.5 * (lower + upper))
 
+    @property
+    def legend(self) -> Legend:
+        """Cells by their centres, representative actions by their values; two dimensions lie on a grid, the second upwards.
+
+        More cells than pages can name have no names.
+        """
+        if self.actions is None:
+            actions = legend_of_env(self.env, 0, self.num_actions).actions
+        else:
+            actions = tuple(map(_listed, self.actions))
+        if self.num_states > _MOST_NAMED:
+            return Legend.of(None, actions or None)
+        positions = None
+        if len(self.shape) == 2:
+            across, up = np.divmod(np.arange(self.num_states), self.shape[1])
+            positions = np.stack([across, self.shape[1] - 1 - up], axis=1)
+        return Legend.of([_listed(self.centre(cell)) for cell in range(self.num_states)], actions or None, positions)
+
     def action_of(self, action: int) -> Any:
         """What the environment is given for action number `action`."""
         number = _number("action", action, self.num_actions, "actions")
@@ -205,6 +226,12 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
             what = "an observation has" if self._features is None else "features(observation) has"
             raise InvalidInput(f"{what} {point.size} numbers; the cells have {self.low.size} dimensions")
         return point
+
+
+def _listed(numbers: Floats) -> str:
+    """(0.25, -1), or the number alone, within what a name may have."""
+    inside = ", ".join(f"{value + 0.0:.3g}" for value in numbers[:8]) + (", ..." if len(numbers) > 8 else "")
+    return f"({inside})" if len(numbers) > 1 else inside
 
 
 def _number(name: str, value: Any, below: int, what: str) -> int:

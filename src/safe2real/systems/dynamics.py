@@ -18,11 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.model.cmdp import CMDP
+from safe2real.model.legend import Legend
 from safe2real.problem.ties import Ties
 from safe2real.systems.acting import ListedTranslation
 from safe2real.systems.arrivals import Outcomes
 from safe2real.systems.dynamics_env import DynamicsEnv, key_of
 from safe2real.systems.finite import FiniteSystem, build_system
+from safe2real.systems.legends import listed_names
 from safe2real.systems.rollout import Runnable
 
 if TYPE_CHECKING:
@@ -149,7 +151,8 @@ def from_dynamics(
     outcomes = _outcomes(successors, laws[classes], _table("reward", reward, *listed[:2]))
     costs = None if cost is None else _table("cost", cost, *listed[:2])
     first = start if np.ndim(start) == 1 and not isinstance(start, tuple) else _number("start", start, listed[0])
-    system = build_system(outcomes, horizon, start=first, cost=costs, limit=limit, ended=None, name=name)
+    legend = Legend.of(listed_names("state", listed[0]), listed_names("action", listed[1]))
+    system = build_system(outcomes, horizon, start=first, cost=costs, limit=limit, ended=None, name=name, legend=legend)
     return Dynamics(system, ties, *listed)
 
 

@@ -9,7 +9,7 @@ the simulator's own error, or the rows must be learnt from real data (methods.Re
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from safe2real.systems.episodes import EpisodeLog, Numbering
 from safe2real.systems.estimated import EstimatedModel, refuse_short
 from safe2real.systems.finite import FiniteSystem, build_system
 from safe2real.systems.finite_env import check_spaces, first_of, name_of
+from safe2real.systems.legends import legend_of_env
 from safe2real.systems.measure import radii_after
 from safe2real.systems.sampling import Behaviour, Costing, Seen, Unvisited, count_log, run_episodes, sample_rows
 
@@ -60,6 +61,9 @@ def estimate_model(
     delta: float = 0.05,
     seed: int = 0,
     name: str = "cost",
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    positions: ArrayLike | None = None,
     progress: Report | bool | None = None,
 ) -> EstimatedModel:
     """A finite system from samples, with the accuracy of every row.
@@ -90,6 +94,9 @@ def estimate_model(
         name: of the constraint.
         progress: shows a bar with the time left: True always, False never, None on a terminal; or a function that is told
             (rows or episodes done, in all).
+        state_names: as for `from_gymnasium`; cells of `Discretised` are called after their centres.
+        action_names: likewise.
+        positions: likewise; cells of two dimensions lie on a grid.
 
     Returns:
         The system, and for every row the samples behind it and how far it can be off.
@@ -123,6 +130,7 @@ def estimate_model(
     costing = Costing(cost if callable(cost) else None, isinstance(cost, str))
     stated: dict[str, Any] = {"cost": _only_logged if costing.logged else cost, "limit": limit, "ended": ended, "name": name}
     system_of: Callable[..., FiniteSystem] = functools.partial(build_system, horizon=horizon, **stated)
+    called: dict[str, Any] = {"state_names": state_names, "action_names": action_names, "positions": positions}
     kind = _kind_of(source, episodes)
     _only_for((_SAMPLED,), kind, samples_per_row=samples_per_row)
     _only_for((_RUN,), kind, episodes=episodes, policy=policy)
@@ -131,7 +139,7 @@ def estimate_model(
     log: EpisodeLog | None = None
     if kind == _SAMPLED:
         count = positive_integer("samples_per_row", _PER_ROW if samples_per_row is None else samples_per_row)
-        _check_sizes(system_of, start, source.num_states, source.num_actions)
+        sizes = _check_sizes(system_of, start, source.num_states, source.num_actions, called)
         if start is None and not isinstance(source, gymnasium.Env):
             raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
         with progress_bar("rows sampled", progress) as report:
@@ -140,14 +148,14 @@ def estimate_model(
     elif kind == _RUN:
         count = positive_integer("episodes", _EPISODES if episodes is None else episodes)
         check_spaces(source)
-        _check_sizes(system_of, start, int(source.observation_space.n), int(source.action_space.n))
+        sizes = _check_sizes(system_of, start, int(source.observation_space.n), int(source.action_space.n), called)
         given: dict[str, Any] = {"policy": policy, "seed": seed, "wants_costs": costing.logged, "partial": partial}
         with progress_bar("episodes", progress) as report:
             ran = run_episodes(source, horizon, count, **given, report=report)
         seen, said = count_log(ran, costing), f"{count:,} episodes of {name_of(source)}"
     else:
         log = read_episodes(source, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
-        _check_sizes(system_of, start, log.num_states, log.num_actions)
+        sizes = _check_sizes(system_of, start, log.num_states, log.num_actions, called)
         if not partial:
             refuse_short(log, horizon)
         seen, said = count_log(log, costing), f"{len(log.episodes):,} logged episodes"
@@ -158,7 +166,9 @@ def estimate_model(
         )
     visits, different = seen.per_row()
     outcomes = seen.frequencies(visits, unvisited)
-    system = system_of(outcomes, start=seen.start() if start is None else start, drop_unreachable=drop_unreachable)
+    first = seen.start() if start is None else start
+    legend = legend_of_env(discretiser if kind == _READ else source, *sizes, **called)
+    system = system_of(outcomes, start=first, drop_unreachable=drop_unreachable, legend=legend)
     if kind == _RUN:
         spaces = source.observation_space, source.action_space
         system = replace(system, first_state=first_of(spaces[0]), first_action=first_of(spaces[1]))
@@ -184,12 +194,18 @@ def estimate_model(
 
 
 def _check_sizes(
-    system_of: Callable[..., FiniteSystem], start: int | ArrayLike | None, num_states: Any, num_actions: Any
-) -> None:
+    system_of: Callable[..., FiniteSystem],
+    start: int | ArrayLike | None,
+    num_states: Any,
+    num_actions: Any,
+    names: Mapping[str, Any],
+) -> tuple[int, int]:
     """Make a system in which nothing moves: what does not fit its sizes is refused before samples are taken, not after."""
     sizes = positive_integer("source.num_states", num_states), positive_integer("source.num_actions", num_actions)
+    legend_of_env(None, *sizes, **names)
     still = Seen(*sizes, cost_levels=1)
     system_of(still.frequencies(still.per_row()[0], "stay"), start=0 if start is None else start)
+    return sizes
 
 
 def _kind_of(source: Any, episodes: int | None) -> str:

@@ -120,11 +120,11 @@ class EstimatedModel(RowAccuracy, Runnable):
             "by construction."
         ]
         if unseen.any():
-            named = ", ".join(f"({s}, {a})" for s, a in np.argwhere(unseen)[:5].tolist())
+            named = ", ".join(model.legend.row(s, a) for s, a in np.argwhere(unseen)[:5].tolist())
             more = ", ..." if unseen.sum() > 5 else ""
             meant = "uniform over all states" if self.unvisited_rows == "uniform" else "staying in the state"
             lines.append(
-                f"{int(unseen.sum())} rows were never visited: (state, action) {named}{more}. They are taken as {meant}, "
+                f"{int(unseen.sum())} rows were never visited: {named}{more}. They are taken as {meant}, "
                 "which nothing supports."
             )
         if (self.visits > 0).any():

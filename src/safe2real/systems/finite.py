@@ -16,7 +16,7 @@ What the last of the H steps leads to is no longer paid for; where that matters,
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +27,13 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
 from safe2real.model.checks import Floats, check_function, frozen, positive_integer, shown, whole_numbers
+from safe2real.model.legend import Legend
 from safe2real.model.table import TransitionTable
 from safe2real.problem.ties import Ties, laws_of
 from safe2real.systems.acting import FiniteTranslation
 from safe2real.systems.arrivals import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable
 from safe2real.systems.finite_env import FiniteEnv, check_spaces, first_of, name_of
+from safe2real.systems.legends import legend_in, legend_of_env
 from safe2real.systems.rollout import Runnable
 from safe2real.systems.rows import kernel_in, not_here, outcomes_of
 from safe2real.systems.stated import costs_after_end, costs_paid, start_distribution
@@ -187,6 +189,9 @@ def from_gymnasium(
     drop_unreachable: bool = False,
     name: str = "cost",
     ties: Ties | None = None,
+    state_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    positions: ArrayLike | None = None,
 ) -> FiniteSystem:
     """An environment with a table `env.unwrapped.P` as a finite system whose expected cost is at most `limit`.
 
@@ -203,6 +208,9 @@ def from_gymnasium(
             the same is refused by `as_env`, so drop only what no system can reach.
         name: of the constraint, in messages and pages.
         ties: which rows of the environment behave alike, in its own states; the system's `ties` are the same in its numbers.
+        state_names: [S] what the environment's states are called, in messages, maps, pages; its own `state_names` if None.
+        action_names: [A] likewise; its own `action_names` or `get_action_meanings()` if None.
+        positions: [S, 2] column and row of each state on a map, NaN for nowhere; those of a toy-text grid if None.
 
     Returns:
         The system; `model`, `known` and `reward` are what a `Problem` and a plan need of it.
@@ -233,7 +241,9 @@ def from_gymnasium(
                 "give start=, a state or a distribution over states"
             )
     stated: dict[str, Any] = {"cost": cost, "limit": limit, "ended": ended, "start": start, "name": name}
-    system = build_system(outcomes, horizon, **stated, drop_unreachable=drop_unreachable, ties=ties)
+    named: dict[str, Any] = {"state_names": state_names, "action_names": action_names, "positions": positions}
+    legend = legend_of_env(env, *sizes.values(), **named)
+    system = build_system(outcomes, horizon, **stated, drop_unreachable=drop_unreachable, ties=ties, legend=legend)
     return replace(system, first_state=first_of(env.observation_space), first_action=first_of(env.action_space))
 
 
@@ -248,10 +258,12 @@ def build_system(
     drop_unreachable: bool = False,
     name: str = "cost",
     ties: Ties | None = None,
+    legend: Legend | None = None,
 ) -> FiniteSystem:
     """The system of these outcomes; a `cost` [S] or [S, A] is for being in the environment's states.
 
-    A function is what was paid in `outcomes`, and what will be in environments that are seen as this system.
+    A function is what was paid in `outcomes`, and what will be in environments that are seen as this system. The `legend`
+    names the environment's states.
     """
     horizon = positive_integer("horizon", horizon)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
@@ -261,6 +273,8 @@ def build_system(
     if (limit is None) != (cost is None and not outcomes.has_costs):
         given = "limit is given without a cost" if limit is not None else "a cost is given without its limit"
         raise InvalidInput(f"{given}; give cost= and limit= together: the expected cost of an episode is at most the limit")
+    legend = Legend() if legend is None else legend
+    legend.check_size(outcomes.num_states, outcomes.num_actions)
     first = start_distribution(start, outcomes.num_states)
     outcomes = replace(outcomes, ended=costs_after_end(ended, outcomes, required=limit is not None))
     arrivals = find_arrivals(outcomes, first > 0.0)
@@ -278,7 +292,7 @@ def build_system(
     over = np.array([terminated for _, _, terminated in arrivals], dtype=np.bool_)
     origin = np.array([state for state, _, _ in arrivals], dtype=np.int64)
     return FiniteSystem(
-        model=CMDP.of(kernel, horizon, begin, constraints),
+        model=CMDP.of(kernel, horizon, begin, constraints).with_legend(legend_in(legend, arrivals)),
         known=frozen(np.repeat(over[:, None], kernel.num_actions, axis=1)),
         reward=frozen(np.where(over[:, None], 0.0, outcomes.mean_rewards()[np.maximum(origin, 0)])),
         origin=frozen(origin),

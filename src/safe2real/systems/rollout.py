@@ -196,7 +196,7 @@ def _reward_table(model: CMDP, plan: Any, reward: ArrayLike | None) -> Floats | 
     if reward is None:
         made = getattr(plan, "origin", None)
         return None if made is None else made.reward
-    sizes = {"horizon": model.horizon, "num_states": model.num_states, "num_actions": model.num_actions}
+    sizes: dict[str, Any] = {"horizon": model.horizon, "num_states": model.num_states, "num_actions": model.num_actions}
     return step_utilities("reward", reward, unit_interval=True, **sizes)
 
 

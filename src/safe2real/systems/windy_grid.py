@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtLeast, Kernel
 from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, is_whole, positive_integer
+from safe2real.model.legend import Legend
+from safe2real.systems.legends import grid_positions
 
 Cell = tuple[int, int]
 """A cell of a grid: (row, column), row 0 at the top."""
@@ -147,7 +149,13 @@ class WindyGrid:
 
     def cmdp(self, kernel: Kernel, threshold: float) -> CMDP:
         """The task on `kernel` (real, simulated or an estimate): at least `threshold` of the H steps in safe cells."""
-        return CMDP.of(kernel, self.horizon, self.state(self.start), AtLeast(self.safety(), threshold, name="safety"))
+        constraint = AtLeast(self.safety(), threshold, name="safety")
+        return CMDP.of(kernel, self.horizon, self.state(self.start), constraint).with_legend(self.legend())
+
+    def legend(self) -> Legend:
+        """Cells and moves by name, and where the cells lie."""
+        cells = [f"cell {self.cell(state)}" for state in range(self.num_states)]
+        return Legend.of(cells, ACTIONS, grid_positions(self.size, self.size))
 
     def neighbours(self) -> Kernel:
         """A support to declare: an action leads to the cell itself or to a neighbour. The probabilities mean nothing."""

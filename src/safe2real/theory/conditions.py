@@ -200,11 +200,10 @@ def _separation(small: float, large: float) -> Condition:
 
 def _slater(margin: float, horizon: int, room: float) -> Condition:
     changes: tuple[Change, ...] = ()
-    cure = "choose a baseline whose constraint value lies above the threshold, or lower the threshold"
+    cure = "choose a baseline that keeps the constraint with room to spare, or ask for less"
     if margin > 0.0 and room > 0.0:
-        changes = (
-            change("margin", rounded_down(room), "state a margin of at most {}: no policy exceeds its threshold by more"),
-        )
+        text = "state a margin of at most {}: an episode leaves no more room"
+        changes = (change("margin", rounded_down(room), text),)
     said = f"margin is {margin:.10g}; above 0 and at most the horizon {horizon} is needed"
     return _condition(ConditionName.MARGIN, 0.0 < margin <= horizon, said, _EVERY, changes, "" if changes else cure)
 
