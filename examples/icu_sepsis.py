@@ -121,7 +121,7 @@ def summarise(case: Case, record: Record, name: str, console: Console) -> bool:
     course = (f"{plan.survival_floor:.1%} ({plan.survival:.1%}) with {done:,} patients" for done, plan in record.curve)
     console.print(f"Certified survival of the best plan so far, and its real one: {'; '.join(course)}.")
     last = record.batches[-1]
-    stop = "reached" if record.stopped else f"not reached (Delta {last.uncertainty:.2f}, tolerance {MARGIN / 4:g})"
+    stop = "reached" if record.stopped else f"not reached (uncertainty {last.uncertainty:.2f}, tolerance {MARGIN / 4:g})"
     console.print(f"The certified stop for ANY reward: {stop}. Doubts: {'; '.join(record.doubts) or 'none'}.")
     return safe
 

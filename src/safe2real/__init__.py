@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from safe2real.standing import Standing
     from safe2real.systems.discretise import Discretised
     from safe2real.systems.dynamics import from_dynamics
+    from safe2real.systems.enumerated import Enumerated
     from safe2real.systems.estimate import estimate_model
     from safe2real.systems.finite import from_gymnasium
 
@@ -61,6 +62,7 @@ _HOMES = {
     "standing": ("Standing",),
     "systems.discretise": ("Discretised",),
     "systems.dynamics": ("from_dynamics",),
+    "systems.enumerated": ("Enumerated",),
     "systems.estimate": ("estimate_model",),
     "systems.finite": ("from_gymnasium",),
 }
@@ -92,6 +94,7 @@ __all__ = [
     "AtMost",
     "Campaign",
     "Discretised",
+    "Enumerated",
     "Kernel",
     "Learner",
     "MarkovPolicy",

@@ -277,7 +277,7 @@ def test_after_the_stop_there_is_nothing_to_ask_and_a_plan(stopped, tmp_path):
     assert (ended.code, ended.error) == (3, "stopped")
     state = done("status", stopped)
     assert state["stopped"] is True
-    assert state["forecast"] == {"rounds": 0, "samples": 0}
+    assert (state["forecast"]["rounds"], state["forecast"]["samples"], state["forecast"]["caution"]) == (0, 0, "")
     reward = tmp_path / "reward.json"
     reward.write_text(json.dumps([[0.5] * 4] * 25))
     plan = done("plan", stopped, reward)
@@ -324,8 +324,20 @@ def test_a_reward_that_is_none(stopped, reward):
 def test_the_map_has_names_and_nulls(url):
     done("import", url, "-", "--source", "s", given=rolled(BASELINE, 1))
     found = done("map", url)
-    assert list(found) == ["certified", "visits", "distance", "lower", "upper", "verdict", "visits_needed"]
-    assert all(np.shape(found[name]) == (25, 4) for name in found if name != "certified")
+    assert list(found) == [
+        "certified",
+        "visits",
+        "distance",
+        "lower",
+        "upper",
+        "verdict",
+        "visits_needed",
+        "state_names",
+        "action_names",
+    ]
+    names = ("certified", "state_names", "action_names")
+    assert all(np.shape(found[name]) == (25, 4) for name in found if name not in names)
+    assert (found["state_names"][7], found["action_names"][1]) == ("cell (1, 2)", "right")
     visits, distance = np.array(found["visits"]), np.array(found["distance"], dtype=object)
     assert visits.sum() == 12
     assert (np.equal(distance, None) == (visits == 0)).all()

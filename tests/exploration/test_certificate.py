@@ -42,7 +42,7 @@ def test_a_bound_is_rounded_to_the_side_on_which_it_is_true_but_not_by_floats():
 def test_why_it_is_no_guarantee_follows_the_sentence():
     text = certificate(18.25, 3.5, doubts=(HEURISTIC,)).describe()
     assert text.startswith("HEURISTIC, not a guarantee. Estimated: expected falls <= 1.75 (limit 2), ")
-    assert text.endswith("because\n  - the radius is scaled")
+    assert text.endswith(". The reasons:\n  - the radius is scaled")
     missed = certificate(17.0, 3.5).describe()
     assert missed.startswith("NOT SAFE: a constraint is not shown to be kept, only: expected falls <= 3 (limit 2), ")
     assert "expected constraint >= 18.25" in certificate(18.25, 3.5, wordings=()).statement()  # of an older program

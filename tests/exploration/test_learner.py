@@ -230,7 +230,8 @@ def test_asking_again_changes_nothing_and_the_coin_is_fixed():
 def test_a_heuristic_run_may_use_a_larger_tolerance_and_says_so():
     learner = Learner(Problem(tiny(), stay(), settings(tolerance=0.3, radius=radii.Scaled(0.5))))
     text = learner.propose().certificate.describe()
-    assert text.startswith("HEURISTIC, not a guarantee (the radius is 0.5 x the paper's radius")
+    assert text.startswith("HEURISTIC, not a guarantee. Estimated: expected constraint >= 0.5 (threshold 0.5). The reasons:")
+    assert "- the radius is 0.5 x the paper's radius" in text
     assert not Learner(Problem(tiny(), stay(), settings(tolerance=0.3, bonus_scale=0.5))).propose().certificate.certified
     with pytest.raises(s2r.errors.InvalidInput, match="scale is 0"):
         radii.Scaled(0.0)

@@ -40,7 +40,7 @@ def goal(states=4, actions=2, at=2):
         ({"rewards": {"goal": 2.0 * goal()}}, r"rewards.goal .* \[0, 2\]"),
         ({"rewards": {"goal": goal() - 1.0}}, r"\[-1, 0\]"),
         ({"rewards": {"goal": np.where(goal() > 0, np.nan, 0.0)}}, "finite"),
-        ({"rewards": {"goal": np.ones(4)}}, r"shape \(4,\)"),
+        ({"rewards": {"goal": np.ones((1, 1, 1, 1))}}, r"shape \(1, 1, 1, 1\)"),
         ({"rewards": {"goal": "much"}}, "not an array"),
         ({"accuracy": 0.0}, "accuracy is 0"),
         ({"accuracy": -0.1}, "accuracy is -0.1"),

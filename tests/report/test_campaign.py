@@ -97,7 +97,7 @@ def test_a_heuristic_campaign_is_labelled_and_promises_nothing(tmp_path, unpaint
     assert "21 samples recorded" in text
     assert f"{status.uncertainty:.4g} > 0.1" in text
     assert f"{status.suspects} of 4 suspect rows left" in text
-    assert f"{status.forecast.rounds:,} rounds, {status.forecast.samples:,} samples expected" in text
+    assert f"{status.forecast.rounds:,} rounds, {status.forecast.samples:,} samples, or several times that expected" in text
     assert status.head in page
     assert "class='warning'" not in page
 
@@ -254,6 +254,8 @@ def test_a_forecast_that_never_stops_is_said_in_words():
     assert _forecast_in_words(Forecast(None, None)) == "not reached in a rehearsal"
     assert _forecast_in_words(Forecast(0, 0)) == "nothing more"
     assert _forecast_in_words(Forecast(1_000, 3_000)) == "1,000 rounds, 3,000 samples"
+    assert _forecast_in_words(Forecast(1_000, 3_000, 2, 4)) == "1,000 rounds, 3,000 samples"
+    assert _forecast_in_words(Forecast(1_000, 3_000, 3, 4)) == "1,000 rounds, 3,000 samples, or several times that"
 
 
 def test_a_forecast_can_be_left_out(tmp_path, unpainted):

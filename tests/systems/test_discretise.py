@@ -258,7 +258,7 @@ def test_infinite_and_huge_bounds_name_the_dimension_and_the_cure():
 @each(
     ("space", "message"),
     [
-        (Dict({"a": Box(0, 1, (1,))}), r"the observation space is a Dict: .*give `features`.*FlattenObservation"),
+        (Dict({"a": Box(0, 1, (1,))}), r"the observation space is a Dict: .*Enumerated.*give `features`"),
         (Box(0, 255, (8, 8, 3), np.uint8), r"observations have shape \(8, 8, 3\), like an image.*give `features`"),
         (Discrete(5), r"the observation space is Discrete\(5\), which is discrete already"),
     ],

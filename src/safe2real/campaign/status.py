@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import now
 from safe2real.campaign.leases import overdue
+from safe2real.campaign.notices import notices_of
 from safe2real.campaign.replay import Replay
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.learner import Learner
@@ -74,7 +75,7 @@ class CampaignStatus:
     head: str  # digest of the last event, to be noted elsewhere and given to verify later
     forecast: Forecast | None
     rewards: tuple[RewardStatus, ...] = ()  # what is certain of each declared reward; empty where none is declared
-
+    notices: tuple[str, ...] = ()  # what to know of what is out: who holds others up, and when it is taken back
     trial: TrialStatus | None = None  # of the policy that is on trial, or was last, within the campaign
 
     @property
@@ -85,6 +86,8 @@ class CampaignStatus:
 
 def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignStatus:
     learner, proposal, blocker = replay.learner, replay.learner.propose(), replay.blocker
+    held = tuple((id_of(name, one.event), one.worker, one.at) for one in replay.held.values())
+    waiting_for, at = None if blocker is None else id_of(name, blocker.event), now()
     return CampaignStatus(
         name=name,
         standing=learner.standing,
@@ -96,10 +99,10 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         withdrawn=len(replay.withdrawn),
         samples_counted=learner.samples,
         episodes_waiting=replay.uncounted,
-        waiting_for=None if blocker is None else id_of(name, blocker.event),
-        held=tuple((id_of(name, held.event), held.worker, held.at) for held in replay.held.values()),
+        waiting_for=waiting_for,
+        held=held,
         lease=None if replay.lease is None else replay.lease.seconds,
-        overdue=tuple(id_of(name, one.event) for one in overdue(replay.lease, replay.held.values(), now())),
+        overdue=tuple(id_of(name, one.event) for one in overdue(replay.lease, replay.held.values(), at)),
         next_reason=proposal.reason.name,
         uncertainty=proposal.uncertainty,
         tolerance=learner.method.stops_at(learner.problem),
@@ -113,6 +116,7 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
             RewardStatus(one.name, one.lower, one.upper, one.allowed, one.is_accurate) for one in learner.intervals()
         ),
         trial=_trial_of(learner),
+        notices=notices_of(held, waiting_for, replay.uncounted, replay.lease, at),
     )
 
 

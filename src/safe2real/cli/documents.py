@@ -71,6 +71,11 @@ def deployment_document(deployment: Deployment) -> dict[str, Any]:
 def status_document(status: CampaignStatus, campaign: Campaign) -> dict[str, Any]:
     return {
         **asdict(status),
+        "forecast": None if status.forecast is None else {**asdict(status.forecast), "caution": status.forecast.caution},
+        "constraints": [
+            words.requirement(limit)
+            for words, limit in zip(campaign.problem.simulator.wordings, campaign.problem.simulator.thresholds, strict=True)
+        ],
         "held": [{"id": id, "worker": worker, "at": at} for id, worker, at in status.held],
         "uncertainty": finite_or_none(status.uncertainty),
         **label_of(campaign),

@@ -90,7 +90,7 @@ class Certificate:
             sentence = _PREFIXES[self.standing] + (f". Estimated: {bounds}" if bounds else "")
         else:
             return _listed(f"Certified: {bounds}, provided that", self.assumptions, width)
-        return _listed(f"{sentence}, because", self.doubts, width) if self.doubts else f"{sentence}."
+        return _listed(f"{sentence}. The reasons:", self.doubts, width) if self.doubts else f"{sentence}."
 
     def __repr__(self) -> str:
         rests = f"{len(self.assumptions)} assumptions" if self.certified else f"{len(self.doubts)} doubts"

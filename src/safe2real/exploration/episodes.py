@@ -139,7 +139,12 @@ def _before_leaving(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Traje
 def _goes_outside(model: CMDP, states: Any) -> bool:
     """Whether one of the states is a whole number that the model does not have."""
     entries = states if isinstance(states, list | tuple) else np.asarray(states).reshape(-1).tolist()
-    return any(type(entry) is int and not 0 <= entry < model.num_states for entry in entries)
+    return any(_is_whole(entry) and not 0 <= entry < model.num_states for entry in entries)
+
+
+def _is_whole(entry: Any) -> bool:
+    """Many languages write 1.0 for 1: it is the same number here as in Python."""
+    return type(entry) is int or (type(entry) is float and entry.is_integer())
 
 
 def _check_lists(value: Any, where: str, optional: set[str]) -> None:
@@ -151,6 +156,6 @@ def _check_lists(value: Any, where: str, optional: set[str]) -> None:
         entries = value[name]
         if not isinstance(entries, list):
             raise InvalidInput(f"{where}.{name} is {shown(entries)}; give a list of whole numbers, one for each step")
-        wrong = next((index for index, entry in enumerate(entries) if type(entry) is not int), None)
+        wrong = next((index for index, entry in enumerate(entries) if not _is_whole(entry)), None)
         if wrong is not None:
             raise InvalidInput(f"{where}.{name}[{wrong}] is {shown(entries[wrong])}; give a whole number")

@@ -35,6 +35,18 @@ class Forecast:
 
     rounds: int | None
     samples: int | None
+    undecided: int = 0  # rows that were taken to be right because nothing shows yet that they are wrong
+    rows: int = 0  # in all
+
+    @property
+    def caution(self) -> str:
+        """How far it is to be relied on, in words; empty where no row is open."""
+        if not self.undecided:
+            return ""
+        return (
+            f"a guess: {self.undecided:,} of {self.rows:,} rows are open still and taken to be as the simulator says. If "
+            "some of them are wrong it takes longer, early in a campaign several times as long"
+        )
 
 
 def forecast(learner: Learner) -> Forecast:
@@ -56,7 +68,7 @@ def forecast(learner: Learner) -> Forecast:
         )
         memory = decision.memory
         if decision.reason is Reason.STOP:
-            return Forecast(done, done * model.horizon)
+            return Forecast(done, done * model.horizon, imagined.undecided, model.kernel.num_rows)
         if decision.reason is Reason.HALT:
             return Forecast(None, None)
         mixture = decision.mixture(problem.baseline)
@@ -81,6 +93,7 @@ class _Imagined:
         limit = rule.threshold if rule.clearing == kinds.HALFWAY else 0.5 * (rule.cleared_gap + rule.clearing_gap)
         wrong &= distance > max(0.0, limit) + 1.0 / np.sqrt(np.maximum(known_by, 1.0))
         self.distance = np.where(wrong, distance, 0.0)
+        self.undecided = int((belief.suspect & ~wrong).sum())
         self.seen = np.maximum(evidence.seen, tally.simulator_length.astype(np.int64))  # by the time it matters
         self.reality = evidence.problem.simulator.with_kernel(evidence.view(wrong))
         rows = self.reality.kernel

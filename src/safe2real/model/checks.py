@@ -174,17 +174,29 @@ def distributions(name: str, value: ArrayLike) -> Floats:
     """`value` with every last-axis row a probability distribution; one that misses 1 by more than rounding is divided by
     its sum, so that values computed from it are those of a distribution."""
     array = finite_floats(name, value)
-    for outside in (array < 0.0, array > 1.0 + ROW_SUM_TOLERANCE):
+    allowed = row_tolerance(array, array.shape[-1] if array.ndim else 1)
+    for outside in (array < 0.0, array > 1.0 + allowed):
         if outside.any():
             raise InvalidInput(f"{entry_at(name, array, outside, 'g')}; probabilities lie between 0 and 1")
     totals = array.sum(axis=-1)
-    wrong = np.abs(totals - 1.0) > ROW_SUM_TOLERANCE
+    wrong = np.abs(totals - 1.0) > allowed
     if wrong.any():
         index = np.argwhere(wrong)[0]
         raise InvalidInput(f"{place(name, index)} sums to {totals[tuple(index)]:.12g}; rows must sum to 1")
     # Rows that are right to rounding stay as they are: what is read back is then what was written, bit for bit.
     loose = np.abs(totals - 1.0) > ROUNDING_OF_SUMS
     return np.where(loose[..., None], array / totals[..., None], array) if loose.any() else array
+
+
+def row_tolerance(probabilities: Floats, longest: int) -> float:
+    """What rows of at most `longest` entries may miss 1 by: rounding, and that of float32 where all of them were float32.
+
+    Whether they were is seen by the numbers, so that it does not matter through which lists and files they came. The error
+    of a sum grows like the square root of its length.
+    """
+    with np.errstate(over="ignore"):
+        single = bool((probabilities == probabilities.astype(np.float32)).all())
+    return max(ROW_SUM_TOLERANCE, 4.0 * float(np.finfo(np.float32).eps) * longest**0.5) if single else ROW_SUM_TOLERANCE
 
 
 def boolean(name: str, value: Any) -> bool:

@@ -18,13 +18,13 @@ from safe2real._compiled.rows import Rows
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import (
     ROUNDING_OF_SUMS,
-    ROW_SUM_TOLERANCE,
     Floats,
     Indices,
     finite_floats,
     frozen,
     place,
     positive_integer,
+    row_tolerance,
     shown,
     whole_numbers,
 )
@@ -203,12 +203,13 @@ class Kernel:
             return place("transition", np.unravel_index(row, shape))  # type: ignore[arg-type]
 
         data = np.asarray(probabilities, dtype=np.float64)
-        bad = np.flatnonzero(~((data >= 0.0) & (data <= 1.0 + ROW_SUM_TOLERANCE)))
+        bad = np.flatnonzero(~((data >= 0.0) & (data <= 1.0 + row_tolerance(data, 1))))
         if bad.size:
             i = bad[0]
             raise InvalidInput(
                 f"{where(rows[i])} gives state {successors[i]} probability {data[i]:g}; probabilities lie between 0 and 1"
             )
+        given = data
         rows, successors, data = _merge_duplicates(rows, successors, data, num_states)
         if num_rows > rows.size:
             # Some row has no transition at all: said before arrays of a size that only a slip of the keys explains are made.
@@ -219,7 +220,8 @@ class Kernel:
                 f"successors ({rows.size} transitions are given for {num_rows} rows)"
             )
         totals = np.bincount(rows, weights=data, minlength=num_rows)
-        wrong = np.flatnonzero(np.abs(totals - 1.0) > ROW_SUM_TOLERANCE)
+        allowed = row_tolerance(given, int(np.bincount(rows).max()))
+        wrong = np.flatnonzero(np.abs(totals - 1.0) > allowed)
         if wrong.size:
             raise InvalidInput(
                 f"{where(wrong[0])} sums to {totals[wrong[0]]:.12g}; rows must sum to 1: "

@@ -59,7 +59,12 @@ class Trajectory:
                 if partial
                 else f"an episode of {horizon} steps has {horizon + 1} states and {horizon} actions"
             )
-            cure = "" if partial else ". An episode that ended early goes on in an absorbing state"
+            short = not partial and chosen.size < horizon
+            cure = (
+                ". If it was cut short, tell what was seen of it with partial=True (--partial on the command line), and do "
+                "not fill it up. One that the system itself ended goes on in its absorbing state, see FiniteSystem.as_env"
+            )
+            cure = cure if short else ""
             raise InvalidInput(f"{wanted}; got shapes {visited.shape} and {chosen.shape}{cure}")
         if not any_start and model.start[visited[0]] == 0.0:
             possible = np.flatnonzero(model.start)

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure, seed_number
 from safe2real.model.cmdp import CMDP
+from safe2real.model.encoding import check_keys
 from safe2real.radii import ALL, Adaptive, Literal, Radius
 from safe2real.refinements import ALL as ALL_REFINEMENTS
 from safe2real.refinements import DEFAULT, Refinement
 from safe2real.refinements.clearing import CLEARINGS
 
+Kind = TypeVar("Kind")
 
+
+def _names_checked(kind: type[Kind]) -> type[Kind]:
+    """A misspelt setting is answered as in a specification file: with the nearest one that there is."""
+    begin, known = kind.__init__, tuple(inspect.signature(kind).parameters)
+
+    @functools.wraps(begin)
+    def checked(self: Kind, *positional: Any, **given: Any) -> None:
+        check_keys(given, kind.__name__, required=(), optional=known)
+        begin(self, *positional, **given)
+
+    kind.__init__ = checked  # type: ignore[method-assign, assignment]
+    return kind
+
+
+@_names_checked
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
     """The numbers that are assumed, and the bounds that are used.

@@ -76,6 +76,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         labels=_labels(standing, found, broken),
         numbers=_numbers(status),
         warnings=warnings_of(status, found, entries, course, now),
+        forecast_caution="" if status.forecast is None or not status.forecast.rounds else status.forecast.caution,
         certificate=certificate,
         sure=f"{1.0 - learner.settings.delta:g}",
         constraints=[words.requirement(one) for words, one in zip(model.wordings, model.thresholds, strict=True)],
@@ -180,7 +181,10 @@ def _forecast_in_words(forecast: Forecast | None) -> str:
         return "not computed"
     if forecast.rounds is None or forecast.samples is None:
         return "not reached in a rehearsal"
-    return f"{forecast.rounds:,} rounds, {forecast.samples:,} samples" if forecast.rounds else "nothing more"
+    if not forecast.rounds:
+        return "nothing more"
+    early = ", or several times that" if 2 * forecast.undecided > forecast.rows else ""
+    return f"{forecast.rounds:,} rounds, {forecast.samples:,} samples{early}"
 
 
 def _pictures(

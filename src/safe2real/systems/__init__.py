@@ -5,6 +5,7 @@ import gymnasium
 from safe2real.systems.datasets import read_episodes
 from safe2real.systems.discretise import Discretised
 from safe2real.systems.dynamics import Dynamics, from_dynamics
+from safe2real.systems.enumerated import Enumerated
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode
 from safe2real.systems.finite import FiniteSystem, from_gymnasium
 from safe2real.systems.finite_env import FiniteEnv
@@ -24,6 +25,7 @@ __all__ = [
     "Cell",
     "Discretised",
     "Dynamics",
+    "Enumerated",
     "EpisodeLog",
     "FiniteEnv",
     "FiniteSystem",

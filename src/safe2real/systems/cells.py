@@ -46,8 +46,8 @@ def _box_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None) -> tu
         raise InvalidInput(f"the observation space is {space}, which is discrete already; use the environment as it is")
     if not isinstance(space, Box):
         raise InvalidInput(
-            f"the observation space is a {type(space).__name__}: {shown(space)}; give `features`, a function from an "
-            "observation to a short vector, or wrap the environment in gymnasium.wrappers.FlattenObservation first"
+            f"the observation space is a {type(space).__name__}: {shown(space)}; if it is made of whole numbers, use "
+            "safe2real.systems.Enumerated(env); otherwise give `features`, a function from an observation to a short vector"
         )
     if len(space.shape) > 1:
         raise InvalidInput(

@@ -10,6 +10,7 @@ import gymnasium
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
 from safe2real.systems.arrivals import cost_on_arrival
+from safe2real.systems.enumerated import WHOLE
 
 if TYPE_CHECKING:
     from safe2real.systems.finite import FiniteSystem
@@ -85,9 +86,11 @@ def check_spaces(env: Any) -> None:
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment, e.g. gymnasium.make(...)")
     for what, space in (("observation", env.observation_space), ("action", env.action_space)):
         if not isinstance(space, gymnasium.spaces.Discrete):
+            whole = isinstance(space, (*WHOLE, gymnasium.spaces.Tuple, gymnasium.spaces.Dict))
+            how = "Enumerated(env), which numbers them" if whole else "Discretised(env, bins=...)"
             raise InvalidInput(
-                f"the {what} space of {name_of(env)} is {space}, not Discrete; wrap the environment first: "
-                "safe2real.systems.Discretised(env, bins=...)"
+                f"the {what} space of {name_of(env)} is {shown(space)}, not Discrete; wrap the environment first: "
+                f"safe2real.systems.{how}"
             )
 
 
