@@ -49,8 +49,15 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(READY)
+# The site in out/site: built without a warning, tutorials run, links followed; then every Python block of the other pages.
+docs: $(READY) $(VENV)/.ready-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/site/check_site.py out/site
 	$(BIN)/python docs/check.py
+
+$(VENV)/.ready-docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,4 +1,7 @@
-"""`make docs`: every relative link in the documentation leads somewhere, and every Python block runs."""
+"""Every relative link in the documentation leads somewhere, also to its heading, and every Python block runs.
+
+Tutorials are run when the site is built; the site itself is looked at by docs/site/check_site.py.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +12,35 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+WRITTEN = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *WRITTEN]
+_CODE = re.compile(r"```.*?```", re.DOTALL)
 
 
 def broken_links(page: Path) -> list[str]:
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text())
-    return [link for link in links if "://" not in link and not (page.parent / link).exists()]
+    """Links of a page to files that are not there, or to headings that their pages do not have."""
+    broken = []
+    for link, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", _CODE.sub("", page.read_text())):
+        target = page.parent / link if link else page
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        if not target.exists():
+            broken.append(link)
+        elif anchor and target.suffix == ".md" and anchor not in headings(target):
+            broken.append(f"{link}#{anchor}")
+    return broken
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors of a page, as the site and the code host make them from its headings."""
+    titles = re.findall(r"^#+ (.+)$", _CODE.sub("", page.read_text()), flags=re.MULTILINE)
+    return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower()) for title in titles}
 
 
 def failing_blocks(page: Path) -> list[str]:
     """Blocks of one page run one after the other in one process, as a reader would type them."""
     blocks = re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL)
-    if not blocks:
+    if not blocks or page.name == "CONTRIBUTING.md":  # whose blocks are outlines
         return []
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(

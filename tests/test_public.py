@@ -1,8 +1,11 @@
 """The public names: there, documented, and not imported before they are used."""
 
 import inspect
+import re
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -50,5 +53,31 @@ def test_every_public_name_has_a_docstring():
         speaks = inspect.ismodule(thing) or inspect.isclass(thing) or inspect.isfunction(thing)
         # dataclasses that say nothing are given their signature
         if speaks and (not thing.__doc__ or thing.__doc__.startswith(f"{thing.__name__.split('.')[-1]}(")):
+            without.append(name)
+    assert without == []
+
+
+def test_what_a_public_class_offers_has_a_docstring():
+    without = []
+    for name, thing in documented():
+        if not inspect.isclass(thing) or name.startswith("safe2real.testing."):  # a contract's tests say it by their names
+            continue
+        for member, value in vars(thing).items():
+            speaks = isinstance(value, property) or inspect.isfunction(getattr(value, "__func__", value))
+            if speaks and not member.startswith("_") and not inspect.getdoc(getattr(thing, member)):  # or its base's
+                without.append(f"{name}.{member}")
+    assert without == []
+
+
+def test_every_public_constant_has_a_docstring():
+    """A string below it, which the reference shows: a constant has none that Python keeps."""
+    without = []
+    for name, thing in documented():
+        package, _, constant = name.rpartition(".")
+        if inspect.ismodule(thing) or inspect.isclass(thing) or inspect.isfunction(thing) or constant == "__version__":
+            continue
+        said = re.compile(rf"^{constant}(?::[^=\n]+)? = (?:.+|\(\n(?:    .*\n)+\))\n\"\"\"\w", re.MULTILINE)
+        sources = Path(import_module(package).__file__).parent.rglob("*.py")
+        if not any(said.search(source.read_text()) for source in sources):
             without.append(name)
     assert without == []

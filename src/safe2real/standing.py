@@ -21,6 +21,7 @@ class Standing(StrEnum):
 
     @property
     def is_guarantee(self) -> bool:
+        """Whether it is certified; nothing else is a guarantee."""
         return self is Standing.CERTIFIED
 
 
@@ -128,6 +129,7 @@ class Doubt:
 
     @property
     def standing(self) -> Standing:
+        """What is left of a statement that this speaks against."""
         return self.code.standing
 
     def __str__(self) -> str:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.evidence.alternatives import Surviving
+from safe2real.evidence.alternatives import ALTERNATIVES_SHARE, Surviving
 from safe2real.evidence.counts import Counts
-from safe2real.evidence.evidence import ALTERNATIVES_SHARE, Evidence
+from safe2real.evidence.evidence import Evidence
 from safe2real.problem import Alternatives, Problem
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 

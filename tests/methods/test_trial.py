@@ -109,7 +109,7 @@ def test_delta_is_split_over_bounds_and_over_all_trials_that_follow():
     problem = three_steps()
     reward = {"stay": np.ones((2, 2)), "go": np.zeros((2, 2))}
     evidence = Trial(stay(horizon=3), reward, number=4).evidence(problem)
-    assert {one.alpha for one in evidence.bounds} == {0.1 / (4 * 5 * 3)}
+    assert {one.alpha for one in evidence.returns.bounds} == {0.1 / (4 * 5 * 3)}
 
 
 def test_certificates_list_what_a_trial_rests_on_and_nothing_of_the_rows():
@@ -130,15 +130,15 @@ def test_rows_that_are_refuted_do_not_matter_and_leaving_the_model_counts_for_th
     assert learner.evidence.is_refuted
     assert learner.propose().reason is Reason.MIXTURE
     assert learner.propose().certificate.holds
-    before = learner.evidence.candidate_episodes
+    before = learner.evidence.returns.episodes
     learner.leave_model([0], [1], of_candidate=True)
     learner.cut_short([0, 1], [1], "cable", of_candidate=True)
     learner.cut_short([], [], "cable", of_candidate=True)
     learner.lose()
     learner.leave_model([0], [0], of_baseline=True)
-    assert learner.evidence.candidate_episodes == before + 4
+    assert learner.evidence.returns.episodes == before + 4
     seen = case.problem.simulator.utilities[0][0, 0, 1]
-    assert learner.evidence.bounds[0].total == pytest.approx(seen)  # of one step, all that anybody saw
+    assert learner.evidence.returns.bounds[0].total == pytest.approx(seen)  # of one step, all that anybody saw
     assert learner.propose().reason is Reason.MIXTURE
     assert AssumptionCode.FAULTS not in {one.code for one in learner.propose().certificate.assumptions}
 
@@ -252,7 +252,7 @@ def test_a_mixture_is_tried_as_a_whole():
     proposal = learner.propose()
     weights = proposal.mixture.weights[:2] / proposal.exploration_weight
     assert weights == pytest.approx([0.25, 0.75])
-    assert learner.evidence.bounds[0].mean == pytest.approx(constraint_values(case.reality, mixture)[0], abs=0.1)
+    assert learner.evidence.returns.bounds[0].mean == pytest.approx(constraint_values(case.reality, mixture)[0], abs=0.1)
 
 
 def test_explore_counts_whose_episode_broke_off():
@@ -277,7 +277,7 @@ def test_explore_counts_whose_episode_broke_off():
         with pytest.raises(OutsideModel):
             s2r.explore(learner, Machine(), max_rounds=1)
     assert 0 < sum(whose) < 9
-    assert learner.evidence.candidate_episodes == sum(whose)
+    assert learner.evidence.returns.episodes == sum(whose)
 
 
 def test_what_one_policy_showed_certifies_no_other():

@@ -8,7 +8,7 @@ that dies takes nothing with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,14 +17,14 @@ from numpy.typing import ArrayLike
 
 from safe2real.campaign import telling
 from safe2real.campaign.beginning import begin, stated
-from safe2real.campaign.declaring import declare
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
+from safe2real.campaign.directed import Directed
 from safe2real.campaign.episodes import episode_from_json, seen_from
-from safe2real.campaign.events import MIGRATE, Draft, Event
+from safe2real.campaign.events import Event
 from safe2real.campaign.handing_out import hand_out
 from safe2real.campaign.importing import import_log
 from safe2real.campaign.imports import Overlap
-from safe2real.campaign.journal import FORMAT, Journal, journal_at
+from safe2real.campaign.journal import Journal, journal_at
 from safe2real.campaign.ledger import Ledger, verify_record
 from safe2real.campaign.record import Record
 from safe2real.campaign.status import CampaignStatus, status_of
@@ -45,12 +45,11 @@ from safe2real.model.naming import Extensions
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
-from safe2real.version import __version__
 
 Place = str | os.PathLike[str] | Journal
 
 
-class Campaign:
+class Campaign(Directed):
     """Ask and tell around a `Learner`, durable. Make one with `create`, come back to it with `open`.
 
     Guarantee: that of the learner (Theorem 1), with `FIELD_ASSUMPTIONS`. One object for each process; do not share it
@@ -120,6 +119,7 @@ class Campaign:
         return self._record.fresh_learner()
 
     def close(self) -> None:
+        """Let go of the record; what was acknowledged is kept."""
         self.journal.close()
 
     def __enter__(self) -> Campaign:
@@ -259,29 +259,6 @@ class Campaign:
         """
         source = checked_text("source", source, 200)
         return import_log(self._record, source, policy, episodes, partial=partial, overlap=overlap)
-
-    def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
-        """Add rewards to those that the campaign explores for, or drop some; only with `methods.ForRewards`.
-
-        Recorded, all or nothing. What is out stays out: its certificate does not depend on rewards. After a stop the
-        campaign goes on if a reward is not accurate yet.
-        """
-        return declare(self._record, rewards, drop)
-
-    def migrate(self) -> bool:
-        """Bring the record to the format of this release, so that older programs refuse it; False if it has it already.
-
-        No event is changed. A campaign of an older format works here as it is; but a program of the older release would go
-        on in it without knowing of withdrawals and halts.
-        """
-        with self._record.writing() as transaction:
-            header = transaction.header()
-            if header is None or header.format == FORMAT:
-                return False
-            transaction.append([Draft(MIGRATE, {"from": header.format, "to": FORMAT, "version": __version__})])
-            transaction.put_header(replace(header, format=FORMAT))
-        self._record.format = FORMAT
-        return True
 
     # Looking
 

@@ -21,6 +21,7 @@ from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.recheck import check_coin, recheck
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import check_bounds
+from safe2real.campaign.trials import change_in
 from safe2real.errors import InvalidInput
 from safe2real.exploration.coin import coin_of
 from safe2real.exploration.learner import Learner
@@ -106,6 +107,8 @@ class Checker:
             _body(event, "force", "deployment", "holder", "reason")
         elif event.kind == kinds.DECLARE:
             declared_in(event).check(self.problem)
+        elif event.kind == kinds.TRIAL:
+            change_in(event)  # the rest is refused where it does not fit what came before
         elif event.kind == kinds.MIGRATE:
             _body(event, "the migration", "from", "to", "version")
         self.replay.take_unchecked(event)

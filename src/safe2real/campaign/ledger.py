@@ -60,6 +60,7 @@ class Ledger:
 
     @property
     def certified(self) -> bool:
+        """Whether its standing is a guarantee."""
         return self.standing.is_guarantee
 
     @property
@@ -68,6 +69,7 @@ class Ledger:
         return not self.problems
 
     def describe(self) -> str:
+        """What was checked and what was found, in one sentence."""
         if not self.holds:
             first = self.problems[0]
             return f"NOT VERIFIED: {len(self.problems)} problems; the first is in event {first.sequence}: {first.what}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -23,10 +23,12 @@ from safe2real.campaign.episodes import leaves, outside_support, transitions_in
 from safe2real.campaign.events import Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.tape import Tape
+from safe2real.campaign.trials import change_in
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.counting import Episodes, entries_of
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
+from safe2real.methods.trial_within import TrialWithin
 from safe2real.model.encoding import digest_of, from_text, policy_to_bytes, to_text
 from safe2real.standing import Assumption, AssumptionCode
 
@@ -179,11 +181,21 @@ class Replay:
             self.lease = lease_in(from_text(event.body, "the first event"))
         elif event.kind == kinds.DECLARE:
             direct(self._learner, declared_in(event))
+        elif event.kind == kinds.TRIAL:
+            self._changed(change_in(event))
         elif event.kind != kinds.MIGRATE:
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"
             )
         self._release()
+
+    def _changed(self, said: dict[str, Any]) -> None:
+        """A trial begins or ends: nothing that waits counts for the one that was before."""
+        _ = self.learner  # with all counted whose turn it was
+        for number, one in self._waiting.items():
+            if one is not None:
+                self._waiting[number] = replace(one, of_candidate=False) if one.contents else None
+        self.tape.change(self._learner, said)
 
     def _release(self) -> None:
         """Everything whose turn it is: logs after all that was handed out before them, and before what came later."""
@@ -206,7 +218,7 @@ class Replay:
             gone = self.withdrawn.pop(number, None)
             held = gone.held if gone is not None else self.abandoned.pop(number, None)
             self.told_late += 1
-        of_baseline, of_candidate = (False, False) if held is None else _whose(held.event)
+        of_baseline, of_candidate = (False, False) if held is None else self._whose(held.event)
         if number >= self._next_to_count:
             self._waiting[number] = Episodes([content], of_baseline, False, of_candidate)
         else:  # its place has been passed: it comes now; as the candidate's it counted then, for the worst it can have been
@@ -216,7 +228,7 @@ class Replay:
         held = self.held.pop(number, None)
         if held is None:
             return
-        lost = self._learner.evidence.goes_by_returns and _whose(held.event)[1]
+        lost = self._whose(held.event)[1]
         self._waiting[number] = Episodes([], False, False, True) if lost else None
         if event.kind == kinds.ABANDON:
             self.abandoned[number] = held
@@ -249,24 +261,27 @@ class Replay:
         self.outside_support += 0 if self._support is None else outside_support(self._support, content)
         return left
 
+    def _whose(self, event: Event) -> tuple[bool, bool]:
+        """Whether the coin showed the trusted baseline, and whether the policy of the trial that is running, if one is.
+
+        The rest is not checked: this is done for every recorded episode.
+        """
+        try:
+            body = json.loads(event.body)
+            of_baseline = bool(body["drawn"] >= body["candidates"])
+            tries = body.get("tries")
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # verify says so; nobody knows whose it is
+            return False, False
+        method = self._learner.method
+        if isinstance(method, TrialWithin):
+            return of_baseline, not of_baseline and tries == method.trial.number
+        return of_baseline, not of_baseline and self._learner.evidence.goes_by_returns
+
     # Counting
 
     def _count(self, ready: list[Episodes]) -> None:
         for entry in entries_of(self._learner.simulator, ready):
             self.tape.count(self._learner, entry)
-
-
-def _whose(event: Event) -> tuple[bool, bool]:
-    """Whether the coin showed the trusted baseline, and whether the candidate, or a part of it.
-
-    The rest is not checked: this is done for every recorded episode.
-    """
-    try:
-        body = json.loads(event.body)
-        of_baseline = bool(body["drawn"] >= body["candidates"])
-    except (ValueError, TypeError, KeyError, RecursionError):  # verify says so; nobody knows whose episode it is
-        return False, False
-    return of_baseline, not of_baseline
 
 
 def _is_whole(body: ImportBody, contents: list[Any]) -> bool:

@@ -21,16 +21,17 @@ from safe2real.campaign.declared import direct, method_from
 from safe2real.campaign.events import Event
 from safe2real.campaign.replay import Held, Replay, Withdrawn
 from safe2real.campaign.signing import Keys
-from safe2real.campaign.tape import Tape
-from safe2real.exploration.counting import Episodes, entry_of
+from safe2real.campaign.tape import Change, Tape
+from safe2real.exploration.counting import Entry, Episodes, entry_of
 from safe2real.exploration.learner import Learner
 from safe2real.methods.for_rewards import ForRewards
+from safe2real.methods.trial_within import base_of
 from safe2real.model.encoding import from_text, to_text
 from safe2real.model.naming import named_to_json
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
-_REVISION = 4  # of what is written here
+_REVISION = 5  # of what is written here
 LEAST_STEP = 5_000  # events between two snapshots
 _SHARE = 50  # or one in so many of the record, when that is more
 _NUMBERS = (
@@ -51,7 +52,8 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes:
     """The state of a replay; `problem` is the digest of what it is a replay of."""
     _ = replay.learner  # counts what is ready, so that nothing is left between
     entries = replay.tape.entries()
-    arrays = {f"{index}.{name}": getattr(entry, name) for index, entry in enumerate(entries) for name in _ARRAYS}
+    counted = {index: entry for index, entry in enumerate(entries) if isinstance(entry, Entry)}
+    arrays = {f"{index}.{name}": getattr(entry, name) for index, entry in counted.items() for name in _ARRAYS}
     packed = io.BytesIO()
     np.savez(packed, **{name: _smallest(array) for name, array in arrays.items() if array is not None})
     document = {
@@ -66,10 +68,11 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes:
         "logs": [[after, list(astuple(one))] for after, one in replay._logs],
         "parts": replay._parts,
         "said": [[one.code.value, one.text, one.subject] for one in replay._said],
-        "at_once": [entry.at_once for entry in entries],
-        "lost": [entry.lost for entry in entries],
+        "at_once": [isinstance(entry, Entry) and entry.at_once for entry in entries],
+        "lost": [isinstance(entry, Entry) and entry.lost for entry in entries],
+        "trials": [entry.said if isinstance(entry, Change) else None for entry in entries],
     }
-    method = replay.learner.method
+    method = base_of(replay.learner.method)
     if isinstance(method, ForRewards):  # the record may have declared others since it began
         document["method"] = named_to_json(method)
     payload = to_text(document).encode() + b"\n" + packed.getvalue()
@@ -109,9 +112,12 @@ def _restored(document: dict[str, Any], raw: bytes, learner: Learner) -> Replay:
     replay._parts = document["parts"]
     replay._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in document["said"]]
     with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
+        flags = zip(document["at_once"], document["lost"], document["trials"], strict=True)
         entries = [
-            entry_of(*(arrays.get(f"{index}.{name}") for name in _ARRAYS), at_once=bool(at_once), lost=bool(lost))
-            for index, (at_once, lost) in enumerate(zip(document["at_once"], document["lost"], strict=True))
+            Change(said)
+            if said is not None
+            else entry_of(*(arrays.get(f"{index}.{name}") for name in _ARRAYS), at_once=bool(at_once), lost=bool(lost))
+            for index, (at_once, lost, said) in enumerate(flags)
         ]
     replay.tape = Tape(entries)
     replay.tape.play(replay._learner)

@@ -9,6 +9,7 @@ from safe2real.campaign.events import now
 from safe2real.campaign.leases import overdue
 from safe2real.campaign.replay import Replay
 from safe2real.exploration.forecast import Forecast
+from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Reason
 from safe2real.standing import Standing
 
@@ -22,6 +23,17 @@ class RewardStatus:
     upper: float
     allowed: float  # upper - lower that is asked for
     accurate: bool  # whether it is that near
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStatus:
+    """A policy on trial within the campaign: what it is worth at least, by the returns of its own episodes."""
+
+    number: int
+    running: bool
+    episodes: int  # of its own that were counted
+    floors: dict[str, float]  # by the name of a constraint (the expected sum of its utility) or reward
+    delta: float  # how likely one of them is ever false, in addition to the campaign's delta
 
 
 _AS_REPLAYED = ("told", "cut_short", "left_model", "told_late", "imported", "branches", "forced", "samples")
@@ -63,8 +75,11 @@ class CampaignStatus:
     forecast: Forecast | None
     rewards: tuple[RewardStatus, ...] = ()  # what is certain of each declared reward; empty where none is declared
 
+    trial: TrialStatus | None = None  # of the policy that is on trial, or was last, within the campaign
+
     @property
     def certified(self) -> bool:
+        """Whether its standing is a guarantee."""
         return self.standing.is_guarantee
 
 
@@ -97,4 +112,13 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         rewards=tuple(
             RewardStatus(one.name, one.lower, one.upper, one.allowed, one.is_accurate) for one in learner.intervals()
         ),
+        trial=_trial_of(learner),
     )
+
+
+def _trial_of(learner: Learner) -> TrialStatus | None:
+    if not learner.trials:
+        return None
+    last = learner.trials[-1]
+    running = learner.method is last.within
+    return TrialStatus(last.number, running, last.returns.episodes, last.returns.floors, last.within.delta)

@@ -12,7 +12,7 @@ import typer
 from safe2real.campaign import Campaign, Overlap, Receipt
 from safe2real.campaign.journal.places import looks_like_a_connection, parse_place, shown_place
 from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
-from safe2real.cli import documents
+from safe2real.cli import documents, trial
 from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
 from safe2real.cli.streams import answer, progress_bar, read_array, read_document, read_lines, read_text
@@ -27,6 +27,7 @@ commands = typer.Typer(
     help="Drive a durable campaign on a real system: ask what to run, run it, tell what happened. JSON in, JSON out.",
 )
 
+commands.add_typer(trial.commands, name="trial")
 BASELINE = "baseline"
 
 Url = Annotated[

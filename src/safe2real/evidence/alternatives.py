@@ -22,8 +22,17 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Policy
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.problem.alternatives import Alternatives
+from safe2real.problem.problem import Problem
 
 _FREE = 0.5  # the free component's share of the mixture
+ALTERNATIVES_SHARE = 0.25
+"""Of delta, for dropping alternatives, where certificates may rest on them."""
+
+
+def share_of_sets(problem: Problem) -> float:
+    """The share of delta that is the confidence sets' own."""
+    spent = problem.alternatives is not None and problem.alternatives.exact
+    return 1.0 - ALTERNATIVES_SHARE if spent else 1.0
 
 
 class Surviving:

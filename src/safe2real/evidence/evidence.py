@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.alternatives import Surviving
+from safe2real.evidence.alternatives import ALTERNATIVES_SHARE, Surviving, share_of_sets
 from safe2real.evidence.hybrid import HybridModel, Separation
+from safe2real.evidence.returns import CandidateReturns
 from safe2real.evidence.statements import assumptions_of, doubts_of
 from safe2real.evidence.trust import BaselineTrust
 from safe2real.model.checks import Floats, Indices, whole_numbers
@@ -28,21 +29,10 @@ from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt, DoubtCode
 
 _ROUNDING = 1e-9
-ALTERNATIVES_SHARE = 0.25
-"""Of delta, for dropping alternatives, where certificates may rest on them."""
-
-
-def share_of_sets(problem: Problem) -> float:
-    """The share of delta that is the confidence sets' own."""
-    spent = problem.alternatives is not None and problem.alternatives.exact
-    return 1.0 - ALTERNATIVES_SHARE if spent else 1.0
 
 
 class Evidence(HybridModel):
     """Counts and what follows from them, for one problem."""
-
-    goes_by_returns: ClassVar[bool] = False
-    """Whether the returns of the candidate's own episodes are kept; then those that nobody saw have to be told, `lose`."""
 
     def __init__(
         self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True, margin_by_sets: bool = True
@@ -72,6 +62,7 @@ class Evidence(HybridModel):
         share = ALTERNATIVES_SHARE * settings.delta
         self._surviving = None if stated is None else Surviving(model, stated, share)
         self._structured: Any = None  # what `structured` was when it was last asked for
+        self.returns: CandidateReturns | None = None  # of the policy that is on trial, if one is
         self.faults: dict[str, int] = {}  # what cut episodes short, by the user's word: cause -> episodes
         self.trust = BaselineTrust(
             model.with_constraints(self.kept),
@@ -108,7 +99,8 @@ class Evidence(HybridModel):
         self.trust.take(trajectory.states, trajectory.actions, ends, np.array([of_baseline]))
         self._notice_support()
         self._notice_alternatives()
-        due = due or self.trust.due or self.trust.halted
+        risen = of_candidate and self.returns is not None and self.returns.take(trajectory.states, trajectory.actions)
+        due = due or risen or self.trust.due or self.trust.halted
         if due:
             if planned is not None:
                 self.update()
@@ -166,6 +158,8 @@ class Evidence(HybridModel):
             if self.trust.due:
                 self.trust.look(self)
             first = last
+        if self.returns is not None and of_candidate is not None:
+            self.returns.count(states, actions, ends, of_candidate, at_once=at_once)
 
     def count_prefix(
         self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool, of_candidate: bool = False
@@ -183,6 +177,8 @@ class Evidence(HybridModel):
 
     def lose(self) -> None:
         """An episode of the candidate was handed out and nobody saw anything of it; the rows have nothing to learn."""
+        if self.returns is not None:
+            self.returns.lose()
 
     def leave_model(
         self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool = False, of_candidate: bool = False
@@ -259,6 +255,11 @@ class Evidence(HybridModel):
     def kept(self) -> int:
         """How many constraints are kept to: all of them, or none."""
         return self.problem.simulator.num_constraints if self.keeps_safe else 0
+
+    @property
+    def goes_by_returns(self) -> bool:
+        """Whether the returns of the candidate's own episodes are kept; then those that nobody saw have to be told."""
+        return self.returns is not None
 
     @property
     def samples(self) -> int:

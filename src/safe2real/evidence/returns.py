@@ -1,43 +1,36 @@
-"""What the returns of ONE policy's own episodes say about it: evidence that needs no model.
+"""What the returns of ONE policy's own episodes say about it: bounds that need no model.
 
-Beside the counts of rows, which every evidence keeps, this one keeps for every constraint and every named reward a lower
-bound on what the candidate is worth (`running.py`), from the sums of its own episodes alone. A step that nobody saw pays
-nothing: an episode that was cut short, left the model or was given up counts for the least it can have been worth, and is
-never left out.
+For every constraint and every named reward there is a lower bound on what the candidate is worth (`running.py`), from the
+sums of its own episodes alone. A step that nobody saw pays nothing: an episode that was cut short, left the model or was
+given up counts for the least it can have been worth, and is never left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.running import RunningLower
 from safe2real.model.checks import Floats, Indices
-from safe2real.model.trajectory import Trajectory
-from safe2real.problem.problem import Problem
+from safe2real.model.cmdp import CMDP
 
 
-class ReturnsEvidence(Evidence):
-    """Counts, and lower bounds on the real value of one fixed candidate by the returns of its own episodes."""
+class CandidateReturns:
+    """Lower bounds on the real value of one fixed candidate by the returns of its own episodes."""
 
-    goes_by_returns: ClassVar[bool] = True
-
-    def __init__(self, problem: Problem, rewards: Mapping[str, Floats], alpha: float) -> None:
+    def __init__(self, model: CMDP, rewards: Mapping[str, Floats], alpha: float) -> None:
         """Nothing is counted yet.
 
         Args:
-            problem: its constraints come first; its margins are used as stated and tested by returns alone.
+            model: its constraints come first.
             rewards: [1 or H, S, A] in [0, 1], by name.
             alpha: how likely each single bound may ever be false.
         """
-        super().__init__(problem, margin_by_sets=False)
-        model = problem.simulator
         self.names = (*model.labels, *rewards)
         self.logged = 0  # episodes of the candidate that came in logs
+        self._constraints = model.num_constraints
         self._tables: list[Floats] = [*model.utilities, *rewards.values()]  # [1 or H, S, A] each
         self.bounds = tuple(RunningLower(alpha, high=_most(table, model.horizon)) for table in self._tables)
 
@@ -47,41 +40,23 @@ class ReturnsEvidence(Evidence):
         return {name: one.bound for name, one in zip(self.names, self.bounds, strict=True)}
 
     @property
-    def candidate_lower(self) -> Floats:
-        """[K] lower bounds on the candidate's V_c."""
-        return np.array([one.bound for one in self.bounds[: self.kept]])
+    def lower_bounds(self) -> Floats:
+        """[K] on the candidate's V_c."""
+        return np.array([one.bound for one in self.bounds[: self._constraints]])
 
     @property
-    def candidate_episodes(self) -> int:
+    def episodes(self) -> int:
         """How many episodes of the candidate were counted, lost ones too."""
         return self.bounds[0].count if self.bounds else 0
 
-    def take(
-        self,
-        trajectory: Trajectory,
-        *,
-        of_baseline: bool,
-        of_candidate: bool = False,
-        planned: NDArray[np.int64] | None = None,
-    ) -> bool:
-        """See `Evidence.take`; another decision is due when a bound has risen or the margin is refuted."""
-        super().take(trajectory, of_baseline=of_baseline, of_candidate=of_candidate, planned=planned)
-        risen = of_candidate and self._add(self._returns(trajectory.states, trajectory.actions))
-        return risen or self.trust.halted
+    def take(self, states: Indices, actions: Indices) -> bool:
+        """One episode of the candidate; says whether a bound has risen."""
+        return self._add(self._returns(states, actions))
 
     def count(
-        self,
-        states: Indices,
-        actions: Indices,
-        ends: NDArray[np.int64],
-        *,
-        of_baseline: NDArray[np.bool_] | None = None,
-        of_candidate: NDArray[np.bool_] | None = None,
-        at_once: bool = False,
+        self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_candidate: NDArray[np.bool_], *, at_once: bool
     ) -> None:
-        super().count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
-        if of_candidate is None:
-            return
+        """Those `of_candidate` [episodes] among episodes laid end to end; `at_once` for a log, whose order may be chosen."""
         found = [
             self._returns(states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
             for i in np.flatnonzero(of_candidate)

@@ -16,7 +16,7 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.evidence.returns import ReturnsEvidence
+from safe2real.evidence.returns import CandidateReturns
 from safe2real.evidence.running import RunningLower
 from safe2real.evidence.tied import TiedEvidence
 from safe2real.model.archive import Archive
@@ -35,7 +35,7 @@ def put_evidence(archive: Archive, evidence: Evidence, name: str = "evidence") -
     Raises:
         InvalidInput: it is of a class from outside the package, whose state nobody here knows.
     """
-    if type(evidence) not in (Evidence, TiedEvidence, ReturnsEvidence):
+    if type(evidence) not in (Evidence, TiedEvidence):
         raise InvalidInput(
             f"the evidence is a {type(evidence).__name__}, which is not of this package, so what it knows cannot be kept; "
             "keep the episodes, or run a campaign"
@@ -49,9 +49,8 @@ def put_evidence(archive: Archive, evidence: Evidence, name: str = "evidence") -
     else:
         _put_belief(archive, evidence, name)
     document |= _numbers_of(evidence)
-    if isinstance(evidence, ReturnsEvidence):
-        document["logged"] = evidence.logged
-        document["returns"] = [_put_returns(archive, one, f"{name}.returns.{i}") for i, one in enumerate(evidence.bounds)]
+    if evidence.returns is not None:
+        document["returns"] = put_returns(archive, evidence.returns, f"{name}.returns")
     if evidence._surviving is not None:
         archive.put(f"{name}.alive", evidence._surviving.alive)
         document["looked_at"] = evidence._surviving._samples
@@ -80,13 +79,8 @@ def take_evidence(archive: Archive, evidence: Evidence, name: str = "evidence") 
         _take_belief(archive, evidence, name)
     _take_numbers(archive, evidence, name, document)
     evidence.faults = _tallies(archive, document, "faults")
-    if isinstance(evidence, ReturnsEvidence):
-        evidence.logged = _whole(archive, document, "logged")
-        kept = document.get("returns")
-        if not isinstance(kept, list) or len(kept) != len(evidence.bounds):
-            raise archive.wrong(f"{name} has returns of another number of constraints and rewards")
-        for i, (one, said) in enumerate(zip(evidence.bounds, kept, strict=True)):
-            _take_returns(archive, one, f"{name}.returns.{i}", said)
+    if evidence.returns is not None:
+        take_returns(archive, evidence.returns, f"{name}.returns", document.get("returns"))
     if evidence._surviving is not None:
         _fill(archive, f"{name}.alive", evidence._surviving.alive)
         evidence._surviving._samples = _whole(archive, document, "looked_at", least=-1)
@@ -186,7 +180,23 @@ def _take_tied(archive: Archive, evidence: TiedEvidence, name: str, document: An
     evidence._show()
 
 
-def _put_returns(archive: Archive, bound: RunningLower, name: str) -> dict[str, Any]:
+def put_returns(archive: Archive, returns: CandidateReturns, name: str) -> dict[str, Any]:
+    """Keep what the returns of one candidate say; what is given back belongs into the document."""
+    listed = [_put_bound(archive, one, f"{name}.{i}") for i, one in enumerate(returns.bounds)]
+    return {"logged": returns.logged, "bounds": listed}
+
+
+def take_returns(archive: Archive, returns: CandidateReturns, name: str, document: Any) -> None:
+    """Put what `put_returns` kept into returns of the same candidate."""
+    kept = document.get("bounds") if isinstance(document, dict) else None
+    if not isinstance(kept, list) or len(kept) != len(returns.bounds):
+        raise archive.wrong(f"{name} has returns of another number of constraints and rewards")
+    returns.logged = _whole(archive, document, "logged")
+    for i, (one, said) in enumerate(zip(returns.bounds, kept, strict=True)):
+        _take_bound(archive, one, f"{name}.{i}", said)
+
+
+def _put_bound(archive: Archive, bound: RunningLower, name: str) -> dict[str, Any]:
     archive.put(f"{name}.values", np.array(list(bound._times), dtype=np.float64))  # in the order in which sums are formed
     archive.put(f"{name}.times", np.array(list(bound._times.values()), dtype=np.int64))
     archive.put(f"{name}.growth", bound._growth)
@@ -194,7 +204,7 @@ def _put_returns(archive: Archive, bound: RunningLower, name: str) -> dict[str, 
     return {"index": bound._index}
 
 
-def _take_returns(archive: Archive, bound: RunningLower, name: str, said: Any) -> None:
+def _take_bound(archive: Archive, bound: RunningLower, name: str, said: Any) -> None:
     values = archive.array(f"{name}.values", np.float64, (None,)).tolist()
     times = archive.array(f"{name}.times", np.int64, (len(values),)).tolist()
     if not isinstance(said, dict) or any(one < 1 for one in times) or not all(0.0 <= one <= 1.0 for one in values):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from safe2real._compiled.rows import Reach
-from safe2real.evidence.evidence import share_of_sets
+from safe2real.evidence.alternatives import share_of_sets
 from safe2real.evidence.hybrid import HybridModel, Separation
 from safe2real.evidence.pooling import Ints, Pooling
 from safe2real.model.checks import Floats, Indices

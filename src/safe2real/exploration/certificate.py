@@ -40,6 +40,7 @@ class Certificate:
 
     @property
     def certified(self) -> bool:
+        """Whether nothing speaks against it."""
         return not self.doubts
 
     @property

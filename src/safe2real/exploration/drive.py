@@ -103,13 +103,14 @@ def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_rou
         np.concatenate([episode.actions for episode in seen]),
         np.cumsum([0, *(episode.length for episode in seen)], dtype=np.int64),
         of_baseline=of_baseline,
-        of_candidate=~of_baseline,
+        of_candidate=~of_baseline if learner.decide().tries else np.zeros_like(of_baseline),
     )
 
 
 def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
     policy, seen = proposal.draw(), Seen()
-    whose = {"of_baseline": policy is learner.baseline, "of_candidate": policy is not learner.baseline}
+    of_baseline = policy is learner.baseline
+    whose = {"of_baseline": of_baseline, "of_candidate": bool(learner.decide().tries) and not of_baseline}
     try:
         episode = world.run(policy, proposal.round, seen)
     except NotBegun:

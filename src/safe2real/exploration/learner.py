@@ -21,9 +21,11 @@ from safe2real.exploration.told import Telling
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.sim_to_real import SimToReal
+from safe2real.methods.trial import Trial
+from safe2real.methods.trial_within import PastTrial, TrialWithin, without_baseline
 from safe2real.model.checks import positive_integer
 from safe2real.model.cmdp import CMDP
-from safe2real.model.policy import MarkovPolicy
+from safe2real.model.policy import MarkovPolicy, Policy
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
@@ -82,17 +84,21 @@ class Learner(Telling):
         self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
         self._imported = ImportedLogs()
+        self.trials: tuple[PastTrial, ...] = ()  # within this run, the running one last
 
     @property
     def settings(self) -> Settings:
+        """Those of its problem."""
         return self.problem.settings
 
     @property
     def simulator(self) -> CMDP:
+        """That of its problem."""
         return self.problem.simulator
 
     @property
     def baseline(self) -> MarkovPolicy:
+        """That of its problem."""
         return self.problem.baseline
 
     @property
@@ -190,7 +196,8 @@ class Learner(Telling):
         own = self.method.schedules  # it says itself when it is to be asked again
         planned = self._planned if self.settings.replan_growth > 0.0 and not own else None
         of_baseline = proposal.draw() is self.baseline
-        due = self.evidence.take(checked, of_baseline=of_baseline, of_candidate=not of_baseline, planned=planned)
+        tried = bool(self.decide().tries) and not of_baseline
+        due = self.evidence.take(checked, of_baseline=of_baseline, of_candidate=tried, planned=planned)
         if own and not self.is_refuted:
             due = self.method.is_due(self.evidence, self._planned, self._memory)
         if due:
@@ -255,6 +262,8 @@ class Learner(Telling):
         """
         if not isinstance(method, Method):
             raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
+        if isinstance(self.method, TrialWithin):
+            raise InvalidInput("a trial is running within this run; end it first (end_trial)")
         method.check(self.problem)
         stated = (method.reuses_simulator, method.keeps_safe)
         if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
@@ -277,6 +286,56 @@ class Learner(Telling):
         After a stop the run goes on if a reward is not accurate yet.
         """
         self.direct(redeclared(self.method, rewards, drop))
+
+    # Trials within the run
+
+    def begin_trial(
+        self,
+        policy: Policy,
+        *,
+        delta: float,
+        rewards: Mapping[str, ArrayLike] | None = None,
+        target: Mapping[str, float] | None = None,
+    ) -> None:
+        """Put one policy on trial within this run: from now on it is what is proposed, as far as its own returns allow.
+
+        The trial ends when the floors reach their targets, or by `end_trial`; then the method goes on. Its episodes count
+        for the rows as all others do. `floors` says what the policy is worth at least.
+
+        Args:
+            policy: a Markov policy or a mixture, such as `plan.policy`; a share of the baseline in it is left out.
+            delta: how likely a floor may ever be false, IN ADDITION to the problem's delta.
+            rewards: [S, A] or [H, S, A] in [0, 1] by name; each gets a floor of its own.
+            target: by the name of a constraint or reward the floor at which the trial is over.
+
+        Raises:
+            InvalidInput: the method is a trial itself or ignores constraints, another trial runs, or something does not fit.
+        """
+        trial = Trial(without_baseline(policy, self.baseline), rewards, len(self.trials) + 1, target)
+        self.try_out(TrialWithin(self.method, trial, delta))
+
+    def try_out(self, within: TrialWithin) -> None:
+        """Begin a trial that was put together; see `begin_trial`."""
+        if within.base is not self.method:
+            raise InvalidInput(f"the trial is within {within.base.name!r}, and this run goes by {self.method.name!r}")
+        if within.trial.number != len(self.trials) + 1:
+            raise InvalidInput(f"the trial has the number {within.trial.number}; the next here is {len(self.trials) + 1}")
+        returns = within.returns(self.problem)
+        self.method, self.evidence.returns, self._memory = within, returns, None
+        self.trials = (*self.trials, PastTrial(within, returns))
+        self._decision = self._proposal = None
+
+    def end_trial(self) -> dict[str, float]:
+        """Go on with the method; returns the floors of the trial, which stay true.
+
+        Raises:
+            InvalidInput: no trial runs within this run.
+        """
+        if not isinstance(self.method, TrialWithin):
+            raise InvalidInput("no trial is running within this run; begin one with begin_trial(policy, delta=...)")
+        self.method, self.evidence.returns, self._memory = self.method.base, None, None
+        self._decision = self._proposal = None
+        return self.trials[-1].returns.floors
 
     def __repr__(self) -> str:
         return f"Learner({self.method}, round {self.round}, {self.samples} samples, {self.standing})"

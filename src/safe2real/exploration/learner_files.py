@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from safe2real.evidence.stored import put_evidence, take_evidence
+from safe2real.evidence.stored import put_evidence, put_returns, take_evidence, take_returns
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.plan_files import put_plan, take_plan
 from safe2real.exploration.remembered import put_decision, put_memory, take_decision, take_memory
 from safe2real.methods.named import document_of, problem_and_method
+from safe2real.methods.trial import Trial
+from safe2real.methods.trial_within import PastTrial, TrialWithin, base_of
 from safe2real.model.archive import Archive
-from safe2real.model.encoding import to_text
+from safe2real.model.encoding import check_keys, to_text
 from safe2real.model.naming import Extensions
 
 KIND, _FORMAT = "learner", 1
@@ -36,13 +39,15 @@ def save_learner(learner: Learner, path: str | os.PathLike[str]) -> Path:
     imported, kept = learner._imported, learner._kept.listed()
     archive = Archive(KIND)
     archive.document = {
-        "specification": document_of(learner.problem, learner.method),
+        "specification": document_of(learner.problem, base_of(learner.method)),
         "revisions": _revisions(learner),
         "round": learner.round,
         "warm_start": learner.warm_start,
         "imported": {name: sorted(getattr(imported, name)) for name in _IMPORTED},
         "alike": imported._alike,
         "kept": len(kept),
+        "trials": [_put_trial(archive, one) for one in learner.trials],
+        "trial_runs": isinstance(learner.method, TrialWithin),
     }
     put_evidence(archive, learner.evidence)
     put_decision(archive, decision)
@@ -77,6 +82,7 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
     learner = Learner(problem, method, warm_start=archive.entry("warm_start", bool))
     _check_revisions(archive, learner)
+    _take_trials(archive, learner)
     take_evidence(archive, learner.evidence)
     imported = archive.entry("imported", dict)
     for name in _IMPORTED:
@@ -98,8 +104,28 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     return learner
 
 
+def _put_trial(archive: Archive, one: PastTrial) -> dict[str, Any]:
+    """A trial within the run, and the returns of its policy."""
+    returns = put_returns(archive, one.returns, f"trial.{one.number}")
+    return {"trial": one.within.trial.to_parameters(), "delta": one.within.delta, "returns": returns}
+
+
+def _take_trials(archive: Archive, learner: Learner) -> None:
+    """Begin every trial again, put back what was seen in it, and end all but the one that runs."""
+    runs = archive.entry("trial_runs", bool)
+    listed = archive.entry("trials", list)
+    for number, said in enumerate(listed, start=1):
+        place = f"{archive.name}, trial {number}"
+        given = check_keys(said, place, required=("trial", "delta", "returns"))
+        parameters = check_keys(given["trial"], place, required=("policy", "rewards", "number", "target"))
+        learner.try_out(TrialWithin(learner.method, Trial.from_parameters(parameters, place), given["delta"]))
+        take_returns(archive, learner.trials[-1].returns, f"trial.{number}", given["returns"])
+        if number < len(listed) or not runs:
+            learner.end_trial()
+
+
 def _revisions(learner: Learner) -> dict[str, int]:
-    return {"method": learner.method.revision, "radius": learner.settings.radius.revision}
+    return {"method": base_of(learner.method).revision, "radius": learner.settings.radius.revision}
 
 
 def _check_revisions(archive: Archive, learner: Learner) -> None:

@@ -19,7 +19,9 @@ from safe2real.methods import ALL
 from safe2real.methods.base import Method
 from safe2real.methods.intervals import Interval
 from safe2real.methods.named import settings_of
+from safe2real.methods.trial_within import PastTrial, base_of
 from safe2real.model.checks import Floats, frozen
+from safe2real.model.shown import count
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, AssumptionCode, Doubt, Standing, standing_of
 from safe2real.version import __version__
@@ -31,6 +33,7 @@ class Looking(ABC):
     problem: Problem
     evidence: Evidence
     method: Method
+    trials: tuple[PastTrial, ...]
     _imported: ImportedLogs
     _kept: KeptPlans
 
@@ -71,11 +74,22 @@ class Looking(ABC):
     @property
     def _assumed(self) -> tuple[Assumption, ...]:
         """What proposals rest on besides the evidence: imported logs, and bounds of a method that is not of this package."""
-        logs = self._imported.assumptions
-        if type(self.method) in ALL:
-            return logs
-        text = f"the method {self.method.name!r}, which is from outside the package, bounds what it proposes as it states"
-        return (*logs, Assumption(AssumptionCode.EXTENSION, text, self.method.name))
+        found = (*self._imported.assumptions, *self._trials_assumed)
+        method = base_of(self.method)
+        if type(method) in ALL:
+            return found
+        text = f"the method {method.name!r}, which is from outside the package, bounds what it proposes as it states"
+        return (*found, Assumption(AssumptionCode.EXTENSION, text, method.name))
+
+    @property
+    def _trials_assumed(self) -> tuple[Assumption, ...]:
+        """That trials within the run came out right: each adds to the probability that anything promised is false."""
+        if not self.trials:
+            return ()
+        added, number = sum(one.within.delta for one in self.trials), len(self.trials)
+        which = f"the floors of {count(number, 'trial')} within this run hold"
+        text = f"{which}: with probability {added:g} at most, ADDED to delta, one does not"
+        return (Assumption(AssumptionCode.EVENT, text, "trials"),)
 
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
@@ -84,7 +98,7 @@ class Looking(ABC):
         given again. See `exploration.plan.plan`.
         """
         # What the stop of another proves is not known here, and that of a trial is about one policy.
-        ours = type(self.method) in ALL and self.method.covers_any_reward
+        ours = type(base_of(self.method)) in ALL and self.method.covers_any_reward
         found = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
         settled = self.evidence.settled()
         for one in self.method.intervals(self.problem, settled):  # what the stop was decided by is not to be lost
@@ -95,21 +109,20 @@ class Looking(ABC):
         if stated is not None and stated.exact and not self.evidence.is_refuted:
             other = plan_with_structure(self.evidence, reward)
             found = other if other.value > found.value else found
-        return self._complete(found, reward)
+        return self._complete(found, reward, (*self._imported.assumptions, *self._trials_assumed))
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
         """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""
-        return self._complete(plan_with_structure(self.evidence, reward), reward)
+        return self._complete(plan_with_structure(self.evidence, reward), reward, self._imported.assumptions)
 
-    def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
+    def _complete(self, found: Plan, reward: ArrayLike, assumed: Sequence[Assumption]) -> Plan:
         """With what it rests on besides, and what it was made for."""
         problem = self.problem
         origin = Origin(
             reward=frozen(checked_reward(self.evidence, reward)),
             legend=problem.simulator.legend,
-            settings=settings_of(problem, self.method),
+            settings=settings_of(problem, base_of(self.method)),
             samples=self.evidence.samples,
             version=__version__,
         )
-        certificate = found.certificate.assuming(self._imported.assumptions)
-        return replace(found, certificate=certificate, origin=origin)
+        return replace(found, certificate=found.certificate.assuming(assumed), origin=origin)

@@ -29,6 +29,10 @@ class Telling(Looking):
     def propose(self) -> Proposal:
         """What to deploy in this round."""
 
+    @abstractmethod
+    def decide(self) -> Decision:
+        """What the method decides on the evidence as it is."""
+
     def count(
         self,
         states: Indices,
@@ -125,7 +129,7 @@ class Telling(Looking):
             if proposal.mixture is None:
                 return {"of_baseline": False, "of_candidate": False}
             of_baseline = proposal.draw() is self.problem.baseline
-            return {"of_baseline": of_baseline, "of_candidate": not of_baseline}
+            return {"of_baseline": of_baseline, "of_candidate": bool(self.decide().tries) and not of_baseline}
         return {"of_baseline": bool(of_baseline), "of_candidate": bool(of_candidate)}
 
     def _next_round(self) -> None:

@@ -52,6 +52,7 @@ class Decision:
     lower_bounds: Floats = field(default_factory=lambda: np.empty(0))  # [K] on the real V_c of the candidate
     uncertainty: float = np.inf  # Delta, or whatever the method stops by; inf where it was not computed
     memory: Any = None  # given back in the next round, to begin the search from: it may save time, it decides nothing
+    tries: int = 0  # the number of the trial whose policy the candidate is, so that its returns count; 0 for none
 
     def __post_init__(self) -> None:
         mixes, weights = self.reason is Reason.MIXTURE, np.asarray(self.weights, dtype=np.float64)
@@ -83,6 +84,7 @@ class Recorded:
     candidate: Mixture
     exploration_weight: float  # alpha
     uncertainty: float  # inf where none is recorded
+    tries: int = 0  # the number of the trial whose policy it was; 0 for none
 
 
 class Method(ABC):
@@ -182,6 +184,7 @@ class Method(ABC):
 
     @property
     def can_be_rechecked(self) -> bool:
+        """Whether a record of it can be verified; a campaign deploys nothing else."""
         return type(self).recheck is not Method.recheck
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
-from safe2real.evidence.returns import ReturnsEvidence
+from safe2real.evidence.returns import CandidateReturns
 from safe2real.evidence.statements import trial_assumptions_of, trial_doubts_of
 from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.methods.mixing import candidate_share
@@ -48,7 +48,7 @@ class Trial(Method):
 
     Guarantee: if the baseline has its stated margin, and episodes of the policy are independent and alike, then with
     probability at least 1 - delta every deployed mixture meets every constraint on the real system, and every floor
-    (`ReturnsEvidence.floors`) is at most the policy's real value, at all times, over all trials that share delta.
+    (`CandidateReturns.floors`) is at most the policy's real value, at all times, over all trials that share delta.
     Reference: Ville's inequality; docs/trials.md has the proof.
 
     Attributes:
@@ -93,8 +93,23 @@ class Trial(Method):
         """A log of a part of a mixture is no sample of the whole."""
         return self.candidate.policies[0] if len(self.candidate.policies) == 1 else None
 
-    def evidence(self, problem: Problem) -> ReturnsEvidence:
-        """Nothing counted yet; refuses a policy, rewards or targets that are not of this problem."""
+    def evidence(self, problem: Problem) -> Evidence:
+        """Nothing counted yet; refuses a policy, rewards or targets that are not of this problem.
+
+        Its margins are used as stated and tested by returns alone: what is proved rests on nothing assumed of the rows.
+        """
+        bounds = len(self.rewards or {}) + problem.simulator.num_constraints
+        returns = self.returns(problem, share_of_delta(problem.settings.delta, self.number, bounds))
+        found = Evidence(problem, margin_by_sets=False)
+        found.returns = returns
+        return found
+
+    def returns(self, problem: Problem, alpha: float) -> CandidateReturns:
+        """What is kept of the policy's own episodes, nothing yet; each bound is ever false with probability `alpha`.
+
+        Raises:
+            InvalidInput: the policy, a reward or a target is not of this problem.
+        """
         model = problem.simulator
         check_policy(self.policy, model, "the policy of the trial")
         if any(one is problem.baseline for one in self.candidate.policies):  # whose episodes are told apart by the object
@@ -113,8 +128,7 @@ class Trial(Method):
         unknown = set(self.target or {}) - known
         if unknown:
             raise InvalidInput(f"target names {sorted(unknown)}; there are the constraints and rewards {sorted(known)}")
-        share = share_of_delta(problem.settings.delta, self.number, len(tables) + model.num_constraints)
-        found = ReturnsEvidence(problem, tables, share)
+        found = CandidateReturns(model, tables, alpha)
         most = {key: one.high for key, one in zip(found.names, found.bounds, strict=True)}
         for key, goal in (self.target or {}).items():
             if goal > 0.0 and goal >= most[key]:
@@ -126,14 +140,15 @@ class Trial(Method):
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
         found = _returns(evidence)
-        if found.trust.halted:
+        if evidence.trust.halted:
             return Decision(Reason.HALT)
         missing = self._missing(found)
         if missing <= 0.0:
             return Decision(Reason.STOP, uncertainty=0.0)
-        lower, candidate = found.candidate_lower, self.candidate
-        share = candidate_share(lower, problem.simulator.thresholds, found.margins)
-        return Decision(Reason.MIXTURE, candidate.policies, tuple(candidate.weights.tolist()), share, lower, missing)
+        lower, candidate = found.lower_bounds, self.candidate
+        share = candidate_share(lower, problem.simulator.thresholds, evidence.margins)
+        weights = tuple(candidate.weights.tolist())
+        return Decision(Reason.MIXTURE, candidate.policies, weights, share, lower, missing, tries=self.number)
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
         """The bounds were computed again from the record; they are about this policy and no other."""
@@ -141,7 +156,7 @@ class Trial(Method):
         same = len(mine.policies) == len(theirs.policies) and all(map(_same, mine.policies, theirs.policies))
         if not same or not np.allclose(mine.weights, theirs.weights, rtol=0.0, atol=_ROUNDING):
             raise InvalidInput("the candidate that was handed out is not the policy of this trial")
-        return _returns(evidence).candidate_lower
+        return _returns(evidence).lower_bounds
 
     def floors(self, evidence: Evidence) -> dict[str, float]:
         return _returns(evidence).floors
@@ -157,9 +172,9 @@ class Trial(Method):
     def assumptions(self, evidence: Evidence) -> tuple[Assumption, ...]:
         return trial_assumptions_of(evidence.problem, evidence.stated, self.number, _returns(evidence).logged)
 
-    def _missing(self, evidence: ReturnsEvidence) -> float:
+    def _missing(self, returns: CandidateReturns) -> float:
         """By how much the floors miss their targets at most; unbounded where there is no target."""
-        floors, goals = evidence.floors, self.target or {}
+        floors, goals = returns.floors, self.target or {}
         return max((goal - floors[key] for key, goal in goals.items()), default=np.inf)
 
     # As a document
@@ -194,7 +209,7 @@ def _same(one: MarkovPolicy, other: MarkovPolicy) -> bool:
     return bool(np.array_equal(one.probabilities, other.probabilities))
 
 
-def _returns(evidence: Evidence) -> ReturnsEvidence:
-    if not isinstance(evidence, ReturnsEvidence):
-        raise InvalidInput(f"the evidence is a {type(evidence).__name__}; a trial goes by that of Trial.evidence(problem)")
-    return evidence
+def _returns(evidence: Evidence) -> CandidateReturns:
+    if evidence.returns is None:
+        raise InvalidInput("the evidence keeps no returns; a trial goes by that of Trial.evidence(problem)")
+    return evidence.returns

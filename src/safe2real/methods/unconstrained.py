@@ -17,4 +17,5 @@ class Unconstrained(SimToReal):
 
     @property
     def can_be_rechecked(self) -> bool:
+        """Never: it claims nothing of what it deploys."""
         return False  # nothing is claimed of what it deploys

@@ -44,6 +44,7 @@ class AtMost:
 
 
 Constraint = AtLeast | AtMost
+"""A utility that reaches its threshold, or a cost that stays within its limit."""
 
 
 class Arrays(NamedTuple):
@@ -136,14 +137,17 @@ class CMDP:
 
     @property
     def num_states(self) -> int:
+        """How many states there are: S."""
         return self.kernel.num_states
 
     @property
     def num_actions(self) -> int:
+        """How many actions there are: A."""
         return self.kernel.num_actions
 
     @property
     def num_constraints(self) -> int:
+        """How many constraints there are: K."""
         return self.arrays.thresholds.size
 
     @property

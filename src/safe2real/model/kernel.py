@@ -69,6 +69,7 @@ class Kernel:
 
     @property
     def is_stationary(self) -> bool:
+        """Whether its rows are the same in every step."""
         return self.horizon is None
 
     @property
@@ -79,6 +80,7 @@ class Kernel:
 
     @property
     def num_rows(self) -> int:
+        """S A, times H where rows change with the step."""
         return int(self.rows.begin.size)
 
     @property

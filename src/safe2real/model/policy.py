@@ -98,6 +98,7 @@ class MarkovPolicy:
 
     @property
     def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
         return (self.horizon, self.num_states, self.num_actions)
 
     @property
@@ -147,6 +148,7 @@ class Mixture:
 
     @property
     def shape(self) -> tuple[int, int, int]:
+        """(H, S, A)."""
         return self.policies[0].shape
 
     def draw(self, rng: np.random.Generator) -> MarkovPolicy:
@@ -187,6 +189,7 @@ class Mixture:
 
 
 Policy = MarkovPolicy | Mixture
+"""What can be deployed and evaluated."""
 
 
 def check_policy(policy: Policy, model: CMDP, name: str = "policy") -> None:

@@ -29,6 +29,7 @@ class Trajectory:
 
     @property
     def length(self) -> int:
+        """Steps that were taken."""
         return self.actions.size
 
     @classmethod

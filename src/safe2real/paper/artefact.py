@@ -33,6 +33,7 @@ class Comparison:
     ours: str
     within: bool | None  # None where no target was set
     ratio: str = "-"
+    why: str = ""  # where it is not within its target: what is known of the reason
 
     @classmethod
     def count(cls, name: str, wanted: int, found: int) -> Comparison:

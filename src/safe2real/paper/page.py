@@ -26,6 +26,7 @@ def write_report(
         seeds=seeds,
         met=sum(met),
         compared=len(met),
+        heuristic=any(artefact.standing is Standing.HEURISTIC for artefact, _, _ in results),
         wall=wall,
         cost=cost,
         inferred=INFERRED,

@@ -61,6 +61,7 @@ class Solution:
 
     @property
     def is_feasible(self) -> bool:
+        """Whether its policy meets every threshold."""
         return self.status is not Status.INFEASIBLE and self.shortfall == 0.0
 
 

@@ -57,10 +57,12 @@ class Preflight:
 
     @property
     def failures(self) -> tuple[Finding, ...]:
+        """What has to be mended."""
         return tuple(finding for finding in self.findings if finding.level is Level.FAILURE)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
+        """What may be accepted, and should be known."""
         return tuple(finding for finding in self.findings if finding.level is Level.WARNING)
 
     @property
@@ -69,6 +71,7 @@ class Preflight:
         return not self.failures
 
     def verdict(self) -> str:
+        """Ready or not, in one sentence."""
         warned = f", {count(len(self.warnings), 'warning')}" if self.warnings else ""
         worth = "" if self.certified else " (HEURISTIC, nothing is guaranteed)"
         if self.failures:

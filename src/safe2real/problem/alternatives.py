@@ -41,6 +41,7 @@ class Alternatives:
         object.__setattr__(self, "names", names)
 
     def name(self, number: int) -> str:
+        """What the simulator of this number is called."""
         return self.names[number] if self.names else f"simulator {number}"
 
 

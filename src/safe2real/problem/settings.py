@@ -59,6 +59,7 @@ class Settings:
 
     @property
     def certified(self) -> bool:
+        """Whether results with these settings can be a guarantee: nothing is scaled."""
         return self.radius.certified and self.bonus_scale >= 1.0
 
 

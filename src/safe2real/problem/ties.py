@@ -71,16 +71,20 @@ class Ties:
 
     @property
     def num_classes(self) -> int:
+        """How many classes of rows there are."""
         return int(np.max(self.classes)) + 1
 
     @property
     def num_labels(self) -> int:
+        """How many labels of outcomes there are."""
         return int(np.shape(self.successors)[-1])
 
     def class_name(self, number: int) -> str:
+        """What the class of this number is called."""
         return self.class_names[number] if self.class_names else f"class {number}"
 
     def label_name(self, number: int) -> str:
+        """What the label of this number is called."""
         return self.label_names[number] if self.label_names else f"label {number}"
 
     def flat(self, kernel: Kernel) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

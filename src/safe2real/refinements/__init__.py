@@ -12,6 +12,7 @@ from safe2real.refinements.near import NearSets
 from safe2real.refinements.open_rows import OpenRows
 
 ALL: tuple[type[Refinement], ...] = (BelowGap, SequentialClearing, NearSets, OpenRows, LikelihoodBalls, Chain)
+"""Those of this package."""
 DEFAULT: tuple[Refinement, ...] = (SequentialClearing(), NearSets(), OpenRows(), LikelihoodBalls(), Chain())
 """The tightest that are certified."""
 

@@ -8,10 +8,12 @@ from safe2real.systems.dynamics import Dynamics, from_dynamics
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode
 from safe2real.systems.finite import FiniteSystem, from_gymnasium
 from safe2real.systems.finite_env import FiniteEnv
+from safe2real.systems.rollout import Agreement, Observed, Rollout
 from safe2real.systems.windy_grid import Cell, WindyGrid, equispaced_wind, windy_order
 from safe2real.systems.windy_grid_env import WindyGridEnv, draw_grid
 
 WINDY_GRID_ID = "safe2real/WindyGrid-v0"
+"""What `gymnasium.make` knows the paper's grid by."""
 
 # The environment truncates its own episodes (the horizon belongs to the grid), so no TimeLimit is asked for. Gymnasium
 # also imports this module for "safe2real.systems:safe2real/WindyGrid-v0", and registering twice would warn.
@@ -20,6 +22,7 @@ if WINDY_GRID_ID not in gymnasium.registry:
 
 __all__ = [
     "WINDY_GRID_ID",
+    "Agreement",
     "Cell",
     "Discretised",
     "Dynamics",
@@ -27,6 +30,8 @@ __all__ = [
     "FiniteEnv",
     "FiniteSystem",
     "LoggedEpisode",
+    "Observed",
+    "Rollout",
     "WindyGrid",
     "WindyGridEnv",
     "draw_grid",

@@ -40,6 +40,7 @@ class Dynamics(Runnable):
 
     @property
     def model(self) -> CMDP:
+        """That of its system."""
         return self.system.model
 
     def state_of(self, state: Any) -> int:

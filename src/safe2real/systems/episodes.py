@@ -34,6 +34,7 @@ class LoggedEpisode:
 
     @property
     def length(self) -> int:
+        """Steps that were taken."""
         return self.actions.size
 
     def ends_at(self, step: int) -> bool:
@@ -51,10 +52,12 @@ class EpisodeLog:
 
     @property
     def steps(self) -> int:
+        """Steps of all episodes together."""
         return sum(episode.length for episode in self.episodes)
 
     @property
     def has_costs(self) -> bool:
+        """Whether every episode has its costs."""
         return all(episode.costs is not None for episode in self.episodes)
 
     def too_short(self, horizon: int) -> tuple[int, ...]:

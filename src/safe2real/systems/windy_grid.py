@@ -28,7 +28,8 @@ from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtLeast, Kernel
 from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, is_whole, positive_integer
 
-Cell = tuple[int, int]  # (row, column)
+Cell = tuple[int, int]
+"""A cell of a grid: (row, column), row 0 at the top."""
 
 ACTIONS = ("up", "right", "down", "left")
 _MOVES = np.array([(-1, 0), (0, 1), (1, 0), (0, -1)])  # [A, 2]
@@ -108,10 +109,12 @@ class WindyGrid:
 
     @property
     def num_states(self) -> int:
+        """Its cells."""
         return self.size * self.size
 
     @property
     def num_actions(self) -> int:
+        """Its moves."""
         return len(ACTIONS)
 
     def state(self, cell: Cell) -> int:
