@@ -103,10 +103,8 @@ class Rollout:
 
     def describe(self) -> str:
         """The figures, how sure they are, and whether they agree with what was promised."""
-        head = (
-            f"{self.episodes:,} episodes. The intervals hold together with probability {1.0 - self.delta:g}, for every "
-            "number of episodes at once (betting); they are about this environment."
-        )
+        sure = f"all intervals hold with probability {1.0 - self.delta:g}, at every number of episodes (betting)"
+        head = f"{self.episodes:,} episodes of this environment; {sure}."
         lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
         lines.append(
             f"  the environment's own rewards: {self.returns.mean():.6g} on average (no interval: no range is known)"
