@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-HIDDEN = ("sqlalchemy", "typer", "rich", "matplotlib", "jinja2", "joblib")
+HIDDEN = ("sqlalchemy", "typer", "rich", "matplotlib", "jinja2", "joblib", "pandas")
 CORE = "import safe2real, safe2real.exploration, safe2real.theory.bounds, safe2real.systems, safe2real.preflight"
 
 
@@ -22,8 +22,10 @@ MISSING = [
     ),
     ("typer", "import safe2real.cli", "commands need the package typer,{}[campaign]'"),
     ("matplotlib", "import safe2real.report.campaign", "figures need the package matplotlib,{}[report]'"),
+    ("matplotlib", "import safe2real.figures.policy", "figures need the package matplotlib,{}[report]'"),
     ("matplotlib", "import safe2real.report.preflight_figures", "figures need the package matplotlib,{}[report]'"),
     ("jinja2", "from safe2real.report.page import render; render('')", "pages need the package jinja2,{}[report]'"),
+    ("pandas", "from safe2real.tables import to_pandas; to_pandas([])", "data frames need the package pandas,{}[tables]'"),
     ("joblib", "import safe2real.paper.engine", "runs of the paper need the package joblib,{}[paper]'"),
     (
         "matplotlib",

@@ -70,6 +70,7 @@ _PACKAGES = (
     "errors",
     "evidence",
     "exploration",
+    "figures",
     "methods",
     "model",
     "planning",
@@ -80,6 +81,7 @@ _PACKAGES = (
     "report",
     "standing",
     "systems",
+    "tables",
     "testing",
     "theory",
 )

@@ -164,3 +164,17 @@ def test_help_says_what_the_codes_mean():
     shown = CliRunner().invoke(app, ["check", "--help"], env={"COLUMNS": "200"}).stdout
     assert "7 something fails" in shown
     assert "--rollouts" in shown
+
+
+def test_recommendations_are_printed_stored_and_on_the_page(tmp_path):
+    ended = check(write(tmp_path, TOML + REAL), "--out", tmp_path / "out", "--accuracy", "0.01")
+    assert ended.exit_code == 0, ended.output
+    assert "Recommended" in ended.stdout
+    assert "with or without the simulator" in ended.stdout
+    stored = json.loads((tmp_path / "out" / "preflight.json").read_text())
+    assert [one["code"] for one in stored["recommendations"]] == ["method", "support", "gaps"]
+    page = (tmp_path / "out" / "preflight.html").read_text()
+    assert all(one["assumes"] in page for one in stored["recommendations"])
+    quick = json.loads(check(write(tmp_path, TOML + REAL), "--no-compare", "--json").stdout)
+    assert [one["code"] for one in quick["recommendations"]] == ["support"]
+    assert "accuracy is 2" in refused(write(tmp_path, TOML), "--accuracy", "2")

@@ -86,6 +86,23 @@ def test_it_goes_on_as_if_nothing_had_been(method, changes, warm_start, tmp_path
     assert loaded.warm_start is warm_start
 
 
+def test_trials_within_a_run_go_on_too(tmp_path):
+    case = random_case(4)
+    tried = [s2r.MarkovPolicy.deterministic([a] * 4, num_actions=2, horizon=3) for a in (1, 0)]
+    learner = Learner(case.problem)
+    play(learner, case.real, 5)
+    learner.begin_trial(tried[0], delta=0.02, rewards={"goal": REWARD})
+    play(learner, case.real, 20)
+    learner.end_trial()
+    learner.begin_trial(tried[1], delta=0.01)
+    play(learner, case.real, 10)
+    loaded = same_from_now_on(learner, tmp_path / "learner.npz", case.real, REWARD)
+    assert loaded.floors() == learner.floors()
+    assert [one.returns.floors for one in loaded.trials] == [one.returns.floors for one in learner.trials]
+    assert loaded.evidence.returns.episodes == learner.evidence.returns.episodes > 0
+    assert loaded.end_trial() == learner.end_trial()
+
+
 def test_after_compiled_rounds_and_with_segments_that_moved(tmp_path):
     rng = np.random.default_rng(3)
     states = 30
@@ -263,8 +280,8 @@ def _entry(*path, value):
         (_entry("evidence", "faults", value={"x": 0}), "faults is"),
         (_entry("imported", value={}), "no list of texts"),
         (_entry("revisions", value={"method": 99, "radius": 1}), "upgrade it"),
-        (_entry("decision", "reason", value="WHATEVER"), "WHATEVER"),
-        (_entry("trials", value=[1]), "trial 1 is 1"),
+        (_entry("decision", value="WHATEVER"), "decision is 'WHATEVER'"),
+        (_entry("trials", value=[1]), r"trials\[0\] is 1"),
         (_entry("specification", value={}), "lacks 'horizon'"),
         (_entry("kept", value=1), "kept.0"),
         (lambda archive: archive.document.update(safe2real="plan"), "holds a 'plan', not a learner"),

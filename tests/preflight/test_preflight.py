@@ -35,7 +35,9 @@ METHOD = s2r.methods.SimToReal()
 
 
 def look(specification=None, reality=WRONG, **options):
-    return check_problem(specification or tiny(), reality=reality, **({"runs": 1, "max_rounds": 150} | options))
+    return check_problem(
+        specification or tiny(), reality=reality, **({"runs": 1, "max_rounds": 150, "compare": False} | options)
+    )
 
 
 def of(found, name):
@@ -365,7 +367,11 @@ def test_rows_between_the_gaps():
     assert finding.level is Level.FAILURE
     assert finding.numbers["between"] == 1
     assert "mismatch_gap to 0.3" in finding.cure
-    assert "calibrated_gap to 0.3" in finding.cure
+    # A calibrated gap of 0.3 would keep Delta above the tolerance for ever, so that is no cure.
+    assert "calibrated_gap" not in finding.cure
+    assert "methods.RewardFree" in finding.cure
+    small = of(look(tiny(margin=1.5, tolerance=0.375), reality=kernel(s0a1=[0.1, 0.9])), "separation")
+    assert "raise calibrated_gap to 0.1" in small.cure
     assert found.guarantees[Guarantee.SAFETY] == "separation fails"
     for mended in (tiny(mismatch_gap=0.3), tiny(calibrated_gap=0.3)):
         assert of(look(mended, kernel(s0a1=[0.3, 0.7])), "separation").level is Level.OK
@@ -740,7 +746,11 @@ def test_a_calibrated_gap_below_the_accuracy_of_the_rows_is_not_ready():
     assert finding.level is Level.FAILURE
     assert finding.numbers["rows_not_covered"] == 2
     assert finding.numbers["accuracy"] == 0.2
-    assert "calibrated_gap of at least 0.2, plus the simulator's own error, or sample more" in finding.cure
+    assert finding.cure == "sample more, or do without its rows (methods.RewardFree)"  # 0.2 would leave no stop
+    rows = estimated([[0.01, 0.02], [0.0, 0.0]], [[50, 20], [0, 0]], known=np.array([[False, False], [True, True]]))
+    (finding,) = [one for one in look(rows).findings if one.code is Code.ESTIMATED_ROWS]
+    assert "calibrated_gap of at least 0.02, plus the simulator's own error, or sample more" in finding.cure
+    assert [(one.name, one.value) for one in finding.changes] == [("calibrated_gap", 0.02)]
     assert not found.ready
     assert found.guarantees[Guarantee.SAFETY] == "accuracy of the estimated simulator fails"
     covered = dataclasses.replace(FEW, settings=dataclasses.replace(FEW.settings, calibrated_gap=0.2))

@@ -19,12 +19,12 @@ from safe2real.evidence.hybrid import Separation
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import Forecast
+from safe2real.figures.course import Course, draw_certificate, draw_safety, thinned
+from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import campaign as report
 from safe2real.report.campaign import _forecast_in_words, write_campaign_report
-from safe2real.report.course_figures import Course, draw_certificate, draw_safety, thinned
-from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed
 from safe2real.report.page import environment, render, since
 from tests.cases import each, sampled
 

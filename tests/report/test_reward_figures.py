@@ -5,8 +5,8 @@ import numpy as np
 import safe2real as s2r
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.exploration import roll_out
+from safe2real.figures.rewards import draw_rewards
 from safe2real.report.campaign import write_campaign_report
-from safe2real.report.reward_figures import draw_rewards
 from safe2real.testing.systems import random_case
 
 

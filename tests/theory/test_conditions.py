@@ -91,17 +91,15 @@ def test_calibrated_gap_too_large() -> None:
     assert set(found) == {"calibrated_gap", "epsilon", "tolerance against margin"}
     gap = found["calibrated_gap"]
     assert gap.explanation == "calibrated_gap is 0.01; Theorem 1 needs at most margin / (4 H^3) = 0.000144675"
-    assert gap.cure == (
-        "lower calibrated_gap to 0.000144675, or ask for a margin of at least 69.12, "
-        "which is impossible because no margin exceeds the horizon 12"
-    )
+    assert gap.cure == "lower calibrated_gap to 0.000144675"
+    assert [(one.name, one.value) for one in gap.changes] == [("calibrated_gap", 0.000144675)]
     # H - 4 x 12^4 x 0.01 = 12 - 829.44
     assert "= -817.44 is needed" in found["epsilon"].explanation
     # for epsilon 0.5: gap 11.5 / (4 x 12^4) = 11.5 / 82944 = 0.000138647..., margin 829.44 / 11.5 = 72.1252...
     assert found["epsilon"].cure.startswith(
         "no epsilon is small enough: for an epsilon of 0.5, lower calibrated_gap to 0.000138647"
     )
-    assert "a margin of at least 72.1253, which is impossible" in found["epsilon"].cure
+    assert "margin" not in found["epsilon"].cure
     assert found["tolerance against margin"].cure == "it follows from epsilon: mend that condition"
 
 
@@ -152,10 +150,8 @@ def test_one_step_leaves_no_room_for_epsilon_one_and_a_gap() -> None:
     found = failing(horizon=1, epsilon=1.0)
     assert found["epsilon"].cure == "lower epsilon to 0.99996, or lower calibrated_gap to 0"
     assert failing(horizon=1, epsilon=1.0, calibrated_gap=0.0) == {}
-    # at epsilon = 0.5 a margin of 4 x 0.2 / 0.5 = 1.6 would do, if it could be had
-    assert (
-        "or ask for a margin of at least 1.6, which is impossible" in failing(horizon=1, calibrated_gap=0.2)["epsilon"].cure
-    )
+    # at epsilon = 0.5 a margin of 4 x 0.2 / 0.5 = 1.6 would do, but cannot be had
+    assert failing(horizon=1, calibrated_gap=0.2)["epsilon"].cure == "lower epsilon to 0.2, or lower calibrated_gap to 0.125"
 
 
 @each("epsilon", [0.0, -0.5])
@@ -195,14 +191,14 @@ def test_a_chosen_tolerance_below_the_simulators_residual() -> None:
     assert set(found) == {"tolerance against calibrated_gap", "tolerance against epsilon"}
     condition = found["tolerance against calibrated_gap"]
     assert condition.explanation == "tolerance is 0.01; more than H^3 calibrated_gap = 0.01728 is needed"
-    assert condition.cure == "raise tolerance above 0.01728, or lower calibrated_gap below 5.78703e-06"
+    assert condition.cure == "raise tolerance above 0.01728, at most to 0.25, or lower calibrated_gap below 5.78703e-06"
     assert "tolerance against calibrated_gap" in failing(tolerance=0.01728)  # strictly more
 
 
 def test_a_chosen_tolerance_that_is_not_positive() -> None:
     found = failing(tolerance=0.0, calibrated_gap=0.0)
     assert set(found) == {"tolerance against margin", "tolerance against calibrated_gap", "tolerance against epsilon"}
-    assert found["tolerance against calibrated_gap"].cure == "raise tolerance above 0"
+    assert found["tolerance against calibrated_gap"].cure == "raise tolerance above 0, at most to 0.25"
 
 
 def test_a_chosen_tolerance_and_the_epsilon_it_stands_for() -> None:
@@ -219,9 +215,9 @@ def test_limits_are_rounded_to_the_side_that_meets_them() -> None:
     assert "margin / 4 = 0.166666 is needed" in failing(tolerance=0.17, margin=2 / 3)["tolerance against margin"].explanation
     low = failing(tolerance=0.002, calibrated_gap=1e-5 / 7)["tolerance against calibrated_gap"]
     assert low.explanation.endswith("more than H^3 calibrated_gap = 0.00246858 is needed")
-    assert low.cure == "raise tolerance above 0.00246858, or lower calibrated_gap below 1.1574e-06"
+    assert low.cure == "raise tolerance above 0.00246858, at most to 0.25, or lower calibrated_gap below 1.1574e-06"
     negative = failing(tolerance=-1.0, calibrated_gap=1e-5 / 7)["tolerance against calibrated_gap"]
-    assert negative.cure == "raise tolerance above 0.00246858"
+    assert negative.cure == "raise tolerance above 0.00246858, at most to 0.25"
     # 12 - 82944 x 0.0001401 = 0.3795456
     assert "= 0.379545 is needed" in failing(calibrated_gap=0.0001401)["epsilon"].explanation
 
@@ -339,3 +335,24 @@ def test_results_are_frozen() -> None:
     conditions = theory.check_conditions(**CHECK)
     assert_frozen(conditions)
     assert_frozen(conditions.items[0])
+
+
+def test_no_cure_is_out_of_reach() -> None:
+    """16^3 x 0.08 = 327.68: no tolerance is so large, and no margin either."""
+    found = failing(tolerance=0.25, horizon=16, calibrated_gap=0.08)["tolerance against calibrated_gap"]
+    assert "327.68 is needed" in found.explanation
+    assert "327" not in found.cure
+    assert "raise tolerance" not in found.cure
+    assert found.cure.startswith("lower calibrated_gap below 6.10351e-05; runs are safe and plans are certified without it")
+    assert [one.name for one in found.changes] == ["calibrated_gap"]
+    assert "tolerance against calibrated_gap" not in failing(
+        tolerance=0.25, horizon=16, calibrated_gap=found.changes[0].value
+    )
+
+
+def test_a_margin_is_not_asked_for_beyond_what_the_threshold_leaves() -> None:
+    # 6912 x 0.001 = 6.912 is below the horizon 12, but above what a threshold of 8 leaves
+    assert "margin of at least 6.912" in failing(calibrated_gap=0.001)["calibrated_gap"].cure
+    assert "margin" not in failing(calibrated_gap=0.001, largest_margin=4.0)["calibrated_gap"].cure
+    assert failing(margin=12.5, largest_margin=4.0)["margin"].changes[0].value == 4.0
+    assert failing(margin=5.0, largest_margin=4.0, calibrated_gap=0.01)["calibrated_gap"].changes == ()

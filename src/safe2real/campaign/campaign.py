@@ -289,7 +289,7 @@ class Campaign(Directed):
 
     def mismatch_map(self) -> MismatchMap:
         """For every row how far it is from the simulator, and what is known about it."""
-        return map_mismatch(self._record.catch_up().learner.evidence)
+        return map_mismatch(self._record.catch_up().learner.evidence, self.problem.simulator.legend)
 
     def proposal(self) -> Proposal:
         """What the next deployment would be made from; nothing is recorded."""

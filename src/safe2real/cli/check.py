@@ -48,7 +48,15 @@ def check(
     seconds: Annotated[float, typer.Option(min=0.0, help="End the rehearsals after about so long in all.")] = 60.0,
     guess_rows: GuessRows = None,
     guess_gap: GuessGap = None,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the figure and the findings (JSON) there.")] = None,
+    accuracy: Annotated[
+        float | None, typer.Option(help="TV distance within which the simulator's right rows are right: gaps are proposed.")
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare/--no-compare", help="Rehearse with and without the simulator's rows.")
+    ] = True,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write a page, the figure and the findings (JSON) there.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
     no_code: NoCode = False,
     files_anywhere: FilesAnywhere = False,
@@ -57,7 +65,8 @@ def check(
 
     Which assumptions are plausible and which condition fails, with the cure;
     the margin of the baseline and the thresholds that can be reached; and, by
-    rehearsals on a guess of the real system, how many samples to expect.
+    rehearsals on a guess of the real system, how many samples to expect, and
+    what is recommended: with or without the simulator, what to declare.
     """
     from safe2real.model.encoding import within
     from safe2real.preflight.baseline import check_rollouts
@@ -78,10 +87,12 @@ def check(
             runs=runs,
             max_rounds=max_rounds,
             seconds=seconds,
+            accuracy=accuracy,
+            compare=compare,
             progress=progress,
         )
     if out is not None:
-        _write(found, out)
+        _write(found, spec, out)
     if as_json:
         answer(found.to_document())
     else:
@@ -102,12 +113,16 @@ def asked_guess(given: SpecFile, rows: int | None, gap: float | None) -> Guess |
     return replace(base, rows=base.rows if rows is None else rows, gap=base.gap if gap is None else gap)
 
 
-def _write(found: Preflight, out: Path) -> None:
-    from safe2real.campaign.files import write_document
+def _write(found: Preflight, spec: Path, out: Path) -> None:
+    from safe2real.campaign.files import whole_file, write_document
     from safe2real.report.preflight_figures import draw_preflight
+    from safe2real.report.preflight_page import preflight_page
 
     out.mkdir(parents=True, exist_ok=True)
-    draw_preflight(found).savefig(out / "preflight.png", dpi=130)
+    figure = draw_preflight(found)
+    figure.savefig(out / "preflight.png", dpi=130)
+    with whole_file(out / "preflight.html") as file:
+        file.write(preflight_page(found, figure, spec.name))
     write_document(out / "preflight.json", found.to_document())
 
 
@@ -127,9 +142,17 @@ def _print(found: Preflight, spec: Path, out: Path | None) -> None:
         colour = colours[finding.level.value]
         table.add_row(f"[{colour}]{finding.level.upper()}[/]", escape(finding.name), escape(finding.what) + mended)
     console.print(table)
+    if found.recommendations:
+        advised = Table(title="Recommended", title_justify="left", show_lines=True)
+        for column in ("about", "what was computed, and what to do"):
+            advised.add_column(column, overflow="fold")
+        for one in found.recommendations:
+            advised.add_row(escape(one.name), escape(one.text))
+        console.print(advised)
     for claim, why in found.guarantees.items():
         console.print(f"{claim}: {f'NOT guaranteed ({escape(why)})' if why else 'stands, if the assumptions are true'}")
     console.print(f"Rehearsed on a {'guessed' if found.guessed else 'stated'} reality.")
     if out is not None:
+        console.print(f"page: {escape(str(out / 'preflight.html'))}", soft_wrap=True)
         console.print(f"figure: {escape(str(out / 'preflight.png'))}", soft_wrap=True)
     console.print(f"[bold]{escape(found.verdict())}.[/]", soft_wrap=True)

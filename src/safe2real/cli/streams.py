@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
 import typer
 
+from safe2real import progress
 from safe2real.errors import InvalidInput
 from safe2real.model.encoding import array_from_json, bounded, from_text
+from safe2real.progress import Report
 
 STANDARD_INPUT = "-"
 
@@ -61,20 +62,9 @@ def answer(document: Any) -> None:
     typer.echo(json.dumps(document, allow_nan=False, indent=2 if _watched(sys.stdout) else None))
 
 
-@contextmanager
-def progress_bar(label: str) -> Iterator[Callable[[int, int], None] | None]:
+def progress_bar(label: str) -> AbstractContextManager[Report | None]:
     """`report(done, total)` for a bar with the time left, where somebody is watching; None where nobody is."""
-    if not _watched(sys.stderr):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-               TextColumn("left"), TimeRemainingColumn()]  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(label, total=None)
-        yield lambda done, total: progress.update(bar, completed=done, total=total)
+    return progress.progress_bar(label, after=0.0)
 
 
 def _name_of(file: str) -> str:

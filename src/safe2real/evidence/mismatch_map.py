@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -12,6 +12,8 @@ from safe2real._compiled import clearing, kinds
 from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.checks import Floats
+from safe2real.model.legend import Legend
+from safe2real.tables import Row, Tabular
 
 _NEVER = 2**62  # visits; more than any row will have
 
@@ -34,7 +36,7 @@ class Verdict(IntEnum):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class MismatchMap:
+class MismatchMap(Tabular):
     """All arrays are [S, A], or [H, S, A] for dynamics that change with the step."""
 
     visits: NDArray[np.int64]
@@ -44,13 +46,37 @@ class MismatchMap:
     verdict: NDArray[np.uint8]  # values of `Verdict`
     visits_needed: Floats  # until the row is cleared, if its estimate stays; 0 when settled, inf when it would never be
     certified: bool  # whether the intervals are those of a certified radius
+    legend: Legend = field(default_factory=Legend)  # what states and actions are called
 
     def count(self, verdict: Verdict) -> int:
         return int((self.verdict == verdict).sum())
 
+    def to_table(self) -> list[Row]:
+        """One line for each row, with the names of its state and action; a step where rows change with it."""
+        table = []
+        for place in np.ndindex(self.visits.shape):
+            state, action = place[-2:]
+            table.append(
+                ({"step": place[0]} if len(place) == 3 else {})
+                | {
+                    "state": self.legend.state(state),
+                    "action": self.legend.action(action),
+                    "state_number": state,
+                    "action_number": action,
+                    "visits": int(self.visits[place]),
+                    "distance": float(self.distance[place]),
+                    "lower": float(self.lower[place]),
+                    "upper": float(self.upper[place]),
+                    "verdict": Verdict(int(self.verdict[place])).name.lower(),
+                    "visits_needed": float(self.visits_needed[place]),
+                    "certified": self.certified,
+                }
+            )
+        return table
 
-def map_mismatch(hybrid: HybridModel) -> MismatchMap:
-    """The state of every row of a hybrid model."""
+
+def map_mismatch(hybrid: HybridModel, legend: Legend | None = None) -> MismatchMap:
+    """The state of every row of a hybrid model; `legend` says what its states and actions are called."""
     visits = hybrid.visits
     suspects, known = hybrid.suspects, hybrid.known
     seen = visits > 0
@@ -75,6 +101,7 @@ def map_mismatch(hybrid: HybridModel) -> MismatchMap:
         verdict=verdict,
         visits_needed=needed,
         certified=hybrid.certified,
+        legend=Legend() if legend is None else legend,
     )
 
 
@@ -115,3 +142,15 @@ def _visits_until(rule: compiled_radii.Rule, limits: Floats, seen: NDArray[np.in
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)
     return np.where(high == _NEVER, np.inf, high.astype(np.float64))
+
+
+def radius_after(hybrid: HybridModel, visits: int, seen: NDArray[np.int64]) -> Floats:
+    """[R] the radius of every row after so many visits with `seen` [R] different successors; nothing is counted."""
+    radius = np.empty(seen.shape)
+    compiled_radii.radii(hybrid.rule, np.full(seen.shape, float(visits)), seen, hybrid.all_near, radius)
+    return radius
+
+
+def visits_to_radius(hybrid: HybridModel, limits: Floats, seen: NDArray[np.int64]) -> Floats:
+    """[R] the fewest visits after which the radius of a row is at most `limits` [R]; inf where none is enough."""
+    return _visits_until(hybrid.rule, limits, seen, hybrid.all_near)

@@ -181,22 +181,22 @@ def _take_tied(archive: Archive, evidence: TiedEvidence, name: str, document: An
 
 
 def put_returns(archive: Archive, returns: CandidateReturns, name: str) -> dict[str, Any]:
-    """Keep what the returns of one candidate say; what is given back belongs into the document."""
-    listed = [_put_bound(archive, one, f"{name}.{i}") for i, one in enumerate(returns.bounds)]
-    return {"logged": returns.logged, "bounds": listed}
+    """Keep what the returns of a policy on trial have shown; gives what the document has to say of them."""
+    bounds = [_put_returns(archive, one, f"{name}.{i}") for i, one in enumerate(returns.bounds)]
+    return {"logged": returns.logged, "bounds": bounds}
 
 
 def take_returns(archive: Archive, returns: CandidateReturns, name: str, document: Any) -> None:
-    """Put what `put_returns` kept into returns of the same candidate."""
+    """What `put_returns` kept, into returns of the same trial of which nothing is counted yet."""
     kept = document.get("bounds") if isinstance(document, dict) else None
     if not isinstance(kept, list) or len(kept) != len(returns.bounds):
         raise archive.wrong(f"{name} has returns of another number of constraints and rewards")
     returns.logged = _whole(archive, document, "logged")
     for i, (one, said) in enumerate(zip(returns.bounds, kept, strict=True)):
-        _take_bound(archive, one, f"{name}.{i}", said)
+        _take_returns(archive, one, f"{name}.{i}", said)
 
 
-def _put_bound(archive: Archive, bound: RunningLower, name: str) -> dict[str, Any]:
+def _put_returns(archive: Archive, bound: RunningLower, name: str) -> dict[str, Any]:
     archive.put(f"{name}.values", np.array(list(bound._times), dtype=np.float64))  # in the order in which sums are formed
     archive.put(f"{name}.times", np.array(list(bound._times.values()), dtype=np.int64))
     archive.put(f"{name}.growth", bound._growth)
@@ -204,7 +204,7 @@ def _put_bound(archive: Archive, bound: RunningLower, name: str) -> dict[str, An
     return {"index": bound._index}
 
 
-def _take_bound(archive: Archive, bound: RunningLower, name: str, said: Any) -> None:
+def _take_returns(archive: Archive, bound: RunningLower, name: str, said: Any) -> None:
     values = archive.array(f"{name}.values", np.float64, (None,)).tolist()
     times = archive.array(f"{name}.times", np.int64, (len(values),)).tolist()
     if not isinstance(said, dict) or any(one < 1 for one in times) or not all(0.0 <= one <= 1.0 for one in values):

@@ -18,6 +18,7 @@ from safe2real.exploration.kept import KeptPlans
 from safe2real.exploration.logs import ImportedLogs
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
 from safe2real.exploration.told import Telling
+from safe2real.figures.moments import Moments
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.sim_to_real import SimToReal
@@ -84,6 +85,7 @@ class Learner(Telling):
         self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
         self._imported = ImportedLogs()
+        self.moments = Moments()  # what was known when decisions were made: for pictures
         self.trials: tuple[PastTrial, ...] = ()  # within this run, the running one last
 
     @property
@@ -128,6 +130,7 @@ class Learner(Telling):
             self._decision = self._checked(decision)
             self._memory = decision.memory
             self._planned[:] = self.evidence.counts.tally.visits
+            self.moments.note(self._moment(decision.uncertainty, decision.intervals))
             if self._decision.reason is Reason.STOP:
                 _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, self._decision.uncertainty)
         return self._decision
@@ -149,7 +152,7 @@ class Learner(Telling):
                 "its share is 1 - exploration_weight"
             )
         nothing = decision.exploration_weight == 0.0  # of the candidate is paid for: the baseline alone
-        known = {"uncertainty": decision.uncertainty, "memory": decision.memory}
+        known = {"uncertainty": decision.uncertainty, "memory": decision.memory, "intervals": decision.intervals}
         return Decision(Reason.BASELINE, **known) if nothing else decision
 
     @property

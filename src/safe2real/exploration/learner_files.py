@@ -21,6 +21,7 @@ from safe2real.methods.named import document_of, problem_and_method
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, TrialWithin, base_of
 from safe2real.model.archive import Archive
+from safe2real.model.checks import finite_number
 from safe2real.model.encoding import check_keys, to_text
 from safe2real.model.naming import Extensions
 
@@ -46,8 +47,7 @@ def save_learner(learner: Learner, path: str | os.PathLike[str]) -> Path:
         "imported": {name: sorted(getattr(imported, name)) for name in _IMPORTED},
         "alike": imported._alike,
         "kept": len(kept),
-        "trials": [_put_trial(archive, one) for one in learner.trials],
-        "trial_runs": isinstance(learner.method, TrialWithin),
+        "trials": [_put_trial(archive, one, learner) for one in learner.trials],
     }
     put_evidence(archive, learner.evidence)
     put_decision(archive, decision)
@@ -82,7 +82,8 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
     learner = Learner(problem, method, warm_start=archive.entry("warm_start", bool))
     _check_revisions(archive, learner)
-    _take_trials(archive, learner)
+    for i, said in enumerate(archive.entry("trials", list)):
+        _take_trial(archive, learner, f"trials[{i}]", said)
     take_evidence(archive, learner.evidence)
     imported = archive.entry("imported", dict)
     for name in _IMPORTED:
@@ -104,24 +105,21 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     return learner
 
 
-def _put_trial(archive: Archive, one: PastTrial) -> dict[str, Any]:
-    """A trial within the run, and the returns of its policy."""
-    returns = put_returns(archive, one.returns, f"trial.{one.number}")
-    return {"trial": one.within.trial.to_parameters(), "delta": one.within.delta, "returns": returns}
+def _put_trial(archive: Archive, one: PastTrial, learner: Learner) -> dict[str, Any]:
+    """A trial within the run; what the running one has shown is kept with the evidence."""
+    running, trial = learner.method is one.within, one.within.trial
+    returns = None if running else put_returns(archive, one.returns, f"trials.{one.number}")
+    return {**trial.to_parameters(), "delta": one.within.delta, "running": running, "returns": returns}
 
 
-def _take_trials(archive: Archive, learner: Learner) -> None:
-    """Begin every trial again, put back what was seen in it, and end all but the one that runs."""
-    runs = archive.entry("trial_runs", bool)
-    listed = archive.entry("trials", list)
-    for number, said in enumerate(listed, start=1):
-        place = f"{archive.name}, trial {number}"
-        given = check_keys(said, place, required=("trial", "delta", "returns"))
-        parameters = check_keys(given["trial"], place, required=("policy", "rewards", "number", "target"))
-        learner.try_out(TrialWithin(learner.method, Trial.from_parameters(parameters, place), given["delta"]))
-        take_returns(archive, learner.trials[-1].returns, f"trial.{number}", given["returns"])
-        if number < len(listed) or not runs:
-            learner.end_trial()
+def _take_trial(archive: Archive, learner: Learner, place: str, said: Any) -> None:
+    names = ("policy", "rewards", "number", "target", "delta", "running", "returns")
+    given = check_keys(said, place, required=names)
+    trial = Trial.from_parameters(given, place)
+    learner.try_out(TrialWithin(learner.method, trial, finite_number(f"{place}.delta", given["delta"])))
+    if given["running"] is not True:
+        take_returns(archive, learner.trials[-1].returns, f"trials.{trial.number}", given["returns"])
+        learner.end_trial()
 
 
 def _revisions(learner: Learner) -> dict[str, int]:

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
 from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.exploration.kept import KeptPlans, improved
 from safe2real.exploration.logs import ImportedLogs
 from safe2real.exploration.plan import Origin, Plan, checked_reward, plan
 from safe2real.exploration.structure import plan_with_structure
+from safe2real.figures.moments import Between, Moment, Moments
 from safe2real.methods import ALL
 from safe2real.methods.base import Method
 from safe2real.methods.intervals import Interval
 from safe2real.methods.named import settings_of
+from safe2real.methods.stakes import guess_of
+from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, base_of
 from safe2real.model.checks import Floats, frozen
+from safe2real.model.cmdp import CMDP
 from safe2real.model.shown import count
 from safe2real.problem.problem import Problem
+from safe2real.progress import Report, progress_bar
 from safe2real.standing import Assumption, AssumptionCode, Doubt, Standing, standing_of
 from safe2real.version import __version__
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 class Looking(ABC):
@@ -36,6 +47,7 @@ class Looking(ABC):
     trials: tuple[PastTrial, ...]
     _imported: ImportedLogs
     _kept: KeptPlans
+    moments: Moments
 
     @property
     @abstractmethod
@@ -91,15 +103,22 @@ class Looking(ABC):
         text = f"{which}: with probability {added:g} at most, ADDED to delta, one does not"
         return (Assumption(AssumptionCode.EVENT, text, "trials"),)
 
-    def plan(self, reward: ArrayLike) -> Plan:
+    def plan(self, reward: ArrayLike, *, progress: Report | bool | None = None) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
 
         What is proposed is not changed by it. A plan for the same reward that was certified earlier and is worth more is
         given again. See `exploration.plan.plan`.
+
+        Args:
+            reward: [S, A], or [H, S, A] where it changes with the step.
+            progress: shows a bar where it takes longer than a second: True always, False never, None on a terminal; or a
+                function that is told (steps done, in all).
         """
         # What the stop of another proves is not known here, and that of a trial is about one policy.
         ours = type(base_of(self.method)) in ALL and self.method.covers_any_reward
-        found = plan(self.evidence, reward, stopped=ours and not self.evidence.is_refuted and self.stopped)
+        stopped = ours and not self.evidence.is_refuted and self.stopped
+        with progress_bar("steps of planning", progress) as report:
+            found = plan(self.evidence, reward, stopped=stopped, report=report)
         settled = self.evidence.settled()
         for one in self.method.intervals(self.problem, settled):  # what the stop was decided by is not to be lost
             if one.is_about(reward):
@@ -109,13 +128,13 @@ class Looking(ABC):
         if stated is not None and stated.exact and not self.evidence.is_refuted:
             other = plan_with_structure(self.evidence, reward)
             found = other if other.value > found.value else found
-        return self._complete(found, reward, (*self._imported.assumptions, *self._trials_assumed))
+        return self._complete(found, reward)
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
         """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""
-        return self._complete(plan_with_structure(self.evidence, reward), reward, self._imported.assumptions)
+        return self._complete(plan_with_structure(self.evidence, reward), reward)
 
-    def _complete(self, found: Plan, reward: ArrayLike, assumed: Sequence[Assumption]) -> Plan:
+    def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
         """With what it rests on besides, and what it was made for."""
         problem = self.problem
         origin = Origin(
@@ -125,4 +144,58 @@ class Looking(ABC):
             samples=self.evidence.samples,
             version=__version__,
         )
-        return replace(found, certificate=found.certificate.assuming(assumed), origin=origin)
+        certificate = found.certificate.assuming((*self._imported.assumptions, *self._trials_assumed))
+        return replace(found, certificate=certificate, origin=origin, model=_kept_model(guess_of(self.evidence)))
+
+    # Pictures and tables
+
+    @property
+    def mismatch_map(self) -> MismatchMap:
+        """For every row how far it is from the simulator, and what is known about it."""
+        return map_mismatch(self.evidence.settled(), self.problem.simulator.legend)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """What is known, in one picture: what is certain over samples, above the map of where the simulator is wrong.
+
+        Over samples: for `methods.ForRewards` the interval of each declared reward, for `methods.Trial` the floors of the
+        policy (which rest on no row, so there is no map), otherwise the uncertainty on its way to the tolerance, with the
+        rows that are in doubt. It says above what all of it is worth.
+
+        Args:
+            path: where to keep it, e.g. "learner.png"; nowhere if None.
+
+        Returns:
+            A matplotlib figure; no display is needed.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            InvalidInput: the path cannot be written.
+        """
+        from safe2real.figures.learning import draw_learning
+        from safe2real.figures.style import kept
+
+        last = list(self.moments)[-1:]
+        uncertainty = last[0].uncertainty if last else float("inf")
+        now, method, trial = self._moment(uncertainty, self.intervals()), self.method, isinstance(self.method, Trial)
+        figure = draw_learning(
+            [*(one for one in self.moments if one.samples < now.samples), now],
+            self.problem.simulator,
+            standing=self.standing,
+            tolerance=method.stops_at(self.problem),
+            targets=method.target if isinstance(method, Trial) else None,
+            found=None if trial else self.mismatch_map,
+            separation=self.evidence.separation if self.evidence.reuses_simulator else None,
+        )
+        return kept(figure, path)
+
+    def _moment(self, uncertainty: float, intervals: Sequence[Interval]) -> Moment:
+        """What is known now."""
+        certain = tuple(Between(one.name, one.lower, one.upper, one.allowed) for one in intervals)
+        suspects = int(self.evidence.belief.suspect.sum())
+        return Moment(self.evidence.samples, uncertainty, suspects, certain, self.method.floors(self.evidence))
+
+
+def _kept_model(model: CMDP) -> CMDP:
+    """The same with rows of its own: those of the evidence change with every episode."""
+    rows = model.kernel.rows
+    return model.with_kernel(replace(model.kernel, rows=type(rows)(*(array.copy() for array in rows))))

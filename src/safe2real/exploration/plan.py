@@ -13,25 +13,32 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.methods.mixing import candidate_share
 from safe2real.model.checks import Floats, finite_floats, step_utilities
-from safe2real.model.cmdp import without_steps
+from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.legend import Legend
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.planning.optimistic import ceiling
 from safe2real.planning.pessimistic import best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets
 from safe2real.planning.solve import Solution, solve
+from safe2real.progress import Report
 from safe2real.standing import Doubt, DoubtCode
+from safe2real.tables import Row, Tabular
 from safe2real.theory.conditions import accuracy_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _TRIES = 6  # tightenings tried; the right one is found in two or three
 
@@ -48,7 +55,7 @@ class Origin:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Plan:
+class Plan(Tabular):
     """A policy for one reward, with what is promised about it on the real system.
 
     Example:
@@ -65,9 +72,10 @@ class Plan:
     suboptimality: float  # at most this far from the best feasible policy
     certificate: Certificate
     origin: Origin | None = None  # None where it was made from evidence alone
+    model: CMDP | None = None  # a guess of the real system when it was made: to draw it on, nothing rests on it
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all of it, but `solution`, to one file that `load_plan` reads; nothing is pickled."""
+        """Write all of it, but `solution` and `model`, to one file that `load_plan` reads; nothing is pickled."""
         from safe2real.exploration.plan_files import save_plan  # which reads plans, too
 
         return save_plan(self, path)
@@ -81,6 +89,49 @@ class Plan:
 
         return export_plan(self, Path(folder), system=system)
 
+    def to_table(self) -> list[Row]:
+        """What to do: a line for every policy of the mixture, step, state and action that it may take there.
+
+        One policy is drawn at the start of an episode, by its weight, and followed to the end.
+        """
+        legend = Legend() if self.model is None else self.model.legend
+        table = []
+        for number, (weight, policy) in enumerate(zip(self.policy.weights.tolist(), self.policy.policies, strict=True)):
+            chances = policy.probabilities
+            for step, state, action in np.argwhere(chances > 0.0).tolist():
+                names = {"state": legend.state(state), "action": legend.action(action)}
+                numbers = {"state_number": state, "action_number": action}
+                chance = {"probability": float(chances[step, state, action])}
+                table.append({"policy": number, "weight": weight, "step": step} | names | numbers | chance)
+        return table
+
+    def plot(self, path: str | os.PathLike[str] | None = None, *, model: CMDP | None = None) -> Figure:
+        """What its policy does: arrows or names of actions on a map where states have positions, else steps and states.
+
+        It is drawn the stronger the longer the policy is in a state, on the simulator with the rows that are proved wrong
+        as they were seen, or on `model`. Start, costs and ends are marked.
+
+        Args:
+            path: where to keep it, e.g. "plan.png"; nowhere if None.
+            model: another system of the same sizes to draw it on, e.g. `system.model`.
+
+        Returns:
+            A matplotlib figure; no display is needed.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            InvalidInput: the path cannot be written, or the plan knows of no model and none is given.
+        """
+        from safe2real.figures.policy import draw_policy
+        from safe2real.figures.style import kept
+
+        on = self.model if model is None else model
+        if on is None:
+            raise InvalidInput("this plan has no model to be drawn on; give one: plot(model=system.model)")
+        missed = f", at most {rounded_up(self.suboptimality)} below the best" if np.isfinite(self.suboptimality) else ""
+        title = f"Plan ({self.certificate.standing}): worth at least {rounded_down(self.value)}{missed}"
+        return kept(draw_policy(self.policy, on, title=title), path)
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class CertifiedPolicy:
@@ -92,7 +143,7 @@ class CertifiedPolicy:
     lower_bounds: Floats  # [K] on V_c
 
 
-def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool) -> Plan:
+def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report | None = None) -> Plan:
     """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
 
     A function of the evidence, which it leaves as it is. Once a run with the paper's settings has `stopped` it is pi^out:
@@ -103,6 +154,7 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool) -> Plan:
         evidence: what the data say; with episodes that its model does not know of yet, those are taken into account.
         reward: [S, A], or [H, S, A] where it changes with the step.
         stopped: whether the method that collected the data has stopped.
+        report: is told (steps done, in all).
     """
     rewards = checked_reward(evidence, reward)
     settings, evidence = evidence.problem.settings, evidence.settled()
@@ -111,7 +163,12 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool) -> Plan:
     if stopped and not settings.robust_safety:
         return _paper_plan(evidence, rewards)
     best, upper = best_certified(
-        evidence.sets, rewards, baseline=evidence.problem.baseline, margins=evidence.margins, tolerance=settings.tolerance
+        evidence.sets,
+        rewards,
+        baseline=evidence.problem.baseline,
+        margins=evidence.margins,
+        tolerance=settings.tolerance,
+        report=report,
     )
     return Plan(
         solution=best.solution,
@@ -173,20 +230,29 @@ def _paper_plan(evidence: Evidence, rewards: Floats) -> Plan:
 
 
 def best_certified(
-    balls: RowSets, reward: Floats, *, baseline: MarkovPolicy, margins: Floats, tolerance: float
+    balls: RowSets,
+    reward: Floats,
+    *,
+    baseline: MarkovPolicy,
+    margins: Floats,
+    tolerance: float,
+    report: Report | None = None,
 ) -> tuple[CertifiedPolicy, float]:
     """(the policy with the best worst-case reward among those tried, upper bound on the best feasible reward).
 
     The best certified mixture of the baseline, of every policy that `tightened` tried, and of policies found by robust
     backward induction (`planning.pessimistic`); so it is never below what tightening alone gives.
     """
-    thresholds = balls.model.thresholds
-    best, tried, optimum = tightened(balls, reward, baseline=baseline, margins=margins, tolerance=tolerance)
+    thresholds, tell = balls.model.thresholds, report or (lambda done, total: None)
+    given: dict[str, Any] = {"baseline": baseline, "margins": margins, "tolerance": tolerance}
+    best, tried, optimum = tightened(balls, reward, **given, report=report)
+    tell(_TRIES, _TRIES + 2)
     first = trusted_column(balls, baseline, reward, thresholds + margins)
     others = {id(part): part for solution in tried for part in solution.policy.policies}
     columns = [first, *(column_of(balls, part, reward) for part in others.values())]
     multipliers = optimum.multipliers if optimum.is_feasible else np.zeros(thresholds.shape)
     found = best_mixture(balls, reward, columns, prices=multipliers)
+    tell(_TRIES + 1, _TRIES + 2)
     if found.value > best.value:
         solution = best.solution if best.solution is not None or len(found.used) == 1 else optimum
         best = CertifiedPolicy(solution, found.policy, found.value, found.lower_bounds)
@@ -194,7 +260,13 @@ def best_certified(
 
 
 def tightened(
-    balls: RowSets, reward: Floats, *, baseline: MarkovPolicy, margins: Floats, tolerance: float
+    balls: RowSets,
+    reward: Floats,
+    *,
+    baseline: MarkovPolicy,
+    margins: Floats,
+    tolerance: float,
+    report: Report | None = None,
 ) -> tuple[CertifiedPolicy, list[Solution], Solution]:
     """(the best of the model's own solutions by its worst case, all feasible ones that were tried, the model's optimum).
 
@@ -212,7 +284,9 @@ def tightened(
     best: CertifiedPolicy | None = None
     tried: list[Solution] = []
     solution = optimum
-    for _ in range(_TRIES):
+    for done in range(_TRIES):
+        if report is not None:
+            report(done, _TRIES + 2)
         if solution.is_feasible:
             tried.append(solution)
             lower = balls.worst_constraints(solution.policy)

@@ -23,7 +23,7 @@ def put_decision(archive: Archive, decision: Decision | None) -> None:
     """Keep what was decided; its memory is kept beside it."""
     if decision is None:
         return
-    archive.document["decision"] = {"reason": decision.reason.name, "tries": decision.tries}
+    archive.document["decision"], archive.document["tries"] = decision.reason.name, decision.tries
     archive.put_policies("decision", decision.policies)
     archive.put("decision.weights", np.array(decision.weights, dtype=np.float64))
     archive.put("decision.numbers", np.array([decision.exploration_weight, decision.uncertainty]))
@@ -34,14 +34,14 @@ def take_decision(archive: Archive, memory: Any) -> Decision | None:
     """What `put_decision` kept."""
     if "decision" not in archive.document:
         return None
-    document = archive.entry("decision", dict)
-    name, tries = document.get("reason"), document.get("tries")
-    if name not in Reason.__members__ or type(tries) is not int or tries < 0:
-        raise archive.wrong(f"decision is {document!r}")
+    name = archive.entry("decision", str)
+    if name not in Reason.__members__:
+        raise archive.wrong(f"decision is {name!r}")
     policies = archive.policies("decision")
     weights = archive.array("decision.weights", np.float64, (len(policies),))
     share, uncertainty = archive.array("decision.numbers", np.float64, (2,)).tolist()
     lower = archive.array("decision.lower_bounds", np.float64, (None,))
+    tries = archive.entry("tries", int)
     return Decision(Reason[name], tuple(policies), tuple(weights.tolist()), share, lower, uncertainty, memory, tries)
 
 

@@ -17,6 +17,7 @@ from safe2real.model.checks import is_whole, positive_integer, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
+from safe2real.progress import progress_bar
 
 
 def explore(
@@ -25,7 +26,7 @@ def explore(
     *,
     max_rounds: int,
     faults: tuple[type[BaseException], ...] = (),
-    progress: Callable[[Proposal], None] | None = None,
+    progress: Callable[[Proposal], None] | bool | None = None,
 ) -> Proposal:
     """Propose, roll out on `env` and observe, until the stop or for `max_rounds` rounds.
 
@@ -43,7 +44,8 @@ def explore(
         faults: exceptions that are faults of the environment and not of the system, say a lost connection: such an episode
             is only cut short, and that the fault had nothing to do with what the system would have done next becomes an
             assumption of every certificate. An interrupt from the keyboard is taken so.
-        progress: is given every proposal before its episode.
+        progress: shows a bar with the time left to `max_rounds`, which the stop may save: True always, False never, None
+            on a terminal; or a function that is given every proposal before its episode.
 
     Returns:
         The last proposal. Its reason is STOP after the stop, and HALT if the data refute the baseline's margin: stop the
@@ -65,7 +67,12 @@ def explore(
     ties = learner.problem.ties
     reported = ties is not None and ties.reported
     world = Environment(model, env, learner.settings.seed, (*faults, KeyboardInterrupt), reported=reported)
-    return drive(learner, world, max_rounds=max_rounds, progress=progress)
+    if callable(progress):
+        return drive(learner, world, max_rounds=max_rounds, progress=progress)
+    first = learner.round
+    with progress_bar("episodes", progress) as report:
+        tell = None if report is None else lambda proposal: report(proposal.round - first, max_rounds)
+        return drive(learner, world, max_rounds=max_rounds, progress=tell)
 
 
 class Environment:

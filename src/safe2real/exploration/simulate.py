@@ -20,6 +20,7 @@ from safe2real.evidence.counts import Counts
 from safe2real.exploration.drive import Seen, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
+from safe2real.figures.moments import Moment
 from safe2real.methods.base import Decision, Reason
 from safe2real.methods.sim_to_real import SimToReal, copy_of, decision_of, empty_memory, terms_of
 from safe2real.model.checks import Floats, bare, positive_integer, seed_number
@@ -32,6 +33,7 @@ from safe2real.planning.evaluate import constraint_values
 Progress = Callable[[int, float], None]
 _NO_PLAN = (-1, 0.0, 0.0)  # (reason, Delta, alpha) before a plan
 _CHUNK = 4096  # plans between two looks at the clock
+_MOMENTS = 256  # of a chunk that are kept to be drawn
 _MOST_AT_ONCE = 1_000_000  # rounds, where plans stand for long
 
 
@@ -130,7 +132,7 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
     pending = _NO_PLAN if decision is None else (decision.reason.value, decision.uncertainty, decision.exploration_weight)
     done, ended = 0, False
     while done < max_rounds and not ended:
-        log = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints)
+        log, before = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints), evidence.samples
         entries, rounds, ended, warm, pending = compiled_rounds.run(
             *compiled_rounds.searches(terms),
             evidence.counts.tally,
@@ -153,6 +155,7 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
             visits,
         )
         memory = memory._replace(warm=warm)
+        _note(learner, log, entries, before)
         logs.append(compiled_rounds.Log(*(part[:entries] for part in log)))
         done += rounds
         evidence.take_over(rounds, behind=settings.replan_growth > 0.0)
@@ -164,6 +167,16 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
     return _run_of(
         compiled_rounds.Log(*(np.concatenate(parts) for parts in zip(*logs, strict=True))), done, ended, model, visits
     )
+
+
+def _note(learner: Learner, log: compiled_rounds.Log, entries: int, before: int) -> None:
+    """What was known at each of these plans, for the learner's pictures."""
+    done = np.cumsum(log.rounds[:entries]) - log.rounds[:entries]  # rounds before each
+    every = max(1, entries // _MOMENTS)
+    for i in range(0, entries, every):
+        learner.moments.note(
+            Moment(before + learner.simulator.horizon * int(done[i]), float(log.uncertainty[i]), int(log.suspects[i]))
+        )
 
 
 def _plain_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Progress | None) -> Run:

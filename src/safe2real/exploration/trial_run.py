@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from safe2real.errors import InvalidInput, OutsideModel, Stopped
 from safe2real.exploration.coin import draw_of
 from safe2real.exploration.policy_trial import CANDIDATE, PolicyTrial, Turn
 from safe2real.model.checks import check_function, finite_number, positive_integer, shown
+from safe2real.progress import Report, progress_bar
 
 Act = Callable[[Any], Any]  # observation -> action
 Cost = Callable[[Any, Any, dict[str, Any]], float]  # (observation, action, info) -> what the step costs, or is worth
-Progress = Callable[[int, int], None]  # (episodes done, in all)
 RETURN = "return"
 
 
@@ -27,7 +25,7 @@ def trial_run(
     *,
     episodes: int,
     cost: Cost | None = None,
-    progress: Progress | None = None,
+    progress: Report | bool | None = None,
 ) -> list[Turn]:
     """Ask, run the one whose turn it is, tell; until the trial stops, or for `episodes` episodes.
 
@@ -43,7 +41,8 @@ def trial_run(
         trial: it is changed, by every episode.
         episodes: at most.
         cost: (observation before the step, action, info) -> number, for environments that report none.
-        progress: is told (episodes done, in all); where none is given a bar with the time left is shown on a terminal.
+        progress: shows a bar with the time left: True always, False never, None on a terminal; or a function that is told
+            (episodes done, in all).
 
     Returns:
         The turns in order, each with its certificate.
@@ -60,10 +59,10 @@ def trial_run(
     _check_wiring(env, trial, cost)
     for name, act in (("candidate", candidate), ("baseline", baseline)):
         check_function(name, act, "observation")
-    if progress is not None:
+    if callable(progress):
         check_function("progress", progress, "done, total")
     episodes, turns = positive_integer("episodes", episodes), list[Turn]()
-    with _shown(progress) as report:
+    with progress_bar("episodes", progress) as report:
         for done in range(episodes):
             try:
                 turn = trial.ask()
@@ -82,7 +81,8 @@ def trial_run(
             except InvalidInput:  # a sum that is no finite number; it was run, so it is not to be run anew
                 trial.tell(None)
                 raise
-            report(done + 1, episodes)
+            if report is not None:
+                report(done + 1, episodes)
     return turns
 
 
@@ -121,29 +121,3 @@ def _read(info: Any, name: str) -> Any:
         cure = "; give cost=function(observation, action, info)" if name == "cost" else f"; is it called {RETURN!r}?"
         raise InvalidInput(f"the environment's info has no {name!r}{cure}")
     return info[name]
-
-
-@contextmanager
-def _shown(progress: Progress | None) -> Iterator[Progress]:
-    """Where episodes are reported to: the caller's function, a bar where somebody is watching, or nowhere."""
-    if progress is not None:
-        yield progress
-        return
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    except ModuleNotFoundError:  # it is no part of the core installation
-        yield _nowhere
-        return
-    if sys.stderr is None or not sys.stderr.isatty():
-        yield _nowhere
-        return
-    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-               TextColumn("left"), TimeRemainingColumn()]  # fmt: skip
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        bar = shown.add_task("episodes", total=None)
-        yield lambda done, total: shown.update(bar, completed=done, total=total)
-
-
-def _nowhere(done: int, total: int) -> None:
-    pass

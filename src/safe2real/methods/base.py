@@ -53,6 +53,7 @@ class Decision:
     uncertainty: float = np.inf  # Delta, or whatever the method stops by; inf where it was not computed
     memory: Any = None  # given back in the next round, to begin the search from: it may save time, it decides nothing
     tries: int = 0  # the number of the trial whose policy the candidate is, so that its returns count; 0 for none
+    intervals: tuple[Interval, ...] = ()  # of declared rewards, when it was made: to look at
 
     def __post_init__(self) -> None:
         mixes, weights = self.reason is Reason.MIXTURE, np.asarray(self.weights, dtype=np.float64)

@@ -149,7 +149,8 @@ class ForRewards(Method):
         starts = {name: one.start for name, one in found.items()}
         if all(one.is_accurate for one in intervals):
             nothing = np.zeros(sets.gaps.size, dtype=np.bool_)
-            return Decision(Reason.STOP, uncertainty=uncertainty, memory=Memory(starts, None, nothing, nothing))
+            after = Memory(starts, None, nothing, nothing)
+            return Decision(Reason.STOP, uncertainty=uncertainty, memory=after, intervals=intervals)
         guess, stake = guess_of(evidence), np.zeros(sets.gaps.size)
         for one in intervals:
             if not one.is_accurate:
@@ -161,7 +162,7 @@ class ForRewards(Method):
         others = [one.policy for one in exploring.used if one is not exploring.columns[0]]
         start = Start(exploring.prices, exploring.prices, others)
         after = Memory(starts, start, index > 0.0, evidence.belief.suspect.copy())
-        return _decision(problem, evidence, exploring, uncertainty, after)
+        return replace(_decision(problem, evidence, exploring, uncertainty, after), intervals=intervals)
 
     def is_due(self, evidence: Evidence, planned: NDArray[np.int64], memory: Any) -> bool:
         """A plan stands until a row that it was made for has a tenth and some more visits, or is cleared."""

@@ -19,6 +19,7 @@ from safe2real.planning.optimistic import Ceiling, ceiling
 from safe2real.planning.pessimistic import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets
 from safe2real.planning.solve import solve
+from safe2real.tables import Row
 
 _NEAR = 0.02  # of the accuracy that is asked for: nearer the two ends need not be sought
 
@@ -43,6 +44,11 @@ class Interval:
         """Whether this is the interval of `reward` ([S, A] or [H, S, A])."""
         given = np.asarray(reward, dtype=np.float64)
         return np.array_equal(self.reward, given[None] if given.ndim == 2 else given)
+
+    def to_row(self) -> Row:
+        """One line of a table; see `tables.to_table`."""
+        return {"reward": self.name, "lower": self.lower, "upper": self.upper, "allowed": self.allowed,
+                "accurate": self.is_accurate}  # fmt: skip
 
     @property
     def gap(self) -> float:

@@ -2,6 +2,7 @@
 
 from safe2real.preflight.check import Preflight, check_problem
 from safe2real.preflight.guess import Guess
+from safe2real.preflight.recommendations import Advice, Recommendation
 from safe2real.preflight.spec_file import SpecFile, read_spec_file
 
-__all__ = ["Guess", "Preflight", "SpecFile", "check_problem", "read_spec_file"]
+__all__ = ["Advice", "Guess", "Preflight", "Recommendation", "SpecFile", "check_problem", "read_spec_file"]

@@ -9,11 +9,13 @@ from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.model.checks import finite_floats
 from safe2real.model.cmdp import CMDP
-from safe2real.model.shown import count, rounded_up
+from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.planning.solve import solve
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
 from safe2real.problem.problem import Problem
+from safe2real.refinements import BelowGap, SequentialClearing, find
 from safe2real.standing import Standing
+from safe2real.theory.changes import Change, change, one_of
 from safe2real.theory.conditions import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
 
 NO_CONSTRAINT = "no constraint: nothing is promised about safety"
@@ -51,6 +53,11 @@ def smallest_margin(problem: Problem) -> float:
     return float(stated.min(initial=np.inf)) if stated.size else float(problem.simulator.horizon)
 
 
+def largest_margin(problem: Problem) -> float:
+    """What no margin exceeds: H minus the largest threshold."""
+    return problem.simulator.horizon - float(problem.simulator.thresholds.max(initial=0.0))
+
+
 def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
     """Every condition of Theorem 1 for the epsilon that the tolerance stands for, or 1, the largest there is."""
     settings, horizon, margin = problem.settings, problem.simulator.horizon, smallest_margin(problem)
@@ -64,6 +71,7 @@ def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
         mismatch_gap=settings.mismatch_gap,
         delta=settings.delta,
         tolerance=tau,
+        largest_margin=largest_margin(problem),
     )
     findings = []
     for condition in conditions.items:
@@ -73,8 +81,11 @@ def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
         level = Level.OK if condition.holds else Level.FAILURE if grave else Level.WARNING
         # Without safety there is no claim left.
         affects = EVERY_CLAIM if Guarantee.SAFETY in condition.needed_for else condition.needed_for
-        said, cure, subject = condition.explanation, condition.cure, condition.name.value
-        findings.append(Finding(Code.CONDITION, level, said, cure, subject=subject, affects=affects))
+        said, cure, subject, changes = condition.explanation, condition.cure, condition.name.value, condition.changes
+        if condition.name is ConditionName.EPSILON and changes:
+            changes = tuple(one for one in changes if one.name != "epsilon")  # it follows from the tolerance here
+            cure = one_of(changes) or "mend the tolerance, which it follows from"
+        findings.append(Finding(Code.CONDITION, level, said, cure, subject=subject, affects=affects, changes=changes))
     if 0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12):
         bound = accuracy_of(tau, horizon, margin)
         said = f"after the stop every plan is within 2 H tau / xi + 2 tau = {bound:.4g} of the best, if all assumptions hold"
@@ -113,8 +124,9 @@ def estimated_rows(problem: Problem, method: Method) -> list[Finding]:
             f"; calibrated_gap {gap:g} is below that in {count(int(far.sum()), 'row')}: rows that are right look as if they "
             "lay between the gaps, and a run will be refuted or take wrong rows for right"
         )
-        cure = f"state a calibrated_gap of at least {rounded_up(worst, 4)}, plus the simulator's own error, or sample more"
-        return [Finding(Code.ESTIMATED_ROWS, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
+        changes = _larger_calibrated_gap(problem, method, worst)
+        cure = one_of(changes, "sample more", "do without its rows (methods.RewardFree)")
+        return [Finding(Code.ESTIMATED_ROWS, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM, changes=changes)]
     if unseen.any():
         said += f"; never visited, so that nothing supports what the simulator says there: {count(int(unseen.sum()), 'row')}"
         cure = "sample these rows too, or be sure that a real one is at least mismatch_gap away from what stands there"
@@ -127,6 +139,25 @@ def estimated_rows(problem: Problem, method: Method) -> list[Finding]:
     together = settings.delta + rows.delta
     said += f", which calibrated_gap {gap:g} covers; its probability of failure adds to delta, {together:g} in all"
     return [Finding(Code.ESTIMATED_ROWS, Level.OK, said, numbers=numbers)]
+
+
+def gaps_fit(
+    problem: Problem, method: Method, *, calibrated_gap: float | None = None, mismatch_gap: float | None = None
+) -> bool:
+    """Whether the gaps can be stated so: rows can be cleared, and where the calibrated one is new, a run can still stop."""
+    settings = problem.settings
+    clearing = find(settings.refinements, SequentialClearing) or find(settings.refinements, BelowGap)
+    small = settings.calibrated_gap if calibrated_gap is None else calibrated_gap
+    large = settings.mismatch_gap if mismatch_gap is None else mismatch_gap
+    if not 0.0 <= small <= large / (1.0 if clearing is None else clearing.protection) or not 0.0 < large <= 1.0:
+        return False
+    return calibrated_gap is None or small * floor_of(problem, method) < settings.tolerance
+
+
+def _larger_calibrated_gap(problem: Problem, method: Method, needed: float) -> tuple[Change, ...]:
+    shown = rounded_up(needed, 4)
+    text = "state a calibrated_gap of at least {}, plus the simulator's own error"
+    return (change("calibrated_gap", shown, text),) if gaps_fit(problem, method, calibrated_gap=float(shown)) else ()
 
 
 def floor_of(problem: Problem, method: Method) -> float:
@@ -153,26 +184,38 @@ def stop_floor(problem: Problem, method: Method) -> Finding:
     floor = min(float(horizon), settings.calibrated_gap * unit)
     enough = settings.tolerance / unit if unit > 0.0 else 1.0
     numbers = {"floor": floor, "tolerance": settings.tolerance, "largest_calibrated_gap": max(0.0, min(1.0, enough))}
+    changes: tuple[Change, ...] = ()
     if settings.tolerance <= 0.0:
-        said = f"Delta never comes down to a tolerance of {settings.tolerance:g}: no run stops"
-        cure = "choose a tolerance above 0; margin / 4 is a good start"
-        return Finding(Code.STOP_FLOOR, Level.FAILURE, said, cure, numbers, affects=(Guarantee.TERMINATION,))
+        said = f"the uncertainty never comes down to a tolerance of {settings.tolerance:g}: no run stops"
+        margin = smallest_margin(problem)
+        if 0.0 < margin <= largest_margin(problem):
+            changes = (change("tolerance", rounded_down(margin / 4.0), "choose a tolerance above 0; {} is a good start"),)
+        cure = one_of(changes) or "choose a positive tolerance, once there is a margin"
+        return _stop(Level.FAILURE, said, cure, numbers, changes)
     if floor < settings.tolerance:
-        said = f"Delta can come down to {floor:.4g}, below the tolerance {settings.tolerance:.4g}"
+        said = f"the uncertainty can come down to {floor:.4g}, below the tolerance {settings.tolerance:.4g}"
         close = floor > settings.tolerance / 2.0
         said += ", but more than half of the tolerance is used up: the stop will take long" if close else ""
-        cure = f"a calibrated_gap of {enough / 4.0:.3g} or less would leave room" if close else ""
-        return Finding(Code.STOP_FLOOR, Level.WARNING if close else Level.OK, said, cure, numbers)
+        if close:
+            changes = (
+                change("calibrated_gap", rounded_down(enough / 4.0), "a calibrated_gap of {} or less would leave room"),
+            )
+        return _stop(Level.WARNING if close else Level.OK, said, one_of(changes), numbers, changes)
     said = (
-        f"Delta will not come below {floor:.4g}, because every cleared row pays for calibrated_gap = "
+        f"the uncertainty will not come below {floor:.4g}, because every cleared row pays for calibrated_gap = "
         f"{settings.calibrated_gap:g} at every step; the tolerance {settings.tolerance:.4g} is not reached. Safety is not "
         "touched, and plans still improve"
     )
-    cure = (
-        f"justify a calibrated_gap below {enough:.3g} (half of it leaves room for the data), declare rows known, or plan "
-        "without waiting for the stop"
-    )
-    return Finding(Code.STOP_FLOOR, Level.FAILURE, said, cure, numbers, affects=(Guarantee.TERMINATION,))
+    most = min(enough, settings.mismatch_gap if 0.0 < settings.mismatch_gap <= 1.0 else 1.0)
+    text = f"justify a calibrated_gap below {rounded_down(most)} (half of it leaves room for the data)"
+    changes = (Change("calibrated_gap", most / 2.0, text),)
+    cure = one_of(changes, "declare rows known", "plan without waiting for the stop")
+    return _stop(Level.FAILURE, said, cure, numbers, changes)
+
+
+def _stop(level: Level, said: str, cure: str, numbers: dict[str, float], changes: tuple[Change, ...]) -> Finding:
+    affects = (Guarantee.TERMINATION,) if level is Level.FAILURE else ()
+    return Finding(Code.STOP_FLOOR, level, said, cure, numbers, affects=affects, changes=changes)
 
 
 def without_constraints(model: CMDP) -> CMDP:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from safe2real.preflight.assumptions import without_constraints
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
 from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin, spans
+from safe2real.theory.changes import Change, change, one_of
 
 _ROUNDING = 1e-9
 
@@ -160,26 +162,32 @@ def _exact(code: Code, one: Range, value: float, overruled: str) -> Finding:
     if overruled:
         return Finding(code, Level.WARNING, f"{said}{overruled}", "", numbers, one.name)
     lower = one.threshold_below(value)
-    cures = [f"state a margin of at most {rounded_down(slack, 4)}"] if slack > 0.0 else []
-    cures += [] if lower is None else [f"lower the threshold to {rounded_down(lower, 4)}"]
-    cures.append("choose a safer baseline" + ("" if slack > 0.0 else ": this one is unsafe itself"))
-    return Finding(code, Level.FAILURE, said, ", or ".join(cures), numbers, one.name, EVERY_CLAIM)
+    changes = _smaller_margin(slack)
+    if lower is not None:
+        changes += (Change("threshold", lower, f"lower the threshold to {rounded_down(lower, 4)}"),)
+    cure = one_of(changes, "choose a safer baseline" + ("" if slack > 0.0 else ": this one is unsafe itself"))
+    return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM, changes)
 
 
 def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
     low, high = one.rollouts or (0.0, 0.0)
     code, needed = Code.BASELINE_BY_ROLLOUTS, one.threshold + one.margin
-    numbers = {"lower": low, "upper": high, "margin": low - one.threshold, "episodes": episodes, "delta": delta}
+    numbers: dict[str, Any] = {
+        "lower": low,
+        "upper": high,
+        "margin": low - one.threshold,
+        "episodes": episodes,
+        "delta": delta,
+    }
     said = f"{episodes:,} episodes put V_c between {low:.4g} and {high:.4g} (each side with probability {1.0 - delta:g})"
     if low >= needed - _ROUNDING:
         said = f"{said}: the margin of {one.margin:.4g} is confirmed, {low - one.threshold:.4g} would be too"
         return Finding(code, Level.OK, said, "", numbers, one.name)
-    usable = low - one.threshold
+    smaller = _smaller_margin(low - one.threshold)
     if high < needed - _ROUNDING:
-        smaller = f"state a margin of at most {rounded_down(usable, 4)}" if usable > 0.0 else ""
-        cure = smaller or "choose a safer baseline or a lower threshold"
+        cure = one_of(smaller) or "choose a safer baseline or a lower threshold"
         said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
-        return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM)
+        return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM, smaller)
     said = f"{said}: the margin of {one.margin:.4g} is neither confirmed nor refuted"
     expected = one.rollouts_expected
     more = "roll the baseline out more often"
@@ -188,8 +196,16 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
     else:
         more += f", about {max(expected, episodes + 1):,} times in all if it goes on as so far"
         more += "; you may look after each of them"
-    wanted = f", or state a margin of at most {rounded_down(usable, 4)}" if usable > 0.0 else ""
-    return Finding(code, Level.WARNING, said, f"{more}{wanted}", {**numbers, "rollouts_expected": expected}, one.name)
+    numbers["rollouts_expected"] = expected
+    return Finding(
+        code, Level.WARNING, said, one_of((), more, *(one.text for one in smaller)), numbers, one.name, (), smaller
+    )
+
+
+def _smaller_margin(slack: float) -> tuple[Change, ...]:
+    """The margin that is there, where any is."""
+    shown = rounded_down(slack)
+    return (change("margin", shown, "state a margin of at most {}"),) if slack > 0.0 and float(shown) > 0.0 else ()
 
 
 def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constraints: int, delta: float) -> Finding:
@@ -204,8 +220,9 @@ def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constra
     numbers = {"rollouts": needed, "rollouts_for_half": half, "spread": spread, "slack": slack}
     if needed is None:
         said = f"the stated margin {one.margin:.4g} is all that the baseline has there, so no number of rollouts confirms it"
-        cure = f"state a margin below {one.margin:.4g} that rollouts can confirm"
-        return Finding(Code.ROLLOUTS_NEEDED, Level.WARNING, said + in_half, cure, numbers, one.name)
+        cure = f"state a margin below {rounded_down(one.margin)} that rollouts can confirm"
+        changes = (Change("margin", one.margin / 2.0, cure),)
+        return Finding(Code.ROLLOUTS_NEEDED, Level.WARNING, said + in_half, cure, numbers, one.name, changes=changes)
     said = (
         f"about {needed:,} episodes of the baseline on the real system are expected to confirm {one.margin:.4g} with "
         f"probability {1.0 - delta:g} if its V_c there is {one.baseline_real:.4g}, looked at as often as you like{in_half}"

@@ -6,7 +6,7 @@ agree with each other, with the simulator, with rollouts of the baseline, and wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from safe2real.errors import InvalidInput
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.checks import positive_integer, probability_of_failure
+from safe2real.model.checks import positive_integer, probability_of_failure, unit_number
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count
 from safe2real.model.trajectory import Trajectory
@@ -28,12 +28,19 @@ from safe2real.preflight.assumptions import (
     theorem,
 )
 from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
+from safe2real.preflight.comparison import Comparison, advise_method, compared, other_than
 from safe2real.preflight.findings import WORTH, Code, Finding, Level, against, check_readable
+from safe2real.preflight.gap_advice import advise_gaps, advise_without_separation
 from safe2real.preflight.gaps import gap_findings, redrawn
 from safe2real.preflight.guess import Guess, guess_reality
-from safe2real.preflight.trials import Trial, random_rewards, run_trial, shown_standing, trial_findings
+from safe2real.preflight.recommendations import Recommendation
+from safe2real.preflight.rehearsals import Rehearsals
+from safe2real.preflight.support_advice import advise_support
+from safe2real.preflight.trials import Trial, random_rewards, shown_standing, trial_findings
 from safe2real.problem.problem import Problem
+from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
+from safe2real.tables import Row, Tabular
 from safe2real.theory.conditions import Conditions, Guarantee
 
 _WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "Delta does not reach the tolerance"}
@@ -41,7 +48,7 @@ _REWARDS = 5  # random ones, the same in every rehearsal
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Preflight:
+class Preflight(Tabular):
     """What was found, in the order in which to mend it."""
 
     findings: tuple[Finding, ...]
@@ -54,6 +61,8 @@ class Preflight:
     tolerance: float
     horizon: int
     assumed: str = "the margin and the gaps"  # what nothing here can prove, in words
+    recommendations: tuple[Recommendation, ...] = ()
+    comparison: Comparison | None = None  # of rehearsals with and without the simulator's rows
 
     @property
     def failures(self) -> tuple[Finding, ...]:
@@ -81,12 +90,18 @@ class Preflight:
         return f"READY{worth}: nothing fails{warned}. {assumed} remain assumptions about the real system"
 
     def describe(self) -> str:
-        """The verdict, the three claims, and one line for every finding."""
+        """The verdict, the three claims, and one line for every finding and every recommendation."""
         claims = [
             f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
             for claim, why in self.guarantees.items()
         ]
-        return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
+        lines = [*claims, *map(str, self.findings), *map(str, self.recommendations)]
+        return "\n".join([self.verdict(), *(f"  {line}" for line in lines)])
+
+    def to_table(self) -> list[Row]:
+        """One line for each finding."""
+        keys = ("level", "name", "what", "cure", "code", "subject", "about")
+        return [{key: document[key] for key in keys} for document in map(Finding.to_document, self.findings)]
 
     def to_document(self) -> dict[str, Any]:
         """All of it for other programs, as JSON can hold it."""
@@ -102,6 +117,7 @@ class Preflight:
                 for claim, why in self.guarantees.items()
             },
             "findings": [finding.to_document() for finding in self.findings],
+            "recommendations": [one.to_document() for one in self.recommendations],
             "reality": "guessed" if self.guessed else "stated",
             "standing": self.standing.value,
             "rehearsals": WORTH[self.standing],
@@ -118,7 +134,9 @@ def check_problem(
     max_rounds: int = 20_000,
     delta: float | None = None,
     seconds: float | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    accuracy: float | None = None,
+    compare: bool = True,
+    progress: Report | bool | None = None,
 ) -> Preflight:
     """Look at everything that can be looked at before the first deployment; the real system is not touched.
 
@@ -131,7 +149,11 @@ def check_problem(
         max_rounds: of each rehearsal at most.
         delta: probability of failure of what rollouts confirm; the settings' own if None.
         seconds: end the rehearsals after about so long in all.
-        progress: is told (done, total) rounds.
+        accuracy: how far the simulator's rows are off at most where they are right, in TV distance: gaps are proposed from
+            it. Of an estimated simulator it is that of its rows, if None.
+        compare: rehearse with and without the simulator's rows, and say which is expected to be cheaper.
+        progress: shows a bar with the time left in the rehearsals: True always, False never, None on a terminal; or a
+            function that is told (done, total) rounds.
 
     Returns:
         The findings, each with its cure, and which claims of Theorem 1 stand; `describe()` says it all.
@@ -144,17 +166,19 @@ def check_problem(
     method = SimToReal() if method is None else method
     runs, max_rounds = positive_integer("runs", runs), positive_integer("max_rounds", max_rounds)
     delta = probability_of_failure("delta", problem.settings.delta if delta is None else delta)
+    accuracy = None if accuracy is None else unit_number("accuracy", accuracy)
     if reality is not None and not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
     learner, begun = accepted(problem, method)
     conditions, stated = theorem(problem)
     findings = [*constrained(problem), begun, *stated, stop_floor(problem, method), *estimated_rows(problem, method)]
     guessed = not isinstance(reality, Kernel)
+    asked = None if isinstance(reality, Kernel) else reality
     if isinstance(reality, Kernel):
         real = reality
         problem.simulator.with_kernel(real)  # refuse another shape before anything is computed
     else:
-        guess = guess_reality(problem, reality or Guess())
+        guess = guess_reality(problem, asked or Guess())
         real = guess.kernel
         findings += redrawn(guess)
     findings += gap_findings(problem, method, learner, real, guessed)
@@ -164,16 +188,30 @@ def check_problem(
     findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
     assumed = _standing(problem, findings, ranges)
     trials: list[Trial] = []
+    recommended: list[Recommendation] = []
+    comparison = None
     # Outside the declared support, or of its exact ties, no row is as it was said to be: there is nothing to rehearse.
     if learner is not None and not any(_is_elsewhere(finding) for finding in findings):
-        far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + 1e-9
-        wrong = far & ~problem.known_rows()  # what is declared known is never looked at
-        limits: dict[str, Any] = {"max_rounds": max_rounds, "seconds": None if seconds is None else seconds / runs}
-        run = partial(run_trial, problem, method, real, wrong, rewards=random_rewards(problem.simulator, _REWARDS), **limits)
-        for i in range(runs):
-            report = None if progress is None else _from(progress, i * max_rounds, runs * max_rounds)
-            trials.append(run(seed=problem.settings.seed + i, progress=report))
-        findings += trial_findings(problem, trials, assumed)
+        with progress_bar("rehearsed rounds", progress) as report:
+            other = other_than(method) if compare else None
+            parts = runs if other is None else 2 * runs + 2
+            rewards = random_rewards(problem.simulator, _REWARDS)
+            rehearsals = Rehearsals(rewards, max_rounds, parts, seconds, report)
+            first, rehearse = problem.settings.seed, None
+            trials = [rehearsals.run(problem, method, real, seed=first + i, looks_ahead=True) for i in range(runs)]
+            findings += trial_findings(problem, trials, assumed)
+            recommended += advise_without_separation(problem, method, findings, accuracy)
+            if other is not None:
+                others = [rehearsals.run(problem, other, real, seed=one.seed, rounds=one.rounds) for one in trials]
+                comparison = compared(method, trials, others, problem.simulator.horizon)
+                if comparison is not None:
+                    recommended.append(advise_method(method, comparison, guessed=guessed, separated=not recommended))
+                rehearse = partial(rehearsals.run, seed=first, rounds=trials[0].rounds)
+            recommended += advise_support(
+                problem, method, real if not guessed else asked or Guess(), rollouts or (), rehearse
+            )
+            recommended += advise_gaps(problem, accuracy, max_rounds)
+            rehearsals.finish()
     return Preflight(
         findings=tuple(findings),
         guarantees=_guarantees(problem, conditions, findings),
@@ -185,15 +223,13 @@ def check_problem(
         tolerance=problem.settings.tolerance,
         horizon=problem.simulator.horizon,
         assumed=remaining(problem),
+        recommendations=tuple(recommended),
+        comparison=comparison,
     )
 
 
 def _is_elsewhere(finding: Finding) -> bool:
     return finding.code is Code.SUPPORT or (finding.code is Code.TIES and finding.level is Level.FAILURE)
-
-
-def _from(progress: Callable[[int, int], None], before: int, total: int) -> Callable[[int], None]:
-    return lambda done: progress(before + done, total)
 
 
 def _standing(problem: Problem, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:

@@ -18,6 +18,7 @@ from safe2real.problem.accuracy import check_estimated
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.standing import Doubt, DoubtCode, Standing
+from safe2real.theory.changes import Change
 from safe2real.theory.conditions import Guarantee
 
 EVERY_CLAIM = tuple(Guarantee)
@@ -104,6 +105,7 @@ class Finding:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     subject: str = ""  # the name of the constraint or of the condition, where there are several
     affects: tuple[Guarantee, ...] = ()  # claims that do not stand where this fails
+    changes: tuple[Change, ...] = ()  # the cures that are numbers; each is one that its setting can have
 
     @property
     def name(self) -> str:
@@ -129,6 +131,7 @@ class Finding:
             "name": self.name,
             "what": self.what,
             "cure": self.cure,
+            "changes": [one.to_document() for one in self.changes],
             "numbers": dict(self.numbers),
         }
 

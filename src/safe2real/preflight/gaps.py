@@ -13,11 +13,13 @@ from safe2real.methods.base import Method
 from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count, rounded_down, rounded_up
+from safe2real.preflight.assumptions import gaps_fit
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.guess import GuessedReality, reachable_rows, visited_rows
 from safe2real.preflight.structure import structure_findings
 from safe2real.problem.problem import Problem
 from safe2real.refinements import BelowGap, SequentialClearing, find
+from safe2real.theory.changes import Change, change, one_of
 
 _ROUNDING = 1e-9
 _CAREFUL = 2.0  # the protection to use where the gap is a guess
@@ -29,7 +31,7 @@ def gap_findings(problem: Problem, method: Method, learner: Learner | None, real
         *_outside_support(problem, real),
         *structure_findings(problem, real),
         *_rows_between(problem, method, real, guessed),
-        *(_distances_possible(problem) if method.reuses_simulator else ()),
+        *(_distances_possible(problem, method) if method.reuses_simulator else ()),
         *_clearing(learner),
         *_protection(problem, learner, guessed),
         _coverage(problem, real, guessed),
@@ -92,15 +94,26 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
             f"{count(int(between.sum()), 'row')} of the {whose} reality lie between calibrated_gap {eps:g} and mismatch_gap "
             f"{sigma:g} (at {low:.3g} to {high:.3g}): a wrong row can be taken for right, and safety is not guaranteed"
         )
-        cure = f"lower mismatch_gap to {rounded_down(low, 3)}, or raise calibrated_gap to {rounded_up(high, 3)}"
+        changes = _gaps_around(problem, method, low, high)
+        cure = one_of(changes, "do without gaps: methods.RewardFree uses no row of the simulator")
         numbers |= {"smallest": low, "largest": high}
-        findings.append(Finding(Code.SEPARATION, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM))
+        findings.append(Finding(Code.SEPARATION, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM, changes=changes))
     else:
         said = f"the {whose} reality keeps to the gaps: wrong rows are {int(wrong.sum()):,} of {kernel.num_rows:,}"
         if wrong.any():
             said += f", at {gaps[wrong].min():.3g} or more"
         findings.append(Finding(Code.SEPARATION, Level.OK, said, numbers=numbers))
     return findings
+
+
+def _gaps_around(problem: Problem, method: Method, low: float, high: float) -> tuple[Change, ...]:
+    """Gaps that no row from `low` to `high` lies between: only such as fit the other one, and let a run stop."""
+    lower, larger, changes = rounded_down(low), rounded_up(high), []
+    if gaps_fit(problem, method, mismatch_gap=float(lower)):
+        changes.append(change("mismatch_gap", lower, "lower mismatch_gap to {}"))
+    if gaps_fit(problem, method, calibrated_gap=float(larger)):
+        changes.append(change("calibrated_gap", larger, "raise calibrated_gap to {}"))
+    return tuple(changes)
 
 
 def _beyond_within(problem: Problem, gaps: Floats, whose: str) -> list[Finding]:
@@ -122,21 +135,25 @@ def _beyond_within(problem: Problem, gaps: Floats, whose: str) -> list[Finding]:
     return [Finding(Code.WITHIN, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
 
 
-def _distances_possible(problem: Problem) -> list[Finding]:
+def _distances_possible(problem: Problem, method: Method) -> list[Finding]:
     """A row can only be as far from the simulator's as its least likely possible successor allows."""
     kernel, support, sigma = problem.simulator.kernel, problem.support, problem.settings.mismatch_gap
     largest = largest_distances(kernel, support)
-    never = ~problem.known_rows() & (largest < sigma - _ROUNDING)
+    open_rows = ~problem.known_rows() & (largest > _ROUNDING)  # a row with one possible successor cannot be wrong
+    never = open_rows & (largest < sigma - _ROUNDING)
     if not never.any():
         return []
-    every = bool(never[~problem.known_rows()].all())
+    every = bool(never[open_rows].all())
     said = (
         f"{count(int(never.sum()), 'row')} can be at most {largest[never].max():.3g} away from the simulator's, less than "
         f"mismatch_gap {sigma:g}: by the assumption they are right, without a look"
     )
-    cure = f"lower mismatch_gap to {rounded_down(float(largest[never].min()), 3)}, or declare these rows known if they are"
+    shown = rounded_down(float(largest[never].min()))
+    fits = gaps_fit(problem, method, mismatch_gap=float(shown))
+    changes = (change("mismatch_gap", shown, "lower mismatch_gap to {}"),) if fits else ()
+    cure = one_of(changes, "declare these rows known if they are")
     level, numbers = Level.FAILURE if every else Level.WARNING, {"rows": int(never.sum())}
-    return [Finding(Code.POSSIBLE_DISTANCES, level, said, cure, numbers, affects=EVERY_CLAIM)]
+    return [Finding(Code.POSSIBLE_DISTANCES, level, said, cure, numbers, affects=EVERY_CLAIM, changes=changes)]
 
 
 def largest_distances(kernel: Kernel, support: Kernel | None) -> Floats:
@@ -175,17 +192,22 @@ def _protection(problem: Problem, learner: Learner | None, guessed: bool) -> lis
     said = f"rows that are wrong by {gap:.3g} or more are never cleared, but by a chance that delta covers"
     if not guessed or clearing.protection > 1.0 or settings.mismatch_gap <= settings.calibrated_gap:
         return [Finding(Code.PROTECTION, Level.OK, said, numbers=numbers)]
-    careful = [one if one is not clearing else replace(clearing, protection=_CAREFUL) for one in settings.refinements]
-    other = replace(problem, settings=replace(settings, refinements=tuple(careful)))
     said = (
         f"mismatch_gap {settings.mismatch_gap:g} is taken at its word: a row that is wrong by less can be cleared, and "
         "nothing may ever object"
     )
-    cure = f"if the gap is a guess, use refinements.{type(clearing).__name__}(protection={_CAREFUL:g})"
-    if settings.mismatch_gap / _CAREFUL > settings.calibrated_gap:
-        needed = map_mismatch(learner.method.evidence(other)).visits_needed[learner.evidence.suspects]
-        cure += f": a right row is cleared after about {float(needed.max()):,.0f} visits then"
-    return [Finding(Code.PROTECTION, Level.WARNING, said, cure, numbers)]
+    if settings.mismatch_gap / _CAREFUL <= settings.calibrated_gap:
+        cure = "if the gap is a guess, state the smallest error that you want found"
+        return [Finding(Code.PROTECTION, Level.WARNING, said, cure, numbers)]
+    careful = [one if one is not clearing else replace(clearing, protection=_CAREFUL) for one in settings.refinements]
+    other = replace(problem, settings=replace(settings, refinements=tuple(careful)))
+    needed = float(map_mismatch(learner.method.evidence(other)).visits_needed[learner.evidence.suspects].max())
+    text = f"if the gap is a guess, use refinements.{type(clearing).__name__}(protection={_CAREFUL:g})"
+    changes = (Change("protection", _CAREFUL, text),)
+    if not np.isfinite(needed):
+        return [Finding(Code.PROTECTION, Level.WARNING, said, text, numbers, changes=changes)]
+    cure, numbers = f"{text}: a right row is cleared after about {needed:,.0f} visits then", numbers | {"visits": needed}
+    return [Finding(Code.PROTECTION, Level.WARNING, said, cure, numbers, changes=changes)]
 
 
 def _coverage(problem: Problem, real: Kernel, guessed: bool) -> Finding:

@@ -84,8 +84,12 @@ def run_trial(
     rewards: Sequence[Floats],
     seconds: float | None,
     progress: Callable[[int], None] | None = None,
+    looks_ahead: bool = True,
 ) -> Trial:
-    """To the stop, or for `max_rounds` rounds, or about `seconds` long. `wrong` [R] are the wrong rows to be found."""
+    """To the stop, or for `max_rounds` rounds, or about `seconds` long. `wrong` [R] are the wrong rows to be found.
+
+    With `looks_ahead` a run that did not stop is forecast.
+    """
     settings, model = problem.settings, problem.simulator
     large = model.horizon * model.num_states * model.num_actions > LARGE
     growth = 0.0 if large else max(settings.replan_growth, REPLAN_GROWTH)
@@ -110,7 +114,8 @@ def run_trial(
         if time.monotonic() > deadline:
             break
     # A forecast makes up to 2,000 plans, which is quick for small systems only.
-    ahead = None if stopped or halted or large or time.monotonic() > deadline else rehearsed(learner).rounds
+    over = stopped or halted or large or time.monotonic() > deadline
+    ahead = rehearsed(learner).rounds if looks_ahead and not over else None
     deployed = np.concatenate([stretch.deployed for stretch in stretches])
     values = np.concatenate([stretch.real_values for stretch in stretches])
     at, uncertainties = np.cumsum(deployed), np.concatenate([stretch.uncertainties for stretch in stretches])

@@ -125,7 +125,7 @@ class Problem:
         ):
             slack = float(value - threshold)
             if slack < xi - _ROUNDING:
-                state = f"state a margin of at most {rounded_down(slack, 4)}, " if slack > 0.0 else ""
+                state = f"state a margin of at most {rounded_down(slack)}, " if slack > 0.0 else ""
                 raise InvalidInput(
                     f"the baseline's V_c for {name} is {value:.6g} on the simulator itself, where threshold + margin is "
                     f"{threshold:.6g} + {xi:.6g}; {state}lower the threshold, or choose a safer baseline. If rollouts on "

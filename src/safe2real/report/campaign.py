@@ -21,14 +21,14 @@ from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
+from safe2real.figures.course import ROUNDING, Course, draw_certificate, draw_safety
+from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed, row_name
+from safe2real.figures.rewards import Known, draw_rewards
 from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem
 from safe2real.report.campaign_warnings import warnings_of
-from safe2real.report.course_figures import ROUNDING, Course, draw_certificate, draw_safety
-from safe2real.report.mismatch_figures import draw_mismatch, draw_visits_needed, row_name
 from safe2real.report.page import moment, render, since
-from safe2real.report.reward_figures import Moment, draw_rewards
 from safe2real.standing import Doubt, DoubtCode, Standing, standing_of
 from safe2real.version import __version__
 
@@ -58,7 +58,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     learner, model = replay.learner, problem.simulator
     entries = entries_of(campaign.name, events, model)
     status = status_of(campaign.name, replay, rehearsed(learner) if forecast else None)
-    found = map_mismatch(learner.evidence)
+    found = map_mismatch(learner.evidence, model.legend)
     stop = (status.rounds, status.uncertainty) if status.stopped else None
     course = _course(entries, model.thresholds, looks, stop)
     now, standing = datetime.now(UTC), standing_of((*broken, *learner.doubts()))
@@ -95,10 +95,10 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
     return path
 
 
-def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list[tuple[int, int]], list[Moment]]:
+def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list[tuple[int, int]], list[Known]]:
     """The state after all events; on the way, after so many deployments, the suspect rows and the declared rewards."""
     replay, every = Replay(campaign.fresh_learner()), max(1, len(events) // _LOOKS)
-    rarely, moments = max(1, len(events) // _MOMENTS), list[Moment]()
+    rarely, moments = max(1, len(events) // _MOMENTS), list[Known]()
     looks = [(0, int(replay.learner.evidence.belief.suspect.sum()))]
     for index, event in enumerate(events):
         replay.apply(event)
@@ -182,7 +182,7 @@ def _forecast_in_words(forecast: Forecast | None) -> str:
 
 
 def _pictures(
-    course: Course, problem: Problem, learner: Learner, found: MismatchMap, moments: Sequence[Moment]
+    course: Course, problem: Problem, learner: Learner, found: MismatchMap, moments: Sequence[Known]
 ) -> dict[str, bytes | None]:
     model, hybrid = problem.simulator, learner.evidence
     any_yet = len(course.numbers) > 0
@@ -204,7 +204,9 @@ def _rows(found: MismatchMap, kind: Verdict, title: str) -> dict[str, Any]:
     for index in indices[order]:
         place = tuple(index.tolist())
         interval = f"{found.lower[place]:.4f} to {found.upper[place]:.4f}"
-        rows.append((row_name(place), f"{found.distance[place]:.4f}", interval, f"{int(found.visits[place]):,}"))
+        rows.append(
+            (row_name(place, found.legend), f"{found.distance[place]:.4f}", interval, f"{int(found.visits[place]):,}")
+        )
     return {"title": title, "total": len(indices), "rows": rows}
 
 

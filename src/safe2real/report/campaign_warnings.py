@@ -9,8 +9,8 @@ from safe2real.campaign.history import ABANDONED, LEFT_MODEL, OUT, WITHDRAWN, En
 from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.status import CampaignStatus
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
+from safe2real.figures.course import ROUNDING, Course
 from safe2real.model.shown import count
-from safe2real.report.course_figures import ROUNDING, Course
 from safe2real.report.page import since
 
 _BY_CHANCE = "The guarantee assumes that this had nothing to do with what happened in them."

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from safe2real.errors import needed_for
+from safe2real.figures.course import count_deployments, thinned
 from safe2real.preflight.rehearsal import Exact
-from safe2real.report.course_figures import count_deployments, thinned
 
 with needed_for("figures", "report"):
     from matplotlib.figure import Figure

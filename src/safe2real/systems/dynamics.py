@@ -6,9 +6,10 @@ actions, and the ties: rows of one noise class share one law over w, whatever th
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -23,6 +24,9 @@ from safe2real.systems.arrivals import Outcomes
 from safe2real.systems.dynamics_env import DynamicsEnv, key_of
 from safe2real.systems.finite import FiniteSystem, build_system
 from safe2real.systems.rollout import Runnable
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Step = Callable[[Any, Any, Any], Any]
 """step(state, action, w): the next state, or None where w cannot happen."""
@@ -42,6 +46,10 @@ class Dynamics(Runnable):
     def model(self) -> CMDP:
         """That of its system."""
         return self.system.model
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """The system; see `FiniteSystem.plot`."""
+        return self.system.plot(path)
 
     def state_of(self, state: Any) -> int:
         """The number of a state."""

@@ -21,6 +21,7 @@ from safe2real import radii
 from safe2real.errors import InvalidInput
 from safe2real.model import MarkovPolicy
 from safe2real.model.checks import check_function, frozen, positive_integer, probability_of_failure, seed_number, shown
+from safe2real.progress import Report, progress_bar
 from safe2real.radii.base import Radius, System
 from safe2real.systems.arrivals import ArrivalCost
 from safe2real.systems.datasets import read_episodes
@@ -59,6 +60,7 @@ def estimate_model(
     delta: float = 0.05,
     seed: int = 0,
     name: str = "cost",
+    progress: Report | bool | None = None,
 ) -> EstimatedModel:
     """A finite system from samples, with the accuracy of every row.
 
@@ -86,6 +88,8 @@ def estimate_model(
         seed: of all sampling. The samples of row (s, a) come from a generator of their own, made of (seed, s, a): two
             simulators that behave alike there give the same row.
         name: of the constraint.
+        progress: shows a bar with the time left: True always, False never, None on a terminal; or a function that is told
+            (rows or episodes done, in all).
 
     Returns:
         The system, and for every row the samples behind it and how far it can be off.
@@ -130,13 +134,16 @@ def estimate_model(
         _check_sizes(system_of, start, source.num_states, source.num_actions)
         if start is None and not isinstance(source, gymnasium.Env):
             raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
-        seen = sample_rows(source, count, seed, costing, resets=_RESETS if start is None else 0)
+        with progress_bar("rows sampled", progress) as report:
+            seen = sample_rows(source, count, seed, costing, resets=_RESETS if start is None else 0, report=report)
         said = f"{name_of(source)} started anywhere, {count} in every row"
     elif kind == _RUN:
         count = positive_integer("episodes", _EPISODES if episodes is None else episodes)
         check_spaces(source)
         _check_sizes(system_of, start, int(source.observation_space.n), int(source.action_space.n))
-        ran = run_episodes(source, horizon, count, policy=policy, seed=seed, wants_costs=costing.logged, partial=partial)
+        given: dict[str, Any] = {"policy": policy, "seed": seed, "wants_costs": costing.logged, "partial": partial}
+        with progress_bar("episodes", progress) as report:
+            ran = run_episodes(source, horizon, count, **given, report=report)
         seen, said = count_log(ran, costing), f"{count:,} episodes of {name_of(source)}"
     else:
         log = read_episodes(source, discretiser=discretiser, num_states=num_states, num_actions=num_actions)

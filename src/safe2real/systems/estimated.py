@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -19,6 +20,9 @@ from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.finite_env import FiniteEnv
 from safe2real.systems.rollout import Runnable
 from safe2real.systems.sampling import Costing, Unvisited
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -101,6 +105,10 @@ class EstimatedModel(RowAccuracy, Runnable):
             states += [system.after_end_of(states[-1])] * (horizon - steps)
             actions += [0] * (horizon - steps)
         return Trajectory.of(system.model, states, actions, partial=partial)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """The system as it was estimated; see `FiniteSystem.plot`."""
+        return self.system.plot(path)
 
     def describe(self) -> str:
         """What was estimated from what, how accurate it is, and what that means for a run."""

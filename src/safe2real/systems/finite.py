@@ -15,9 +15,10 @@ What the last of the H steps leads to is no longer paid for; where that matters,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -35,6 +36,9 @@ from safe2real.systems.rollout import Runnable
 from safe2real.systems.rows import kernel_in, not_here, outcomes_of
 from safe2real.systems.stated import costs_after_end, costs_paid, start_distribution
 from safe2real.systems.tied import copies_in, ties_in
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _SAME_START = 1e-9  # probabilities that count as equal
 
@@ -139,6 +143,24 @@ class FiniteSystem(Runnable):
     def translation(self) -> FiniteTranslation:
         """Between the environment's observations and actions and the model's numbers, for agents."""
         return FiniteTranslation(self)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """The system: its states where they lie, with start, costs and ends; without positions, which leads to which.
+
+        Args:
+            path: where to keep it, e.g. "system.png"; nowhere if None.
+
+        Returns:
+            A matplotlib figure; no display is needed.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            InvalidInput: the path cannot be written.
+        """
+        from safe2real.figures.style import kept
+        from safe2real.figures.system import draw_system
+
+        return kept(draw_system(self.model), path)
 
     def _check_start(self, env: gymnasium.Env[Any, Any]) -> None:
         given = getattr(env.unwrapped, "initial_state_distrib", None)

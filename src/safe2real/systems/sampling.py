@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, check_function, frozen, is_whole, positive_integer, shown
 from safe2real.model.policy import MarkovPolicy
+from safe2real.progress import Report
 from safe2real.systems.arrivals import ArrivalCost, Outcomes, cost_on_arrival
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode, finite_value, truth
 from safe2real.systems.finite_env import check_spaces, name_of
@@ -130,7 +131,7 @@ class Seen:
         return np.asarray(counts / counts.sum())
 
 
-def sample_rows(source: Any, count: int, seed: int, costing: Costing, *, resets: int) -> Seen:
+def sample_rows(source: Any, count: int, seed: int, costing: Costing, *, resets: int, report: Report | None = None) -> Seen:
     """`count` samples of every row of a `Generative`; those of (s, a) come from a generator made of (seed, s, a).
 
     Where episodes begin is seen from so many `resets` of it.
@@ -148,6 +149,8 @@ def sample_rows(source: Any, count: int, seed: int, costing: Costing, *, resets:
                 given = costing.function
                 paid = 0.0 if given is None else cost_on_arrival(given, s, a, after, reward, terminated)
                 seen.add((s, a, after, paid, terminated), reward)
+            if report is not None:
+                report(s * seen.num_actions + a + 1, seen.num_states * seen.num_actions)
     rng = np.random.default_rng(seed)
     for i in range(resets):
         seen.starts[_observed(f"reset {i}", source.reset(seed=int(rng.integers(2**31)))[0], source)] += 1
@@ -184,6 +187,7 @@ def run_episodes(
     seed: int,
     wants_costs: bool,
     partial: bool,
+    report: Report | None = None,
 ) -> EpisodeLog:
     """Episodes of `env` of at most `horizon` steps, with uniformly random actions unless there is a `policy`."""
     check_spaces(env)
@@ -218,6 +222,8 @@ def run_episodes(
         visited, chosen = (frozen(np.array(column, dtype=np.int64)) for column in (states, actions))
         paid = frozen(np.array(costs)) if wants_costs else None
         found.append(LoggedEpisode(visited, chosen, frozen(np.array(rewards)), paid, bool(terminated)))
+        if report is not None:
+            report(i + 1, episodes)
     return EpisodeLog(tuple(found), num_states, num_actions)
 
 

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from safe2real.errors import needed_for
 from safe2real.evidence.hybrid import Separation
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
+from safe2real.figures.style import BLUE
 from safe2real.model.checks import Floats
+from safe2real.model.legend import Legend
 
 with needed_for("figures", "report"):
     from matplotlib.artist import Artist
@@ -25,7 +27,6 @@ with needed_for("figures", "report"):
     from matplotlib.patches import Patch, Rectangle
     from matplotlib.ticker import FuncFormatter
 
-_BLUE = "#2563a8"
 _MOST_CELLS = 20_000  # of a map; larger ones are drawn in groups
 _MOST_ACTIONS = 60
 _MAP_WIDTH, _MAP_HEIGHT = 11.0, 12.0  # inches
@@ -33,6 +34,9 @@ _BETWEEN_BANDS = 0.42
 _LARGEST_CELL, _SMALLEST_DETAILED_CELL = 0.42, 0.12
 _RARE = 0.06  # of the cells of a band
 _BARS = 20
+_MOST_NAMED = 80  # states whose names are written
+_LONGEST_NAME = 20  # characters of a name beside a map
+_CHARACTER = 0.066  # inches, of the small print on axes
 
 _MARKS: dict[Verdict, tuple[str, str, str]] = {  # marker, colour, what it means
     Verdict.OPEN: ("o", "#374151", "open: right or wrong, not known yet"),
@@ -45,11 +49,16 @@ _MARKS: dict[Verdict, tuple[str, str, str]] = {  # marker, colour, what it means
 _WEIGHT = {Verdict.KNOWN: 0, Verdict.CLEARED: 1, Verdict.OPEN: 2, Verdict.WRONG: 3, Verdict.CONTRADICTED: 4}
 
 
-def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
+def draw_mismatch(found: MismatchMap, separation: Separation | None, *, above: float = 0.0) -> Figure:
     """States from left to right, in bands when there are many; actions from top to bottom; a mark for every verdict.
 
     For dynamics that change with the step, and for systems too large to be drawn row by row, a cell shows the largest
-    estimate and the gravest verdict of its rows.
+    estimate and the gravest verdict of its rows. Names of the map's legend are written where there are few.
+
+    Args:
+        found: the map.
+        separation: the gaps that are marked on the scale; None where the simulator is not reused.
+        above: inches to leave free above it, for other pictures.
     """
     distance, verdict = found.distance, found.verdict
     if distance.ndim == 3:
@@ -59,24 +68,28 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
     by_states = math.ceil(num_states * math.ceil(num_actions / by_actions) / _MOST_CELLS)
     distance, verdict = _grouped(distance, verdict, by_states, by_actions)
     columns, rows = distance.shape
-    in_band, cell = _bands(columns, rows)
+    names = _names(found.legend, num_states, by_states, by_actions)
+    below_band = _CHARACTER * max(map(len, names.states), default=0)
+    in_band, cell = _bands(columns, rows, _BETWEEN_BANDS + below_band)
     bands = math.ceil(columns / in_band)
     detailed = cell >= _SMALLEST_DETAILED_CELL
 
     width = in_band * cell
     legend = _legend_of(found, bool(np.isnan(distance).any()), detailed)
     beside = 3 if width > 8.0 else 2
-    left, right, top, bottom = 0.75, 1.4, 0.75, 0.62 + 0.22 * math.ceil(len(legend) / beside)
-    height = bands * rows * cell + (bands - 1) * _BETWEEN_BANDS
+    left, right, top = 0.75 + _CHARACTER * max(map(len, names.actions), default=0), 1.4, 0.75 + above
+    bottom = 0.62 + 0.22 * math.ceil(len(legend) / beside) + below_band
+    between = _BETWEEN_BANDS + below_band
+    height = bands * rows * cell + (bands - 1) * between
     figure = Figure(figsize=(max(left + width + right, 8.2), top + height + bottom))
     total_width, total_height = figure.get_size_inches()
     scale = ScalarMappable(Normalize(0.0, 1.0), cmap="YlOrRd")
     for band in range(bands):
         first, last = band * in_band, min(columns, (band + 1) * in_band)
-        below = total_height - (top + band * (rows * cell + _BETWEEN_BANDS)) - rows * cell
-        axes = _panel(figure, left, below, (last - first) * cell, rows * cell)
+        below = total_height - (top + band * (rows * cell + between)) - rows * cell
+        axes = panel(figure, left, below, (last - first) * cell, rows * cell)
         _draw_band(axes, distance[first:last], verdict[first:last], scale, cell)
-        _label_band(axes, first, last, rows, cell, by_states, by_actions)
+        _label_band(axes, first, last, rows, cell, by_states, by_actions, names)
         if band == bands - 1:
             axes.set_xlabel(_axis_name("state", by_states))
     figure.text(
@@ -84,7 +97,7 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
         rotation="vertical", ha="center", va="center", fontsize=10,
     )  # fmt: skip
     tall = min(height, 3.0)
-    bar = _panel(figure, left + width + 0.4, total_height - top - tall, 0.16, tall)
+    bar = panel(figure, left + width + 0.4, total_height - top - tall, 0.16, tall)
     figure.colorbar(scale, cax=bar)
     bar.set_title("estimated\nTV distance", fontsize=9, loc="left")
     if separation is not None:
@@ -94,7 +107,7 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
     per_step = ", the largest over the steps" if found.visits.ndim == 3 else ""
     words = "" if found.certified else " (heuristic radius)"
     title = f"Distance of the real rows to the simulator's{per_step}{words}"
-    figure.text(left / total_width, 1.0 - 0.3 / total_height, title, fontsize=11)
+    figure.text(left / total_width, 1.0 - (above + 0.3) / total_height, title, fontsize=11)
     figure.legend(
         handles=legend, loc="lower left", bbox_to_anchor=(left / total_width, 0.08 / total_height), ncols=beside,
         fontsize=8.5, frameon=False, borderaxespad=0.0, borderpad=0.0,
@@ -102,7 +115,7 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None) -> Figure:
     return figure
 
 
-def _panel(figure: Figure, left: float, below: float, width: float, height: float) -> Axes:
+def panel(figure: Figure, left: float, below: float, width: float, height: float) -> Axes:
     """At a place in inches."""
     total_width, total_height = figure.get_size_inches()
     return figure.add_axes((left / total_width, below / total_height, width / total_width, height / total_height))
@@ -145,17 +158,34 @@ def _mark(kind: Verdict, cell: float, *, rare: bool = False) -> dict[str, object
     return style
 
 
-def _label_band(axes: Axes, first: int, last: int, rows: int, cell: float, by_states: int, by_actions: int) -> None:
+def _label_band(
+    axes: Axes, first: int, last: int, rows: int, cell: float, by_states: int, by_actions: int, names: Legend
+) -> None:
     every = max(1, math.ceil(0.3 / cell))
     every = next(step for step in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if step >= every)
     columns = [column for column in range(first, last) if column % every == 0]
-    axes.set_xticks([column - first for column in columns], [f"{column * by_states}" for column in columns], fontsize=8)
+    if names.states:
+        axes.set_xticks(range(last - first), names.states[first:last], fontsize=7, rotation=90, parse_math=False)
+    else:
+        axes.set_xticks([column - first for column in columns], [f"{column * by_states}" for column in columns], fontsize=8)
     every = max(1, math.ceil(0.16 / cell))
     lines = range(0, rows, every)
-    axes.set_yticks(list(lines), [f"{line * by_actions}" for line in lines], fontsize=8)
+    words = [names.actions[line] if names.actions else f"{line * by_actions}" for line in lines]
+    axes.set_yticks(list(lines), words, fontsize=8, parse_math=False)
     axes.tick_params(length=2)
     for spine in axes.spines.values():
         spine.set_visible(False)
+
+
+def _names(legend: Legend, num_states: int, by_states: int, by_actions: int) -> Legend:
+    """What is written beside the map: names of what is not in groups, and of states only where they are few."""
+    states = legend.states if by_states == 1 and num_states <= _MOST_NAMED else ()
+    actions = legend.actions if by_actions == 1 else ()
+    return Legend(tuple(map(_cut, states)), tuple(map(_cut, actions)))
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
 
 
 def _axis_name(name: str, group: int) -> str:
@@ -175,13 +205,13 @@ def _legend_of(found: MismatchMap, unseen: bool, detailed: bool) -> list[Artist]
     return handles
 
 
-def _bands(columns: int, rows: int) -> tuple[int, float]:
+def _bands(columns: int, rows: int, between: float) -> tuple[int, float]:
     """(cells in a band, edge of a cell in inches): the largest cells that fit."""
     best = (columns, min(_LARGEST_CELL, _MAP_WIDTH / columns, _MAP_HEIGHT / rows))
     for bands in range(2, columns + 1):
         in_band = math.ceil(columns / bands)
         cell = min(_LARGEST_CELL, _MAP_WIDTH / in_band)
-        if bands * (rows * cell + _BETWEEN_BANDS) > _MAP_HEIGHT or best[1] >= 0.25:
+        if bands * (rows * cell + between) > _MAP_HEIGHT or best[1] >= 0.25:
             break
         best = (in_band, cell)
     return best
@@ -227,13 +257,13 @@ def draw_visits_needed(found: MismatchMap) -> Figure | None:
     places = np.arange(len(order))
     figure = Figure(figsize=(10.5, 1.1 + 0.24 * len(order)), layout="constrained")
     axes = figure.add_subplot()
-    axes.barh(places, needed[order], color=_BLUE)
+    axes.barh(places, needed[order], color=BLUE)
     for place, index in zip(places, order, strict=True):
         axes.annotate(
             f"{needed[index]:,.0f} ({visits[index]:,} so far)", (needed[index], place), (4, 0), textcoords="offset points",
             va="center", fontsize=8,
         )  # fmt: skip
-    axes.set_yticks(places, [row_name(rows[index].tolist()) for index in order], fontsize=8)
+    axes.set_yticks(places, [row_name(rows[index].tolist(), found.legend) for index in order], fontsize=8, parse_math=False)
     axes.invert_yaxis()
     longest = float(needed[order].max())
     if longest > 20.0 * float(np.median(needed[order])):  # a few would hide the others
@@ -251,7 +281,10 @@ def draw_visits_needed(found: MismatchMap) -> Figure | None:
     return figure
 
 
-def row_name(index: Sequence[int]) -> str:
-    """A row of a map in words."""
+def row_name(index: Sequence[int], legend: Legend | None = None) -> str:
+    """A row of a map in words, by the names of the legend where it has some."""
+    if legend is not None and (legend.states or legend.actions):
+        step = f"step {index[0]}, " if len(index) == 3 else ""
+        return step + legend.row(*index[-2:])
     words = ("step", "state", "action") if len(index) == 3 else ("state", "action")
     return ", ".join(f"{word} {value}" for word, value in zip(words, index, strict=True))

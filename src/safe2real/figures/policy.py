@@ -1,0 +1,168 @@
+"""What a policy does: arrows or names of actions where states lie on a map, else a table of steps and states.
+
+What is drawn is weighted by how long the policy is in a state, on the model that is given: where it never goes it says
+nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import needed_for
+from safe2real.figures.places import Places, draw_cells, ends, map_figure, mark_cells, name_cells, places_of
+from safe2real.figures.style import INK, KINDS
+from safe2real.figures.table import draw_table
+from safe2real.model.checks import Floats
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import Policy, check_policy
+from safe2real.planning.evaluate import occupancy
+
+with needed_for("figures", "report"):
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+_RARE = 1e-3  # steps of an episode spent in a place below which nothing is drawn there
+_LEAST_SHARE = 0.08  # of an action below which it has no arrow
+_SPREAD = math.radians(25.0)  # directions have to differ by this much to be told apart
+_STILL = 0.1  # of the longest mean move, below which an action has no direction
+_SHADES = LinearSegmentedColormap.from_list("visits", ["white", "#bcd3ee", "#7aa7dc"])  # light: arrows lie on it
+
+
+def draw_policy(policy: Policy, model: CMDP, *, title: str = "") -> Figure:
+    """What `policy` does on `model`: on a map where states have positions, else steps across and states down.
+
+    Args:
+        policy: a Markov policy or a mixture.
+        model: for how long it is where, and for names, positions, start, costs and ends.
+        title: in one line.
+    """
+    check_policy(policy, model)
+    visits = occupancy(model, policy)  # [H, S, A]
+    positions = model.legend.positions
+    places = None if positions is None else places_of(positions)
+    if places is None:
+        return draw_table(visits, model, title)
+    return _draw_map(visits.sum(axis=0), places, model, title)
+
+
+def _draw_map(visits: Floats, places: Places, model: CMDP, title: str) -> Figure:
+    spent = places.total(visits)  # [P, A]
+    time = spent.sum(axis=1)
+    directions = action_directions(model)
+    letters = [] if directions is not None else short_names(model)
+    explained = 0 if letters == list(model.legend.actions) else len(letters)
+    figure, axes = map_figure(places, below=0.5 + 0.2 * (2 + explained // 2))
+    draw_cells(axes, places, _SHADES(np.sqrt(time / max(float(time.max()), _RARE))))
+    handles = mark_cells(axes, places, model)
+    name_cells(axes, places, model)
+    acts = places.total(np.where(ends(model)[:, None], 0.0, visits))  # where it has ended nothing is decided any more
+    shown = np.flatnonzero(acts.sum(axis=1) > _RARE)
+    if directions is not None:
+        _draw_arrows(axes, places, acts[shown], shown, directions)
+        handles.append(_arrow_handle())
+    else:
+        handles += _draw_letters(axes, places, acts[shown], shown, letters, model)
+    handles.append(Patch(facecolor=_SHADES(1.0), edgecolor="0.75", label="the longer it is there, the darker"))
+    width, height = figure.get_size_inches()
+    figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.15 / width, 0.05 / height), ncols=2, fontsize=8.5,
+                  frameon=False, borderaxespad=0.0)  # fmt: skip
+    said = title or "What the policy does, over all steps"
+    figure.text(0.2 / width, 1.0 - 0.35 / height, said, fontsize=10.5, va="center", parse_math=False)
+    return figure
+
+
+def action_directions(model: CMDP) -> Floats | None:
+    """[A, 2] where each action leads on average over all states, of length 1, or 0 where nowhere; None if too alike.
+
+    To the nearest of eight directions where those differ: slips and walls bend the mean, which nobody means by an action.
+    """
+    positions = model.legend.positions
+    if positions is None:
+        return None
+    rows, after, probability = model.kernel.transitions()
+    state, action = rows // model.num_actions % model.num_states, rows % model.num_actions
+    moved = positions[after] - positions[state]  # [N, 2]
+    lies = np.isfinite(moved).all(axis=1)
+    total = np.zeros((model.num_actions, 2))
+    np.add.at(total, action[lies], moved[lies] * probability[lies, None])
+    length = np.linalg.norm(total, axis=1)
+    moves = length > _STILL * length.max(initial=0.0)
+    if not moves.any() or (~moves).sum() > 1:
+        return None
+    unit = np.where(moves[:, None], total / np.where(moves, length, 1.0)[:, None], 0.0)
+    eighth = np.round(np.arctan2(unit[:, 1], unit[:, 0]) / (np.pi / 4.0)) * (np.pi / 4.0)
+    compass = np.where(moves[:, None], np.stack([np.cos(eighth), np.sin(eighth)], axis=1), 0.0)
+    return next((one for one in (compass, unit) if _apart(one[moves]) > _SPREAD), None)
+
+
+def _apart(directions: Floats) -> float:
+    """The smallest angle between two of some directions [n, 2]; of one alone it is large."""
+    angles = np.arccos(np.clip(directions @ directions.T, -1.0, 1.0))
+    return float((angles + 4.0 * np.eye(len(directions))).min())
+
+
+def _draw_arrows(axes: Axes, places: Places, spent: Floats, shown: NDArray[np.int64], directions: Floats) -> None:
+    time = spent.sum(axis=1)
+    share, strength = spent / time[:, None], np.sqrt(time / time.max(initial=_RARE))
+    cell = np.array([places.width, places.height])
+    for place, action in np.argwhere(share > _LEAST_SHARE).tolist():
+        centre, part = places.centres[shown[place]], float(share[place, action])
+        look: dict[str, Any] = {"alpha": 0.35 + 0.65 * float(strength[place]), "zorder": 3}
+        if not directions[action].any():  # it stays
+            axes.plot(*centre, "o", color=INK, markersize=6.0 * places.inches * (2.0 + 6.0 * part), **look)
+            continue
+        reach = directions[action] * cell * (0.12 + 0.32 * part)
+        arrow = {"arrowstyle": "-|>", "color": INK, "linewidth": places.inches * (0.8 + 2.2 * part),
+                 "mutation_scale": places.inches * (5.0 + 11.0 * part), "shrinkA": 0.0, "shrinkB": 0.0}  # fmt: skip
+        axes.annotate("", centre + reach, centre, arrowprops=arrow | look)
+
+
+def _arrow_handle() -> Artist:
+    return Line2D([], [], color=INK, marker=">", markersize=6, label="the likelier the action, the longer its arrow")
+
+
+def short_names(model: CMDP) -> list[str]:
+    """[A] the shortest beginnings of the actions' names that tell them apart; their numbers without names."""
+    names = model.legend.actions
+    if not names:
+        return [f"{action}" for action in range(model.num_actions)]
+    for length in range(1, 9):
+        cut = [name[:length].strip() for name in names]
+        if len(set(cut)) == len(cut):
+            return cut
+    return [f"{action}" for action in range(model.num_actions)]
+
+
+def _draw_letters(
+    axes: Axes, places: Places, spent: Floats, shown: NDArray[np.int64], letters: Sequence[str], model: CMDP
+) -> list[Artist]:
+    """The likeliest action of each place; returns what they mean."""
+    time = spent.sum(axis=1)
+    strength = np.sqrt(time / time.max(initial=_RARE))
+    best = spent.argmax(axis=1) if len(spent) else np.zeros(0, dtype=np.int64)
+    room = max(map(len, letters))
+    size = min(13.0, 72.0 * places.inches / (0.75 * room + 0.5))
+    for place, action in enumerate(best.tolist()):
+        behind = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 0.6}
+        look: dict[str, Any] = {
+            "bbox": behind,
+            "fontsize": size,
+            "alpha": 0.35 + 0.65 * float(strength[place]),
+            "weight": "bold",
+        }
+        x, y = places.centres[shown[place]]
+        axes.text(x, y, letters[action], ha="center", va="center", color=INK, **look)
+    if list(letters) == list(model.legend.actions):
+        return []
+    blank: dict[str, Any] = {"color": "none", "marker": "none"}
+    used = sorted(set(best.tolist()))[: 2 * len(KINDS)]
+    return [Line2D([], [], label=f"{letters[a]}  {model.legend.action(a)}", **blank) for a in used]

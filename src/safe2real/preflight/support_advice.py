@@ -1,0 +1,129 @@
+"""Whether to declare the simulator's successors as the possible ones: what it saves, and what it assumes.
+
+Of a row that can lead anywhere every set of states has to be spoken of at once; of one with m possible successors, sets of
+these. So its radius is smaller after the same visits, and a row with one possible successor is known after one visit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.errors import InvalidInput
+from safe2real.evidence.mismatch_map import radius_after, visits_to_radius
+from safe2real.methods.base import Method
+from safe2real.model.kernel import Kernel
+from safe2real.model.shown import count
+from safe2real.model.trajectory import Trajectory
+from safe2real.preflight.comparison import samples_until
+from safe2real.preflight.guess import Guess, guess_reality, reachable_rows
+from safe2real.preflight.recommendations import Advice, Recommendation
+from safe2real.preflight.trials import Trial
+from safe2real.problem.problem import Problem
+
+_VISITS = 1_000  # at which radii are compared: where a row begins to say something
+_WORTHWHILE = 1.05  # times fewer visits or episodes; below, a declaration is a risk for nothing
+
+
+def advise_support(
+    problem: Problem,
+    method: Method,
+    reality: Kernel | Guess,
+    rollouts: Sequence[Trajectory] = (),
+    rehearse: Callable[[Problem, Method, Kernel], Trial] | None = None,
+) -> list[Recommendation]:
+    """What declaring the simulator's successors would save.
+
+    A stated `reality` is held against the declaration; a guess is made again so that it keeps to it. `rehearse` runs one
+    rehearsal of a problem by a method on a reality, for a factor in episodes. Nothing is recommended where a support is
+    declared, where ties or copies make the rows, and where every row can lead anywhere as it is.
+    """
+    kernel = problem.simulator.kernel
+    if problem.support is not None or (problem.ties is not None and problem.ties.exact) or problem.copies is not None:
+        return []
+    sizes = np.where(kernel.length == 0, kernel.num_states, kernel.length).astype(np.int64)
+    rows = reachable_rows(problem.simulator) & ~problem.known_rows()
+    limited = rows & (sizes < kernel.num_states)
+    if not limited.any():
+        return []
+    before, after = method.evidence(problem), method.evidence(replace(problem, support=kernel))
+    radii = radius_after(before, _VISITS, sizes)
+    several = limited & (sizes > 1)
+    narrower, fewer = 1.0, 1.0
+    if several.any():
+        needed = visits_to_radius(after, radii, sizes)
+        narrower = float(np.median(radius_after(after, _VISITS, sizes)[several] / radii[several]))
+        fewer = float(np.median(_VISITS / needed[several]))
+    single = int((limited & (sizes == 1)).sum())
+    real = reality if isinstance(reality, Kernel) else None
+    against = _outside(kernel, real, rollouts)
+    numbers: dict[str, float] = {
+        "rows": int(limited.sum()),
+        "successors": float(np.median(sizes[limited])),
+        "states": kernel.num_states,
+        "radius_factor": narrower,
+        "visits_factor": fewer,
+        "rows_with_one_successor": single,
+        "rows_against": int(against.sum()),
+    }
+    said = (
+        f"the simulator leads from {count(int(limited.sum()), 'row')} to {numbers['successors']:g} of {kernel.num_states} "
+        "states (median). If these were declared as all that is possible"
+    )
+    gains = [f"{count(single, 'row')} with one successor would be known after one visit"] if single else []
+    if several.any():
+        gains.append(f"radii would be {1.0 - narrower:.0%} narrower, as {fewer:.2g} times as many visits make them")
+    said = f"{said}, {' and '.join(gains)}"
+    if rehearse is not None and not against.any():
+        episodes = _rehearsed(problem, method, reality, rehearse)
+        if episodes is not None:
+            numbers["episodes_factor"] = episodes
+            said += f"; in one rehearsal plans were certified as well after {episodes:.2g} times fewer episodes"
+    if not single and max(fewer, numbers.get("episodes_factor", 1.0)) < _WORTHWHILE:
+        return []
+    if against.any():
+        seen = "the stated reality" if real is not None else "the rollouts"
+        said += f". But it is false: in {count(int(against.sum()), 'row')} {seen} lead elsewhere"
+        cure = "declare a support only with these successors too, or none"
+        return [Recommendation(Advice.SUPPORT, said, cure, numbers=numbers)]
+    cure = "Problem(..., support=simulator.kernel), or a kernel with all that can follow; [support] in a specification"
+    assumes = "no step of the real system ever leads from a row to a state that the simulator rules out there"
+    if problem.estimated is not None:
+        assumes += "; this simulator was estimated, and what was not sampled is not impossible: add what physics allows"
+    return [Recommendation(Advice.SUPPORT, said, cure, assumes, numbers)]
+
+
+def _rehearsed(
+    problem: Problem, method: Method, reality: Kernel | Guess, rehearse: Callable[[Problem, Method, Kernel], Trial]
+) -> float | None:
+    """How many times fewer episodes one rehearsal took, on a reality that keeps to the support; None where none does."""
+    declared = replace(problem, support=problem.simulator.kernel)
+    try:
+        real = reality if isinstance(reality, Kernel) else guess_reality(declared, reality).kernel
+    except InvalidInput:  # as many rows cannot be as wrong as that within the support
+        return None
+    before, after = rehearse(problem, method, real), rehearse(declared, method, real)
+    bound = float(np.maximum(before.looks[-1].plan_bound, after.looks[-1].plan_bound))  # nan if either is
+    if not np.isfinite(bound):
+        return None
+    return samples_until(before.looks, bound) / samples_until(after.looks, bound)
+
+
+def _outside(kernel: Kernel, real: Kernel | None, rollouts: Sequence[Trajectory]) -> NDArray[np.bool_]:
+    """[R] rows of which something is known that leads to where the simulator does not."""
+    outside = np.zeros(kernel.num_rows, dtype=np.bool_)
+    limited = kernel.length > 0
+    if real is not None:
+        for row in np.flatnonzero(limited).tolist():
+            outside[row] = not np.isin(real.row(row)[0], kernel.row(row)[0]).all()
+        return outside
+    for episode in rollouts:
+        pairs = episode.states[:-1].astype(np.int64) * kernel.num_actions + episode.actions
+        steps = np.arange(pairs.size) if kernel.horizon is not None else np.zeros(pairs.size, dtype=np.int64)
+        rows = steps * kernel.num_states * kernel.num_actions + pairs
+        for row, successor in zip(rows.tolist(), episode.states[1:].tolist(), strict=True):
+            outside[row] |= bool(limited[row]) and successor not in kernel.row(row)[0]
+    return outside

@@ -1,0 +1,137 @@
+"""How far something is and how long it will take, for whoever watches a terminal; silent everywhere else.
+
+A bar by rich where that is installed (it comes with the extra `campaign`), else one line that counts. Nothing is shown of
+what takes less than a second.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from safe2real.errors import InvalidInput
+
+Report = Callable[[int, int], None]
+"""(done, in all)"""
+_PATIENCE = 1.0  # seconds before a bar is worth showing
+_BETWEEN = 0.1  # seconds from one update to the next, on a terminal
+_BETWEEN_LINES = 10.0  # where every update is a line that stays
+
+
+class _Shown(Protocol):
+    def update(self, done: int, total: int) -> None: ...
+    def close(self) -> None: ...
+
+
+@contextmanager
+def progress_bar(label: str, wanted: bool | Report | None = None, *, after: float = _PATIENCE) -> Iterator[Report | None]:
+    """`report(done, total)` for a bar with the time left; None where nobody is to be told.
+
+    Args:
+        label: what is counted, in the plural.
+        wanted: True shows a bar on standard error, False none, None one where that is a terminal. A function is told
+            instead of a bar.
+        after: seconds before anything is shown.
+
+    Raises:
+        InvalidInput: `wanted` is something else.
+    """
+    if wanted is not None and not isinstance(wanted, bool) and not callable(wanted):
+        raise InvalidInput(f"progress is {wanted!r}; give True, False, None for on terminals, or a function (done, total)")
+    if callable(wanted):
+        yield wanted
+        return
+    stream = sys.stderr  # a daemon may have closed it altogether
+    if wanted is False or stream is None or (wanted is None and not stream.isatty()):
+        yield None
+        return
+    bar = _Bar(label, after)
+    try:
+        yield bar
+    finally:
+        bar.close()
+
+
+class _Bar:
+    """Shown from the first report on that comes late enough, and not drawn more often than anybody can see."""
+
+    def __init__(self, label: str, after: float) -> None:
+        self._label, self._from = label, time.monotonic() + after
+        self._shown: _Shown | None = None
+
+    def __call__(self, done: int, total: int) -> None:
+        if time.monotonic() < self._from:
+            return
+        if self._shown is None:
+            self._shown = _rich_bar(self._label) or _Line(self._label)
+        self._from = time.monotonic() + _BETWEEN
+        self._shown.update(done, total)
+
+    def close(self) -> None:
+        if self._shown is not None:
+            self._shown.close()
+
+
+class _RichBar:
+    def __init__(self, progress: Any, label: str) -> None:
+        self._progress, self._task = progress, progress.add_task(label, total=None)
+        progress.start()
+
+    def update(self, done: int, total: int) -> None:
+        self._progress.update(self._task, completed=done, total=total)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+def _rich_bar(label: str) -> _RichBar | None:
+    """None where rich is not installed, or could not draw over what it drew."""
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    except ModuleNotFoundError:
+        return None
+    console = Console(stderr=True)
+    if not (console.is_terminal or console.is_jupyter):
+        return None
+    columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+               TextColumn("left"), TimeRemainingColumn()]  # fmt: skip
+    return _RichBar(Progress(*columns, console=console, transient=True), label)
+
+
+class _Line:
+    """One line on standard error that is written anew; where it cannot be, a line now and then."""
+
+    def __init__(self, label: str) -> None:
+        self._label, self._begun, self._next = label, time.monotonic(), 0.0
+        self._first: int | None = None  # what was done when this was opened: the rate is measured from there
+        self._watched = sys.stderr.isatty()
+        self._width = 0
+
+    def update(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        self._first = done if self._first is None else self._first
+        if now < self._next:
+            return
+        self._next = now + (0.0 if self._watched else _BETWEEN_LINES)
+        made = done - self._first
+        left = f", {_in_words((total - done) * (now - self._begun) / made)} left" if made > 0 else ""
+        self._write(f"{self._label}: {done:,} of {total:,}{left}")
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(f"\r{text:{self._width}}" if self._watched else f"{text}\n")
+        sys.stderr.flush()
+        self._width = len(text)
+
+    def close(self) -> None:
+        if self._watched and self._width:
+            self._write("")
+            sys.stderr.write("\r")
+
+
+def _in_words(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"

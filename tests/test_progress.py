@@ -1,0 +1,133 @@
+"""Progress: on a terminal, after a second, with the time left; nowhere else unless it is asked for."""
+
+import io
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real import progress
+from safe2real.errors import InvalidInput
+from safe2real.exploration.rollout import explore
+from safe2real.progress import progress_bar
+from safe2real.testing.systems import random_case
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that passes when it is told to."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_nobody_is_told_where_nobody_watches(monkeypatch):
+    for stream, wanted, shows in (
+        (Terminal(), None, True),
+        (Terminal(), False, False),
+        (io.StringIO(), None, False),
+        (io.StringIO(), True, True),
+        (None, True, False),
+    ):
+        monkeypatch.setattr(sys, "stderr", stream)
+        with progress_bar("episodes", wanted) as report:
+            assert (report is not None) == shows
+
+
+def test_a_function_is_told_itself():
+    told = []
+    with progress_bar("episodes", lambda done, total: told.append((done, total))) as report:
+        report(1, 2)
+    assert told == [(1, 2)]
+
+
+def test_what_is_neither_is_refused():
+    with pytest.raises(InvalidInput, match="progress is 'yes'; give True, False, None"), progress_bar("episodes", "yes"):
+        pass
+
+
+def test_what_is_quick_is_not_shown(monkeypatch, clock):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress_bar("episodes") as report:
+        report(1, 100)
+        clock[0] = 0.9
+        report(50, 100)
+    assert sys.stderr.getvalue() == ""
+
+
+def test_a_bar_of_rich_shows_what_is_left(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress_bar("episodes", after=0.0) as report:
+        report(50, 100)
+    assert "50/100" in sys.stderr.getvalue()
+    assert "left" in sys.stderr.getvalue()
+
+
+def test_without_rich_there_is_one_line_with_the_time_left(monkeypatch, clock):
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with progress_bar("episodes") as report:
+        clock[0] = 2.0
+        report(1_000, 5_000)
+        clock[0] = 12.0
+        report(2_000, 5_000)
+    first, second, *wiped = sys.stderr.getvalue().split("\r")[1:]
+    assert first.strip() == "episodes: 1,000 of 5,000"
+    assert second.strip() == "episodes: 2,000 of 5,000, 0:30 left"
+    assert [part.strip() for part in wiped] == ["", ""]  # it leaves nothing behind
+    assert len(wiped[0]) == len(second)
+
+
+def test_into_a_file_it_is_a_line_now_and_then(monkeypatch, clock):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with progress_bar("rows", True) as report:
+        for second in range(2, 16):
+            clock[0] = float(second)
+            report(second, 5_000)
+    assert sys.stderr.getvalue().splitlines() == ["rows: 2 of 5,000", "rows: 12 of 5,000, 1:23:08 left"]
+
+
+# Where it is used
+
+
+def test_everything_long_reports_how_far_it_is():
+    told = []
+    case = random_case(2)
+    s2r.check_problem(case.problem, runs=1, max_rounds=3, progress=lambda *one: told.append(("check", *one)))
+    s2r.Learner(case.problem).plan(np.ones((4, 2)), progress=lambda *one: told.append(("plan", *one)))
+    env = gymnasium.make("FrozenLake-v1", max_episode_steps=4)
+    s2r.estimate_model(env, 4, episodes=3, progress=lambda *one: told.append(("run", *one)))
+
+    class Still:
+        num_states, num_actions = 2, 2
+
+        def sample(self, state, action, rng):
+            return state, 0.0, False
+
+    s2r.estimate_model(Still(), 2, start=0, samples_per_row=1, progress=lambda *one: told.append(("rows", *one)))
+    assert ("check", 3, 3) in told
+    assert [one for one in told if one[0] == "plan"][-1] == ("plan", 7, 8)
+    assert [one for one in told if one[0] == "run"] == [("run", 1, 3), ("run", 2, 3), ("run", 3, 3)]
+    assert [one[1:] for one in told if one[0] == "rows"] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+def test_explore_shows_a_bar_or_tells_a_function(monkeypatch):
+    lake = gymnasium.make("FrozenLake-v1", max_episode_steps=2)
+    system = s2r.from_gymnasium(lake, 2, ended=0.0)
+    baseline = s2r.MarkovPolicy.uniform(horizon=2, num_states=system.model.num_states, num_actions=4)
+    settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.01)
+    problem = s2r.Problem(system.model, baseline, settings)
+    told, proposals = [], []
+    monkeypatch.setattr(progress._Bar, "__call__", lambda self, done, total: told.append((done, total)))
+    explore(s2r.Learner(problem), system.as_env(lake), max_rounds=3, progress=True)
+    explore(s2r.Learner(problem), system.as_env(lake), max_rounds=2, progress=proposals.append)
+    explore(s2r.Learner(problem), system.as_env(lake), max_rounds=2)
+    assert told == [(0, 3), (1, 3), (2, 3)]
+    assert [one.round for one in proposals] == [1, 2]
