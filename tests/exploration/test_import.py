@@ -123,7 +123,7 @@ def test_a_log_of_the_policy_on_trial_raises_its_floor_as_one_block():
     case = random_case(1)
     learner, log = s2r.Learner(case.problem, Trial(OTHER)), log_of(case, OTHER)
     learner.import_episodes(OTHER, log)
-    assert learner.evidence.candidate_episodes == learner.evidence.logged == 40
+    assert learner.evidence.returns.episodes == learner.evidence.returns.logged == 40
     assert learner.floors()["constraint"] > 0.0
     codes = [one.code for one in learner.propose().certificate.assumptions]
     assert AssumptionCode.LOGS in codes

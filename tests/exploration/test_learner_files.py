@@ -162,6 +162,22 @@ def test_rows_that_are_learnt_together(exact, reported, tmp_path):
     assert learner.evidence.doubts() == loaded.evidence.doubts()
 
 
+def test_trials_within_the_run(tmp_path):
+    case = random_case(4)
+    learner = Learner(case.problem)
+    play(learner, case.real, 5)
+    policy = s2r.MarkovPolicy.deterministic([1, 1, 1, 1], num_actions=2, horizon=3)
+    learner.begin_trial(policy, delta=0.01, rewards={"goal": REWARD})
+    play(learner, case.real, 30)
+    loaded = same_from_now_on(learner, tmp_path / "one.npz", case.real, REWARD)  # in the middle of it
+    assert loaded.floors() == learner.floors()
+    assert loaded.end_trial() == learner.end_trial()
+    again = same_from_now_on(learner, tmp_path / "two.npz", case.real, REWARD, rounds=3)  # after it
+    again.begin_trial(policy, delta=0.02)
+    assert [one.number for one in again.trials] == [1, 2]
+    assert again.trials[0].returns.floors == learner.trials[0].returns.floors
+
+
 def test_alternatives(tmp_path):
     case = random_case(2)
     stated = Alternatives((case.real, case.problem.simulator.kernel), exact=True)
@@ -265,6 +281,7 @@ def _entry(*path, value):
         (_entry("imported", value={}), "no list of texts"),
         (_entry("revisions", value={"method": 99, "radius": 1}), "upgrade it"),
         (_entry("decision", value="WHATEVER"), "decision is 'WHATEVER'"),
+        (_entry("trials", value=[1]), r"trials\[0\] is 1"),
         (_entry("specification", value={}), "lacks 'horizon'"),
         (_entry("kept", value=1), "kept.0"),
         (lambda archive: archive.document.update(safe2real="plan"), "holds a 'plan', not a learner"),

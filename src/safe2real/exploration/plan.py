@@ -75,7 +75,7 @@ class Plan(Tabular):
     model: CMDP | None = None  # a guess of the real system when it was made: to draw it on, nothing rests on it
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all of it, but `solution`, to one file that `load_plan` reads; nothing is pickled."""
+        """Write all of it, but `solution` and `model`, to one file that `load_plan` reads; nothing is pickled."""
         from safe2real.exploration.plan_files import save_plan  # which reads plans, too
 
         return save_plan(self, path)

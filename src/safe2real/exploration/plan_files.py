@@ -1,7 +1,8 @@
 """A plan in one file: policy, value, bounds, certificate with all its codes, reward, settings, names, version.
 
-Everything is kept bit for bit but `solution`, the planner's own working, which a loaded plan does not have. What a plan is
-worth is kept as data: one of a heuristic or a refuted run is as heuristic or refuted when it is loaded.
+Everything is kept bit for bit but `solution`, the planner's own working, and `model`, a guess to draw it on, which a loaded
+plan does not have. What a plan is worth is kept as data: one of a heuristic or a refuted run is as heuristic or refuted
+when it is loaded.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
             what its source is.
 
     Returns:
-        The plan; `solution` is None.
+        The plan; `solution` and `model` are None.
 
     Raises:
         InvalidInput: the file is damaged, was changed, is of another kind, or of a newer release.

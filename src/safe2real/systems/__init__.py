@@ -9,6 +9,7 @@ from safe2real.systems.enumerated import Enumerated
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode
 from safe2real.systems.finite import FiniteSystem, from_gymnasium
 from safe2real.systems.finite_env import FiniteEnv
+from safe2real.systems.rollout import Agreement, Observed, Rollout
 from safe2real.systems.windy_grid import Cell, WindyGrid, equispaced_wind, windy_order
 from safe2real.systems.windy_grid_env import WindyGridEnv, draw_grid
 
@@ -22,6 +23,7 @@ if WINDY_GRID_ID not in gymnasium.registry:
 
 __all__ = [
     "WINDY_GRID_ID",
+    "Agreement",
     "Cell",
     "Discretised",
     "Dynamics",
@@ -30,6 +32,8 @@ __all__ = [
     "FiniteEnv",
     "FiniteSystem",
     "LoggedEpisode",
+    "Observed",
+    "Rollout",
     "WindyGrid",
     "WindyGridEnv",
     "draw_grid",

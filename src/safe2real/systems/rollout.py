@@ -8,7 +8,6 @@ once (`evidence.betting`): look as often as you like. They are about the environ
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -21,7 +20,6 @@ from safe2real.evidence.betting import mean_bounds
 from safe2real.model.agent import Agent, Translation, mixture_of
 from safe2real.model.checks import (
     Floats,
-    check_function,
     frozen,
     positive_integer,
     probability_of_failure,
@@ -30,10 +28,10 @@ from safe2real.model.checks import (
 )
 from safe2real.model.cmdp import CMDP
 from safe2real.model.trajectory import utilities_along
+from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.systems.measure import spans
 
-Progress = Callable[[int, int], None]
 _ROUNDING = 1e-9
 
 
@@ -103,14 +101,10 @@ class Rollout:
 
     def describe(self) -> str:
         """The figures, how sure they are, and whether they agree with what was promised."""
-        head = (
-            f"{self.episodes:,} episodes. The intervals hold together with probability {1.0 - self.delta:g}, for every "
-            "number of episodes at once (betting); they are about this environment."
-        )
+        sure = f"all intervals hold with probability {1.0 - self.delta:g}, at every number of episodes (betting)"
+        head = f"{self.episodes:,} episodes of this environment; {sure}."
         lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
-        lines.append(
-            f"  the environment's own rewards: {self.returns.mean():.6g} on average (no interval: no range is known)"
-        )
+        lines.append(f"  its own rewards: {self.returns.mean():.6g} on average (no interval: no range is known)")
         if self.standing is not None and not self.standing.is_guarantee:
             lines.append(f"  The promises are {self.standing}, not a guarantee.")
         return "\n".join(lines)
@@ -125,7 +119,7 @@ def roll_out_on(
     seed: int = 0,
     reward: ArrayLike | None = None,
     delta: float = 0.05,
-    progress: Progress | None = None,
+    progress: bool | Report | None = None,
 ) -> Rollout:
     """Run a plan, or a policy, for some episodes in an environment that shows states of `model`.
 
@@ -137,7 +131,7 @@ def roll_out_on(
         seed: of the policy and of the environment: the same gives the same episodes again.
         reward: [S, A] or [H, S, A] in [0, 1]; the one that was planned for if None.
         delta: probability that some interval is wrong.
-        progress: is told (episodes done, in all).
+        progress: a bar with the time left: True, False, or None for one on terminals; or a function of (done, in all).
 
     Returns:
         Means and intervals, beside what the plan promises.
@@ -152,18 +146,17 @@ def roll_out_on(
     if agent.mixture.shape != model.shape:
         raise InvalidInput(f"the policy has shape (H, S, A) = {agent.mixture.shape}; this system has {model.shape}")
     episodes, delta = positive_integer("episodes", episodes), probability_of_failure("delta", delta)
-    if progress is not None:
-        check_function("progress", progress, "done, total")
     table = _reward_table(model, plan, reward)
     values, sums, returns = np.zeros(episodes), np.zeros((episodes, model.num_constraints)), np.zeros(episodes)
     resets = np.random.default_rng((seed_number("seed", seed), 0x5EED))
-    for i in range(episodes):
-        states, actions, returns[i] = _episode(env, agent, model.horizon, int(resets.integers(2**31)))
-        sums[i] = utilities_along(model, states, actions).sum(axis=1)
-        if table is not None:
-            values[i] = _along(table, states, actions)
-        if progress is not None:
-            progress(i + 1, episodes)
+    with progress_bar("episodes", progress) as report:
+        for i in range(episodes):
+            states, actions, returns[i] = _episode(env, agent, model.horizon, int(resets.integers(2**31)))
+            sums[i] = utilities_along(model, states, actions).sum(axis=1)
+            if table is not None:
+                values[i] = _along(table, states, actions)
+            if report is not None:
+                report(i + 1, episodes)
     certificate = getattr(plan, "certificate", None)
     alpha = delta / (2 * (model.num_constraints + (table is not None)) or 1)
     return Rollout(
@@ -252,7 +245,7 @@ class Runnable:
         seed: int = 0,
         reward: ArrayLike | None = None,
         delta: float = 0.05,
-        progress: Progress | None = None,
+        progress: bool | Report | None = None,
     ) -> Rollout:
         """What a plan, or a policy, is worth in `env`, the environment itself or another that shows the same states.
 
