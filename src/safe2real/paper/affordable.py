@@ -190,7 +190,8 @@ def _figure(medians: dict[tuple[str, str, str], float], folder: Path, outcome: O
             place, height = at + 0.26 * (i - 1), min(value, MOST[system])
             reached = bool(np.isfinite(value))
             axes.bar([place], [height], 0.25, color=COLOURS[way], alpha=1.0 if reached else 0.35)
-            axes.text(place, height * 1.08, _shown(value, system), ha="center", fontsize=7)
+            turned = 0 if reached else 90  # the longer text of what was not reached
+            axes.text(place, height * 1.08, _shown(value, system), ha="center", fontsize=7, rotation=turned)
     axes.set_xticks(range(len(names)), [f"{system}\n{reward}" for system, reward in names], fontsize=8)
     axes.set(yscale="log", ylabel="real episodes (median)", ylim=(5, 20_000))
     axes.axhline(100, color=GREY, lw=0.8, ls=":")

@@ -91,8 +91,9 @@ def _figure(groups: dict[str, list[Plain]], folder: Path, outcome: Outcome) -> N
             wanted = f"wanted: {NAMES[kind]}" if j == 0 else None
             axes.plot([most], [floor], "D", color=COLOURS[kind], mfc="white", ms=7, label=wanted)
     axes.axhline(LEAST_SURVIVAL, color=GREY, lw=1, ls="--")
-    axes.text(320, LEAST_SURVIVAL - 0.003, "limit on every deployment", fontsize=8, color=GREY, va="top")
+    axes.text(75_000, LEAST_SURVIVAL - 0.003, "limit on every deployment", fontsize=8, color=GREY, va="top", ha="right")
     axes.set(xscale="log", xlim=(300, 80_000), ylim=(0.6, 0.8), xlabel="simulated patients", ylabel="certified survival")
+    axes.set_yticks([0.60, 0.62, 0.64, 0.66, 0.68, 0.70, 0.72, 0.74, 0.76, 0.78, 0.80])
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.set_title("ICU-Sepsis: certified survival of a plan", fontsize=11)
     axes.legend(fontsize=8, loc="upper left")
