@@ -13,7 +13,8 @@ import statistics
 from typing import Any
 
 import safe2real as s2r
-from safe2real.paper.declared_systems import Instance, instance
+from safe2real.paper.declared_systems import instance
+from safe2real.paper.instance import Instance
 from safe2real.systems.windy_grid import WindyGrid
 from safe2real.systems.windy_grid_ties import terrain_ties
 

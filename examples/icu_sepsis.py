@@ -20,15 +20,17 @@ from pathlib import Path
 
 import numpy as np
 from icu_sepsis_figures import draw_mismatch, draw_safety
-from icu_sepsis_study import SECONDS_OF_PLAN, Record, learner_of, schedule, seconds_of_batch, treat
-from icu_sepsis_system import LEAST_SURVIVAL, MARGIN, Case, build, load_records
+from icu_sepsis_study import SECONDS_OF_PLAN, Record, seconds_of_batch, treat
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 import safe2real as s2r
+from safe2real.errors import MissingExtra
 from safe2real.evidence.mismatch_map import Verdict
+from safe2real.paper.sepsis_patients import learner_of, schedule
+from safe2real.paper.sepsis_system import LEAST_SURVIVAL, MARGIN, Case, build, load_records
 
 PATIENTS, FEW_PATIENTS = 120_000, 16_000
 LOOKS = (10_000, 20_000, 30_000, 35_000, 40_000, 50_000, 60_000, 80_000)  # patients before a plan for survival is made
@@ -185,7 +187,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if min(patients, few_patients) < 1:
         parser.error("the numbers of patients must be positive")
     console = Console()
-    case = build(load_records())
+    try:
+        case = build(load_records())
+    except MissingExtra as error:
+        parser.error(str(error))
     describe(case, console)
     records = treat_all(case, patients, few_patients, console, quick=options.quick, seed=options.seed)
     return 0 if show(case, records, options.out, console) else 1

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import numpy as np
 from icu_sepsis_study import Record
-from icu_sepsis_system import LEAST_SURVIVAL, LEVELS, SEVERE, TREATED, Case
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
@@ -16,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 from numpy.typing import NDArray
 
 from safe2real.evidence.mismatch_map import Verdict
+from safe2real.paper.sepsis_system import LEAST_SURVIVAL, LEVELS, SEVERE, TREATED, Case
 
 BLUE, ORANGE, GREEN, GREY, RED = "#2563a8", "#d9730d", "#2e8b57", "#6b7280", "#b91c1c"
 _COLOURS = ("#ffffff", "#f2c14e", RED, "#a9c6e8")  # not offered, open, wrong, cleared

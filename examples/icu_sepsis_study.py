@@ -10,15 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from icu_sepsis_system import GAP, LEAST_SURVIVAL, MARGIN, TREATED, Case
-from numpy.typing import NDArray
 
 import safe2real as s2r
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
-from safe2real.exploration.coin import coin_of, drawn
-from safe2real.model.checks import Floats, Indices
+from safe2real.paper.sepsis_patients import patients_under
+from safe2real.paper.sepsis_system import LEAST_SURVIVAL, MARGIN, Case
 
-FIRST_BATCH, GROWTH = 500, 0.03  # a batch is 500 patients, or 3 % of those treated so far
 Report = Callable[[float], None]  # seconds of work done, by a rough guess, for the progress bar
 
 
@@ -72,22 +69,6 @@ class Record:
         return sum(batch.patients for batch in self.batches)
 
 
-def learner_of(case: Case, in_doubt: NDArray[np.bool_], seed: int) -> s2r.Learner:
-    """Certified settings: nothing is scaled. Rows outside `in_doubt` [S, A] are declared known, the support is the
-    simulator's."""
-    settings = s2r.Settings(margin=MARGIN, calibrated_gap=0.0, mismatch_gap=GAP, tolerance=MARGIN / 4.0, seed=seed)
-    support = case.simulator.kernel
-    return s2r.Learner(s2r.Problem(case.simulator, case.clinicians, settings, known=~in_doubt, support=support))
-
-
-def schedule(patients: int) -> list[int]:
-    """The sizes of the batches."""
-    sizes: list[int] = []
-    while (done := sum(sizes)) < patients:
-        sizes.append(min(max(FIRST_BATCH, int(GROWTH * done)), patients - done))
-    return sizes
-
-
 def treat(
     case: Case, learner: s2r.Learner, sizes: Sequence[int], looks: Sequence[int], rewards: Sequence[str], report: Report
 ) -> Record:
@@ -107,7 +88,7 @@ def treat(
             record.stopped = True
             break
         record.batches.append(_batch(case, proposal, proposal.mixture, proposal.certificate, done, size))
-        learner.count(*_patients(case, proposal.mixture, learner.settings.seed, done, size))
+        learner.count(*patients_under(case, proposal.mixture, learner.settings.seed, done, size))
         done += size
         here = map_mismatch(learner.evidence)
         record.counts.append((done, here.count(Verdict.WRONG), here.count(Verdict.CLEARED)))
@@ -164,51 +145,3 @@ def _batch(
         survival=float(mixture.weights @ parts),
         candidate=candidate,
     )
-
-
-def _patients(
-    case: Case, mixture: s2r.Mixture, seed: int, done: int, size: int
-) -> tuple[Indices, Indices, NDArray[np.int64]]:
-    """Episodes of `size` patients laid end to end, as `Learner.count` takes them; a coin for each says who treats them."""
-    coins = np.array([drawn(mixture.weights, coin_of(seed, done + i)) for i in range(size)])
-    rng = np.random.default_rng((seed, done))
-    groups = [stays(case.real, policy, int((coins == index).sum()), rng) for index, policy in enumerate(mixture.policies)]
-    states, actions, lengths = (np.concatenate(parts) for parts in zip(*groups, strict=True))
-    steps = np.arange(states.shape[1])
-    ends = np.concatenate(([0], np.cumsum(lengths)))
-    return states[steps <= lengths[:, None]], actions[steps[:-1] < lengths[:, None]], ends
-
-
-def stays(
-    model: s2r.CMDP, policy: s2r.MarkovPolicy, patients: int, rng: np.random.Generator
-) -> tuple[Indices, Indices, NDArray[np.int64]]:
-    """States [n, H + 1], actions [n, H] and lengths [n] of stays; one is over when the patient has died or survived."""
-    kernel, horizon = model.kernel, model.horizon
-    cumulative = np.cumsum(kernel.probability)  # every row sums to 1, so row i covers the numbers from i to i + 1
-    states = np.zeros((patients, horizon + 1), dtype=np.uint32)
-    actions = np.zeros((patients, horizon), dtype=np.uint32)
-    lengths = np.full(patients, horizon, dtype=np.int64)
-    states[:, 0] = _pick(np.cumsum(model.start)[None], rng.random(patients))
-    table = None if policy.table is None else np.cumsum(policy.table, axis=2)
-    here = np.arange(patients)
-    for step in range(horizon):
-        state = states[here, step].astype(np.int64)
-        if table is None:
-            action = policy.actions[step, state].astype(np.int64)  # type: ignore[index]
-        else:
-            action = _pick(table[step, state], rng.random(here.size))
-        row = state * model.num_actions + action
-        first = kernel.begin[row].astype(np.int64)
-        found = np.searchsorted(cumulative, row + rng.random(here.size), side="right")
-        successor = kernel.successor[np.clip(found, first, first + kernel.length[row] - 1)]  # clipped: sums are rounded
-        actions[here, step], states[here, step + 1] = action, successor
-        over = successor >= TREATED
-        lengths[here[over]] = step + 1
-        here = here[~over]
-    return states, actions, lengths
-
-
-def _pick(cumulative: Floats, uniform: Floats) -> NDArray[np.int64]:
-    """An index for each row of cumulative probabilities [n or 1, m]; never one of probability 0."""
-    within = np.minimum(uniform, cumulative[:, -1] * (1.0 - 1e-12))  # sums may be rounded to less than 1
-    return np.asarray(np.argmax(cumulative > within[:, None], axis=1))

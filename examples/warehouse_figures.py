@@ -12,11 +12,11 @@ from matplotlib.collections import PolyCollection
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
-from warehouse_floor import MOVES, Cell, Warehouse
 from warehouse_study import Exploration, Outcome, Study
 
 import safe2real as s2r
 from safe2real.evidence.mismatch_map import Verdict
+from safe2real.paper.warehouse_floor import MOVES, Cell, Warehouse
 
 BLUE, ORANGE, GREEN, GREY, RED, AMBER = "#2563a8", "#d9730d", "#2e8b57", "#6b7280", "#c0262d", "#f2c14e"
 RACK, PEOPLE, PALE = "#4b5563", "#fde7d3", "#d3e8dc"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
-from warehouse_floor import ACTIONS, FLOOR, GAP, SMALL_FLOOR, Warehouse
 
 import safe2real as s2r
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
+from safe2real.paper.warehouse_floor import ACTIONS, FLOOR, GAP, SMALL_FLOOR, Warehouse
 from safe2real.planning.linear_program import solve_linear_program
 from safe2real.systems.finite import from_gymnasium
 

@@ -23,7 +23,9 @@ except metadata.PackageNotFoundError:
     pytest.skip("the package icu-sepsis is not installed", allow_module_level=True)
 
 import icu_sepsis_study as study  # noqa: E402
-import icu_sepsis_system as system  # noqa: E402
+
+from safe2real.paper import sepsis_patients  # noqa: E402
+from safe2real.paper import sepsis_system as system  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +150,7 @@ def test_few_treatments_in_doubt_give_useful_plans_soon(case, runs):
 
 
 def test_nothing_is_scaled_and_every_patient_is_counted(case):
-    learner = study.learner_of(case, case.doubtful, seed=1)
+    learner = sepsis_patients.learner_of(case, case.doubtful, seed=1)
     assert learner.settings.certified
     study.treat(case, learner, [300, 200], [], [], lambda _: None)
     assert learner.evidence.counts.episodes == 500
@@ -190,11 +192,11 @@ def test_a_plan_is_given_up_only_for_one_of_which_more_is_certain():
 
 
 def test_batches_grow_and_add_up():
-    sizes = study.schedule(100_000)
+    sizes = sepsis_patients.schedule(100_000)
     assert sum(sizes) == 100_000
-    assert sizes[0] == study.FIRST_BATCH
-    assert all(size <= max(study.FIRST_BATCH, study.GROWTH * 100_000) for size in sizes)
-    assert max(sizes) > 2 * study.FIRST_BATCH
+    assert sizes[0] == sepsis_patients.FIRST_BATCH
+    assert all(size <= max(sepsis_patients.FIRST_BATCH, sepsis_patients.GROWTH * 100_000) for size in sizes)
+    assert max(sizes) > 2 * sepsis_patients.FIRST_BATCH
 
 
 def test_stays_follow_the_real_dynamics(case):
@@ -202,7 +204,7 @@ def test_stays_follow_the_real_dynamics(case):
     mixture = s2r.Mixture.of(
         [0.5, 0.5], [case.clinicians, s2r.solve(case.real, case.rewards["survival"]).policy.policies[0]]
     )
-    states, actions, ends = study._patients(case, mixture, 3, 0, patients)
+    states, actions, ends = sepsis_patients.patients_under(case, mixture, 3, 0, patients)
     last = states[ends[1:] + np.arange(patients)]
     exact = s2r.planning.constraint_values(case.real, mixture)[0]
     lengths = np.diff(ends)
@@ -221,5 +223,5 @@ def test_without_the_package_the_cure_is_said(monkeypatch):
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(system.metadata, "distribution", missing)
-    with pytest.raises(SystemExit, match=r"pip install 'safe2real\[examples\]'"):
+    with pytest.raises(s2r.errors.MissingExtra, match=r"pip install 'safe2real\[examples\]'"):
         system.load_records()

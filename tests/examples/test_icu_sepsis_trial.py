@@ -1,8 +1,9 @@
 """The trial of a treatment plan, with few patients."""
 
 import pytest
-from icu_sepsis_system import LEAST_SURVIVAL, build, load_records
-from icu_sepsis_trial import BATCH, Course, treat
+
+from safe2real.paper.sepsis_system import LEAST_SURVIVAL, build, load_records
+from safe2real.paper.sepsis_trial import BATCH, Course, treat
 
 
 def test_a_few_patients_are_counted_whole_and_nothing_unsafe_is_deployed():

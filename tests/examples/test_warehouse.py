@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from warehouse import main
-from warehouse_floor import GAP, SMALL_FLOOR, Warehouse
 from warehouse_study import NUMBERS, QUICK, Outcome, Study
 
 import safe2real as s2r
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import explore
+from safe2real.paper.warehouse_floor import GAP, SMALL_FLOOR, Warehouse
 
 
 @pytest.fixture(scope="module")

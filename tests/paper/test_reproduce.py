@@ -18,7 +18,7 @@ from safe2real.cli import app
 from safe2real.paper import misspecification, printed, reproduce, table1
 from safe2real.paper.engine import run_all
 from safe2real.paper.inferred import INFERRED, learner_on, misspecification_grid
-from safe2real.paper.runs import METHODS, explore_task
+from safe2real.paper.runs import METHODS, explore_task, plans
 from safe2real.paper.store import Store, Task
 
 QUIET = Console(quiet=True)
@@ -37,6 +37,21 @@ def test_a_run_is_plain_json_and_repeats():
     assert json.loads(json.dumps(result)) == result
     assert done(quick(0)) == result
     assert result["samples"] == 12 * result["rounds"] == sum(result["state_visits"])
+
+
+def test_rewards_are_drawn_for_every_step():
+    """r_h(s, a), as in the paper."""
+    grid, drawn = s2r.systems.WindyGrid.paper(), []
+
+    class Recording(s2r.Learner):
+        def plan(self, reward):
+            drawn.append(np.asarray(reward))
+            return super().plan(reward)
+
+    problem = learner_on(grid, seed=0, mismatch_gap=0.68).problem
+    assert plans(grid, Recording(problem), 0, 2)["suboptimality"] >= 0.0
+    assert [reward.shape for reward in drawn] == [(12, 25, 4)] * 2
+    assert len({*drawn[0][:, 3, 2], *drawn[1][:, 3, 2]}) == 24
 
 
 def test_the_store_keeps_runs_and_survives_a_torn_line(tmp_path):

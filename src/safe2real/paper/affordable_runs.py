@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
+from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
 from safe2real.methods.for_rewards import ForRewards
@@ -13,8 +16,6 @@ from safe2real.paper.declared_systems import instance
 from safe2real.paper.store import Plain
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
-from safe2real.systems.windy_grid import WindyGrid
-from safe2real.systems.windy_grid_ties import terrain_ties
 
 REPLAN_GROWTH = 0.05
 MOST_ROUNDS = 20_000_000
@@ -52,15 +53,16 @@ def stop_run(settings: Plain) -> Plain:
 
 
 def tried_run(settings: Plain) -> Plain:
-    """Ties by terrain that nobody called exact: they find a policy after a few episodes, and a trial of it certifies it.
+    """Ties of a system that nobody called exact: they find a policy after a few episodes, and a trial of it certifies it.
 
     Returns the episodes before the trial, and those of the trial until the policy has nine tenths of the deployments, and
     until the floor of its reward is at 80 % and at 90 % of what it is really worth; None where that takes more than `most`.
     """
-    found, name = instance("grid"), settings["reward"]
+    found, name = instance(settings["system"]), settings["reward"]
     reward = found.rewards[name]
-    ties = terrain_ties(WindyGrid.paper(), exact=False)
-    problem = found.problem(seed=settings["seed"], support=False, ties=ties)
+    if found.ties is None:
+        raise InvalidInput(f"system is {settings['system']!r}, of which no ties are known; choose grid or pond")
+    problem = found.problem(seed=settings["seed"], support=False, ties=replace(found.ties, exact=False))
     learner = Learner(problem, ForRewards({name: reward}))
     before = simulate(learner, found.real, max_rounds=settings["before"])
     plan = learner.plan_with_structure(reward)

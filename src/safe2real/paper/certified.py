@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from safe2real.paper import affordable
+from safe2real.paper import affordable, affordable_sepsis
 from safe2real.paper.artefact import BLUE, GREEN, GREY, ORANGE, PURPLE, Artefact, Comparison, Outcome, Table, save_figure
 from safe2real.paper.certified_runs import anytime_run, certified_run
 from safe2real.paper.store import Plain, Row, Task, results_where
@@ -92,7 +92,7 @@ def tasks(seeds: int | None) -> list[Task]:
     runs = [Task(certified_run, _settings(variant, seed)) for variant in VARIANTS for seed in chosen]
     anytime = [(variant, seed) for variant in (ALL, TIGHT) for seed in chosen]
     runs += [Task(anytime_run, _settings(name, seed) | {"checkpoints": CHECKPOINTS}) for name, seed in anytime]
-    return runs + affordable.tasks(seeds or SEEDS)
+    return runs + affordable.tasks(seeds or SEEDS) + affordable_sepsis.tasks(seeds or SEEDS)
 
 
 def draw(rows: list[Row], folder: Path) -> Outcome:
@@ -142,6 +142,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     )
     _draw_anytime(curves[ALL], curves[TIGHT], means[ALL], folder, outcome)
     affordable.draw(rows, folder, outcome)
+    affordable_sepsis.draw(rows, folder, outcome)
     outcome.remarks.append(
         "Every run is certified: no constant is scaled. All replan when a suspect row has 2 % more visits. The declared "
         "support is a cell and its neighbours. Values of deployed and planned policies are exact, on the real kernel."

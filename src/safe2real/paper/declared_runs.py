@@ -12,13 +12,12 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
 from safe2real.methods.for_rewards import ForRewards
 from safe2real.model.checks import Floats
-from safe2real.paper.declared_systems import Instance, instance
+from safe2real.paper.declared_systems import instance
+from safe2real.paper.instance import Instance
 from safe2real.paper.store import Plain
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.problem.ties import Ties
-from safe2real.systems.windy_grid import WindyGrid
-from safe2real.systems.windy_grid_ties import terrain_ties
 
 REAL_ERROR = 1e-8  # of an exact evaluation
 LOOK = 500  # episodes between two looks at what is printed
@@ -29,7 +28,7 @@ def declared_run(settings: Plain) -> Plain:
 
     Args:
         settings: `system` and `reward` by their names in `declared_systems`, `seed`, whether the `support` is declared,
-            or the grid's `ties` by terrain (as exact), `accuracies` from coarse to fine, shares of the best value, and
+            or the system's `ties` (as exact), `accuracies` from coarse to fine, shares of the best value, and
             `most` episodes.
 
     Returns:
@@ -44,7 +43,7 @@ def declared_run(settings: Plain) -> Plain:
         support=settings["support"],
         accuracies=settings["accuracies"],
         most=settings["most"],
-        ties=terrain_ties(WindyGrid.paper(), exact=True) if settings.get("ties") else None,
+        ties=found.ties if settings.get("ties") else None,
     )
 
 

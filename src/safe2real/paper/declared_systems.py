@@ -1,69 +1,34 @@
-"""The systems of the study on declared rewards: the certified study's grid, a frozen lake and a cliff, with their rewards.
+"""The systems of the study on declared rewards, each with rewards: grid, lake, cliff, warehouse and pond.
 
-Lake and cliff are Gymnasium's own, with three cells more slippery in reality than in the simulator: on the lake in the
-middle, between the holes; on the cliff along its edge. What is declared as support, where it is: a move of the grid ends
-in the cell or beside it, one of the others goes as meant or to either side.
+The grid is that of the certified study, the warehouse that of the case study, the pond has classes of noise. Lake and cliff
+are Gymnasium's own, with three cells more slippery in reality than in the simulator: on the lake in the middle, between the
+holes; on the cliff along its edge. What is declared as support, where it is: a move of the grid ends in the cell or beside
+it, and so does one of the robot; one on the lake or the cliff goes as meant or to either side; any rain falls on the pond.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from safe2real.model.checks import Floats
-from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.paper.certified_runs import THRESHOLD, corner_walk
+from safe2real.paper.instance import Instance
+from safe2real.paper.seasonal_pond import seasonal_pond
+from safe2real.paper.warehouse_floor import FLOOR, Warehouse
 from safe2real.planning.evaluate import constraint_values
-from safe2real.problem.problem import Problem
-from safe2real.problem.settings import Settings
-from safe2real.problem.ties import Ties
-from safe2real.refinements import DEFAULT
 from safe2real.systems.finite import FiniteSystem, from_gymnasium
 from safe2real.systems.windy_grid import WindyGrid
+from safe2real.systems.windy_grid_ties import terrain_ties
 
 Cell = tuple[int, int]
 RANDOM_REWARD = (1, 20_261_115)  # the seed of the grid's random reward
 _SLIPPERY = 1.0 / 3.0  # probability that a move goes as meant there
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Instance:
-    """A simulator and the reality, a trusted policy, and rewards somebody may declare."""
-
-    model: CMDP
-    real: Kernel
-    baseline: MarkovPolicy
-    margin: float
-    known: Any  # [S, A] of booleans
-    support: Kernel
-    rewards: dict[str, Floats]  # [S, A] each
-
-    @property
-    def reality(self) -> CMDP:
-        return self.model.with_kernel(self.real)
-
-    def problem(
-        self, *, seed: int, support: bool, ties: Ties | None = None, refined: bool = True, growth: float = 0.0
-    ) -> Problem:
-        """With the `support` declared or not, `ties`, and the `refined` confidence sets or those without."""
-        gaps = self.real.distances_to(self.model.kernel)
-        settings = Settings(
-            margin=self.margin,
-            calibrated_gap=0.0,
-            mismatch_gap=float(gaps[gaps > 0.0].min()),
-            tolerance=self.margin / 4.0,
-            seed=seed,
-            replan_growth=growth,
-            refinements=DEFAULT if refined else (),
-        )
-        declared = self.support if support else None
-        return Problem(self.model, self.baseline, settings, known=self.known, support=declared, ties=ties)
+_AMONG_PEOPLE = 4.0  # expected steps of an episode of the robot, at most
 
 
 @cache
@@ -80,7 +45,8 @@ def _grid() -> Instance:
     for cell in ((0, 4), (1, 2)):
         rewards[f"cell {cell}"] = np.zeros((grid.num_states, grid.num_actions))
         rewards[f"cell {cell}"][grid.state(cell)] = 1.0
-    return Instance(model, grid.real(), baseline, margin, None, grid.neighbours(), rewards)
+    ties = terrain_ties(grid, exact=True)
+    return Instance(model, grid.real(), baseline, margin, None, grid.neighbours(), rewards, ties)
 
 
 def _lake() -> Instance:
@@ -108,6 +74,21 @@ def _cliff() -> Instance:
     cells = ((2, 3), (2, 6), (2, 9))
     return _of(
         system, environment, cells, actions, 0.5, 47, {f"cell {cell}": 12 * cell[0] + cell[1] for cell in ((2, 6), (2, 3))}
+    )
+
+
+def _warehouse() -> Instance:
+    simulator, shelf = Warehouse(FLOOR), (1, 23)
+    system = from_gymnasium(simulator, 36, cost=simulator.people, limit=_AMONG_PEOPLE, name="steps among people")
+    beside = [simulator.index[row, shelf[1]] for row in (shelf[0] - 1, shelf[0] + 1)]
+    return Instance(
+        model=system.model,
+        real=system.kernel_of(Warehouse(FLOOR, real=True)),
+        baseline=MarkovPolicy.stochastic(simulator.roaming(), horizon=36),
+        margin=_AMONG_PEOPLE,  # the baseline never leaves its side of the fence
+        known=system.known | simulator.solid(),
+        support=simulator.support(),
+        rewards={"shelf": system.where(beside)},
     )
 
 
@@ -157,4 +138,10 @@ def _of(
     )
 
 
-SYSTEMS: dict[str, Callable[[], Instance]] = {"grid": _grid, "lake": _lake, "cliff": _cliff}
+SYSTEMS: dict[str, Callable[[], Instance]] = {
+    "grid": _grid,
+    "lake": _lake,
+    "cliff": _cliff,
+    "warehouse": _warehouse,
+    "pond": seasonal_pond,
+}

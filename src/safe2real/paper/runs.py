@@ -61,12 +61,15 @@ def summary(grid: WindyGrid, learner: Learner, run: Run) -> Plain:
 
 
 def plans(grid: WindyGrid, learner: Learner, seed: int, rewards: int) -> Plain:
-    """Suboptimality and feasibility on the real system of the plans for random rewards."""
+    """Suboptimality and feasibility on the real system of the plans for random rewards.
+
+    A reward is r_h(s, a), as in the paper: each of its H S A numbers is drawn by itself, uniformly on [0, 1].
+    """
     real = learner.simulator.with_kernel(grid.real())
     rng = np.random.default_rng([seed, 20_260_101])
     suboptimalities, feasible = [], []
     for _ in range(rewards):
-        reward = rng.random((grid.num_states, grid.num_actions))
+        reward = rng.random((grid.horizon, grid.num_states, grid.num_actions))
         policy: Mixture = learner.plan(reward).policy
         suboptimalities.append(solve(real, reward).value - evaluate(real, policy, reward))
         feasible.append(bool((constraint_values(real, policy) >= real.thresholds - 1e-9).all()))

@@ -15,7 +15,7 @@ class Bound:
     """One row of the paper's comparison table: what an algorithm does, and the order of the samples it needs."""
 
     key: str  # the paper's citation key
-    citation: str
+    citation: str  # all authors, and where it appeared
     sim_to_real: bool  # uses a simulator that is wrong somewhere
     any_reward: bool  # the result serves every reward, not the one learnt with
     constraints: bool
@@ -58,40 +58,48 @@ def comparison(
     yes, no = True, False  # sim-to-real, any reward, constraints, safe exploration
     return (
         Bound(
-            *("menard2021fast", "Menard et al. (2021)", no, yes, no, no),
+            *("menard2021fast", "Menard, Domingues, Jonsson, Kaufmann, Leurent and Valko (ICML 2021)", no, yes, no, no),
             formula="H^4 S^2 A / eps^2",
             value=_over(H**4 * S**2 * A, eps**2),
         ),
         Bound(
-            *("miryoosefi2022simple", "Miryoosefi and Jin (2022)", no, yes, yes, no),
+            *("miryoosefi2022simple", "Miryoosefi and Jin (ICML 2022)", no, yes, yes, no),
             formula="min{d, S} H^5 S A / eps^2 + H^4 S^2 A / eps",
             value=_over(min(d, S) * H**5 * S * A, eps**2) + _over(H**4 * S**2 * A, eps),
             note="the returned policy may miss the constraint by eps",
         ),
         Bound(
-            *("huang2023safe", "Huang et al. (2023)", no, yes, yes, yes),
+            *("huang2023safe", "Huang, Yang and Liang (ICLR 2023)", no, yes, yes, yes),
             formula="A S^2 H^8 / (eps^2 xi^4)",
             value=_over(A * S**2 * H**8, eps**2 * xi**4),
         ),
         Bound(
-            *("yu2025improved", "Yu et al. (2025)", no, no, yes, yes),
+            *("yu2025improved", "Yu, Lee, Overman and Lee (RLJ 2025)", no, no, yes, yes),
             formula="A S^2 H^6 / (eps^2 xi^2)",
             value=_over(A * S**2 * H**6, eps**2 * xi**2),
         ),
         Bound(
-            *("ni2025learning", "Ni et al. (2025)", no, no, yes, yes),
+            *("ni2025learning", "Ni and Kamgarpour (HSCC 2025)", no, no, yes, yes),
             formula="1 / min{eps^6, xi^6}",
             value=_over(1.0, min(eps**6, xi**6)),
-            note="the table leaves out the dependence on S, A and H",
+            note="the table leaves out the dependence on S, A and H; the paper's text cites these authors' AISTATS 2025 "
+            "work for safe RL, its table this one",
         ),
         Bound(
-            *("wagenmaker2024overcoming", "Wagenmaker et al. (2024)", yes, no, no, no),
+            *(
+                "wagenmaker2024overcoming",
+                "Wagenmaker, Huang, Ke, Boots, Jamieson and Gupta (NeurIPS 2024)",
+                yes,
+                no,
+                no,
+                no,
+            ),
             formula="H^16 / eps^8",
             value=_over(H**16, eps**8),
             note="the table leaves out the dependence on S and A",
         ),
         Bound(
-            *("qu2025hybrid", "Qu et al. (2025)", yes, no, no, no),
+            *("qu2025hybrid", "Qu, Shi, Panaganti, You and Wierman (AISTATS 2025)", yes, no, no, no),
             formula="min{H^4 A S / eps^2, H^3 |B| / eps^2 + H^3 S^2 A / (sigma_s^2 sigma_r^2)}",
             value=min(
                 _over(H**4 * A * S, eps**2), _over(H**3 * B, eps**2) + _over(H**3 * S**2 * A, sigma_s**2 * sigma_r**2)
@@ -99,7 +107,7 @@ def comparison(
             note="assumes an exact simulator outside the mismatch region, and sigma_r-reachability",
         ),
         Bound(
-            *("wu2026unified", "Wu et al. (2026)", yes, no, no, no),
+            *("wu2026unified", "Wu, Zheng, Zuo, Xu and Kong (arXiv 2026)", yes, no, no, no),
             formula="H^4 A S / eps^2",
             value=_over(H**4 * A * S, eps**2),
         ),

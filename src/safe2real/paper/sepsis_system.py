@@ -23,8 +23,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-import safe2real as s2r
+from safe2real.errors import MissingExtra
 from safe2real.model.checks import Floats
+from safe2real.model.cmdp import CMDP, AtLeast
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy
+from safe2real.planning.evaluate import value_functions
 
 HORIZON = 20  # steps; one is four hours in the records behind the package
 TREATED, DEATH, SURVIVAL, AFTER = 713, 713, 714, 715  # states 0 .. 712 are patients under treatment
@@ -36,7 +40,8 @@ MARGIN = 0.02  # by which the clinicians exceed that: an assumption, here checke
 _LOOKAHEAD = 60  # steps over which an outcome is called better or worse
 _STEEPEST = 500.0  # of the reweighting
 
-NOT_INSTALLED = "this case study needs the package icu-sepsis (2.0.1): pip install 'safe2real[examples]'"
+PACKAGE = "icu-sepsis"
+NOT_INSTALLED = "ICU-Sepsis needs the package icu-sepsis (2.0.1): pip install 'safe2real[examples]'"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -54,9 +59,9 @@ class Records:
 class Case:
     """One task on two systems."""
 
-    real: s2r.CMDP
-    simulator: s2r.CMDP
-    clinicians: s2r.MarkovPolicy
+    real: CMDP
+    simulator: CMDP
+    clinicians: MarkovPolicy
     offered: NDArray[np.bool_]  # [S, A] treatments; every other row is known
     biased: NDArray[np.bool_]  # [S, A] what the simulator has wrong: the learner is not told
     doubtful: NDArray[np.bool_]  # [S, A] vasopressor treatments of severely ill patients
@@ -64,16 +69,30 @@ class Case:
     rewards: Mapping[str, Floats]  # [S, A] or [H, S, A], in [0, 1]
 
 
-def load_records() -> Records:
-    """The arrays of the installed package, read from its files: `import icu_sepsis` would find the example of that name."""
+def installed_records() -> str | None:
+    """The version of the package that is installed; None where it is not."""
     try:
-        package = metadata.distribution("icu-sepsis")
+        return metadata.version(PACKAGE)
     except metadata.PackageNotFoundError:
-        raise SystemExit(NOT_INSTALLED) from None
+        return None
+
+
+def load_records() -> Records:
+    """The arrays of the installed package, read from its files: a script called icu_sepsis.py may be in the way of imports.
+
+    Raises:
+        MissingExtra: the package is not installed, or has not these files.
+    """
+    try:
+        package = metadata.distribution(PACKAGE)
+    except metadata.PackageNotFoundError:
+        raise MissingExtra(NOT_INSTALLED) from None
     folder = Path(str(package.locate_file("icu_sepsis/envs/assets")))
     arrays, lists = folder / "dynamics.npz", folder / "admissible_actions.txt"
     if not arrays.is_file() or not lists.is_file():
-        raise SystemExit(f"icu-sepsis {package.version} has no {arrays.name} and {lists.name} in {folder}; {NOT_INSTALLED}")
+        raise MissingExtra(
+            f"icu-sepsis {package.version} has no {arrays.name} and {lists.name} in {folder}; {NOT_INSTALLED}"
+        )
     with np.load(arrays) as stored:
         transition, start, clinicians, sofa = (stored[name] for name in ("tx_mat", "d_0", "expert_policy", "sofa_scores"))
     admissible = np.zeros(clinicians.shape, dtype=np.bool_)
@@ -92,20 +111,20 @@ def build(records: Records) -> Case:
     transition[offered] = records.transition[offered]
     for end in (DEATH, SURVIVAL, AFTER):
         transition[end, :, end] = 1.0
-    kernel = s2r.Kernel.from_dense(transition)
+    kernel = Kernel.from_dense(transition)
     start = records.start / records.start.sum()
 
     survived = np.zeros((HORIZON, states, actions))
     survived[-1, SURVIVAL] = 1.0  # in the last step, so the expected sum is a probability
-    constraint = s2r.AtLeast(survived, LEAST_SURVIVAL, name="survival")
-    real = s2r.CMDP.of(kernel, HORIZON, start, constraint)
+    constraint = AtLeast(survived, LEAST_SURVIVAL, name="survival")
+    real = CMDP.of(kernel, HORIZON, start, constraint)
     table = _clinicians(records, offered)
     doubtful = offered & (records.sofa >= SEVERE)[:, None] & (np.arange(actions) % LEVELS > 0)
     believed, biased = _too_optimistic(transition, _prospects(kernel, start, table), doubtful)
     return Case(
         real=real,
-        simulator=real.with_kernel(s2r.Kernel.from_dense(believed)),
-        clinicians=s2r.MarkovPolicy.stochastic(table, horizon=HORIZON),
+        simulator=real.with_kernel(Kernel.from_dense(believed)),
+        clinicians=MarkovPolicy.stochastic(table, horizon=HORIZON),
         offered=offered,
         biased=biased,
         doubtful=doubtful,
@@ -122,12 +141,12 @@ def _clinicians(records: Records, offered: NDArray[np.bool_]) -> Floats:
     return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
-def _prospects(kernel: s2r.Kernel, start: Floats, table: Floats) -> Floats:
+def _prospects(kernel: Kernel, start: Floats, table: Floats) -> Floats:
     """The chance of survival [S] in the hands of the clinicians: by it the simulator's bias orders outcomes."""
     survived = np.zeros((_LOOKAHEAD, *table.shape))
     survived[-1, SURVIVAL] = 1.0
-    model = s2r.CMDP.of(kernel, _LOOKAHEAD, start)
-    values = s2r.planning.value_functions(model, s2r.MarkovPolicy.stochastic(table, horizon=_LOOKAHEAD), survived)
+    model = CMDP.of(kernel, _LOOKAHEAD, start)
+    values = value_functions(model, MarkovPolicy.stochastic(table, horizon=_LOOKAHEAD), survived)
     return np.asarray(values[0])
 
 

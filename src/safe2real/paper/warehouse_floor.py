@@ -14,7 +14,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safe2real import Kernel
+from safe2real.model.kernel import Kernel
 
 # `#` rack or fence, `.` floor, `p` shared with people, `w` shared and wet in reality, `D` roller door, `d` the robot's dock
 FLOOR = (
