@@ -19,6 +19,8 @@ from safe2real.standing import Standing
 SEEDS, REWARDS = 10, 20
 CHECKPOINTS = [30, 100, 300, 1_000, 2_000, 4_000, 7_000, 10_000, 20_000, 40_000, 100_000, 200_000]
 
+_UPPER = "two thirds of it are the upper end, of rows that the exploration has not visited yet; 2,000 rounds give 0.04"
+
 EVERYTHING = [one.name for one in DEFAULT]
 CLEARING, NEAR, OPEN, BALLS, CHAIN = EVERYTHING
 
@@ -138,7 +140,13 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     _draw_samples(means, literal, folder, outcome)
     early = [run[CHECKPOINTS.index(1_000)]["bounds"] for run in curves[ALL]]
     outcome.comparisons.append(
-        Comparison("mean bound of plans after 1,000 rounds", "< 0.1", f"{np.mean(early):.4f}", float(np.mean(early)) < 0.1)
+        Comparison(
+            "mean bound of plans after 1,000 rounds",
+            "< 0.1",
+            f"{np.mean(early):.4f}",
+            float(np.mean(early)) < 0.1,
+            why=_UPPER,
+        )
     )
     _draw_anytime(curves[ALL], curves[TIGHT], means[ALL], folder, outcome)
     affordable.draw(rows, folder, outcome)

@@ -13,7 +13,7 @@ from safe2real.paper.runs import METHODS, explore_task
 from safe2real.paper.store import Plain, Row, Task, results_where
 
 SEEDS, REWARDS = 10, 20
-_REWARDS_UNKNOWN = "it depends on how the rewards are drawn, which the paper does not say; at most 0.01 was aimed at"
+_TAU = "nearly all of it is the price of the inferred tolerance, which the paper does not print; at most 0.01 was aimed at"
 
 
 def tasks(seeds: int | None) -> list[Task]:
@@ -44,9 +44,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         near, small = abs(ratio - 1) <= 0.1, bool(suboptimality.mean() <= 0.01)
         outcome.comparisons += [
             Comparison(f"{name}: samples", f"{reported[0]:,}", f"{mean:,.0f}", near, f"{ratio:.3f}"),
-            Comparison(
-                f"{name}: suboptimality", f"{reported[1]}", f"{suboptimality.mean():.4f}", small, why=_REWARDS_UNKNOWN
-            ),
+            Comparison(f"{name}: suboptimality", f"{reported[1]}", f"{suboptimality.mean():.4f}", small, why=_TAU),
             Comparison(f"{name}: unsafe", f"{reported[2]:.1%}", f"{unsafe:.1%}", low - 1e-12 <= unsafe <= high + 1e-12),
         ]
     header = ["algorithm", "samples", "paper", "ratio", "suboptimality", "paper", "unsafe iterations", "paper"]
