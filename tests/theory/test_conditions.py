@@ -170,7 +170,7 @@ def test_epsilon_that_is_not_positive(epsilon: Any) -> None:
 def test_no_margin_at_all(margin: Any) -> None:
     conditions = theory.check_conditions(**{**CHECK, "margin": margin})
     found = {condition.name: condition for condition in conditions.failing}
-    assert "above the threshold" in found["margin"].cure
+    assert "room to spare" in found["margin"].cure
     assert f"no meaning at a margin of {margin:g}" in found["epsilon"].explanation
     for name in ("calibrated_gap", "epsilon", "tolerance against margin"):
         assert found[name].cure == "give a positive margin first"
