@@ -75,9 +75,7 @@ class Evidence(HybridModel):
             self.trust.look(self)  # what is known before any data may contradict the margin, or prove more
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.counts.episodes} episodes, {self.samples} samples, {self.suspects.sum()} suspects)"
-        )
+        return f"Evidence({self.counts.episodes} episodes, {self.samples} samples, {self.suspects.sum()} suspects)"
 
     # Counting
 
