@@ -153,7 +153,7 @@ class Learner(Telling):
         bounds = evidence.trusted[:kept]
         if decision.reason is Reason.MIXTURE:
             bounds = alpha * decision.lower_bounds + (1.0 - alpha) * bounds
-        text = "the exploration ignores the constraints (Algorithm 3)"
+        text = "the exploration ignores the constraints"
         doubts = [] if self.method.keeps_safe else [Doubt(DoubtCode.CONSTRAINTS_IGNORED, text)]
         certificate = None
         if decision.reason is not Reason.STOP:

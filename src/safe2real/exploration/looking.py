@@ -18,6 +18,7 @@ from safe2real.exploration.structure import plan_with_structure
 from safe2real.methods import ALL
 from safe2real.methods.base import Method
 from safe2real.methods.intervals import Interval
+from safe2real.methods.related.base import Related
 from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, AssumptionCode, Doubt, Standing, standing_of
@@ -70,7 +71,7 @@ class Looking(ABC):
     def _assumed(self) -> tuple[Assumption, ...]:
         """What proposals rest on besides the evidence: imported logs, and bounds of a method that is not of this package."""
         logs = self._imported.assumptions
-        if type(self.method) in ALL:
+        if type(self.method) in ALL or isinstance(self.method, Related):  # which says itself whose bounds it has
             return logs
         text = f"the method {self.method.name!r}, which is from outside the package, bounds what it proposes as it states"
         return (*logs, Assumption(AssumptionCode.EXTENSION, text, self.method.name))
