@@ -123,6 +123,22 @@ def test_a_constraint_may_be_a_utility_minus_a_bonus():
         priced(model, np.ones((2, 4, 2)))
 
 
+def test_bonuses_of_many_orders_do_not_mislead_the_search():
+    """Rows that nobody visited make some policies worth -1e6 to a constraint and 1e7 to the reward."""
+    for seed in range(12):
+        model, reward = build(Recipe(seed, 5, 3, 4, 1 + seed % 2, False, "dense", "random", "active", False))
+        rng = np.random.default_rng(seed)
+        penalty = np.where(rng.random((5, 3)) < 0.3, 10.0 ** rng.uniform(2, 5, (5, 3)), 0.01)
+        penalty[np.arange(5), rng.integers(0, 3, 5)] = 0.01
+        sets = boxes(priced(model, model.utilities[:, 0] - penalty, 0.8 * model.thresholds), lambda p, row: 0.01 + 0.0 * p)
+        found = solve_optimistic(sets, reward + 5.0 * penalty)
+        program = linprog(**extended_program(sets, reward + 5.0 * penalty), method="highs", options=EXACT)
+        assert found.is_feasible == (program.status == 0)
+        if found.is_feasible:
+            assert found.value == pytest.approx(-program.fun, rel=1e-7)
+            assert found.bound == pytest.approx(found.value, rel=1e-9)
+
+
 def test_what_is_no_set_is_refused():
     model, _ = build(Recipe(9, 4, 2, 4, 1, False, "dense", "random", "active", False))
     with pytest.raises(InvalidInput, match="half width"):

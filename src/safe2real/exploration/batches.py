@@ -3,8 +3,8 @@
 Problem: some methods, with the constants that they were published with, need 1e7 to 1e13 real samples; no loop over episodes
 gets there. Algorithm: a plan is deployed for a batch of episodes, a fixed share of all so far, before the method is asked
 again. Sampled, the batch is rolled out in compiled code. In the fluid limit it is not rolled out at all: every row gets the
-visits that the deployed mixture is expected to make, in the proportions of the real row, rounded. Stopping rule: the method's,
-or the limit of episodes.
+visits that the deployed mixture is expected to make, in the proportions of the real row, rounded. Stopping rule: that of the
+method, or the limit of episodes.
 
 A fluid limit is NOT a run: nothing is random in it, so it shows no failure that a confidence level allows, and it is
 labelled by `BatchedRun.expected`. tests/exploration/test_batches.py compares it with sampled runs. In neither kind are

@@ -5,8 +5,8 @@ a box |p - p_hat| <= beta for each successor or a TV ball. It is the program of 
 state it as a linear program in q(h, s, a, s'); `extended_program` has that one. Algorithm: none of it is needed. Such a
 system is a CMDP whose actions are pairs of an action and a vertex of the row's set, so its Lagrangian dual costs one
 backward induction, in which every row takes the vertex that suits the weighted sum best: mass goes greedily to the states
-in the order of their worth. Column generation over such pairs is the same search as in `solve`. Stopping rule: a feasible
-mixture's value meets a dual bound.
+in the order of their worth. The search is that of `solve`: for one constraint from crossing to crossing of two lines under
+the dual, for several column generation. Stopping rule: a feasible mixture's value meets a dual bound.
 """
 
 from __future__ import annotations
@@ -129,10 +129,52 @@ def solve_optimistic(sets: KernelSet, reward: ArrayLike, *, warm: Solution | Non
     if warm is not None and warm.multipliers.size == count and np.isfinite(warm.multipliers).all():
         for factor in (1.0 + _NEAR, 1.0 - _NEAR):
             found.price(np.concatenate([[1.0], factor * warm.multipliers]))
+    if count == 1:
+        return _between_two(found, float(model.arrays.thresholds[0]), slack, bound)
     weights, shortfall = _least_shortfall(found, model.arrays.thresholds, slack)
     if shortfall > slack:
         return _solution(found, weights, Status.INFEASIBLE, -np.inf, np.full(count, np.inf), shortfall)
     return _best(found, weights, model.arrays.thresholds - max(0.0, shortfall), bound)
+
+
+def _between_two(found: _Columns, threshold: float, slack: float, bound: float) -> Solution:
+    """One constraint: between a policy that meets the threshold and one that misses it, the last of each.
+
+    Values may differ by many orders here, since a bonus may: no tolerance is absolute but that of the threshold itself.
+    """
+    horizon, multiplier, status = found.sets.model.horizon, 0.0, Status.INACCURATE
+    safe, unsafe = -1, -1
+    for j, line in enumerate(found.lines):
+        safe, unsafe = (j, unsafe) if line[1] >= threshold - slack else (safe, j)
+    if safe < 0:
+        line = found.price(np.array([0.0, 1.0]))
+        safe = len(found.lines) - 1
+        if line[1] < threshold - slack:
+            alone = np.eye(len(found.lines))[safe]
+            return _solution(found, alone, Status.INFEASIBLE, -np.inf, np.full(1, np.inf), threshold - float(line[1]))
+    while True:
+        above, below = found.lines[safe], found.lines[unsafe]
+        rise = max(float(above[1] - below[1]), np.finfo(float).tiny)
+        share = 1.0 if above[0] >= below[0] else min(1.0, float(threshold - below[1]) / rise)
+        value = share * float(above[0]) + (1.0 - share) * float(below[0])
+        scale = max(1.0, abs(value))
+        if bound - value <= outcomes.TARGET_EXCESS * scale or len(found.lines) >= outcomes.MAX_SWEEPS:
+            break
+        price = max(0.0, float(below[0] - above[0]) / rise)
+        crossing = max(float(line[0] + price * (line[1] - threshold)) for line in (above, below))
+        line = found.price(np.array([1.0, price]))
+        peak = float(line[0] + price * (line[1] - threshold))
+        rounding = outcomes.ROUNDING * (max(1.0, abs(peak)) + horizon * price)
+        if peak + rounding < bound:
+            bound, multiplier = peak + rounding, price
+        if peak <= crossing + rounding:
+            break
+        safe, unsafe = (len(found.lines) - 1, unsafe) if line[1] >= threshold - slack else (safe, len(found.lines) - 1)
+    weights = np.zeros(len(found.lines))
+    weights[safe], weights[unsafe] = share, 1.0 - share
+    if bound - value <= outcomes.ACCEPTED_EXCESS * scale:
+        status = Status.OPTIMAL
+    return _solution(found, weights, status, bound, np.array([multiplier]), 0.0)
 
 
 def _least_shortfall(found: _Columns, thresholds: Floats, slack: float) -> tuple[Floats, float]:
@@ -188,7 +230,10 @@ def _best(found: _Columns, feasible: Floats, limits: Floats, bound: float) -> So
 def _mixed(lines: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
     """(weights [C], dual [K + 1]) of the best mixture of `lines` [C, 1 + K], the first of which meets every threshold."""
     weights, dual = np.zeros(len(lines)), np.zeros(thresholds.size + 1)
-    pessimistic.best_mixture(lines, thresholds, weights, dual)
+    scale = np.maximum(1.0, np.abs(lines[:, 1:] - thresholds).max(axis=0))  # [K]; the simplex's tolerances are absolute
+    small = np.hstack([lines[:, :1], (lines[:, 1:] - thresholds) / scale])
+    pessimistic.best_mixture(small, np.zeros(thresholds.size), weights, dual)
+    dual[:-1] /= scale
     return weights, dual
 
 

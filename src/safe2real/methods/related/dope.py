@@ -109,7 +109,8 @@ class Dope(Related):
             return Decision(Reason.STOP if finished else Reason.BASELINE, uncertainty=horizon)
         reward = without_steps(checked_reward(problem, self.reward))
         found, penalty = self.optimum(problem, evidence, reward)
-        if not found.is_feasible:
+        reached = found.constraint_values >= problem.simulator.thresholds - 1e-9  # bonuses of 1e6 may leave rounding
+        if not (found.is_feasible and reached.all()):
             return Decision(Reason.STOP if finished else Reason.BASELINE, uncertainty=horizon)
         missed = min(horizon, found.bound - evaluate(empirical(evidence), found.policy, reward - penalty))
         if finished:
