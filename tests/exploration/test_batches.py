@@ -56,7 +56,7 @@ def test_fluid_counts_are_the_expected_ones():
         case.problem,
         related.Sweet(0.01),
         case.real,
-        most=10**6,
+        most=1e6 + 0.5,
         expected=True,
         rewards=[REWARD],
         progress=lambda done, decision, evidence: told.append(done),

@@ -108,11 +108,12 @@ def run_in_batches(
         raise InvalidInput("one of simulator and real system changes with the step, the other does not; repeat the latter")
     if not 0.0 < finite_number("growth", growth) <= 1.0:
         raise InvalidInput(f"growth is {growth:g}; give a share above 0 and at most 1")
+    limit = int(finite_number("most", most))
     utilities = [checked_utility(model, reward, "reward") for reward in rewards]
     fluid = _Fluid(evidence, real) if expected else None
     entries: list[tuple[int, bool, float, Floats, Floats]] = []
     done, memory, stopped, last = 0, None, False, np.inf
-    while done < most:
+    while done < limit:
         decision = method.propose(
             problem, evidence, seed=problem.settings.seed, round_number=done + 1, memory=memory
         )  # fmt: skip
@@ -123,7 +124,7 @@ def run_in_batches(
         if mixture is None:
             stopped = decision.reason is Reason.STOP
             break
-        batch = int(min(max(1.0, growth * done), most - done))
+        batch = int(min(max(1.0, growth * done), limit - done))
         visits = occupancy(model, mixture)  # [H, S, A]
         values = np.array([(visits * utility).sum() for utility in model.utilities])
         worth = np.array([(visits * utility).sum() for utility in utilities])
