@@ -6,6 +6,7 @@ import pytest
 from safe2real import Learner, MarkovPolicy, Mixture, simulate, solve
 from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
+from safe2real.exploration.batches import run_in_batches
 from safe2real.methods import Reason, related
 from safe2real.methods.related.rf_express import Uncertainty
 from safe2real.planning import constraint_values, evaluate
@@ -238,3 +239,17 @@ def test_a_baseline_that_never_takes_an_action_has_no_logarithm():
     problem = type(case.problem)(case.problem.simulator, always, case.problem.settings)
     with pytest.raises(InvalidInput, match="softmax"):
         related.LogBarrier(REWARD).evidence(problem)
+
+
+def test_systems_that_change_with_the_step_are_counted_per_step():
+    case = random_case(1)
+    model, kernels = case.problem.simulator, (case.problem.simulator.kernel.repeated(3), case.real.repeated(3))
+    problem = type(case.problem)(model.with_kernel(kernels[0]), case.problem.baseline, case.problem.settings)
+    both = (related.OptPess(REWARD, 40), related.Dope(REWARD, 40, 0), related.HySRL(REWARD, 0.5))
+    for method in (related.RFExpress(), related.VIZero(40), related.Sweet(), *both):
+        _, evidence = run_in_batches(problem, method, kernels[1], most=30)
+        assert evidence.visits.shape == (3, 4, 2)
+        assert evidence.samples == 90
+        method.output(problem, evidence, REWARD)
+    learner = Learner(problem, related.ExplorationTransfer(REWARD, 40))
+    assert simulate(learner, kernels[1], max_rounds=50).rounds == 40

@@ -93,6 +93,11 @@ class BarrierEvidence(Evidence):
         if self._number == self.batch:
             self._step()
 
+    def expect(self, values: Floats, gradients: Floats) -> None:
+        """A whole batch with what is expected of it, not sampled: `values` [1 + K] and `gradients` [1 + K, H, S, A]."""
+        self._returns, self._gradients, self._number = self.batch * values, self.batch * gradients, self.batch
+        self._step()
+
     def _step(self) -> None:
         """Up the barrier, as far as every constraint is certain to stay met."""
         horizon, count = self.problem.simulator.horizon, self.kept

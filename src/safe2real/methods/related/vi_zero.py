@@ -49,10 +49,10 @@ class VIZero(Related):
         safe=False,
         any_reward=True,
         uses_simulator=False,
-        stops=False,
+        stops=True,
         told=("K", "epsilon"),
-        differs="the constant of the bonus is not printed: 1 here; plans are exact on the last model instead of one more "
-        "real episode for each step of a dual iteration; visits pooled over steps",
+        differs="the constant of the bonus is not printed: 1 here; it also ends when V_1 <= epsilon; plans are exact on the "
+        "last model instead of one more real episode for each step of a dual iteration; visits pooled over steps",
     )
 
     def __post_init__(self) -> None:
