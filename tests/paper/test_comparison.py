@@ -57,9 +57,9 @@ def test_the_page_calls_nothing_adapted_by_its_bare_name(rows, tmp_path):
     for kind in related.ALL:
         facts = kind.facts
         assert facts.citation in text
-        assert f"| {facts.label} |" in tables
-        if facts.fidelity is not related.Fidelity.EXACT:
-            assert f"| {facts.system} |" not in tables
+        exact = facts.fidelity is related.Fidelity.EXACT
+        assert (f"| {facts.system}, visits pooled |" if exact else f"| {facts.label} |") in tables
+        assert f"| {facts.system} |" not in tables
     assert text.count("not run: constants unpublished") == len(related.NOT_RUN) == 2
     assert "(fluid)" in text
     for learner in LEARNERS:

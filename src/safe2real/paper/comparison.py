@@ -146,6 +146,8 @@ def lines_of(rows: Sequence[Row], panel: str) -> list[Line]:
             label = f"{name}, literal constants" if panel == "A" else f"{name}, all refinements"
         elif panel == "B":
             label = facts.structure
+        elif facts.fidelity is Fidelity.EXACT:
+            label = f"{facts.system}, visits pooled"  # over steps: exact otherwise, and still not the bare name
         if name in OTHERS:
             results = [row["result"] for row in rows if row["kind"] == OTHERS[name].__name__.removesuffix("_run")]
         else:
