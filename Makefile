@@ -26,6 +26,7 @@ torture: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks.planning
+	$(BIN)/python -m benchmarks.rectangular
 	$(BIN)/python -m benchmarks.exploration
 	$(BIN)/python -m benchmarks.campaign
 

@@ -17,6 +17,7 @@ from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.exploration.coin import coin_of, drawn
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
+from safe2real.methods.trial_within import running_trial
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
 
@@ -103,14 +104,12 @@ def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_rou
         np.concatenate([episode.actions for episode in seen]),
         np.cumsum([0, *(episode.length for episode in seen)], dtype=np.int64),
         of_baseline=of_baseline,
-        of_candidate=~of_baseline if learner.decide().tries else np.zeros_like(of_baseline),
+        of_candidate=~of_baseline & (learner.decide().tries == (running_trial(learner.method) or 0)),
     )
 
 
 def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
     policy, seen = proposal.draw(), Seen()
-    of_baseline = policy is learner.baseline
-    whose = {"of_baseline": of_baseline, "of_candidate": bool(learner.decide().tries) and not of_baseline}
     try:
         episode = world.run(policy, proposal.round, seen)
     except NotBegun:
@@ -121,22 +120,20 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
         if fault or isinstance(error, (StepLimit, Miswired)):
             cause = MISWIRED if isinstance(error, Miswired) else type(error).__name__
             states, actions = seen.prefix()
-            learner.cut_short(states, actions, cause, **whose)
+            learner.cut_short(states, actions, cause)
             raise
         unfinished = [] if seen.acting is None else [seen.acting]
-        _break_off(learner, seen.states, [*seen.actions, *unfinished], error, whose)
+        _break_off(learner, seen.states, [*seen.actions, *unfinished], error)
         raise
     try:
         learner.observe(episode)
     except InvalidInput as error:  # what it reports is not what it did; it has run, so it is not forgotten
-        _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error, whose)
+        _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error)
 
 
-def _break_off(
-    learner: Learner, states: list[int], actions: list[int], error: BaseException, whose: dict[str, bool]
-) -> None:
+def _break_off(learner: Learner, states: list[int], actions: list[int], error: BaseException) -> None:
     """Count an episode whose last outcome is not one of the model's, as far as anybody knows; say why, and what follows."""
-    learner.leave_model(states, actions, **whose)
+    learner.leave_model(states, actions)
     cause = (str(error) if isinstance(error, OutsideModel) else f"{type(error).__name__}: {error}")[:_LONGEST_CAUSE]
     causes = learner.evidence.broken_off
     causes[cause] = causes.get(cause, 0) + 1

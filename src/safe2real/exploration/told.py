@@ -138,7 +138,7 @@ class Telling(Looking):
             if of_baseline is None:
                 of_baseline = drawn is self.problem.baseline and not of_candidate
             if of_candidate is None:
-                of_candidate = drawn is not None and not of_baseline and tries == running_trial(self.method)
+                of_candidate = drawn is not None and not of_baseline and tries == (running_trial(self.method) or 0)
         return {"of_baseline": of_baseline, "of_candidate": of_candidate}
 
     def _next_round(self) -> None:

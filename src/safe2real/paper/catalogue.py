@@ -29,6 +29,7 @@ NAMES = (  # in the paper's order; files have the same names, with underscores
     "misspecification",
     "bounds",
     "certified",
+    "comparison",
 )
 ENGINES = ("local", "dask", "ray")
 
