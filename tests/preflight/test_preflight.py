@@ -754,7 +754,8 @@ def test_a_calibrated_gap_below_the_accuracy_of_the_rows_is_not_ready():
     assert finding.cure == "sample more, or do without its rows (methods.RewardFree)"  # 0.2 would leave no stop
     rows = estimated([[0.01, 0.02], [0.0, 0.0]], [[50, 20], [0, 0]], known=np.array([[False, False], [True, True]]))
     (finding,) = [one for one in look(rows).findings if one.code is Code.ESTIMATED_ROWS]
-    assert "calibrated_gap of at least 0.02, plus the simulator's own error, or sample more" in finding.cure
+    assert "calibrated_gap of at least 0.02, plus the simulator's own error (claims" in finding.cure
+    assert "), or sample more" in finding.cure
     assert [(one.name, one.value) for one in finding.changes] == [("calibrated_gap", 0.02)]
     assert not found.ready
     assert found.guarantees[Guarantee.SAFETY] == "accuracy of the estimated simulator fails"

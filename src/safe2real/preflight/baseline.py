@@ -15,7 +15,7 @@ from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.encoding import within
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.shown import rounded_down
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
@@ -122,14 +122,15 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
         if one.threshold > one.highest + _ROUNDING:
             level, cure = Level.FAILURE, "state another constraint: every policy has the worst value that it can have"
             if one.highest > _ROUNDING:
-                changes = (Change("threshold", one.highest, f"{looser} it, {above} {best:.4g}"),)
+                changes = (Change(words.bound_word, best, f"{looser} it, {above} {words.loose(one.highest)}"),)
                 cure = one_of(changes)
             said = f"{reach}, so none keeps the {limit}"
         elif one.threshold <= one.lowest + _ROUNDING:
             level = Level.WARNING
             if one.highest > one.lowest + _ROUNDING:  # else all policies are alike, and no number tells them apart
-                between = (one.lowest + one.highest) / 2.0
-                changes = (Change("threshold", between, f"{tighter} it, {below} {worst:.4g}"),)
+                between = words.number((one.lowest + one.highest) / 2.0)
+                end = rounded_down(worst) if words.is_cost else rounded_up(worst)
+                changes = (Change(words.bound_word, between, f"{tighter} it, {below} {end}"),)
                 cure = one_of(changes)
             said = f"{reach}, so every policy keeps the {limit} and it constrains nothing there"
         else:
@@ -187,7 +188,7 @@ def _exact(code: Code, one: Range, value: float, overruled: str) -> Finding:
     lower = one.threshold_below(value)
     changes = _smaller_margin(slack)
     if lower is not None:
-        changes += (Change("threshold", lower, f"{words.loosen} to {words.loose(lower)}"),)
+        changes += (change(words.bound_word, words.loose(lower), f"{words.loosen} to {{}}"),)
     cure = one_of(changes, "choose a safer baseline" + ("" if slack > 0.0 else ": this one is unsafe itself"))
     return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM, changes)
 
@@ -225,9 +226,7 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
         more += f", about {max(expected, episodes + 1):,} times in all if it goes on as so far"
         more += "; you may look after each of them"
     numbers["rollouts_expected"] = expected
-    return Finding(
-        code, Level.WARNING, said, one_of((), more, *(one.text for one in smaller)), numbers, one.name, (), smaller
-    )
+    return Finding(code, Level.WARNING, said, one_of((), more, one_of(smaller)), numbers, one.name, (), smaller)
 
 
 def _smaller_margin(slack: float) -> tuple[Change, ...]:
@@ -248,8 +247,9 @@ def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constra
     numbers = {"rollouts": needed, "rollouts_for_half": half, "spread": spread, "slack": slack}
     if needed is None:
         said = f"the stated margin {one.margin:.4g} is all that the baseline has there, so no number of rollouts confirms it"
-        cure = f"state a margin below {rounded_down(one.margin)} that rollouts can confirm"
-        changes = (Change("margin", one.margin / 2.0, cure),)
+        text = f"state a margin below {rounded_down(one.margin)} that rollouts can confirm"
+        changes = (Change("margin", one.margin / 2.0, text),)
+        cure = one_of(changes)
         return Finding(Code.ROLLOUTS_NEEDED, Level.WARNING, said + in_half, cure, numbers, one.name, changes=changes)
     said = (
         f"about {needed:,} episodes of the baseline on the real system are expected to confirm {one.margin:.4g} with "

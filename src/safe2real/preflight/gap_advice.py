@@ -135,7 +135,7 @@ def advise_without_separation(
     if not reasons and not beyond:
         return []
     said = "; ".join(f"{one.name}: {one.what}" for one in reasons)
-    if beyond:
+    if given is not None and beyond:
         most = min(problem.settings.mismatch_gap, problem.settings.tolerance / max(floor_of(problem, method), 1e-300))
         said += "; " if said else ""
         said += (

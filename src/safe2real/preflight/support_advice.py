@@ -118,6 +118,8 @@ def _rehearsed(
 def _outside(kernel: Kernel, real: Kernel | None) -> NDArray[np.bool_]:
     """[R] rows that lead to where the simulator does not in a reality that is stated."""
     outside = np.zeros(kernel.num_rows, dtype=np.bool_)
-    for row in np.flatnonzero(kernel.length).tolist() if real is not None else ():
+    if real is None:
+        return outside
+    for row in np.flatnonzero(kernel.length).tolist():
         outside[row] = not np.isin(real.row(row)[0], kernel.row(row)[0]).all()
     return outside
