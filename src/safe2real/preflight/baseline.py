@@ -136,7 +136,7 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
         else:
             said = f"{reach}; the {words.bound_word} is {words.number(one.threshold):.4g}"
             if one.largest_threshold is not None:
-                possible = f"{'down' if words.is_cost else 'up'} to {words.number(one.largest_threshold):.4g}"
+                possible = f"{'down' if words.is_cost else 'up'} to {words.loose(one.largest_threshold)}"
                 said += f", and {possible} would leave the baseline its margin of {one.margin:.4g}"
         title = f"{words.bound_word} of {one.name}"
         findings.append(Finding(Code.THRESHOLD, level, said, cure, numbers, one.name, (), changes, title))
@@ -146,9 +146,9 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
         if together.is_feasible:
             findings.append(Finding(Code.THRESHOLDS_TOGETHER, Level.OK, "one policy meets all of them on the simulator"))
         else:
-            said = f"no policy meets all of them on the simulator; the best misses one by {together.shortfall:.4g}"
+            said = f"no policy meets all of them on the simulator; the best misses one by {rounded_up(together.shortfall)}"
             loosened = sorted({one.wording.loosen for one in ranges})
-            cure = f"{' or '.join(loosened)}, by {together.shortfall:.4g} in all, or drop a constraint"
+            cure = f"{' or '.join(loosened)}, by {rounded_up(together.shortfall)} in all, or drop a constraint"
             missed = {"shortfall": float(together.shortfall)}
             findings.append(Finding(Code.THRESHOLDS_TOGETHER, Level.FAILURE, said, cure, missed))
     return findings
@@ -206,11 +206,11 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
     words = one.wording
     between = sorted((words.number(low), words.number(high)))
     said = (
-        f"{episodes:,} episodes put {words.quantity} between {between[0]:.4g} and {between[1]:.4g} (each side with "
-        f"probability {1.0 - delta:g})"
+        f"{episodes:,} episodes put {words.quantity} between {rounded_down(between[0])} and {rounded_up(between[1])} "
+        f"(each side with probability {1.0 - delta:g})"
     )
     if low >= needed - _ROUNDING:
-        said = f"{said}: the margin of {one.margin:.4g} is confirmed, {low - one.threshold:.4g} would be too"
+        said = f"{said}: the margin of {one.margin:.4g} is confirmed, {rounded_down(low - one.threshold)} would be too"
         return Finding(code, Level.OK, said, "", numbers, one.name)
     smaller = _smaller_margin(low - one.threshold)
     if high < needed - _ROUNDING:
