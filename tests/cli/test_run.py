@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,10 +12,12 @@ import safe2real as s2r
 from safe2real.cli import app
 from safe2real.cli import run as module
 from safe2real.cli.exits import NOT_READY
+from safe2real.cli.run import _print_after
 from safe2real.errors import Conflict
 from safe2real.model.wording import Wording
 from safe2real.preflight.rehearsal import Exact, Rehearsal, exact_values, open_or_begin, rehearse
 from safe2real.report.rehearsal_figures import draw_exact
+from safe2real.standing import Standing
 from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, TOML, kernel, tiny, write
 
@@ -323,3 +326,22 @@ def test_a_name_does_not_hide_a_broken_margin(tmp_path):
     assert document["certified"] is False
     assert document["standing"] == "refuted"
     assert "falls seen on the simulator" in {one["subject"] for one in document["assumptions_broken"]}
+
+
+def test_what_is_promised_is_shown_on_the_side_on_which_it_is_true(capsys):
+    third = 1.0 / 3.0
+    plan = SimpleNamespace(
+        real_value=1.0, real_best=2.0 * third, baseline_value=0.5, suboptimality=third, as_promised=True, feasible=True
+    )
+    ended = SimpleNamespace(
+        status=SimpleNamespace(rounds=1, samples=2, stopped=True, uncertainty=third, tolerance=third),
+        exact=SimpleNamespace(unsafe=0, numbers=np.zeros(1), below_bound=0),
+        ledger=SimpleNamespace(describe=str),
+        **{"standing": Standing.CERTIFIED, "certified": True, "halted": False, "found": 0, "wrong": 0, "lost": 0},
+        plans=[plan],
+    )
+    _print_after(ended, {}, "the margin and the gaps")
+    said = capsys.readouterr().out
+    assert "uncertainty 0.333334 <= tolerance 0.333334" in said
+    assert "of at most 0.666667 " in said
+    assert "promised within 0.333334: as promised" in said

@@ -163,6 +163,19 @@ def _set(archive, place, value):
     archive.document["plan"][place] = value
 
 
+def _weightless(archive):
+    """A policy more, of weight 0, before the others: dropped with its weight kept, all others would have another's."""
+    for name in ("weights", "fixed", "actions", "probabilities"):
+        array = archive.arrays.get(f"plan.policy.{name}")
+        if array is not None:
+            archive.arrays[f"plan.policy.{name}"] = np.concatenate([array[:1], array])
+    fixed = archive.arrays["plan.policy.fixed"]
+    other = "probabilities" if fixed[0] else "actions"
+    if f"plan.policy.{other}" in archive.arrays:  # those of the other kind stay as they were
+        archive.arrays[f"plan.policy.{other}"] = archive.arrays[f"plan.policy.{other}"][1:]
+    archive.arrays["plan.policy.weights"][0] = 0.0
+
+
 @each(
     ("change", "match"),
     (
@@ -177,6 +190,9 @@ def _set(archive, place, value):
         (lambda a: _set(a, "settings", 3), "settings"),
         (lambda a: _set(a, "legend", {"states": ["one"]}), "state_names has 1 names"),
         (lambda a: _set(a, "more", 1), "unknown key"),
+        (lambda a: a.arrays.update({"plan.lower_bounds": np.zeros(2)}), "plan.lower_bounds has type"),
+        (lambda a: a.arrays.update({"plan.thresholds": np.zeros(0)}), "plan.lower_bounds has type"),
+        (_weightless, "weights has one that is not positive"),
     ),
 )
 def test_contents_that_cannot_be(change, match, tmp_path, plan):
@@ -189,3 +205,9 @@ def test_a_doubt_more_is_a_doubt_more(plan, tmp_path):
     doubted = replace(plan.certificate, doubts=(Doubt(DoubtCode.FALSE_OF_REALITY, "no", "wear"),))
     loaded = s2r.load_plan(replace(plan, certificate=doubted).save(tmp_path / "pick.npz"))
     assert loaded.certificate.doubts == doubted.doubts
+
+
+def test_a_plan_shows_its_bounds_on_the_side_on_which_they_are_true(plan):
+    shown = repr(replace(plan, value=2.0 / 3.0, suboptimality=1.0 / 3.0))
+    assert "worth 0.666666 or more, at most 0.333334 below the best" in shown
+    assert "at most inf below" in repr(replace(plan, suboptimality=np.inf))

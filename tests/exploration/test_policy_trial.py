@@ -1,6 +1,7 @@
 """A policy without a table on trial: numbers by hand, what is never lost, what is refused, and how often it is wrong."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -329,3 +330,10 @@ def test_a_halt_is_raised_and_what_left_its_range_is_not_run_anew():
         assert env.episode == sum(trial.episodes.values()) == 1
         assert trial._turn is None
         assert trial.refuted == (kind is OutsideModel)
+
+
+def test_what_is_certified_is_never_shown_better_than_it_is():
+    by_cost, by_utility = PolicyTrial(**COST), PolicyTrial(threshold=6.0, margin=1.0, high=10.0)
+    low = np.array([20.0 / 3.0])
+    assert "mean cost <= 3.33334 (limit 4)" in replace(by_cost.certificate(), lower_bounds=low).statement()
+    assert "mean constraint >= 6.66666 (threshold 6)" in replace(by_utility.certificate(), lower_bounds=low).statement()

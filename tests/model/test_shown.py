@@ -35,5 +35,11 @@ def test_examples(limit, decimals, down, up):
     assert Decimal(down) <= Decimal(up)
 
 
+def test_what_is_not_finite_is_said():
+    for decimals in (None, 4):
+        shown = [function(end, decimals) for end in (float("inf"), float("-inf")) for function in (rounded_down, rounded_up)]
+        assert shown == ["inf", "inf", "-inf", "-inf"]
+
+
 def test_one_row_and_more():
     assert [count(n, "row") for n in (0, 1, 2_000)] == ["0 rows", "1 row", "2,000 rows"]

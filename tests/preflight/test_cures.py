@@ -76,7 +76,7 @@ def admissible(problem, name, value):
         return least <= value <= 1.0 or value == settings.calibrated_gap
     if name == "margin":
         return 0.0 < value <= room + 1e-9
-    if name == "threshold":
+    if name == "limit":  # in the user's number; all of these problems are about costs
         return 0.0 <= value <= problem.simulator.horizon
     if name == "tolerance":
         return 0.0 < value <= float(settings.margin) / 4.0 + 1e-9
@@ -113,7 +113,7 @@ def test_what_is_changed_as_the_cure_says_does_not_fail_again():
         for finding in findings:
             if finding.level is not Level.FAILURE or finding.code is Code.BASELINE_ON_SIMULATOR:
                 continue
-            for one in (one for one in finding.changes if one.name != "threshold"):
+            for one in (one for one in finding.changes if one.name != "limit"):
                 settings = replace(problem.settings, **{one.name: one.value})
                 again = findings_of(replace(problem, settings=settings), problem.simulator.kernel, seed)
                 same = [other for other in again if (other.code, other.subject) == (finding.code, finding.subject)]
@@ -140,3 +140,31 @@ def test_sixteen_steps_and_an_estimated_simulator_have_no_cure_of_hundreds(gap):
     settings = s2r.Settings(margin=2.0, calibrated_gap=gap, mismatch_gap=0.5, tolerance=0.5)
     for finding in theorem(s2r.Problem(model, baseline, settings))[1]:
         assert all(float(number) <= 16.0 for number in re.findall(r"\d+\.?\d*(?![\d.e])", finding.cure)), finding.cure
+
+
+def test_a_cure_of_a_limit_is_in_the_users_number_and_mends():
+    """The baseline costs 0.5 a step, 1.5 in all, and leaves a limit of 2 a margin of 0.5."""
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(np.full((2, 2, 2), 0.5)), 3, 0, s2r.AtMost([[0.5, 0.9]] * 2, 2.0, "falls"))
+    baseline = s2r.MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=3)
+    settings = s2r.Settings(margin=0.75, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1)
+
+    def of_limit(limit, code):
+        constrained = s2r.CMDP.of(model.kernel, 3, 0, s2r.AtMost([[0.5, 0.9]] * 2, limit, "falls"))
+        problem = s2r.Problem(constrained, baseline, settings)
+        ranges = ranges_of(problem, model.kernel, None, 0.05)
+        found = baseline_findings(problem, ranges, model.kernel, guessed=False, rollouts=0, delta=0.05)
+        (one,) = [one for one in (*threshold_findings(problem, ranges), *found) if one.code is code]
+        return one, [(each.name, each.value) for each in one.changes if each.name != "margin"]
+
+    found, changes = of_limit(2.0, Code.BASELINE_ON_STATED_REALITY)
+    assert changes == [("limit", 2.25)]
+    assert "raise the limit to 2.25" in found.cure
+    assert of_limit(2.25, Code.BASELINE_ON_STATED_REALITY)[0].level is Level.OK
+    found, changes = of_limit(1.0, Code.THRESHOLD)  # which no policy keeps
+    assert changes == [("limit", pytest.approx(1.5))]
+    assert "above 1.5" in found.cure
+    assert of_limit(changes[0][1], Code.THRESHOLD)[0].level is not Level.FAILURE
+    found, changes = of_limit(2.9, Code.THRESHOLD)  # which every policy keeps
+    assert changes == [("limit", pytest.approx(2.1))]
+    assert "below 2.7" in found.cure
+    assert of_limit(changes[0][1], Code.THRESHOLD)[0].level is Level.OK

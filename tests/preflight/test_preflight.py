@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
+from safe2real.model.wording import Wording
 from safe2real.preflight import rounds, trials
 from safe2real.preflight.assumptions import floor_of
-from safe2real.preflight.baseline import spread_of
+from safe2real.preflight.baseline import Range, _by_rollouts, spread_of
 from safe2real.preflight.check import check_problem
 from safe2real.preflight.findings import About, Code, Level
 from safe2real.preflight.gaps import largest_distances
@@ -698,9 +699,13 @@ def test_the_verdict_names_all_that_remains_to_be_true():
     ties = Ties([[0, 1], [2, 3]], [[[0], [1]], [[1], [1]]], exact=True)
     other = Alternatives((s2r.Kernel.from_dense(ROWS), WRONG), exact=True)
     real, within = s2r.Kernel.from_dense(ROWS), np.full((2, 2), 0.3)
+    known, rows = np.eye(2, dtype=bool), RowAccuracy(np.zeros((2, 2)), np.full((2, 2), 9), 0.01, True)
     for stated, said in (
         ({}, "The margin and the gaps remain assumptions"),
         ({"ties": replace(ties, exact=False)}, "The margin and the gaps remain assumptions"),
+        ({"known": known}, "The margin, the gaps and the known rows remain assumptions"),
+        ({"support": real}, "The margin, the gaps and the declared support remain assumptions"),
+        ({"estimated": rows}, "The margin, the gaps and the accuracy of the estimated rows remain assumptions"),
         ({"ties": ties}, "The margin, the gaps and the exact ties remain assumptions"),
         ({"alternatives": other}, "The margin, the gaps and the exact alternatives remain assumptions"),
         ({"within": within}, "The margin, the gaps and the distances that `within` states remain assumptions"),
@@ -754,7 +759,8 @@ def test_a_calibrated_gap_below_the_accuracy_of_the_rows_is_not_ready():
     assert finding.cure == "sample more, or do without its rows (methods.RewardFree)"  # 0.2 would leave no stop
     rows = estimated([[0.01, 0.02], [0.0, 0.0]], [[50, 20], [0, 0]], known=np.array([[False, False], [True, True]]))
     (finding,) = [one for one in look(rows).findings if one.code is Code.ESTIMATED_ROWS]
-    assert "calibrated_gap of at least 0.02, plus the simulator's own error, or sample more" in finding.cure
+    assert "calibrated_gap of at least 0.02, plus the simulator's own error (claims" in finding.cure
+    assert "), or sample more" in finding.cure
     assert [(one.name, one.value) for one in finding.changes] == [("calibrated_gap", 0.02)]
     assert not found.ready
     assert found.guarantees[Guarantee.SAFETY] == "accuracy of the estimated simulator fails"
@@ -823,3 +829,12 @@ def test_a_large_system_is_rehearsed_in_batches_to_the_stop(monkeypatch):
     cut = look(max_rounds=100_000, seconds=0.0).trials[0]
     assert cut.rounds == 1  # no batch begins after the deadline, but for the first
     assert not cut.stopped
+
+
+def test_what_rollouts_confirm_is_shown_on_the_side_on_which_it_is_true():
+    words = Wording("upright", 3, is_cost=False)
+    third = 1.0 / 3.0
+    one = Range(words, 1.0, 0.5, 0.0, 3.0, 2.0, 2.0, rollouts=(1.0 + 2.0 * third, 2.0 + third))
+    found = _by_rollouts(one, 100, 0.05)
+    assert "between 1.66666 and 2.33334" in found.what
+    assert "0.666666 would be too" in found.what

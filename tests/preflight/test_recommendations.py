@@ -157,6 +157,12 @@ def test_a_support_that_is_false_is_not_recommended():
     (advice,) = advise_support(problem, METHOD, Guess(), [elsewhere])
     assert advice.numbers["rows_against"] == 1
     assert "the rollouts lead elsewhere" in advice.what
+    (advice,) = advise_support(problem, METHOD, problem.simulator.kernel, [elsewhere])  # a stated reality hides nothing
+    assert advice.numbers["rows_against"] == 1
+    assert "the rollouts lead elsewhere" in advice.what
+    (advice,) = advise_support(problem, METHOD, s2r.Kernel.from_dense(rows), [elsewhere])
+    assert advice.numbers["rows_against"] == 2
+    assert "the stated reality and the rollouts lead elsewhere" in advice.what
 
 
 def test_one_successor_is_known_after_one_visit_and_estimates_are_warned_of():
@@ -203,6 +209,36 @@ def test_the_accuracy_of_an_estimated_simulator_is_its_rows():
     rows = RowAccuracy(np.full((WALK, 2), 0.001), np.full((WALK, 2), 10**6), 0.01, True)
     (advice,) = advise_gaps(replace(ring(), estimated=rows), None, 400)
     assert advice.numbers["accuracy"] == 0.001
+    assert "estimated to within 0.001" in advice.what
+    assert "stated" not in advice.what
+    assert (advice.numbers["estimated"], advice.numbers["heuristic"]) == (True, False)
+    assert "within 0.001 of the real one, what sampling left open and the simulator's own error together" in advice.assumes
+
+
+def test_sampling_alone_never_lowers_the_stated_gap_but_the_users_word_does():
+    rows = RowAccuracy(np.full((WALK, 2), 0.001), np.full((WALK, 2), 10**6), 0.01, True)
+    problem = replace(ring(calibrated_gap=0.01), estimated=rows)
+    (advice,) = advise_gaps(problem, None, 400)
+    assert {one.name: one.value for one in advice.changes}["calibrated_gap"] == advice.numbers["accuracy"] == 0.01
+    assert "stated as 0.01, which sampling does not lower" in advice.what
+    (advice,) = advise_gaps(problem, 0.002, 400)
+    assert {one.name: one.value for one in advice.changes}["calibrated_gap"] == 0.002
+    assert advice.numbers["estimated"] is False
+
+
+def test_no_gaps_are_advised_where_rows_were_never_visited():
+    accuracy, visits = np.full((WALK, 2), 0.001), np.full((WALK, 2), 10**6)
+    accuracy[3, 1], visits[3, 1] = 1.0, 0
+    problem = replace(ring(), estimated=RowAccuracy(accuracy, visits, 0.01, True))
+    assert advise_gaps(problem, None, 400) == []
+    assert len(advise_gaps(problem, 0.002, 400)) == 1
+
+
+def test_gaps_from_a_heuristic_accuracy_are_heuristic():
+    rows = RowAccuracy(np.full((WALK, 2), 0.001), np.full((WALK, 2), 10**6), 0.01, False)
+    (advice,) = advise_gaps(replace(ring(), estimated=rows), None, 400)
+    assert advice.numbers["heuristic"] is True
+    assert advice.what.startswith("HEURISTIC, no guarantee")
 
 
 def test_an_accuracy_that_leaves_no_stop_has_no_gaps_but_a_way_out():

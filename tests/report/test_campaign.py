@@ -15,12 +15,14 @@ from matplotlib.image import imread
 import safe2real as s2r
 from safe2real import methods, radii
 from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign
+from safe2real.campaign.status import RewardStatus
 from safe2real.evidence.hybrid import Separation
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import Forecast
 from safe2real.figures.course import Course, draw_certificate, draw_safety, thinned
 from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.model.wording import Wording
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
@@ -95,7 +97,7 @@ def test_a_heuristic_campaign_is_labelled_and_promises_nothing(tmp_path, unpaint
     assert "the bonus is 0.5 times the literal one" in page
     assert "7 rounds handed out" in text
     assert "21 samples recorded" in text
-    assert f"{status.uncertainty:.4g} > 0.1" in text
+    assert f"{rounded_up(status.uncertainty)} > 0.1" in text
     assert f"{status.suspects} of 4 suspect rows left" in text
     assert f"{status.forecast.rounds:,} rounds, {status.forecast.samples:,} samples, or several times that expected" in text
     assert status.head in page
@@ -141,7 +143,8 @@ def test_contradicted_rows_are_named_and_the_guarantee_is_void(tmp_path, unpaint
     for title, row in (("Contradicted rows: 1", (0, 0)), ("Wrong rows: 1", (1, 0))):
         listed = section(page, title)
         assert re.findall(r"state \d, action \d", listed) == [f"state {row[0]}, action {row[1]}"]
-        interval = f"{found.lower[row]:.4f} to {found.upper[row]:.4f}"
+        ends = rounded_down(found.lower[row], 4), rounded_up(found.upper[row], 4)  # what is proved, and no more
+        interval = " to ".join(f"{float(end):.4f}" for end in ends)
         for number in (f"{found.distance[row]:.4f}", interval, f"{found.visits[row]:,}"):
             assert f">{number}<" in listed
 
@@ -495,3 +498,8 @@ def test_times_in_words():
     now = datetime(2030, 1, 8, tzinfo=UTC)
     for ago, expected in ((30, "30 seconds"), (600, "10 minutes"), (3 * 3600, "3 hours"), (5 * 86400, "5 days")):
         assert since((now - timedelta(seconds=ago)).isoformat(), now) == expected
+
+
+def test_what_a_reward_can_be_worth_is_shown_on_the_side_on_which_it_is_true():
+    found = report._reward_in_words(RewardStatus("work", 2.0 / 3.0, 4.0 / 3.0, 0.1, False))
+    assert found == "between 0.666666 and 1.33334, not within 0.1 yet"

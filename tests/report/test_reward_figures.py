@@ -1,5 +1,7 @@
 """The page of a campaign for declared rewards shows their intervals as data came in."""
 
+from dataclasses import replace
+
 import numpy as np
 
 import safe2real as s2r
@@ -26,6 +28,9 @@ def test_every_declared_reward_has_a_panel_and_the_page_shows_them(tmp_path):
     titles = [axes.get_title() for axes in draw_rewards(moments).axes]
     assert [title.split(":")[0] for title in titles] == ["all alike", "goal"]
     assert "accurate enough" in titles[0]  # every policy is worth the same
+    exact = replace(learner.intervals()[0], lower=2.0 / 3.0, upper=4.0 / 3.0)
+    (title,) = [axes.get_title() for axes in draw_rewards([(0, [exact])]).axes]
+    assert ": 0.666666 to 1.33334 (" in title  # what is certain, and no more
 
 
 def test_a_campaign_without_declared_rewards_has_no_such_part(tmp_path):

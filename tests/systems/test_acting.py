@@ -101,6 +101,16 @@ def test_where_costs_are_told_by_the_reward_it_is_asked_for():
         agent(9, reward=0.0)
 
 
+def test_a_cost_is_no_matter_where_states_have_no_copies():
+    """The cost is one of being in a state: what a step is said to have cost tells nothing, and is no surprise."""
+    system = s2r.from_gymnasium(TableEnv(corridor(slip=1.0)), 6, cost=np.array([0.0, 0.0, 1.0]), limit=1.0, ended=0)
+    agent = s2r.MarkovPolicy.uniform(horizon=6, num_states=system.model.num_states, num_actions=2).agent(system=system)
+    agent.reset()
+    agent(0)
+    agent(1, cost=1.0)
+    assert agent.state == system.state_of(1)
+
+
 class FromOne(TableEnv):
     """Counts observations and actions from 1."""
 

@@ -41,7 +41,7 @@ def test_the_advice_for_such_a_space_works():
     found = estimate_model(Enumerated(Shop()), 3, episodes=50)
     assert found.system.model.kernel.shape == (6, 4)
     legend = found.system.model.legend
-    assert (legend.states[5], legend.actions[1]) == ("(2, 1)", "(0, 1)")
+    assert (legend.states[5], legend.actions[1]) == ("(2, 1)", "(1, 1)")
     assert np.flatnonzero(found.system.model.start).tolist() == [4]  # (2, 0)
 
 
@@ -56,6 +56,8 @@ def test_numbers_and_values_are_each_others_way_back():
         assert seen.contains(env.observation_of(state)), env.observation_of(state)
         assert env.state_of(env.observation_of(state)) == state
     assert env.action_of(3).tolist() == [6, 8]
+    assert env.legend.actions == ("(5, 7)", "(5, 8)", "(6, 7)", "(6, 8)")  # by the values that they have there
+    assert env.legend.states[0] == "(-1, 0, 0, 0, 0)"
 
 
 def test_what_is_no_whole_number_or_too_many_is_refused():

@@ -1,5 +1,6 @@
 """Rollouts: means and intervals of what a plan is worth, in the user's words, beside what was promised."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import gymnasium
@@ -22,7 +23,7 @@ COST = 1.0 - MODEL.utilities[0, 0]
 
 
 def promising(value, low, standing=Standing.CERTIFIED):
-    certificate = SimpleNamespace(lower_bounds=np.array([low]), standing=standing)
+    certificate = SimpleNamespace(lower_bounds=np.array([low]), standing=standing, wordings=MODEL.wordings)
     origin = SimpleNamespace(reward=np.asarray(REWARD)[None])
     return SimpleNamespace(policy=POLICY, value=value, certificate=certificate, origin=origin)
 
@@ -103,3 +104,25 @@ def test_mistakes_are_said():
     ):
         with pytest.raises(InvalidInput, match=match):
             SYSTEM.rollout(**({"plan": POLICY, "env": ENV, "episodes": 2} | given))
+
+
+def test_promises_about_other_constraints_are_refused():
+    """By position alone a bound on crashes would be held against falls."""
+    (falls,) = MODEL.wordings
+    for other in (replace(falls, label="crashes"), replace(falls, is_cost=False), replace(falls, horizon=99)):
+        plan = promising(1.0, 2.0)
+        plan.certificate.wordings = (other,)
+        with pytest.raises(InvalidInput, match=r"constraint 0 of the plan's certificate is .*run the plan in the system"):
+            SYSTEM.rollout(plan, ENV, 1)
+    more = promising(1.0, 2.0)
+    more.certificate.wordings, more.certificate.lower_bounds = (falls, falls), np.array([2.0, 2.0])
+    with pytest.raises(InvalidInput, match=r"constraint 1 .* that of this system is none"):
+        SYSTEM.rollout(more, ENV, 1)
+
+
+def test_ends_and_promises_are_shown_on_the_side_on_which_they_are_true():
+    third, more = 1.0 / 3.0, 2.0 / 3.0
+    assert (
+        "expected in [0.666666, 1.33334]; promised >= 0.666666" in Observed("x", 1, more, 1 + third, ">=", more).describe()
+    )
+    assert "promised <= 0.333334" in Observed("x", 1, 0, 1, "<=", third).describe()

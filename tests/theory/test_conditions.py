@@ -15,6 +15,7 @@ from tests.theory.checking import Setting, assert_frozen
 
 CHECK: Setting = {"epsilon": 0.5, "horizon": 12, "margin": 1.0, "calibrated_gap": 1e-5, "mismatch_gap": 0.68, "delta": 0.05}
 
+ONLY_IF_TRUE = " (claims about the real system only if they are true)"
 NEEDED_BY_ALL = {Guarantee.SAFETY, Guarantee.ACCURACY, Guarantee.TERMINATION}
 
 
@@ -91,7 +92,7 @@ def test_calibrated_gap_too_large() -> None:
     assert set(found) == {"calibrated_gap", "epsilon", "tolerance against margin"}
     gap = found["calibrated_gap"]
     assert gap.explanation == "calibrated_gap is 0.01; Theorem 1 needs at most margin / (4 H^3) = 0.000144675"
-    assert gap.cure == "lower calibrated_gap to 0.000144675"
+    assert gap.cure == "lower calibrated_gap to 0.000144675" + ONLY_IF_TRUE
     assert [(one.name, one.value) for one in gap.changes] == [("calibrated_gap", 0.000144675)]
     # H - 4 x 12^4 x 0.01 = 12 - 829.44
     assert "= -817.44 is needed" in found["epsilon"].explanation
@@ -106,16 +107,14 @@ def test_calibrated_gap_too_large() -> None:
 def test_a_margin_that_would_help_is_not_called_impossible() -> None:
     # 0.0005 x 6912 = 3.456
     (gap,) = (failing(calibrated_gap=0.0005)[name] for name in ["calibrated_gap"])
-    assert gap.cure == "lower calibrated_gap to 0.000144675, or ask for a margin of at least 3.456"
+    assert gap.cure == "lower calibrated_gap to 0.000144675, or ask for a margin of at least 3.456" + ONLY_IF_TRUE
     # 4 x 2^3 / 16 = 2, the horizon itself
     largest = failing(horizon=2, calibrated_gap=1 / 16)["calibrated_gap"]
-    assert largest.cure == "lower calibrated_gap to 0.03125, or ask for a margin of at least 2"
+    assert largest.cure == "lower calibrated_gap to 0.03125, or ask for a margin of at least 2" + ONLY_IF_TRUE
 
 
 def test_a_calibrated_gap_above_every_mismatch_gap() -> None:
-    assert failing(mismatch_gap=1.0, calibrated_gap=1.5)["separation"].cure.startswith(
-        "lower calibrated_gap to at most 1.0,"
-    )
+    assert failing(mismatch_gap=1.0, calibrated_gap=1.5)["separation"].cure.startswith("lower calibrated_gap to at most 1.0")
 
 
 def test_no_epsilon_is_left_at_the_largest_calibrated_gap() -> None:
@@ -129,7 +128,7 @@ def test_no_epsilon_is_left_at_the_largest_calibrated_gap() -> None:
     # an epsilon that no system could have is not what the cure aims at: (2 - 1) / 64 = 0.015625, 64 / 32 / (2 - 1) = 2
     assert failing(horizon=2, calibrated_gap=1 / 32, epsilon=1.0005)["epsilon"].cure == (
         "no epsilon is small enough: for an epsilon of 1, lower calibrated_gap to 0.015625, "
-        "or ask for a margin of at least 2"
+        f"or ask for a margin of at least 2{ONLY_IF_TRUE}"
     )
 
 
@@ -142,16 +141,19 @@ def test_epsilon_above_the_limit_that_the_calibrated_gap_leaves() -> None:
     # 11.5 / 82944 = 0.000138647..., 82944 x 0.00014 / 11.5 = 1.0097530...
     assert found["epsilon"].cure == (
         "lower epsilon to 0.38784, or lower calibrated_gap to 0.000138647, or ask for a margin of at least 1.00976"
+        + ONLY_IF_TRUE
     )
 
 
 def test_one_step_leaves_no_room_for_epsilon_one_and_a_gap() -> None:
     # H = 1, epsilon = 1: H - epsilon = 0, so only a gap of 0 will do, whatever the margin
     found = failing(horizon=1, epsilon=1.0)
-    assert found["epsilon"].cure == "lower epsilon to 0.99996, or lower calibrated_gap to 0"
+    assert found["epsilon"].cure == "lower epsilon to 0.99996, or lower calibrated_gap to 0" + ONLY_IF_TRUE
     assert failing(horizon=1, epsilon=1.0, calibrated_gap=0.0) == {}
     # at epsilon = 0.5 a margin of 4 x 0.2 / 0.5 = 1.6 would do, but cannot be had
-    assert failing(horizon=1, calibrated_gap=0.2)["epsilon"].cure == "lower epsilon to 0.2, or lower calibrated_gap to 0.125"
+    assert failing(horizon=1, calibrated_gap=0.2)["epsilon"].cure == (
+        f"lower epsilon to 0.2, or lower calibrated_gap to 0.125{ONLY_IF_TRUE}"
+    )
 
 
 @each("epsilon", [0.0, -0.5])
@@ -191,7 +193,9 @@ def test_a_chosen_tolerance_below_the_simulators_residual() -> None:
     assert set(found) == {"tolerance against calibrated_gap", "tolerance against epsilon"}
     condition = found["tolerance against calibrated_gap"]
     assert condition.explanation == "tolerance is 0.01; more than H^3 calibrated_gap = 0.01728 is needed"
-    assert condition.cure == "raise tolerance above 0.01728, at most to 0.25, or lower calibrated_gap below 5.78703e-06"
+    assert condition.cure == (
+        f"raise tolerance above 0.01728, at most to 0.25, or lower calibrated_gap below 5.78703e-06{ONLY_IF_TRUE}"
+    )
     assert "tolerance against calibrated_gap" in failing(tolerance=0.01728)  # strictly more
 
 
@@ -215,7 +219,9 @@ def test_limits_are_rounded_to_the_side_that_meets_them() -> None:
     assert "margin / 4 = 0.166666 is needed" in failing(tolerance=0.17, margin=2 / 3)["tolerance against margin"].explanation
     low = failing(tolerance=0.002, calibrated_gap=1e-5 / 7)["tolerance against calibrated_gap"]
     assert low.explanation.endswith("more than H^3 calibrated_gap = 0.00246858 is needed")
-    assert low.cure == "raise tolerance above 0.00246858, at most to 0.25, or lower calibrated_gap below 1.1574e-06"
+    assert low.cure == (
+        f"raise tolerance above 0.00246858, at most to 0.25, or lower calibrated_gap below 1.1574e-06{ONLY_IF_TRUE}"
+    )
     negative = failing(tolerance=-1.0, calibrated_gap=1e-5 / 7)["tolerance against calibrated_gap"]
     assert negative.cure == "raise tolerance above 0.00246858, at most to 0.25"
     # 12 - 82944 x 0.0001401 = 0.3795456
@@ -343,7 +349,9 @@ def test_no_cure_is_out_of_reach() -> None:
     assert "327.68 is needed" in found.explanation
     assert "327" not in found.cure
     assert "raise tolerance" not in found.cure
-    assert found.cure.startswith("lower calibrated_gap below 6.10351e-05; runs are safe and plans are certified without it")
+    assert found.cure.startswith(
+        f"lower calibrated_gap below 6.10351e-05{ONLY_IF_TRUE}; runs are safe and plans are certified without it"
+    )
     assert [one.name for one in found.changes] == ["calibrated_gap"]
     assert "tolerance against calibrated_gap" not in failing(
         tolerance=0.25, horizon=16, calibrated_gap=found.changes[0].value
@@ -356,3 +364,27 @@ def test_a_margin_is_not_asked_for_beyond_what_the_threshold_leaves() -> None:
     assert "margin" not in failing(calibrated_gap=0.001, largest_margin=4.0)["calibrated_gap"].cure
     assert failing(margin=12.5, largest_margin=4.0)["margin"].changes[0].value == 4.0
     assert failing(margin=5.0, largest_margin=4.0, calibrated_gap=0.01)["calibrated_gap"].changes == ()
+
+
+@each(
+    "changes",
+    [
+        {"mismatch_gap": 5e-6},
+        {"margin": 12.5},
+        {"calibrated_gap": 0.0005},
+        {"calibrated_gap": 0.01},
+        {"tolerance": 0.01},
+        {"horizon": 2, "calibrated_gap": 1 / 32},
+    ],
+)
+def test_a_margin_or_a_gap_is_proposed_only_if_it_is_true(changes: Any) -> None:
+    """A program that types in what mends a condition must see that it would claim something."""
+    claims = {"margin", "calibrated_gap", "mismatch_gap"}
+    proposed = [(condition, one) for condition in failing(**changes).values() for one in condition.changes]
+    assert any(one.name in claims for _, one in proposed)
+    for condition, one in proposed:
+        document = one.to_document()
+        assert document["only_if_true"] is one.only_if_true is (one.name in claims)
+        assert str(document["text"]).endswith(ONLY_IF_TRUE) == (one.name in claims)
+        if one.name in claims:
+            assert ONLY_IF_TRUE in condition.cure

@@ -183,6 +183,8 @@ def _print_before(found: list[Finding], guessed: bool) -> None:
 
 
 def _print_after(ended: Rehearsal, files: dict[str, str], assumed: str) -> None:
+    from safe2real.model.shown import rounded_up
+
     status, exact = ended.status, ended.exact
     worth = _WORTH[ended.standing]
     if ended.certified:
@@ -192,17 +194,18 @@ def _print_after(ended: Rehearsal, files: dict[str, str], assumed: str) -> None:
         typer.echo("HALTED: the data refute the margin of the baseline, so nothing more is deployed, not even the baseline")
     else:
         how, sign = ("stopped", "<=") if status.stopped else ("the last round was reached", ">")
-        typer.echo(f"{how}: uncertainty {status.uncertainty:.4g} {sign} tolerance {status.tolerance:.4g}")
+        typer.echo(f"{how}: uncertainty {rounded_up(status.uncertainty)} {sign} tolerance {rounded_up(status.tolerance)}")
     typer.echo(
         f"unsafe deployments, by exact evaluation: {exact.unsafe:,} of {exact.numbers.size:,}; "
         f"worse than their bound: {exact.below_bound:,}"
     )
     typer.echo(f"wrong rows: {ended.found} of {ended.wrong} proved wrong, {ended.lost} taken for right")
     for i, plan in enumerate(ended.plans):
-        of_best = f"of at most {plan.real_best:.4g}" if math.isfinite(plan.real_best) else "where no policy is feasible"
+        best = plan.real_best
+        of_best = f"of at most {rounded_up(best)}" if math.isfinite(best) else "where no policy is feasible"
         typer.echo(
             f"plan {i}: earns {plan.real_value:.4g} {of_best} (baseline {plan.baseline_value:.4g}), "
-            f"promised within {plan.suboptimality:.3g}: {'' if plan.as_promised else 'NOT '}as promised; "
+            f"promised within {rounded_up(plan.suboptimality)}: {'' if plan.as_promised else 'NOT '}as promised; "
             f"{'feasible' if plan.feasible else 'NOT FEASIBLE'} in reality"
         )
     typer.echo(f"record: {ended.ledger.describe()}")

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.trust import BaselineTrust
 from safe2real.model.checks import Floats
+from safe2real.model.shown import rounded_up
 from safe2real.problem.problem import Problem
 from safe2real.radii import ALL
 from safe2real.refinements import BelowGap, SequentialClearing, find
@@ -84,7 +85,7 @@ def _doubts_of_estimate(problem: Problem, hybrid: HybridModel) -> list[Doubt]:
     if not rows.certified:
         found.append(Doubt(DoubtCode.SIMULATOR_ESTIMATED, "the simulator was estimated with a heuristic radius"))
     if gap < rows.worst:
-        text = f"calibrated_gap, {gap:g}, does not cover the accuracy {rows.worst:.4g} of the estimated simulator"
+        text = f"calibrated_gap, {gap:g}, does not cover the accuracy {rounded_up(rows.worst)} of the estimated simulator"
         found.append(Doubt(DoubtCode.GAP_NOT_COVERED, text))
     return found
 
@@ -103,7 +104,8 @@ def assumptions_of(
         )
         clearing = find(settings.refinements, SequentialClearing) or find(settings.refinements, BelowGap)
         if clearing is not None and clearing.protection > 1.0:
-            text += f" (rows that are {settings.mismatch_gap / clearing.protection:.4g} away or more are not cleared either)"
+            least = rounded_up(settings.mismatch_gap / clearing.protection)
+            text += f" (rows that are {least} away or more are not cleared either)"
         elif clearing is not None:
             text += " (rows that are wrong by less can be cleared, and nothing may object: never overstate it)"
         found.append(Assumption(codes.SEPARATION, text))
@@ -219,7 +221,8 @@ def _estimate_assumed(problem: Problem, hybrid: HybridModel) -> tuple[Assumption
     if rows is None or not hybrid.reuses_simulator:
         return ()
     sure = f"with probability at least {1.0 - rows.delta:g}, in addition to delta" if rows.certified else "HEURISTICALLY"
-    text = f"the rows of the simulator, which were estimated, are within {rows.worst:.4g} of those they stand for, {sure}"
+    worst = rounded_up(rows.worst)
+    text = f"the rows of the simulator, which were estimated, are within {worst} of those they stand for, {sure}"
     if gap < rows.worst:
         text += f" (calibrated_gap, {gap:g}, does not cover that)"
     return (Assumption(AssumptionCode.ESTIMATED, text),)

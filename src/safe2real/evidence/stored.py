@@ -73,6 +73,9 @@ def take_evidence(archive: Archive, evidence: Evidence, name: str = "evidence") 
     trust = evidence.trust.state
     for field in _TRUST:
         _fill(archive, f"{name}.trust.{field}", getattr(trust, field))
+    possible = (trust.margins >= trust.stated).all() and np.isfinite(trust.margins).all() and (trust.wealth >= 0.0).all()
+    if not possible or not np.isfinite(trust.ceiling).all():
+        raise archive.wrong(f"{name}.trust has a margin below the stated one, or what is no number")
     if isinstance(evidence, TiedEvidence):
         _take_tied(archive, evidence, name, document)
     else:

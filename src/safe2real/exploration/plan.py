@@ -133,7 +133,7 @@ class Plan(Tabular):
         return kept(draw_policy(self.policy, on, title=title), path)
 
     def __repr__(self) -> str:
-        worth = f"worth {self.value:.6g} or more, at most {self.suboptimality:.6g} below the best"
+        worth = f"worth {rounded_down(self.value)} or more, at most {rounded_up(self.suboptimality)} below the best"
         return f"Plan({worth})\n  {self.certificate}\n  {str(self.policy).splitlines()[0]}"
 
 

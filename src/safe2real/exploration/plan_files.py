@@ -90,7 +90,7 @@ def take_plan(archive: Archive, name: str) -> Plan:
     thresholds = archive.array(f"{name}.thresholds", np.float64, (None,))
     try:
         certificate = Certificate(
-            lower_bounds=archive.array(f"{name}.lower_bounds", np.float64, (None,)),
+            lower_bounds=archive.array(f"{name}.lower_bounds", np.float64, thresholds.shape),
             thresholds=thresholds,
             assumptions=tuple(_assumption(one) for one in document["assumptions"]),
             doubts=tuple(_doubt(one) for one in document["doubts"]),

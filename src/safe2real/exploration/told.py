@@ -95,8 +95,9 @@ class Telling(Looking):
         """Add episodes that were collected earlier by a known Markov policy, all or none; the round stays.
 
         The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
-        test its margin; those of a policy on trial also raise its floors. As in a campaign, the guarantee assumes from now
-        on that every imported log is complete; certificates say so.
+        test its margin; those of the policy of `methods.Trial` also raise its floors (a log of a policy that is on trial
+        within a run counts for the rows alone). As in a campaign, the guarantee assumes from now on that every imported log
+        is complete; certificates say so.
 
         Args:
             policy: what collected all of them; every action must be one that it can take.

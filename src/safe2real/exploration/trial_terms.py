@@ -10,6 +10,7 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.statements import COUNTED, INDEPENDENT
 from safe2real.exploration.certificate import Certificate
 from safe2real.model.checks import finite_number, positive_integer, probability_of_failure, seed_number, shown
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.standing import Assumption, AssumptionCode
 
 Range = tuple[float, float]
@@ -125,4 +126,5 @@ class TrialCertificate(Certificate):
         terms = self.terms
         found, stated = (terms.value(float(one[0])) for one in (self.lower_bounds, self.thresholds))
         sign, word = ("<=", "limit") if terms.is_cost else (">=", "threshold")
-        return f"mean {terms.name} {sign} {found:.6g} ({word} {stated:.6g})"
+        shown = rounded_up(round(found, 9)) if terms.is_cost else rounded_down(round(found, 9))
+        return f"mean {terms.name} {sign} {shown} ({word} {stated:.6g})"

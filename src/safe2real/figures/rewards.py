@@ -8,6 +8,7 @@ from typing import Protocol
 from safe2real.errors import needed_for
 from safe2real.figures.course import count_deployments
 from safe2real.figures.style import BLUE, GREEN, LINES
+from safe2real.model.shown import rounded_down, rounded_up
 
 with needed_for("figures", "report"):
     from matplotlib.axes import Axes
@@ -57,6 +58,7 @@ def draw_interval(axes: Axes, name: str, moments: Sequence[Known], *, worth: str
     axes.plot(across, lower, color=GREEN, linewidth=1.6, marker=dots, label=f"the {worth} plan is worth at least this")
     last = known[-1][1]
     reached = "accurate enough" if last.is_accurate else f"asked for: {last.allowed:.3g}"
-    axes.set_title(f"{name[:60]}: {last.lower:.4g} to {last.upper:.4g} ({reached})", fontsize=10, parse_math=False)
+    ends = f"{rounded_down(last.lower)} to {rounded_up(last.upper)}"
+    axes.set_title(f"{name[:60]}: {ends} ({reached})", fontsize=10, parse_math=False)
     axes.grid(axis="y", color=LINES)
     axes.set_ylabel("sum over an episode")

@@ -149,6 +149,8 @@ class Archive:
     def mixture(self, name: str) -> Mixture:
         policies = self.policies(name)
         weights = self.array(f"{name}.weights", np.float64, (len(policies),))
+        if not (weights > 0.0).all():
+            raise self.wrong(f"{name}.weights has one that is not positive")  # `of` would drop it, and not its policy's
         checked = Mixture.of(weights, policies)
         return Mixture(frozen(weights), checked.policies)  # bit for bit, where `of` would mend the last ones
 

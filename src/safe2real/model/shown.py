@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 _DIGITS = 6
@@ -19,6 +20,8 @@ def rounded_up(limit: float, decimals: int | None = None) -> str:
 
 
 def _rounded(limit: float, decimals: int | None, rounding: str, sign: float) -> str:
+    if not math.isfinite(limit):
+        return f"{limit:g}"
     if decimals is None:
         return f"{float(Context(_DIGITS, rounding).create_decimal(limit + sign * _RELATIVE * abs(limit))):.{_DIGITS}g}"
     return f"{float(Decimal(limit + sign * _ABSOLUTE).quantize(Decimal(1).scaleb(-decimals), rounding)):.10g}"

@@ -19,6 +19,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.shown import rounded_up
 from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import checked_utility
 
@@ -59,7 +60,7 @@ class Solution:
         pairs = zip(self.wordings, self.constraint_values, strict=True)
         reached = "".join(f", {words.quantity} {words.number(value):.6g}" for words, value in pairs)
         missed = f", misses by {self.shortfall:.6g}" if self.shortfall else ""
-        head = f"Solution({self.status.name}, value {self.value:.6g} of at most {self.bound:.6g}{reached}{missed})"
+        head = f"Solution({self.status.name}, value {self.value:.6g} of at most {rounded_up(self.bound)}{reached}{missed})"
         return f"{head}\n{self.policy}"
 
     @property

@@ -88,7 +88,7 @@ def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
         findings.append(Finding(Code.CONDITION, level, said, cure, subject=subject, affects=affects, changes=changes))
     if 0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12):
         bound = accuracy_of(tau, horizon, margin)
-        said = f"after the stop every plan is within {bound:.4g} of the best, if all assumptions hold"
+        said = f"after the stop every plan is within {rounded_up(bound)} of the best, if all assumptions hold"
         said += "" if settings.certified else " and with certified constants; these are HEURISTIC"
         if bound >= horizon:
             said += f", which says nothing at a horizon of {horizon}: go by the bound that each plan prints"
@@ -114,7 +114,7 @@ def estimated_rows(problem: Problem, method: Method) -> list[Finding]:
         "rows_called_exact": int(called_exact.sum()),
     }
     sure = f"with probability {1.0 - rows.delta:g}" if rows.certified else "HEURISTICALLY"
-    said = f"the simulator was estimated, {sure} to within {worst:.4g} in every row that was visited"
+    said = f"the simulator was estimated, {sure} to within {rounded_up(worst)} in every row that was visited"
     if called_exact.any():
         said += f"; {count(int(called_exact.sum()), 'row')} of it are declared known although they were estimated"
         cure = "declare only the rows known that are true by construction (system.known)"
@@ -202,7 +202,7 @@ def stop_floor(problem: Problem, method: Method) -> Finding:
             )
         return _stop(Level.WARNING if close else Level.OK, said, one_of(changes), numbers, changes)
     said = (
-        f"the uncertainty will not come below {floor:.4g}, because every cleared row pays for calibrated_gap = "
+        f"the uncertainty will not come below {rounded_down(floor)}, because every cleared row pays for calibrated_gap = "
         f"{settings.calibrated_gap:g} at every step; the tolerance {settings.tolerance:.4g} is not reached. Safety is not "
         "touched, and plans still improve"
     )
@@ -225,6 +225,12 @@ def without_constraints(model: CMDP) -> CMDP:
 def remaining(problem: Problem) -> str:
     """What stays the user's word about the real system, whatever is checked here: in words, for verdicts."""
     stated = ["the margin", "the gaps"]
+    if problem.known_rows().any():
+        stated.append("the known rows")
+    if problem.support is not None:
+        stated.append("the declared support")
+    if problem.estimated is not None:
+        stated.append("the accuracy of the estimated rows")
     if problem.ties is not None and problem.ties.exact:
         stated.append("the exact ties")
     if problem.alternatives is not None and problem.alternatives.exact:

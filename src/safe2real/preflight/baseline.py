@@ -15,7 +15,7 @@ from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.encoding import within
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.shown import rounded_down
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
@@ -122,20 +122,21 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
         if one.threshold > one.highest + _ROUNDING:
             level, cure = Level.FAILURE, "state another constraint: every policy has the worst value that it can have"
             if one.highest > _ROUNDING:
-                changes = (Change("threshold", one.highest, f"{looser} it, {above} {best:.4g}"),)
+                changes = (Change(words.bound_word, best, f"{looser} it, {above} {words.loose(one.highest)}"),)
                 cure = one_of(changes)
             said = f"{reach}, so none keeps the {limit}"
         elif one.threshold <= one.lowest + _ROUNDING:
             level = Level.WARNING
             if one.highest > one.lowest + _ROUNDING:  # else all policies are alike, and no number tells them apart
-                between = (one.lowest + one.highest) / 2.0
-                changes = (Change("threshold", between, f"{tighter} it, {below} {worst:.4g}"),)
+                between = words.number((one.lowest + one.highest) / 2.0)
+                end = rounded_down(worst) if words.is_cost else rounded_up(worst)
+                changes = (Change(words.bound_word, between, f"{tighter} it, {below} {end}"),)
                 cure = one_of(changes)
             said = f"{reach}, so every policy keeps the {limit} and it constrains nothing there"
         else:
             said = f"{reach}; the {words.bound_word} is {words.number(one.threshold):.4g}"
             if one.largest_threshold is not None:
-                possible = f"{'down' if words.is_cost else 'up'} to {words.number(one.largest_threshold):.4g}"
+                possible = f"{'down' if words.is_cost else 'up'} to {words.loose(one.largest_threshold)}"
                 said += f", and {possible} would leave the baseline its margin of {one.margin:.4g}"
         title = f"{words.bound_word} of {one.name}"
         findings.append(Finding(Code.THRESHOLD, level, said, cure, numbers, one.name, (), changes, title))
@@ -145,9 +146,9 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
         if together.is_feasible:
             findings.append(Finding(Code.THRESHOLDS_TOGETHER, Level.OK, "one policy meets all of them on the simulator"))
         else:
-            said = f"no policy meets all of them on the simulator; the best misses one by {together.shortfall:.4g}"
+            said = f"no policy meets all of them on the simulator; the best misses one by {rounded_up(together.shortfall)}"
             loosened = sorted({one.wording.loosen for one in ranges})
-            cure = f"{' or '.join(loosened)}, by {together.shortfall:.4g} in all, or drop a constraint"
+            cure = f"{' or '.join(loosened)}, by {rounded_up(together.shortfall)} in all, or drop a constraint"
             missed = {"shortfall": float(together.shortfall)}
             findings.append(Finding(Code.THRESHOLDS_TOGETHER, Level.FAILURE, said, cure, missed))
     return findings
@@ -187,7 +188,7 @@ def _exact(code: Code, one: Range, value: float, overruled: str) -> Finding:
     lower = one.threshold_below(value)
     changes = _smaller_margin(slack)
     if lower is not None:
-        changes += (Change("threshold", lower, f"{words.loosen} to {words.loose(lower)}"),)
+        changes += (change(words.bound_word, words.loose(lower), f"{words.loosen} to {{}}"),)
     cure = one_of(changes, "choose a safer baseline" + ("" if slack > 0.0 else ": this one is unsafe itself"))
     return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM, changes)
 
@@ -205,11 +206,11 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
     words = one.wording
     between = sorted((words.number(low), words.number(high)))
     said = (
-        f"{episodes:,} episodes put {words.quantity} between {between[0]:.4g} and {between[1]:.4g} (each side with "
-        f"probability {1.0 - delta:g})"
+        f"{episodes:,} episodes put {words.quantity} between {rounded_down(between[0])} and {rounded_up(between[1])} "
+        f"(each side with probability {1.0 - delta:g})"
     )
     if low >= needed - _ROUNDING:
-        said = f"{said}: the margin of {one.margin:.4g} is confirmed, {low - one.threshold:.4g} would be too"
+        said = f"{said}: the margin of {one.margin:.4g} is confirmed, {rounded_down(low - one.threshold)} would be too"
         return Finding(code, Level.OK, said, "", numbers, one.name)
     smaller = _smaller_margin(low - one.threshold)
     if high < needed - _ROUNDING:
@@ -225,9 +226,7 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
         more += f", about {max(expected, episodes + 1):,} times in all if it goes on as so far"
         more += "; you may look after each of them"
     numbers["rollouts_expected"] = expected
-    return Finding(
-        code, Level.WARNING, said, one_of((), more, *(one.text for one in smaller)), numbers, one.name, (), smaller
-    )
+    return Finding(code, Level.WARNING, said, one_of((), more, one_of(smaller)), numbers, one.name, (), smaller)
 
 
 def _smaller_margin(slack: float) -> tuple[Change, ...]:
@@ -248,8 +247,9 @@ def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constra
     numbers = {"rollouts": needed, "rollouts_for_half": half, "spread": spread, "slack": slack}
     if needed is None:
         said = f"the stated margin {one.margin:.4g} is all that the baseline has there, so no number of rollouts confirms it"
-        cure = f"state a margin below {rounded_down(one.margin)} that rollouts can confirm"
-        changes = (Change("margin", one.margin / 2.0, cure),)
+        text = f"state a margin below {rounded_down(one.margin)} that rollouts can confirm"
+        changes = (Change("margin", one.margin / 2.0, text),)
+        cure = one_of(changes)
         return Finding(Code.ROLLOUTS_NEEDED, Level.WARNING, said + in_half, cure, numbers, one.name, changes=changes)
     said = (
         f"about {needed:,} episodes of the baseline on the real system are expected to confirm {one.margin:.4g} with "

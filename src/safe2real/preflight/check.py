@@ -35,6 +35,7 @@ from safe2real.preflight.gaps import gap_findings, redrawn
 from safe2real.preflight.guess import Guess, guess_reality
 from safe2real.preflight.recommendations import Recommendation
 from safe2real.preflight.rehearsals import Rehearsals
+from safe2real.preflight.rollout_findings import rollout_findings
 from safe2real.preflight.support_advice import advise_support
 from safe2real.preflight.trials import Trial, random_rewards, shown_standing, trial_findings
 from safe2real.problem.problem import Problem
@@ -150,7 +151,7 @@ def check_problem(
         delta: probability of failure of what rollouts confirm; the settings' own if None.
         seconds: end the rehearsals after about so long in all.
         accuracy: how far the simulator's rows are off at most where they are right, in TV distance: gaps are proposed from
-            it. Of an estimated simulator it is that of its rows, if None.
+            it. Of an estimated simulator it is that of its rows, or calibrated_gap where that is larger, if None.
         compare: rehearse with and without the simulator's rows, and say which is expected to be cheaper.
         progress: shows a bar with the time left in the rehearsals: True always, False never, None on a terminal; or a
             function that is told (done, total) rounds.
@@ -183,6 +184,7 @@ def check_problem(
         findings += redrawn(guess)
     findings += gap_findings(problem, method, learner, real, guessed)
     check_rollouts(problem, rollouts or (), "rollouts")
+    findings += rollout_findings(problem, rollouts or ())
     ranges = ranges_of(problem, real, rollouts, delta)
     findings += threshold_findings(problem, ranges)
     findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)

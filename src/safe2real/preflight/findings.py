@@ -72,6 +72,8 @@ class Code(StrEnum):
     ESTIMATED_ROWS = ("estimated-rows", About.SIMULATOR, "accuracy of the estimated simulator")
     MARGIN_UNDER_GUESSES = ("margin-under-guesses", About.REALITY, "margin under a guess")
     SUPPORT = ("support", About.REALITY, "declared support")
+    SUPPORT_BY_ROLLOUTS = ("support-by-rollouts", About.REAL_SYSTEM, "declared support by rollouts")
+    KNOWN_ROWS_BY_ROLLOUTS = ("known-rows-by-rollouts", About.REAL_SYSTEM, "known rows by rollouts")
     KNOWN_ROWS = ("known-rows", About.REALITY, "known rows")
     WITHIN = ("within", About.REALITY, "distances that were stated")
     TIES = ("ties", About.REALITY, "ties")

@@ -16,11 +16,12 @@ import numpy as np
 from safe2real.evidence.mismatch_map import visits_to_clear
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.shown import rounded_up
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.preflight.assumptions import floor_of, gaps_fit
 from safe2real.preflight.findings import Code, Finding, Level
 from safe2real.preflight.guess import reachable_rows
 from safe2real.preflight.recommendations import Advice, Recommendation
+from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.problem import Problem
 from safe2real.theory.changes import change
 
@@ -32,21 +33,28 @@ _INSTEAD = (
 
 
 def stated_accuracy(problem: Problem, accuracy: float | None) -> float | None:
-    """How far right rows are off at most: as the user says, or as the rows were estimated; None where nobody knows."""
+    """How far right rows are off at most: as the user says, or as the rows were estimated; None where nobody knows.
+
+    Sampling says how near an estimate is to the simulator, not how near that is to the real system: it never gives less
+    than the stated calibrated_gap.
+    """
     if accuracy is not None or problem.estimated is None:
         return accuracy
     rows = problem.estimated
     seen = (rows.visits > 0) & ~problem.known_rows().reshape(rows.accuracy.shape)
-    return float(rows.accuracy[seen].max(initial=0.0))
+    return max(float(rows.accuracy[seen].max(initial=0.0)), problem.settings.calibrated_gap)
 
 
 def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list[Recommendation]:
     """Two gaps for a simulator whose right rows are within `accuracy`; `episodes` are how many there will be.
 
-    Nothing where no accuracy is stated, or where no gaps fit it: `advise_without_separation` speaks then.
+    Nothing where no accuracy is stated, where rows were estimated without a visit, so that nothing is known of them, or
+    where no gaps fit it: `advise_without_separation` speaks then.
     """
     method = SimToReal()
-    given = stated_accuracy(problem, accuracy)
+    given, estimated = stated_accuracy(problem, accuracy), None if accuracy is not None else problem.estimated
+    if estimated is not None and (estimated.unvisited & ~problem.known_rows().reshape(estimated.visits.shape)).any():
+        return []
     if given is None or not gaps_fit(problem, method, calibrated_gap=_shown(given)):
         return []
     small, model = _shown(given), problem.simulator
@@ -69,9 +77,9 @@ def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list
     enough = possible[large] <= visits
     floor = small * floor_of(problem, method)
     said = (
-        f"right rows are stated to be within {given:.4g}. With calibrated_gap {small:g} the uncertainty can come down to "
-        f"{floor:.3g}. {episodes:,} episodes are about {visits:,.0f} visits to each row; a right row is cleared after about "
-        f"{possible[large]:,.0f} with mismatch_gap {large:g}"
+        f"{_source(given, estimated)}. With calibrated_gap {small:g} the uncertainty can come down to "
+        f"{rounded_up(floor)}. {episodes:,} episodes are about {visits:,.0f} visits to each row; a right row is cleared "
+        f"after about {possible[large]:,.0f} with mismatch_gap {large:g}"
     )
     said += (
         ", the smallest tried that they suffice for" if enough else ", more than there will be: most rows are learnt anew"
@@ -82,6 +90,8 @@ def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list
     )
     numbers: dict[str, Any] = {
         "accuracy": given,
+        "estimated": estimated is not None,
+        "heuristic": estimated is not None and not estimated.certified,
         "floor": floor,
         "visits_expected": visits,
         "visits_needed": {f"{one:g}": many for one, many in possible.items()},
@@ -89,8 +99,22 @@ def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list
     stated = problem.settings.calibrated_gap, problem.settings.mismatch_gap
     numbers["stated_mismatch_gap"] = stated[1]
     cure = "" if stated == (small, large) else " and ".join(one.text for one in changes)
-    assumes = f"a row that is wrong is wrong by {large:g} or more; if you can vouch for less only, state less"
+    own = "" if estimated is None else ", what sampling left open and the simulator's own error together; state more if not"
+    assumes = (
+        f"a row that is right is within {small:g} of the real one{own}; a row that is wrong is wrong by {large:g} or more; "
+        "if you can vouch for less only, state less"
+    )
     return [Recommendation(Advice.GAPS, said, cure, assumes, numbers, changes)]
+
+
+def _source(given: float, estimated: RowAccuracy | None) -> str:
+    """Where the accuracy is from, in words."""
+    if estimated is None:
+        return f"right rows are stated to be within {rounded_up(given)}"
+    sampled = f"the rows of the simulator are estimated to within {rounded_up(estimated.worst)}"
+    heuristic = "" if estimated.certified else "HEURISTIC, no guarantee: "
+    more = f"; calibrated_gap was stated as {given:g}, which sampling does not lower" if given > estimated.worst else ""
+    return f"{heuristic}{sampled}{more}"
 
 
 def _mismatches(problem: Problem) -> list[float]:
@@ -111,13 +135,13 @@ def advise_without_separation(
     if not reasons and not beyond:
         return []
     said = "; ".join(f"{one.name}: {one.what}" for one in reasons)
-    if beyond:
+    if given is not None and beyond:
         most = min(problem.settings.mismatch_gap, problem.settings.tolerance / max(floor_of(problem, method), 1e-300))
         said += "; " if said else ""
         said += (
-            f"the simulator is right within {given:.4g} only. A calibrated_gap so large does not go with mismatch_gap "
-            f"{problem.settings.mismatch_gap:g}, or cleared rows pay for it at every step, so that no run stops; "
-            f"{most:.2g} is the most that can do"
+            f"the simulator is right within {rounded_up(given)} only. A calibrated_gap so large does not go with "
+            f"mismatch_gap {problem.settings.mismatch_gap:g}, or cleared rows pay for it at every step, so that no run "
+            f"stops; {rounded_down(most)} is the most that can do"
         )
     numbers = {"because": [one.code.value for one in reasons], "accuracy": given, "accuracy_is_too_coarse": beyond}
     assumes = "nothing of the simulator's rows; with `within`, the distances that you state"

@@ -76,9 +76,8 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
     findings = []
     far = known & (gaps > _ROUNDING)
     if far.any():
-        said = (
-            f"{count(int(far.sum()), 'row')} declared known differ from the {whose} reality, by up to {gaps[far].max():.3g}"
-        )
+        most = rounded_up(gaps[far].max())
+        said = f"{count(int(far.sum()), 'row')} declared known differ from the {whose} reality, by up to {most}"
         cure, many = "declare only rows known that are exact", {"rows": int(far.sum())}
         findings.append(Finding(Code.KNOWN_ROWS, Level.FAILURE, said, cure, many, affects=EVERY_CLAIM))
     findings += _beyond_within(problem, gaps, whose)
@@ -101,7 +100,7 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
     else:
         said = f"the {whose} reality keeps to the gaps: wrong rows are {int(wrong.sum()):,} of {kernel.num_rows:,}"
         if wrong.any():
-            said += f", at {gaps[wrong].min():.3g} or more"
+            said += f", at {rounded_down(gaps[wrong].min())} or more"
         findings.append(Finding(Code.SEPARATION, Level.OK, said, numbers=numbers))
     return findings
 
@@ -145,8 +144,8 @@ def _distances_possible(problem: Problem, method: Method) -> list[Finding]:
         return []
     every = bool(never[open_rows].all())
     said = (
-        f"{count(int(never.sum()), 'row')} can be at most {largest[never].max():.3g} away from the simulator's, less than "
-        f"mismatch_gap {sigma:g}: by the assumption they are right, without a look"
+        f"{count(int(never.sum()), 'row')} can be at most {rounded_up(largest[never].max())} away from the simulator's, "
+        f"less than mismatch_gap {sigma:g}: by the assumption they are right, without a look"
     )
     shown = rounded_down(float(largest[never].min()))
     fits = gaps_fit(problem, method, mismatch_gap=float(shown))
@@ -189,7 +188,7 @@ def _protection(problem: Problem, learner: Learner | None, guessed: bool) -> lis
     if clearing is None or learner is None or not learner.method.reuses_simulator or not learner.evidence.suspects.any():
         return []
     gap, numbers = settings.mismatch_gap / clearing.protection, {"protection": clearing.protection}
-    said = f"rows that are wrong by {gap:.3g} or more are never cleared, but by a chance that delta covers"
+    said = f"rows that are wrong by {rounded_up(gap)} or more are never cleared, but by a chance that delta covers"
     if not guessed or clearing.protection > 1.0 or settings.mismatch_gap <= settings.calibrated_gap:
         return [Finding(Code.PROTECTION, Level.OK, said, numbers=numbers)]
     said = (

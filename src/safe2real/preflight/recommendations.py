@@ -27,7 +27,7 @@ class Advice(StrEnum):
     NO_SEPARATION = ("no-separation", "no gaps can be stated")
     METHOD = ("method", "with or without the simulator")
     SUPPORT = ("support", "declare what can follow")
-    GAPS = ("gaps", "gaps from the stated accuracy")
+    GAPS = ("gaps", "gaps from the accuracy")
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.comparison import samples_until
 from safe2real.preflight.guess import Guess, guess_reality, reachable_rows
 from safe2real.preflight.recommendations import Advice, Recommendation
+from safe2real.preflight.rollout_findings import rows_left
 from safe2real.preflight.trials import Trial
 from safe2real.problem.problem import Problem
 
@@ -37,9 +38,9 @@ def advise_support(
 ) -> list[Recommendation]:
     """What declaring the simulator's successors would save.
 
-    A stated `reality` is held against the declaration; a guess is made again so that it keeps to it. `rehearse` runs one
-    rehearsal of a problem by a method on a reality, for a factor in episodes. Nothing is recommended where a support is
-    declared, where ties or copies make the rows, and where every row can lead anywhere as it is.
+    A stated `reality` and `rollouts` are held against the declaration; a guess is made again so that it keeps to it.
+    `rehearse` runs one rehearsal of a problem by a method on a reality, for a factor in episodes. Nothing is recommended
+    where a support is declared, where ties or copies make the rows, and where every row can lead anywhere as it is.
     """
     kernel = problem.simulator.kernel
     if problem.support is not None or (problem.ties is not None and problem.ties.exact) or problem.copies is not None:
@@ -59,7 +60,8 @@ def advise_support(
         fewer = float(np.median(_VISITS / needed[several]))
     single = int((limited & (sizes == 1)).sum())
     real = reality if isinstance(reality, Kernel) else None
-    against = _outside(kernel, real, rollouts)
+    elsewhere, seen_elsewhere = _outside(kernel, real), rows_left(kernel, rollouts)
+    against = elsewhere | seen_elsewhere
     numbers: dict[str, float] = {
         "rows": int(limited.sum()),
         "successors": float(np.median(sizes[limited])),
@@ -85,7 +87,8 @@ def advise_support(
     if not single and max(fewer, numbers.get("episodes_factor", 1.0)) < _WORTHWHILE:
         return []
     if against.any():
-        seen = "the stated reality" if real is not None else "the rollouts"
+        sources = (("the stated reality", elsewhere), ("the rollouts", seen_elsewhere))
+        seen = " and ".join(source for source, rows in sources if rows.any())
         said += f". But it is false: in {count(int(against.sum()), 'row')} {seen} lead elsewhere"
         cure = "declare a support only with these successors too, or none"
         return [Recommendation(Advice.SUPPORT, said, cure, numbers=numbers)]
@@ -112,18 +115,11 @@ def _rehearsed(
     return samples_until(before.looks, bound) / samples_until(after.looks, bound)
 
 
-def _outside(kernel: Kernel, real: Kernel | None, rollouts: Sequence[Trajectory]) -> NDArray[np.bool_]:
-    """[R] rows of which something is known that leads to where the simulator does not."""
+def _outside(kernel: Kernel, real: Kernel | None) -> NDArray[np.bool_]:
+    """[R] rows that lead to where the simulator does not in a reality that is stated."""
     outside = np.zeros(kernel.num_rows, dtype=np.bool_)
-    limited = kernel.length > 0
-    if real is not None:
-        for row in np.flatnonzero(limited).tolist():
-            outside[row] = not np.isin(real.row(row)[0], kernel.row(row)[0]).all()
+    if real is None:
         return outside
-    for episode in rollouts:
-        pairs = episode.states[:-1].astype(np.int64) * kernel.num_actions + episode.actions
-        steps = np.arange(pairs.size) if kernel.horizon is not None else np.zeros(pairs.size, dtype=np.int64)
-        rows = steps * kernel.num_states * kernel.num_actions + pairs
-        for row, successor in zip(rows.tolist(), episode.states[1:].tolist(), strict=True):
-            outside[row] |= bool(limited[row]) and successor not in kernel.row(row)[0]
+    for row in np.flatnonzero(kernel.length).tolist():
+        outside[row] = not np.isin(real.row(row)[0], kernel.row(row)[0]).all()
     return outside

@@ -92,6 +92,7 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
             raise InvalidInput(f"{name} is {getattr(settings, name)!r}; give True or False")
     if not 0.0 <= finite_number("replan_growth", settings.replan_growth) <= 1.0:
         raise InvalidInput(f"replan_growth is {settings.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
+    eps, sigma = (finite_number(name, getattr(settings, name)) for name in ("calibrated_gap", "mismatch_gap"))
     _check_refinements(settings)
     seed_number("seed", settings.seed)
     constraints, horizon = simulator.num_constraints, simulator.horizon
@@ -106,7 +107,6 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
                 f"the margin of {words.label} is {xi:g}; it must be positive and at most {room:g}, {most}: "
                 f"measure it with estimate_margin, or {words.loosen}"
             )
-    eps, sigma = (finite_number(name, getattr(settings, name)) for name in ("calibrated_gap", "mismatch_gap"))
     if not 0.0 <= eps <= sigma <= 1.0:
         raise InvalidInput(
             f"calibrated_gap is {eps:g} and mismatch_gap {sigma:g}; the separation condition needs "

@@ -26,7 +26,7 @@ from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
 from safe2real.figures.rewards import Known, draw_rewards
 from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
-from safe2real.model.shown import rounded_down
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.model.wording import bound_words
 from safe2real.problem.problem import Problem
 from safe2real.report.campaign_warnings import warnings_of
@@ -154,13 +154,13 @@ def _labels(standing: Standing, found: MismatchMap, broken: Sequence[Doubt]) -> 
 
 
 def _numbers(status: CampaignStatus) -> dict[str, str]:
-    uncertainty = f"{status.uncertainty:.4g}" if np.isfinite(status.uncertainty) else "unbounded"
+    uncertainty = rounded_up(status.uncertainty) if np.isfinite(status.uncertainty) else "unbounded"
     relation = "≤" if status.stopped else ">"
     return {
         "state": _state(status),
         "rounds handed out": f"{status.rounds:,}",
         "samples recorded": f"{status.samples:,}",
-        "uncertainty against tolerance": f"{uncertainty} {relation} {status.tolerance:.4g}",
+        "uncertainty against tolerance": f"{uncertainty} {relation} {rounded_up(status.tolerance)}",
         "suspect rows left": f"{status.suspects:,} of {status.rows:,}",
         "expected until the stop (no promise)": _forecast_in_words(status.forecast),
     } | {f"best safe value of {one.name}": _reward_in_words(one) for one in status.rewards}
@@ -168,7 +168,7 @@ def _numbers(status: CampaignStatus) -> dict[str, str]:
 
 def _reward_in_words(reward: RewardStatus) -> str:
     near = "accurate" if reward.accurate else f"not within {reward.allowed:.4g} yet"
-    return f"between {reward.lower:.4g} and {reward.upper:.4g}, {near}"
+    return f"between {rounded_down(reward.lower)} and {rounded_up(reward.upper)}, {near}"
 
 
 def _state(status: CampaignStatus) -> str:
@@ -210,7 +210,8 @@ def _rows(found: MismatchMap, kind: Verdict, title: str) -> dict[str, Any]:
     rows = []
     for index in indices[order]:
         place = tuple(index.tolist())
-        interval = f"{found.lower[place]:.4f} to {found.upper[place]:.4f}"
+        low, high = float(rounded_down(found.lower[place], 4)), float(rounded_up(found.upper[place], 4))
+        interval = f"{low:.4f} to {high:.4f}"
         rows.append((found.row_name(place), f"{found.distance[place]:.4f}", interval, f"{int(found.visits[place]):,}"))
     return {"title": title, "total": len(indices), "rows": rows}
 
@@ -225,8 +226,8 @@ def _last_row(entry: Entry, thresholds: Floats) -> tuple[str, ...]:
     return (
         *_handed_out(entry),
         f"{body.exploration_weight:.4f}",
-        "-" if body.uncertainty is None else f"{body.uncertainty:.4g}",
-        "-" if np.isinf(margin) else "0" if abs(margin) <= ROUNDING else f"{margin:.3g}",
+        "-" if body.uncertainty is None else rounded_up(body.uncertainty),
+        "-" if np.isinf(margin) else "0" if abs(margin) <= ROUNDING else rounded_down(margin),
         entry.policy[:8],
         entry.outcome,
         moment(entry.closed_at) if entry.closed_at else "-",

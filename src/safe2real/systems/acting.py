@@ -45,11 +45,11 @@ class FiniteTranslation:
 
     def follow(self, state: int, action: int, observation: Any, reward: float | None, cost: float | None) -> int:
         system, here = self._system, self._number(observation)
+        given, ways = system.arrival_cost, self._ways.get(here, [])
+        if given is None:  # a cost of being in a state: no state has copies, whatever a step is said to have cost
+            return system.state_of(here)
         if cost is not None:
             return system.state_of(here, finite_number("cost", float(cost)))
-        given, ways = system.arrival_cost, self._ways.get(here, [])
-        if given is None:
-            return system.state_of(here)
         if reward is not None:
             paid = cost_on_arrival(given, int(system.origin[state]), action, here, float(reward), False)
             return system.state_of(here, paid)

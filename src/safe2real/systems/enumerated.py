@@ -71,7 +71,7 @@ class Enumerated(gymnasium.Wrapper[Any, Any, Any, Any]):
     @property
     def legend(self) -> Legend:
         """States and actions by their numbers of the environment, where there are not too many to name."""
-        pairs = (("state", self._seen, self.num_states), ("action", self._taken, self.num_actions))
+        pairs = (("state", self._seen, self.env.observation_space), ("action", self._taken, self.env.action_space))
         return Legend.of(*(_names(*one) for one in pairs))
 
 
@@ -146,7 +146,18 @@ def _digits(sizes: list[int], number: int, what: str) -> Iterator[int]:
     return iter(int(digit) for digit in np.unravel_index(checked, sizes))
 
 
-def _names(what: str, sizes: list[int], total: int) -> list[str] | None:
+def _firsts(space: Any) -> Iterator[int]:
+    """The least value of each whole number of the space."""
+    if isinstance(space, spaces.Tuple | spaces.Dict):
+        for part in _parts(space):
+            yield from _firsts(part)
+    else:
+        yield from np.broadcast_to(np.asarray(getattr(space, "start", 0)), space.shape).reshape(-1).tolist()
+
+
+def _names(what: str, sizes: list[int], space: Any) -> list[str] | None:
+    total, firsts = math.prod(sizes), list(_firsts(space))
     if total > _MOST_NAMED or not 1 < len(sizes) <= _FEW:
         return None
-    return [f"({', '.join(map(str, _digits(sizes, number, what)))})" for number in range(total)]
+    values = (zip(firsts, _digits(sizes, number, what), strict=True) for number in range(total))
+    return [f"({', '.join(str(first + digit) for first, digit in one)})" for one in values]

@@ -11,6 +11,7 @@ import numpy as np
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, Trajectory
+from safe2real.model.shown import rounded_up
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.systems.acting import FiniteTranslation
 from safe2real.systems.arrivals import Outcomes
@@ -132,8 +133,8 @@ class EstimatedModel(RowAccuracy, Runnable):
             label = f"with probability {1.0 - self.delta:g}" if self.certified else "HEURISTIC, not a guarantee"
             lines.append(
                 f"Accuracy of the visited rows in TV distance ({label}): median {typical:.4f}, worst "
-                f"{self.worst_accuracy:.4f}. Where all of them are to be reused, calibrated_gap must be at least "
-                f"{self.worst_accuracy:.4f} plus the simulator's own error; otherwise let them be learnt."
+                f"{rounded_up(self.worst_accuracy, 4)}. Where all of them are to be reused, calibrated_gap must be at least "
+                f"{rounded_up(self.worst_accuracy, 4)} plus the simulator's own error; otherwise let them be learnt."
             )
         if self.log is not None or self.partial:
             lines.append(

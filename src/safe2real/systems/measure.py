@@ -18,6 +18,7 @@ from safe2real.evidence.rule import rule_of
 from safe2real.model.checks import Floats, finite_number, positive_integer, probability_of_failure, unit_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
 from safe2real.radii.base import Radius, System
 
@@ -47,9 +48,10 @@ class SeparationEstimate:
     def describe(self) -> str:
         label = "" if self.certified else "HEURISTIC radius. "
         return (
-            f"{label}Estimated mismatch gap {self.gap:.4g} from {int(self.detected.sum())} rows proved wrong; "
+            f"{label}Estimated mismatch gap {rounded_down(self.gap)} from {int(self.detected.sum())} rows proved wrong; "
             f"{self.visited_share:.1%} of the rows were visited often enough. {int(self.undecided.sum())} are undecided "
-            f"and may hide a mismatch of up to {self.largest_hidden:.4g}: the estimate is conservative only if none does."
+            f"and may hide a mismatch of up to {rounded_up(self.largest_hidden)}: the estimate is conservative only if none "
+            "does."
         )
 
 

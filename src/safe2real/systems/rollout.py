@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from safe2real.model.checks import (
     step_utilities,
 )
 from safe2real.model.cmdp import CMDP
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, utilities_along
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
@@ -71,10 +73,12 @@ class Observed:
 
     def describe(self) -> str:
         """In words."""
-        found = f"{self.name}: {self.mean:.6g} on average, expected in [{self.low:.6g}, {self.high:.6g}]"
+        ends = f"[{rounded_down(self.low)}, {rounded_up(self.high)}]"
+        found = f"{self.name}: {self.mean:.6g} on average, expected in {ends}"
         if self.promised is None:
             return f"{found}; nothing was promised"
-        return f"{found}; promised {self.relation} {self.promised:.6g}: {self.agreement}"
+        promised = rounded_down(self.promised) if self.relation == ">=" else rounded_up(self.promised)
+        return f"{found}; promised {self.relation} {promised}: {self.agreement}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -146,6 +150,8 @@ def roll_out_on(
     agent = Agent(mixture_of(plan), seed=seed)
     if agent.mixture.shape != model.shape:
         raise InvalidInput(f"the policy has shape (H, S, A) = {agent.mixture.shape}; this system has {model.shape}")
+    certificate = getattr(plan, "certificate", None)
+    _check_wordings(model, certificate)
     episodes, delta = positive_integer("episodes", episodes), probability_of_failure("delta", delta)
     table = _reward_table(model, plan, reward)
     values, sums, returns = np.zeros(episodes), np.zeros((episodes, model.num_constraints)), np.zeros(episodes)
@@ -160,7 +166,6 @@ def roll_out_on(
                 values[i] = _along(table, states, actions)
             if report is not None:
                 report(i + 1, episodes)
-    certificate = getattr(plan, "certificate", None)
     alpha = delta / (2 * (model.num_constraints + (table is not None)) or 1)
     return Rollout(
         episodes=episodes,
@@ -200,6 +205,21 @@ def _reward_table(model: CMDP, plan: Any, reward: ArrayLike | None) -> Floats | 
 def _along(table: Floats, states: list[int], actions: list[int]) -> float:
     steps = np.arange(len(actions)) if len(table) > 1 else 0
     return float(table[steps, np.asarray(states[:-1]), np.asarray(actions)].sum())
+
+
+def _check_wordings(model: CMDP, certificate: Any) -> None:
+    """Refuse promises about other constraints: held against these, they would confirm or contradict nothing."""
+    if certificate is None:
+        return
+    pairs = zip_longest(certificate.wordings[: len(certificate.lower_bounds)], model.wordings)
+    for k, (promised, here) in enumerate(pairs):
+        if promised is not None and promised != here:
+            written = "none" if here is None else f"{here.quantity} {here.relation} ... over {here.horizon} steps"
+            raise InvalidInput(
+                f"constraint {k} of the plan's certificate is {promised.quantity} {promised.relation} ... over "
+                f"{promised.horizon} steps, and that of this system is {written}; run the plan in the system that it was "
+                "made for, or give its policy alone (plan.policy), of which nothing is promised"
+            )
 
 
 def _observed_value(values: Floats, table: Floats, horizon: int, alpha: float, plan: Any, planned: bool) -> Observed:

@@ -180,7 +180,7 @@ def _condition(
 
 def _separation(small: float, large: float) -> Condition:
     changes: tuple[Change, ...]
-    only_true = ""
+    unsafe = ""
     if small < 0.0:
         changes = (change("calibrated_gap", "0", "raise calibrated_gap to {} or more: a distance is not negative"),)
     elif large > 1.0:
@@ -189,12 +189,12 @@ def _separation(small: float, large: float) -> Condition:
         lower = change("calibrated_gap", repr(large), "lower calibrated_gap to at most {}")
         raised = change("mismatch_gap", repr(small), "raise mismatch_gap to at least {}")
         changes = (*((lower,) if large >= 0.0 else ()), *((raised,) if small <= 1.0 else ()))
-        only_true = ", but only to values that are true of the real system: too large a mismatch_gap is unsafe"
+        unsafe = ": too large a mismatch_gap is unsafe"
     said = (
         f"calibrated_gap is {small:.10g}, mismatch_gap is {large:.10g}; needed is 0 <= calibrated_gap <= mismatch_gap <= 1"
     )
     return _condition(
-        ConditionName.SEPARATION, 0.0 <= small <= large <= 1.0, said, _EVERY, changes, one_of(changes) + only_true
+        ConditionName.SEPARATION, 0.0 <= small <= large <= 1.0, said, _EVERY, changes, one_of(changes) + unsafe
     )
 
 
