@@ -19,9 +19,9 @@ def test_the_table_is_what_the_policies_are_worth():
     }
     for name, policy in policies.items():
         exact = study.exact(policy)
-        goal, falls = re.search(rf"\| {name}[^|]*\| ([\d.]+) \| \**([\d.]+)", README).groups()
-        assert (f"{exact.goal:.3f}", f"{exact.falls:.3f}") == (goal, falls)
-    assert study.exact(blind.policy).falls > 1.5 * LIMIT
+        goal, wet = re.search(rf"\| {name}[^|]*\| ([\d.]+) \| \**([\d.]+)", README).groups()
+        assert (f"{exact.goal:.3f}", f"{exact.wet:.3f}") == (goal, wet)
+    assert study.exact(blind.policy).wet > 1.3 * LIMIT
     assert f"it promises {blind.value:.3f}" in README
 
 

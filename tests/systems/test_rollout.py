@@ -126,3 +126,27 @@ def test_ends_and_promises_are_shown_on_the_side_on_which_they_are_true():
         "expected in [0.666666, 1.33334]; promised >= 0.666666" in Observed("x", 1, more, 1 + third, ">=", more).describe()
     )
     assert "promised <= 0.333334" in Observed("x", 1, 0, 1, "<=", third).describe()
+
+
+def test_where_the_last_step_leads_to_is_shown_and_not_counted():
+    class Cliff(gymnasium.Env):
+        """One step to the edge, then over it in the last one."""
+
+        observation_space, action_space = gymnasium.spaces.Discrete(3), gymnasium.spaces.Discrete(1)
+        P = {s: {0: [(1.0, min(s + 1, 2), 0.0, s == 1)]} for s in range(3)}  # noqa: RUF012
+        initial_state_distrib = (1.0, 0.0, 0.0)
+
+        def reset(self, *, seed=None, options=None):
+            self.state = 0
+            return 0, {}
+
+        def step(self, action):
+            self.state += 1
+            return self.state, 0.0, self.state == 2, False, {}
+
+    system = s2r.from_gymnasium(Cliff(), 2, cost=lambda s, a, t, reward, over: over, limit=0.5, ended=0, name="falls")
+    policy = s2r.MarkovPolicy.uniform(horizon=2, num_states=system.model.num_states, num_actions=1)
+    seen = system.rollout(policy, Cliff(), 5)
+    assert seen.constraints[0].mean == 0.0
+    assert seen.uncounted.tolist() == [1.0]
+    assert "falls, NOT COUNTED: 1 on average for where the last step led to" in seen.describe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from safe2real.exploration.coin import draw_of, drawn
 from safe2real.exploration.drive import Miswired, NotBegun, Seen, StepLimit, World, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
+from safe2real.methods.base import Reason
 from safe2real.model.checks import is_whole, positive_integer, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
@@ -52,7 +54,7 @@ def explore(
 
     Returns:
         The last proposal. Its reason is STOP after the stop, and HALT if the data refute the baseline's margin: stop the
-        machine then.
+        machine then. Where the data refute an assumption on the way, a warning says so.
 
     Raises:
         InvalidInput: the environment does not fit the learner's system.
@@ -72,12 +74,14 @@ def explore(
     world: World = Environment(model, env, learner.settings.seed, (*faults, KeyboardInterrupt), reported=reported)
     if keep is not None:
         world = _Keeping(world, model, keep)
-    if callable(progress):
-        return drive(learner, world, max_rounds=max_rounds, progress=progress)
-    first = learner.round
-    with progress_bar("episodes", progress) as report:
+    first, sound = learner.round, not learner.is_refuted
+    with progress_bar("episodes", False if callable(progress) else progress) as report:
         tell = None if report is None else lambda proposal: report(proposal.round - first, max_rounds)
-        return drive(learner, world, max_rounds=max_rounds, progress=tell)
+        last = drive(learner, world, max_rounds=max_rounds, progress=progress if callable(progress) else tell)
+    if sound and learner.is_refuted:
+        said = "STOP THE MACHINE: " if last.reason is Reason.HALT else ""
+        warnings.warn(f"{said}nothing is certified any more: {'; '.join(map(str, learner.doubts()))}", stacklevel=2)
+    return last
 
 
 class _Keeping:

@@ -10,7 +10,8 @@ Costs of transitions (falling, colliding). The expected cost of (s, a) depends o
 wrong. So the cost is paid on arrival: t has a copy for every cost with which it can be entered, and the cost is a function
 of the state again, true on the real system whatever its probabilities. A copy behaves as t does.
 
-What the last of the H steps leads to is no longer paid for; where that matters, let the horizon be one step longer.
+What the last of the H steps leads to is no longer paid for: a fall in the last step costs nothing, and plans may put it
+there. Certificates say so; `rollout` shows what it would have cost.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ once (`evidence.betting`): look as often as you like. They are about the environ
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import zip_longest
@@ -93,6 +94,7 @@ class Rollout:
     values: Floats  # [n] of each episode; zeros without a reward
     sums: Floats  # [n, K] V_c of each episode: H minus the cost, where a constraint is a cost
     returns: Floats  # [n] the environment's own rewards, summed: no range of them is known, so no interval
+    uncounted: Floats  # [K] mean cost of where the last step led to, least over actions: no part of any sum or promise
     trajectories: tuple[Trajectory, ...]  # [n] what happened: for `estimate_margin` and `Learner.import_episodes`
 
     def __repr__(self) -> str:
@@ -109,6 +111,9 @@ class Rollout:
         sure = f"all intervals hold with probability {1.0 - self.delta:g}, at every number of episodes (betting)"
         head = f"{self.episodes:,} episodes of this environment; {sure}."
         lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
+        for one, more in zip(self.constraints, self.uncounted.tolist(), strict=True):
+            if more > 0.0:
+                lines.append(f"  {one.name}, NOT COUNTED: {more:.6g} on average for where the last step led to")
         lines.append(f"  its own rewards: {self.returns.mean():.6g} on average (no interval: no range is known)")
         if self.standing is not None and not self.standing.is_guarantee:
             lines.append(f"  The promises are {self.standing}, not a guarantee.")
@@ -176,8 +181,16 @@ def roll_out_on(
         values=frozen(values),
         sums=frozen(sums),
         returns=frozen(returns),
+        uncounted=_after_the_last(model, seen),
         trajectories=tuple(seen),
     )
+
+
+def _after_the_last(model: CMDP, seen: Sequence[Trajectory]) -> Floats:
+    """[K] what the states would cost that the last steps led to, if there were another step; 0 of what is no cost."""
+    ends = np.array([one.states[-1] for one in seen], dtype=np.int64)
+    least = 1.0 - model.utilities[:, -1].max(axis=2)[:, ends].mean(axis=1)
+    return frozen(np.where(model.costs, least, 0.0))
 
 
 def _episode(env: Any, agent: Agent, horizon: int, seed: int) -> tuple[list[int], list[int], float]:
