@@ -1,0 +1,109 @@
+// What was handed out, deployment after deployment: the proved bound beside its limit, what was observed, and the uncertainty.
+
+import uPlot from "./vendor/uplot/uPlot.esm.js";
+import { element, fill, find } from "./elements.js";
+import { colour, onTheme } from "./shell.js";
+import { number } from "./words.js";
+
+const HEIGHT = 240;
+const drawn = new Map(); // place -> {chart, data, shape}
+let latest = null;
+
+onTheme(() => {
+  for (const { chart } of drawn.values()) chart.destroy();
+  drawn.clear();
+  if (latest) showCourse(...latest);
+});
+new ResizeObserver(() => {
+  for (const [place, { chart }] of drawn) chart.setSize({ width: widthOf(place), height: HEIGHT });
+}).observe(document.querySelector("main"));
+
+/** Draw the course; `tolerance` is where the campaign stops. */
+export function showCourse(course, tolerance) {
+  latest = [course, tolerance];
+  if (!course.number.length) return;
+  const same = (value) => course.number.map(() => value);
+  draw(find("uncertainty-chart"), "log", [course.number, course.uncertainty, same(tolerance)], [
+    line("uncertainty", "blue", 2),
+    line("tolerance", "text", 1, [6, 4]),
+  ]);
+  const places = figures(course.constraints);
+  course.constraints.forEach((one, k) => {
+    const bound = one.relation === "<=" ? "limit" : "threshold";
+    const seen = one.observed?.some((value) => value !== null);
+    const data = [course.number, one.proved, same(limitOf(one)), ...(seen ? [one.observed] : [])];
+    draw(places[k], "linear", data, [
+      line(`expected, proved ${one.relation}`, "blue", 2),
+      line(bound, "red", 1, [6, 4]),
+      ...(seen ? [dots("observed in the episode", "orange")] : []),
+    ]);
+  });
+}
+
+/** One figure for each constraint, with what it shows in words. */
+function figures(constraints) {
+  const parent = find("safety-charts");
+  const texts = constraints.map((one) => `${one.name} ${one.relation} ${number(limitOf(one))}, in expectation`);
+  if (parent.dataset.shown !== JSON.stringify(texts)) {
+    parent.dataset.shown = JSON.stringify(texts);
+    const made = texts.map((text, k) => element("figure", {}, element("figcaption", {}, text), element("div", { class: "chart" }), element("p", { class: "remark", id: `safety-${k}` })));
+    const none = element("p", { class: "remark" }, "This system has no safety constraint.");
+    fill(parent, made.length ? made : none);
+  }
+  constraints.forEach((one, k) => {
+    fill(find(`safety-${k}`), inWords(one));
+  });
+  return [...parent.querySelectorAll(".chart")];
+}
+
+/** A cost has a limit, anything else a threshold. */
+const limitOf = (one) => one.limit ?? one.threshold;
+
+function inWords(one) {
+  const worst = one.relation === "<=" ? Math.max(...one.proved) : Math.min(...one.proved);
+  const side = one.relation === "<=" ? "at most" : "at least";
+  const told = one.observed_count ?? 0;
+  const seen = told
+    ? ` Observed: ${number(one.observed_mean)} on average over ${told.toLocaleString("en-US")} whole episodes. One episode may lie beyond the limit: the guarantee is about the expectation.`
+    : "";
+  return `Of every deployment so far it is proved that the expectation is ${side} ${number(worst)}.${seen}`;
+}
+
+function draw(place, scale, data, series) {
+  const shape = JSON.stringify([scale, series.map((one) => one.label)]);
+  const before = drawn.get(place);
+  if (before?.shape === shape && place.isConnected) {
+    before.chart.setData(data);
+  } else {
+    before?.chart.destroy();
+    drawn.set(place, { shape, chart: new uPlot(options(place, scale, series), data, place) });
+  }
+  place.setAttribute("role", "img");
+  const last = series.map((one, index) => `${one.label} ${number(lastOf(data[index + 1]), "none")}`);
+  place.setAttribute("aria-label", `Chart over ${data[0].length} points. Last: ${last.join(", ")}.`);
+}
+
+const lastOf = (values) => values.findLast((value) => value !== null);
+const widthOf = (place) => Math.max(240, place.clientWidth);
+
+function options(place, scale, series) {
+  const axis = { stroke: colour("text"), grid: { stroke: colour("line"), width: 0.5 }, ticks: { stroke: colour("line") } };
+  return {
+    width: widthOf(place),
+    height: HEIGHT,
+    scales: { x: { time: false }, y: scale === "log" ? { distr: 3 } : { range: withRoom } },
+    axes: [{ ...axis, label: "deployment", labelSize: 22 }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick, ""))) }],
+    series: [{ label: "deployment" }, ...series],
+    cursor: { drag: { x: true, y: false } },
+  };
+}
+
+/** Where all values are the same the axis needs some room all the same. */
+function withRoom(_, low, high) {
+  const room = high - low > 1e-6 ? 0.12 * (high - low) : 0.5;
+  return [low - room, high + room];
+}
+
+const value = (_, shown) => number(shown, "–");
+const line = (label, stroke, width, dash) => ({ label, stroke: colour(stroke), width, dash, value, spanGaps: true, points: { show: false } });
+const dots = (label, stroke) => ({ label, stroke: colour(stroke), fill: colour(stroke), value, width: 0, paths: () => null, points: { show: true, size: 4, fill: colour(stroke) } });
