@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from safe2real.errors import InvalidInput, Safe2RealError
-from safe2real.service import chronicle, deploying, directing, looking
+from safe2real.service import deploying, directing, looking
 from safe2real.service.calls import EVERYBODY, OPERATORS, READERS, Call, Endpoint
 from safe2real.service.description import described
 from safe2real.service.limits import chunks
@@ -27,7 +27,7 @@ from safe2real.version import __version__
 
 API = "/api/v1"
 CAMPAIGNS = f"{API}/campaigns"
-ENDPOINTS = (*deploying.ENDPOINTS, *directing.ENDPOINTS, *looking.ENDPOINTS, *chronicle.ENDPOINTS)
+ENDPOINTS = (*deploying.ENDPOINTS, *directing.ENDPOINTS, *looking.ENDPOINTS)
 _PAGE = Path(__file__).with_name("page")
 _Answering = Callable[[Request], Awaitable[Response]]
 

@@ -31,7 +31,7 @@ export function showCourse(course, tolerance) {
   course.constraints.forEach((one, k) => {
     const bound = one.relation === "<=" ? "limit" : "threshold";
     const seen = one.observed?.some((value) => value !== null);
-    const data = [course.number, one.proved, same(limitOf(one)), ...(seen ? [one.observed] : [])];
+    const data = [course.number, one.proved, same(one.limit), ...(seen ? [one.observed] : [])];
     draw(places[k], "linear", data, [
       line(`expected, proved ${one.relation}`, "blue", 2),
       line(bound, "red", 1, [6, 4]),
@@ -43,7 +43,7 @@ export function showCourse(course, tolerance) {
 /** One figure for each constraint, with what it shows in words. */
 function figures(constraints) {
   const parent = find("safety-charts");
-  const texts = constraints.map((one) => `${one.name} ${one.relation} ${number(limitOf(one))}, in expectation`);
+  const texts = constraints.map((one) => `${one.name} ${one.relation} ${number(one.limit)}, in expectation`);
   if (parent.dataset.shown !== JSON.stringify(texts)) {
     parent.dataset.shown = JSON.stringify(texts);
     const made = texts.map((text, k) => element("figure", {}, element("figcaption", {}, text), element("div", { class: "chart" }), element("p", { class: "remark", id: `safety-${k}` })));
@@ -55,9 +55,6 @@ function figures(constraints) {
   });
   return [...parent.querySelectorAll(".chart")];
 }
-
-/** A cost has a limit, anything else a threshold. */
-const limitOf = (one) => one.limit ?? one.threshold;
 
 function inWords(one) {
   const worst = one.relation === "<=" ? Math.max(...one.proved) : Math.min(...one.proved);

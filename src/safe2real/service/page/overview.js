@@ -18,8 +18,8 @@ async function look() {
   let again = true;
   try {
     const answer = await request("/campaigns");
-    await showAccess(answer.auth);
-    show(await Promise.all(answer.campaigns.map(standOf)));
+    showAccess(answer);
+    show(answer.campaigns);
     showConnection(true);
   } catch (problem) {
     showConnection(false, problem);
@@ -28,16 +28,6 @@ async function look() {
   // A server with many campaigns, or a slow one, is asked less often.
   const took = performance.now() - began;
   if (again) setTimeout(look, Math.max(document.hidden ? 5 * EVERY : EVERY, 4 * took));
-}
-
-/** One campaign's status; one that cannot be opened must not hide the others. */
-async function standOf(name) {
-  try {
-    return { name, ...(await request(`/campaigns/${encodeURIComponent(name)}/status`)) };
-  } catch (problem) {
-    if (problem.status === 401 || problem.status === 0) throw problem;
-    return { name, problem: problem.message };
-  }
 }
 
 function show(campaigns) {
@@ -69,6 +59,6 @@ function card(one) {
     one.halted && element("p", { class: "problem" }, "STOP THE MACHINE"),
     element("p", {}, one.stopped ? "Stopped: plan now." : `Uncertainty ${number(one.uncertainty)}, tolerance ${number(one.tolerance)}.`),
     element("p", {}, `${counted(one.rounds, "deployment")}, ${counted(one.samples, "sample")}.`),
-    element("p", {}, `${count(one.held.length)} out${one.overdue.length ? `, ${count(one.overdue.length)} overdue` : ""}.`),
+    element("p", {}, `${count(one.held)} out${one.overdue ? `, ${count(one.overdue)} overdue` : ""}.`),
   );
 }

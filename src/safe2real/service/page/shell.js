@@ -1,7 +1,7 @@
 // What both pages have: the token, light or dark, who one is, an unlocked door, and whether the page is live.
 
 import { element, fill, find, say } from "./elements.js";
-import { forgetToken, hasToken, request, useToken } from "./access.js";
+import { forgetToken, hasToken, useToken } from "./access.js";
 import { moment } from "./words.js";
 
 const THEME = "safe2real-theme";
@@ -41,13 +41,11 @@ export function colour(name) {
   return found;
 }
 
-/** Show who one is, and whether the door is open. Returns {name, role, campaign} of the token. */
-export async function showAccess(auth) {
-  const caller = await request("/whoami");
-  find("open-door").hidden = auth;
+/** Show who one is, and whether the door is open, as the overview of campaigns says. */
+export function showAccess(overview) {
+  find("open-door").hidden = overview.authentication;
   find("forget").hidden = !hasToken();
-  say(find("who"), auth ? `${caller.name} (${caller.role})` : "");
-  return caller;
+  say(find("who"), overview.authentication ? `${overview.who} (${overview.role})` : "");
 }
 
 /** Ask for a token where the server wants one; true if that was the problem. */

@@ -30,7 +30,10 @@ export async function follow(path, onMessage, onState) {
       wait = 500;
       for await (const message of messages(response.body, alive)) {
         if (message.id !== null) last = message.id;
-        if (message.data !== "") onMessage(message.kind, JSON.parse(message.data));
+        if (message.data === "") continue;
+        const data = JSON.parse(message.data);
+        if (message.kind === "problem") throw new Error(data.detail);
+        onMessage(message.kind, data);
       }
       onState(false, null);
     } catch (problem) {

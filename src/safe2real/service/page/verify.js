@@ -26,7 +26,7 @@ async function follow(path, job) {
   fill(find("verify-result"), bar, text);
   for (;;) {
     const found = await request(`${path}/verify/${encodeURIComponent(job)}`);
-    if (found.state === "failed") throw new Error(found.problem?.detail ?? String(found.problem));
+    if (found.state === "failed") throw new Error(found.problem);
     if (found.ledger) {
       show(found.ledger);
       return;
