@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.telling import checked_text
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
 from safe2real.model.encoding import check_keys, check_unpacked, from_text
@@ -28,6 +29,7 @@ class Call:
     id: str = ""  # of the deployment or job in the address
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    history: Any = None  # the campaign's `History`
 
     def document(self, *, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> dict[str, Any]:
         """The body, one JSON object with these keys; no body is an empty object."""
@@ -65,7 +67,7 @@ class Call:
             Forbidden: A worker names another.
         """
         if self.caller.role is not Role.WORKER:
-            return given
+            return None if given is None else checked_text("worker", given, 200)
         if given not in (None, self.caller.name):
             raise Forbidden(f"this token is of the worker {self.caller.name!r}, who asks and tells for no other")
         return self.caller.name
@@ -81,8 +83,9 @@ class Endpoint:
     method: str
     path: str  # below /api/v1/campaigns/{name}
     roles: frozenset[Role]
-    work: Work  # runs in the campaign's thread; what it returns is JSON
+    work: Callable[..., Any]  # a `Work`, which runs in the campaign's thread and returns JSON; or what is done beside
     summary: str
+    streamed: bool = False  # whether the body is read by `work` itself, as it arrives
     records: bool = False  # done by the field's object, under the caller's name
     query: Mapping[str, str] = field(default_factory=dict)  # keys that are known, and what they mean
     body: Any = None  # an example; None where there is no body

@@ -8,6 +8,7 @@ from typing import Any
 from safe2real.service.calls import Endpoint
 from safe2real.service.problems import MEDIA_TYPE, STATUS, TITLES, Refused, problem_document
 
+SECURITY = {"token": {"type": "http", "scheme": "bearer", "description": "Made by `safe2real serve token add`."}}
 _IN_PATH = {"name": "The campaign's name.", "id": "The deployment's id, of the answer to ask."}
 _PROBLEMS = {**STATUS, **{kind.kind: kind.status for kind in Refused.__subclasses__()}}
 
@@ -16,7 +17,8 @@ def described(endpoint: Endpoint, path: str = "") -> dict[str, Any]:
     """What FastAPI is told of a route."""
     more: dict[str, Any] = {"parameters": [*_path_parameters(path), *_query_parameters(endpoint)]}
     if endpoint.body is not None:
-        content = {"application/json": {"schema": {"type": "object"}, "example": endpoint.body}}
+        form = ("application/x-ndjson", "string") if endpoint.streamed else ("application/json", "object")
+        content = {form[0]: {"schema": {"type": form[1]}, "example": endpoint.body}}
         more["requestBody"] = {"required": bool(endpoint.body), "content": content}
     answer = {"application/json": {"schema": {"type": "object"}, "example": endpoint.answer}}
     return {

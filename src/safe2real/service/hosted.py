@@ -15,7 +15,10 @@ from typing import TypeVar
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.journal.places import shown_place
+from safe2real.service.history import History
+from safe2real.service.jobs import Verification
 from safe2real.service.problems import Busy
+from safe2real.service.streaming import Watch
 
 _Answer = TypeVar("_Answer")
 QUEUE = 256  # calls that may wait for one object
@@ -25,7 +28,8 @@ class Actor:
     """One `Campaign` object and the thread that uses it."""
 
     def __init__(self, place: str) -> None:
-        self._place, self._campaign, self._waiting = place, None, 0
+        self._place, self._waiting = place, 0
+        self._campaign: Campaign | None = None
         self._thread = ThreadPoolExecutor(1, "campaign")
 
     async def do(self, work: Callable[[Campaign], _Answer], *, patience: float, by: str | None = None) -> _Answer:
@@ -74,11 +78,20 @@ class Hosted:
         self.name, self.place, self.shown_place = name, place, shown_place(place)
         self.field, self.desk = Actor(place), Actor(place)
         self.changed = asyncio.Event()  # replaced after each change that this server knows of
+        self.watch, self.history = Watch(), History()  # the desk's
+        self.verification: Verification | None = None  # the last one
 
     def has_changed(self) -> None:
         """Wake those who watch."""
+        self.watch.stale()
         self.changed.set()
         self.changed = asyncio.Event()
+
+    async def renew(self, patience: float) -> None:
+        """The record was restored from a copy: read it as it is now."""
+        await self.field.renew(patience)
+        await self.desk.renew(patience)
+        self.history.forget()
 
     def close(self) -> None:
         self.field.close()

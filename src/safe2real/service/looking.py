@@ -26,7 +26,10 @@ def status_with(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
     """The status, and the certificate of whatever is handed out now, with all it rests on as codes and texts."""
     document = status_document(campaign.status(forecast=forecast), campaign)
     document["campaign"] = document.pop("name")
-    return {**document, "assurance": certificate_document(campaign.assurance())}
+    problem, model = campaign.problem, campaign.problem.simulator
+    about = {"delta": problem.settings.delta, "method": campaign.method.name}
+    about |= {"horizon": model.horizon, "states": model.num_states, "actions": model.num_actions}
+    return {**document, **about, "assurance": certificate_document(campaign.assurance())}
 
 
 def plan(campaign: Campaign, call: Call) -> Any:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -106,11 +105,8 @@ def hidden(message: str) -> str:
     return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."
 
 
-def problem_of(error: Safe2RealError, places: Mapping[str, str] | None = None) -> Response:
-    """The answer to an error; `places` are how messages name what only the service needs to know, and what clients see."""
-    message = str(error)
-    for place, name in (places or {}).items():
-        message = message.replace(place, name)
+def problem_of(error: Safe2RealError, message: str) -> Response:
+    """The answer to an error, with what clients may see of its message."""
     status = error.status if isinstance(error, Refused) else STATUS[error.kind]
     return problem(error.kind, status, message)
 

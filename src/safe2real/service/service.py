@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from safe2real.model.encoding import check_unpacked, to_text
 from safe2real.service.calls import Call, boolean
 from safe2real.service.hosted import Hosted
 from safe2real.service.limits import Limits, Rate
+from safe2real.service.metrics import Metrics
 from safe2real.service.places import Places, checked_name
 from safe2real.service.problems import Forbidden, NotFound, NoToken
 from safe2real.service.tokens import Caller, Role, Tokens
@@ -39,7 +39,7 @@ class Service:
         self.tokens = Tokens(places) if self.options.auth else None
         self.nobody = Caller(who_calls(keys_from_environment()), Role.OPERATOR)  # who calls where no token is needed
         self.rate, self.failures = Rate(self.limits.rate), Rate(self.limits.failures)
-        self.began = time.time()
+        self.metrics, self.streams = Metrics(), 0
         self._hosted: dict[str, Hosted] = {}
         self._helpers = ThreadPoolExecutor(2, "service")  # for the database of tokens and names
 
@@ -54,7 +54,8 @@ class Service:
             return self.nobody
         self.failures.check(address)
         kind, _, token = (authorization or "").partition(" ")
-        caller = await self.aside(self.tokens.caller, token.strip()) if kind.lower() == "bearer" and token else None
+        shown = token.strip() if kind.lower() == "bearer" else ""
+        caller: Caller | None = await self.aside(self.tokens.caller, shown) if shown else None
         if caller is None:
             self.failures.take(address)
             raise NoToken("this needs a token that is valid: send the header `Authorization: Bearer TOKEN`")
@@ -92,7 +93,8 @@ class Service:
 
     async def create(self, call: Call) -> dict[str, Any]:
         """Begin a campaign; an existing one is never overwritten."""
-        return await self.aside(self._create, call)
+        made: dict[str, Any] = await self.aside(self._create, call)
+        return made
 
     def _create(self, call: Call) -> dict[str, Any]:
         optional = ("trust_margin", "lease", "withdraw_overdue", "exist_ok")
@@ -101,13 +103,27 @@ class Service:
         check_unpacked(given["problem"], "the problem")
         problem, method = problem_and_method(to_text(given["problem"]))
         self.places.prepare(name)
-        flags = {key: boolean(given, key) for key in ("trust_margin", "withdraw_overdue", "exist_ok")}
-        with Campaign.create(self.places.place_of(name), problem, method=method, lease=given.get("lease"), **flags) as made:
+        made = Campaign.create(
+            self.places.place_of(name),
+            problem,
+            method=method,
+            trust_margin=boolean(given, "trust_margin"),
+            lease=given.get("lease"),
+            withdraw_overdue=boolean(given, "withdraw_overdue"),
+            exist_ok=boolean(given, "exist_ok"),
+        )
+        with made:
             return {"name": name, "campaign": made.name, **label_of(made)}
 
     async def aside(self, work: Any, *arguments: Any) -> Any:
         """What may wait for a disk, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._helpers, work, *arguments)
+
+    def without_places(self, message: str, name: str) -> str:
+        """A message for clients, who need not know where the campaigns are kept."""
+        if name in self._hosted:
+            message = message.replace(self._hosted[name].shown_place, f"campaign {name}")
+        return message.replace(self.places.shown, "the service's database")
 
     def open_now(self) -> list[Hosted]:
         """Those that were asked for since the start."""

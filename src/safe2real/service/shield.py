@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from safe2real.service.metrics import Metrics
 from safe2real.service.problems import problem
 
+_NOTHING = b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 _HEADERS = [
-    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"),
+    (b"content-security-policy", b"default-src 'self'; img-src 'self' data:; " + _NOTHING),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -17,27 +20,29 @@ _HEADERS = [
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
-_NOT_KEPT = (b"cache-control", b"no-store")
+_NOT_KEPT, _ASKED_AGAIN = (b"cache-control", b"no-store"), (b"cache-control", b"no-cache")
 _AT_HOME = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\]|testserver)(?::\d{1,5})?")
 
 
 class Shield:
     """Middleware of the plain kind: streams pass as they come."""
 
-    def __init__(self, app: ASGIApp, *, loopback_only: bool) -> None:
-        self._app, self._loopback_only = app, loopback_only
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, loopback_only: bool) -> None:
+        self._app, self._metrics, self._loopback_only = app, metrics, loopback_only
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        kept = not str(scope["path"]).startswith("/page/")
+        began = time.perf_counter()
+        own = [*_HEADERS, _ASKED_AGAIN if scope["path"].startswith("/page/") else _NOT_KEPT]
 
         async def shielded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 given = {name.lower() for name, _ in message["headers"]}
-                own = [*_HEADERS, _NOT_KEPT] if kept else _HEADERS
                 message["headers"] = [*message["headers"], *(one for one in own if one[0] not in given)]
+                address = getattr(scope.get("route"), "path", "other")
+                self._metrics.count(address, message["status"], time.perf_counter() - began)
             await send(message)
 
         if self._loopback_only and not _is_at_home(scope):
