@@ -2,6 +2,11 @@
 
 const KEY = "safe2real-token";
 
+let ahead = 0; // milliseconds by which the server's clock is ahead of this one
+
+/** Now, by the clock of the server, which dates the record. */
+export const now = () => Date.now() + ahead;
+
 /** Where the service is, also behind a proxy that gives it a folder. */
 export const ROOT = new URL("..", import.meta.url).pathname;
 
@@ -36,6 +41,8 @@ export async function send(path, { method = "GET", body, headers = {}, signal } 
     if (error.name === "AbortError") throw error;
     throw new Problem(0, { title: "the server does not answer" });
   });
+  const date = Date.parse(response.headers.get("Date") ?? "");
+  if (!Number.isNaN(date)) ahead = date - Date.now();
   if (!response.ok) throw new Problem(response.status, await documentOf(response));
   return response;
 }

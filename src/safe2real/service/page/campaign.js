@@ -5,7 +5,7 @@ import { showCourse } from "./course.js";
 import { find, say, whenPressed } from "./elements.js";
 import { showEvent } from "./events.js";
 import { showGivenUp } from "./given_up.js";
-import { allowAbandoning, showHeld, startHeld } from "./held.js";
+import { allowAbandoning, overdueNow, showHeld, startHeld } from "./held.js";
 import { showForecast, showStatus } from "./live.js";
 import { gridOf } from "./grid.js";
 import { showMap, startMap } from "./mismatch.js";
@@ -19,11 +19,12 @@ import { startVerify } from "./verify.js";
 const name = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1));
 const path = `/campaigns/${encodeURIComponent(name)}`;
 let grid = null; // the mismatch map, with the sizes and names of the model
-let tolerance = null;
+let latest = null; // status
 const again = {
-  course: seldom(1_500, async () => showCourse(await request(`${path}/course`), tolerance)),
+  course: seldom(1_500, async () => showCourse(await request(`${path}/course`), latest.tolerance, latest.certified)),
   map: seldom(5_000, readMap),
   givenUp: seldom(1_500, () => showGivenUp(path)),
+  forecast: seldom(600_000, readForecast),
 };
 
 startShell();
@@ -51,7 +52,8 @@ async function begin() {
   });
   startVerify(path);
   for (const ask of Object.values(again)) ask();
-  whenPressed(find("forecast-again"), find("forecast-problem"), async () => showForecast(await request(`${path}/status?forecast=true`)));
+  setInterval(() => overdueNow(latest).length !== latest.overdue.length && onStatus(latest), 1_000);
+  whenPressed(find("forecast-again"), find("forecast-problem"), readForecast);
   await follow(`${path}/stream`, onMessage, (live, problem) => {
     showConnection(live, problem);
     if (problem !== null) asksForToken(problem);
@@ -64,18 +66,25 @@ async function readMap() {
   showRows(grid);
 }
 
+async function readForecast() {
+  showForecast(await request(`${path}/status?forecast=true`));
+}
+
 function onMessage(kind, data) {
   if (kind === "status") onStatus(data);
   else {
     showEvent(data);
     again.course();
     again.map();
+    again.forecast();
     if (["abandon", "withdraw", "tell"].includes(data.kind)) again.givenUp();
   }
 }
 
 function onStatus(status) {
-  tolerance = status.tolerance;
-  showStatus(status, name);
-  showHeld(status);
+  const worth = `${latest?.standing}`;
+  latest = { ...status, overdue: overdueNow(status) };
+  showStatus(latest, name);
+  showHeld(latest);
+  if (worth !== latest.standing) again.course(); // what is called proved changes with the standing
 }

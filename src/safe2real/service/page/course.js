@@ -3,9 +3,10 @@
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { element, fill, find } from "./elements.js";
 import { colour, onTheme } from "./shell.js";
-import { number } from "./words.js";
+import { count, number } from "./words.js";
 
 const HEIGHT = 240;
+const WHOLE = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat(); // there is no half deployment
 const drawn = new Map(); // place -> {chart, data, shape}
 let latest = null;
 
@@ -18,22 +19,22 @@ new ResizeObserver(() => {
   for (const [place, { chart }] of drawn) chart.setSize({ width: widthOf(place), height: HEIGHT });
 }).observe(document.querySelector("main"));
 
-/** Draw the course; `tolerance` is where the campaign stops. */
-export function showCourse(course, tolerance) {
-  latest = [course, tolerance];
+/** Draw the course; `tolerance` is where the campaign stops, and only what is `certified` is called proved. */
+export function showCourse(course, tolerance, certified) {
+  latest = [course, tolerance, certified];
   if (!course.number.length) return;
   const same = (value) => course.number.map(() => value);
   draw(find("uncertainty-chart"), "log", [course.number, course.uncertainty, same(tolerance)], [
     line("uncertainty", "blue", 2),
     line("tolerance", "text", 1, [6, 4]),
   ]);
-  const places = figures(course.constraints);
+  const places = figures(course.constraints, certified);
   course.constraints.forEach((one, k) => {
     const bound = one.relation === "<=" ? "limit" : "threshold";
     const seen = one.observed?.some((value) => value !== null);
     const data = [course.number, one.proved, same(one.limit), ...(seen ? [one.observed] : [])];
     draw(places[k], "linear", data, [
-      line(`expected, proved ${one.relation}`, "blue", 2),
+      line(`expected ${one.relation}, as handed out`, "blue", 2),
       line(bound, "red", 1, [6, 4]),
       ...(seen ? [dots("observed in the episode", "orange")] : []),
     ]);
@@ -41,7 +42,7 @@ export function showCourse(course, tolerance) {
 }
 
 /** One figure for each constraint, with what it shows in words. */
-function figures(constraints) {
+function figures(constraints, certified) {
   const parent = find("safety-charts");
   const texts = constraints.map((one) => `${one.name} ${one.relation} ${number(one.limit)}, in expectation`);
   if (parent.dataset.shown !== JSON.stringify(texts)) {
@@ -51,19 +52,22 @@ function figures(constraints) {
     fill(parent, made.length ? made : none);
   }
   constraints.forEach((one, k) => {
-    fill(find(`safety-${k}`), inWords(one));
+    fill(find(`safety-${k}`), inWords(one, certified));
   });
   return [...parent.querySelectorAll(".chart")];
 }
 
-function inWords(one) {
+function inWords(one, certified) {
   const worst = one.relation === "<=" ? Math.max(...one.proved) : Math.min(...one.proved);
   const side = one.relation === "<=" ? "at most" : "at least";
   const told = one.observed_count ?? 0;
   const seen = told
-    ? ` Observed: ${number(one.observed_mean)} on average over ${told.toLocaleString("en-US")} whole episodes. One episode may lie beyond the limit: the guarantee is about the expectation.`
+    ? ` Observed: ${number(one.observed_mean)} on average over ${count(told)} whole episodes. A single one may lie beyond: the bound is about the expectation.`
     : "";
-  return `Of every deployment so far it is proved that the expectation is ${side} ${number(worst)}.${seen}`;
+  const bound = certified
+    ? `Of every deployment so far it is proved that the expectation is ${side} ${number(worst)}.`
+    : `When they were handed out, the bounds on the expectation were ${side} ${number(worst)}. They are NO GUARANTEE: see the standing above.`;
+  return bound + seen;
 }
 
 function draw(place, scale, data, series) {
@@ -89,7 +93,7 @@ function options(place, scale, series) {
     width: widthOf(place),
     height: HEIGHT,
     scales: { x: { time: false }, y: scale === "log" ? { distr: 3 } : { range: withRoom } },
-    axes: [{ ...axis, label: "deployment", labelSize: 22 }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick, ""))) }],
+    axes: [{ ...axis, label: "deployment", labelSize: 22, incrs: WHOLE }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick, ""))) }],
     series: [{ label: "deployment" }, ...series],
     cursor: { drag: { x: true, y: false } },
   };

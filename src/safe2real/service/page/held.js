@@ -1,6 +1,6 @@
 // Who holds what since when. What is overdue is offered for abandoning, with a reason; nothing is abandoned by itself.
 
-import { request } from "./access.js";
+import { now, request } from "./access.js";
 import { element, fill, find, runOnce } from "./elements.js";
 import { count, duration, moment, since } from "./words.js";
 
@@ -28,6 +28,12 @@ export function startHeld(campaignPath) {
 /** Whether this token may abandon: an auditor and a worker are not offered it. */
 export function allowAbandoning(allowed) {
   mayAbandon = allowed;
+}
+
+/** Which of the held ones are overdue now: a fleet that is silent sends nothing that would say so. */
+export function overdueNow(status) {
+  if (status.lease === null) return status.overdue;
+  return status.held.filter((one) => now() - Date.parse(one.at) > 1000 * status.lease).map((one) => one.id);
 }
 
 /** Show what is out, the oldest first. */
@@ -71,7 +77,7 @@ function row(one, isOverdue, isWaitedFor) {
     { class: isOverdue ? "overdue" : null },
     element("th", { scope: "row" }, one.id),
     element("td", { class: "long" }, one.worker),
-    element("td", { "data-since": one.at }, since(one.at)),
+    element("td", { "data-since": one.at }, since(one.at, now())),
     element("td", {}, states),
     mayAbandon && element("td", {}, button),
     element("td", {}, moment(one.at)),
@@ -81,16 +87,16 @@ function row(one, isOverdue, isWaitedFor) {
 function offer(one, isOverdue) {
   chosen = one;
   fill(find("abandon-problem"));
-  fill(find("abandon-what"), `${one.id}, which ${one.worker} has had for ${since(one.at)}.`);
-  find("abandon-reason").value = isOverdue ? `no report for ${since(one.at)}, longer than the lease; ` : "";
+  fill(find("abandon-what"), `${one.id}, which ${one.worker} has had for ${since(one.at, now())}.`);
+  find("abandon-reason").value = isOverdue ? `no report for ${since(one.at, now())}, longer than the lease; ` : "";
   find("abandon-dialog").showModal();
   find("abandon-reason").focus();
 }
 
 function tick() {
-  const now = Date.now();
+  const at = now();
   for (const cell of document.querySelectorAll("[data-since]")) {
-    const text = since(cell.dataset.since, now);
+    const text = since(cell.dataset.since, at);
     if (cell.textContent !== text) cell.textContent = text;
   }
 }

@@ -10,6 +10,7 @@ export function showStatus(status, name) {
   showStanding(status);
   showNumbers(status);
   fill(find("notices"), status.notices.map((text) => element("li", {}, text)));
+  say(find("assumptions-title"), status.certified ? "What the guarantee rests on" : "What was assumed");
   fill(find("assumption-list"), status.assurance.assumptions.map((one) => element("li", {}, element("code", {}, one.code), ` ${one.text}`)));
   say(find("last-event"), count(status.events));
   say(find("digest"), status.head);
@@ -25,7 +26,8 @@ function showStanding(status) {
     fill(find("standing-shape"), shapeOf(status.standing));
   }
   const sure = status.delta ? ` With probability at least ${share(1 - status.delta)}, every mixture that is handed out keeps:` : "";
-  say(find("standing-sentence"), `${sentenceOf(status.standing)}${status.certified ? sure : " Asked for:"}`);
+  say(find("standing-sentence"), `${sentenceOf(status.standing)}${status.certified ? sure : ""}`);
+  find("asked-for").hidden = status.certified;
   fill(find("requirements"), status.constraints.map((text) => element("li", {}, text)));
   fill(find("doubts"), status.assurance.doubts.map((one) => element("li", {}, one.text)));
   const halted = find("halted");
@@ -67,7 +69,7 @@ export function showForecast(status) {
       : forecast.rounds === 0
         ? "Nothing more is needed: the tolerance is reached."
         : `Expected until the stop: ${count(forecast.rounds)} deployments, ${count(forecast.samples)} samples.`;
-  say(find("forecast"), `${expected} ${forecast.caution ? `This is ${forecast.caution}.` : ""}`);
+  say(find("forecast"), `${expected} ${forecast.caution ? `This is ${forecast.caution}.` : ""} No promise; as of event ${count(status.events)}.`);
   say(find("forecast-again"), "Compute the forecast again");
 }
 

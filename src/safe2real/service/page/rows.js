@@ -5,6 +5,7 @@ import { VERDICTS } from "./mismatch.js";
 import { count, number } from "./words.js";
 
 const HEIGHT = 33; // pixels of a line, as in the style sheet
+const VISIBLE = 12; // lines at a time, by the style sheet
 const AROUND = 8; // lines that are kept above and below what is visible
 const HEADER = ["State, action", "Distance", "Interval", "Visits", "Visits needed", "What is known"];
 
@@ -64,7 +65,7 @@ const matches = (name, words) => words.every((word) => name.includes(word));
 function draw() {
   const view = find("rows").firstElementChild;
   const first = Math.min(chosen.length, Math.max(0, Math.floor(view.scrollTop / HEIGHT) - AROUND));
-  const last = Math.min(chosen.length, first + Math.ceil(view.clientHeight / HEIGHT) + 2 * AROUND);
+  const last = Math.min(chosen.length, first + VISIBLE + 2 * AROUND);
   fill(body, gap(first), chosen.slice(first, last).map((row, index) => line(row, first + index)), gap(chosen.length - last));
 }
 

@@ -2,7 +2,7 @@
 
 import { send } from "./access.js";
 
-const SILENT_AFTER = 40_000; // milliseconds; the server says something at least every 15 s
+const SILENT_AFTER = 25_000; // milliseconds; the server says something at least every 15 s
 const LONGEST_WAIT = 10_000;
 
 /**
@@ -18,6 +18,11 @@ export async function follow(path, onMessage, onState) {
   for (;;) {
     const stop = new AbortController();
     let watchdog = null;
+    const heard = () => {
+      alive();
+      onState(true, null);
+      wait = 500;
+    };
     const alive = () => {
       clearTimeout(watchdog);
       watchdog = setTimeout(() => stop.abort(), SILENT_AFTER); // a laptop that slept keeps dead connections open
@@ -26,9 +31,7 @@ export async function follow(path, onMessage, onState) {
       const headers = { Accept: "text/event-stream", ...(last === null ? {} : { "Last-Event-ID": last }) };
       alive();
       const response = await send(path, { headers, signal: stop.signal });
-      onState(true, null);
-      wait = 500;
-      for await (const message of messages(response.body, alive)) {
+      for await (const message of messages(response.body, heard)) {
         if (message.id !== null) last = message.id;
         if (message.data === "") continue;
         const data = JSON.parse(message.data);
@@ -37,7 +40,7 @@ export async function follow(path, onMessage, onState) {
       }
       onState(false, null);
     } catch (problem) {
-      onState(false, problem);
+      onState(false, stop.signal.aborted ? new Error("the server is silent") : problem);
       if (problem.status === 401 || problem.status === 403) return; // another token is needed, not another try
     } finally {
       clearTimeout(watchdog);
@@ -48,14 +51,14 @@ export async function follow(path, onMessage, onState) {
 }
 
 /** The messages in a body, as the specification of server-sent events reads them. */
-async function* messages(body, alive) {
+async function* messages(body, heard) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   let message = fresh();
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    alive();
+    heard();
     const lines = (rest + value).split(/\r\n|\n|\r(?!$)/);
     rest = lines.pop();
     for (const line of lines) {

@@ -23,7 +23,7 @@ export function moment(text) {
 }
 
 /** How long ago that was: seconds, minutes, hours, days. */
-export function since(text, now = Date.now()) {
+export function since(text, now) {
   const seconds = (now - new Date(text).getTime()) / 1000;
   if (!Number.isFinite(seconds)) return "unknown";
   return duration(Math.max(0, seconds));
