@@ -46,7 +46,7 @@ def mismatch_map(campaign: Campaign, call: Call) -> Any:
     """Rows that pass the filters, a page of them; or all as arrays."""
     found = campaign.mismatch_map()
     if call.one_of("form", ("rows", "arrays")) == "arrays":
-        return map_document(found)
+        return {**map_document(found), "intervals_certified": found.certified}
     chosen = _chosen(found, call)
     key = call.one_of("order", _ORDERS, "number")
     if key != "number":

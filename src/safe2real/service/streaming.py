@@ -134,5 +134,6 @@ def _document(name: str, event: Event, asked: Event | None) -> dict[str, Any]:
         "at": event.at,
         "reason": body.get("reason"),
         "samples": transitions_in(body) if "states" in body else None,
+        "left_model": bool(body.get("left_model", False)),
         "episodes": len(body["episodes"]) if event.kind == IMPORT else None,
     }
