@@ -37,7 +37,7 @@ export function showCourse(course, tolerance, certified) {
       line(`expected ${one.relation}, as handed out`, "blue", 2),
       line(bound, "red", 1, [6, 4]),
       ...(seen ? [dots("observed in the episode", "orange")] : []),
-    ]);
+    ], one);
   });
 }
 
@@ -62,7 +62,7 @@ function inWords(one, certified) {
   const side = one.relation === "<=" ? "at most" : "at least";
   const told = one.observed_count ?? 0;
   const seen = told
-    ? ` Observed: ${number(one.observed_mean)} on average over ${count(told)} whole episodes. A single one may lie beyond: the bound is about the expectation.`
+    ? ` Observed: ${number(one.observed_mean)} on average over ${count(told)} whole episodes. A single one may lie on the unsafe side, which is shaded: the bound is about the expectation.`
     : "";
   const bound = certified
     ? `Of every deployment so far it is proved that the expectation is ${side} ${number(worst)}.`
@@ -70,14 +70,14 @@ function inWords(one, certified) {
   return bound + seen;
 }
 
-function draw(place, scale, data, series) {
+function draw(place, scale, data, series, constraint = null) {
   const shape = JSON.stringify([scale, series.map((one) => one.label)]);
   const before = drawn.get(place);
   if (before?.shape === shape && place.isConnected) {
     before.chart.setData(data);
   } else {
     before?.chart.destroy();
-    drawn.set(place, { shape, chart: new uPlot(options(place, scale, series), data, place) });
+    drawn.set(place, { shape, chart: new uPlot(options(place, scale, series, constraint), data, place) });
   }
   place.setAttribute("role", "img");
   const last = series.map((one, index) => `${one.label} ${number(lastOf(data[index + 1]), "none")}`);
@@ -87,7 +87,7 @@ function draw(place, scale, data, series) {
 const lastOf = (values) => values.findLast((value) => value !== null);
 const widthOf = (place) => Math.max(240, place.clientWidth);
 
-function options(place, scale, series) {
+function options(place, scale, series, constraint) {
   const axis = { stroke: colour("text"), grid: { stroke: colour("line"), width: 0.5 }, ticks: { stroke: colour("line") } };
   return {
     width: widthOf(place),
@@ -96,7 +96,19 @@ function options(place, scale, series) {
     axes: [{ ...axis, label: "deployment", labelSize: 22, incrs: WHOLE }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick, ""))) }],
     series: [{ label: "deployment" }, ...series],
     cursor: { drag: { x: true, y: false } },
+    hooks: { drawClear: constraint === null ? [] : [(chart) => shadeUnsafe(chart, constraint)] },
   };
+}
+
+/** The side of the limit on which no expectation may be. */
+function shadeUnsafe(chart, { relation, limit }) {
+  const { left, top, width, height } = chart.bbox;
+  const at = Math.min(top + height, Math.max(top, chart.valToPos(limit, "y", true)));
+  chart.ctx.save();
+  chart.ctx.globalAlpha = 0.1;
+  chart.ctx.fillStyle = colour("red");
+  chart.ctx.fillRect(left, relation === "<=" ? top : at, width, relation === "<=" ? at - top : top + height - at);
+  chart.ctx.restore();
 }
 
 /** Where all values are the same the axis needs some room all the same. */

@@ -40,12 +40,12 @@ export function showRows(found) {
 
 function choose() {
   if (grid === null) return;
-  const words = find("rows-search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = plain(find("rows-search").value);
   const verdict = find("rows-verdict").value;
   chosen = [];
   for (let row = 0; row < grid.verdict.length; row++) {
     if (verdict !== "" && grid.verdict[row] !== Number(verdict)) continue;
-    if (words.length && !matches(grid.nameOf(row).toLowerCase(), words)) continue;
+    if (wanted && !plain(grid.nameOf(row)).includes(wanted)) continue;
     chosen.push(row);
   }
   const key = find("rows-order").value;
@@ -60,7 +60,8 @@ function choose() {
   draw();
 }
 
-const matches = (name, words) => words.every((word) => name.includes(word));
+/** A name as one would type it: no commas, no capitals. */
+const plain = (name) => name.toLowerCase().replace(/[\s,]+/g, " ").trim();
 
 function draw() {
   const view = find("rows").firstElementChild;

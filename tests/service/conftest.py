@@ -1,0 +1,19 @@
+"""What takes long to start is started once: a browser."""
+
+import shutil
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """Debian's Chromium, driven by Playwright."""
+    playwright = pytest.importorskip("playwright.sync_api")
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("there is no chromium on this machine")
+    with playwright.sync_playwright() as driver:
+        # Chromium has no sandbox for root, as whom containers run tests; it opens nothing but the service under test.
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
