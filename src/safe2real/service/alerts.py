@@ -108,8 +108,8 @@ def alerts_in(name: str, status: Mapping[str, Any], silent_after: float | None, 
     for one in status["held"]:
         if silent_after is not None and _seconds(one["at"], at) > silent_after:
             text = (
-                f"{one['worker']} has had {one['id']} since {one['at']}, for more than {silent_after:g} s. Ask what became of "
-                "it; tell what was seen, or abandon it with the reason"
+                f"{one['worker']} has had {one['id']} since {one['at']}, for more than {silent_after:g} s. Ask what became "
+                "of it; tell what was seen, or abandon it with the reason"
             )
             found.append(Alert(name, Cause.SILENT, one["id"], text))
     return found

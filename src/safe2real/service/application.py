@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from safe2real.campaign.campaign import Campaign
 from safe2real.errors import Safe2RealError
 from safe2real.service import deploying, directing, history, looking
+from safe2real.service.alerts import AlertTerms, watching
 from safe2real.service.beside import BESIDE
 from safe2real.service.calling import Answering, call_of
 from safe2real.service.calls import Call, Endpoint
@@ -35,12 +36,13 @@ _LARGE = 4096  # bytes from which an answer is compressed
 _Route = Callable[[Request], Awaitable[Response]]
 
 
-def make_app(service: Service) -> FastAPI:
+def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
     """The application of a service; it closes the service when it ends."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with watching(service, alerts):
+            yield
         service.close()
 
     app = FastAPI(
