@@ -1,8 +1,12 @@
-"""What takes long to start is started once: a browser."""
+"""What takes long to start is started once: a browser, and a PostgreSQL server, as the campaigns' tests have it."""
 
 import shutil
 
 import pytest
+
+from tests.campaign.conftest import server
+
+__all__ = ["chromium", "server"]
 
 
 @pytest.fixture(scope="session")

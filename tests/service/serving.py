@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -87,36 +90,60 @@ def listening(service: Service) -> Iterator[str]:
         thread.join(20)
 
 
-class Process:
-    """`safe2real serve` as users start it, to be killed and started again on the same port."""
+class Processes:
+    """Where servers come from: a process that forks them (see `zygote`). `said` is all that any of them ever wrote."""
 
-    def __init__(self, place: str, *arguments: str, port: int = 0) -> None:
-        self.place, self.arguments, self.port = place, arguments, port
-        self.errors = b""
-        self.start()
+    def __init__(self) -> None:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (lives as long as the processes)
+        self._zygote = subprocess.Popen(
+            [sys.executable, "-m", "tests.service.zygote"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            cwd=ROOT,
+            text=True,
+        )
+        self._lines: list[str] = []
+
+    def start(self, place: str, port: int = 0) -> Process:
+        assert self._zygote.stdin is not None
+        assert self._zygote.stdout is not None
+        self._zygote.stdin.write(json.dumps([place, port]) + "\n")
+        self._zygote.stdin.flush()
+        pid, line = self._zygote.stdout.readline(), self._zygote.stdout.readline()
+        self._lines.append(line)
+        return Process(self, place, int(pid), json.loads(line)["url"])
+
+    @property
+    def said(self) -> str:
+        self._errors.seek(0)
+        return self._errors.read().decode() + "".join(self._lines)
+
+    def close(self) -> None:
+        assert self._zygote.stdin is not None
+        self._zygote.stdin.close()
+        self._zygote.wait(30)
+        self._errors.close()
+
+
+@dataclass
+class Process:
+    """A server of its own process, to be killed and started again on the same port."""
+
+    origin: Processes
+    place: str
+    pid: int
+    url: str
+
+    def kill(self, how: int = signal.SIGKILL) -> None:
+        """As a power cut, where not otherwise said."""
+        os.kill(self.pid, how)
+        with suppress(ProcessLookupError):
+            while True:
+                os.kill(self.pid, 0)
+                time.sleep(0.005)
 
     def start(self) -> None:
-        command = [sys.executable, "-c", "from safe2real.cli import app; app()", "serve", self.place]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        self._process = subprocess.Popen(
-            [*command, "--port", str(self.port), *self.arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-        )  # fmt: skip
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        self.said = line.decode()
-        self.url = json.loads(line)["url"]
-        self.port = int(self.url.rpartition(":")[2])
-
-    def kill(self) -> None:
-        """As a power cut: nothing is said any more."""
-        self._process.kill()
-        self._end()
-
-    def stop(self) -> None:
-        self._process.terminate()
-        self._end()
-
-    def _end(self) -> None:
-        out, errors = self._process.communicate(timeout=30)
-        self.errors += out + errors
+        """Again, at the same address."""
+        self.pid = self.origin.start(self.place, int(self.url.rpartition(":")[2])).pid

@@ -70,7 +70,7 @@ class Service:
         """
         if caller.role not in roles:
             raise Forbidden(f"this token has the role {caller.role}; this needs {' or '.join(sorted(roles))}")
-        if caller.campaign is not None and name != caller.campaign:
+        if name is not None and caller.campaign not in (None, name):
             raise Forbidden(f"this token is for the campaign {caller.campaign!r} alone")
 
     async def hosted(self, name: str) -> Hosted:

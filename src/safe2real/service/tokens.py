@@ -125,7 +125,9 @@ class Tokens:
 
     def _write(self, statement: Any) -> int:
         with self._engine.begin() as connection:
-            return connection.execute(statement).rowcount
+            changed = connection.execute(statement).rowcount
+        self._read_at = float("-inf")
+        return changed
 
 
 def _digest(token: str) -> str:
