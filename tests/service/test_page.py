@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from safe2real.campaign import Campaign
+from safe2real.exploration.forecast import Forecast
 from tests.service.looking_at import findings, site, told
 
 LOOKS = {
@@ -190,3 +191,23 @@ def test_an_open_door_is_shown(chromium, tmp_path):
             page = arm.open(chromium, path)
             told(page, "No authentication.")
             assert findings(page) == []
+
+
+def test_a_long_forecast_keeps_nobody_who_watches_waiting(tmp_path, monkeypatch):
+    began, over = threading.Event(), threading.Event()
+
+    def long_forecast(_):
+        began.set()
+        over.wait(30.0)
+        return Forecast(None, None)
+
+    monkeypatch.setattr("safe2real.campaign.campaign.rehearsed", long_forecast)
+    with site(tmp_path, auth=False) as arm:
+        waiting = threading.Thread(target=arm.call, args=("", "GET", "/status?forecast=true"))
+        waiting.start()
+        assert began.wait(10.0)
+        try:
+            assert arm.call("", "GET", "/status")["standing"] == "certified"
+        finally:
+            over.set()
+            waiting.join()

@@ -97,7 +97,8 @@ def _on_campaign(endpoint: Endpoint) -> Answering:
             content = await hosted.field.do(done, patience=service.limits.answering, by=call.caller.name)
             hosted.has_changed()
         else:
-            content = await hosted.desk.do(done, patience=service.limits.planning)
+            is_long = endpoint.is_long or call.query.get("forecast") == "true"
+            content = await (hosted.study if is_long else hosted.desk).do(done, patience=service.limits.planning)
         return Response(content, media_type="application/json")
 
     return answering

@@ -33,10 +33,10 @@ begin();
 
 async function begin() {
   try {
-    const answer = await request("/campaigns");
-    showAccess(answer);
-    allowAbandoning(answer.role === "operator");
-    say(find("version"), `Safe2real ${answer.version}.`);
+    const caller = await request("/whoami");
+    showAccess(caller);
+    allowAbandoning(caller.role === "operator");
+    say(find("version"), `Safe2real ${caller.version}.`);
     onStatus(await request(`${path}/status`));
   } catch (problem) {
     showConnection(false, problem);

@@ -17,9 +17,8 @@ async function look() {
   const began = performance.now();
   let again = true;
   try {
-    const answer = await request("/campaigns");
-    showAccess(answer);
-    show(answer.campaigns);
+    showAccess(await request("/whoami"));
+    show((await request("/campaigns")).campaigns);
     showConnection(true);
   } catch (problem) {
     showConnection(false, problem);

@@ -41,11 +41,11 @@ export function colour(name) {
   return found;
 }
 
-/** Show who one is, and whether the door is open, as the overview of campaigns says. */
-export function showAccess(overview) {
-  find("open-door").hidden = overview.authentication;
+/** Show who one is, and whether the door is open, as the server's whoami says. */
+export function showAccess(caller) {
+  find("open-door").hidden = caller.authentication;
   find("forget").hidden = !hasToken();
-  say(find("who"), overview.authentication ? `${overview.who} (${overview.role})` : "");
+  say(find("who"), caller.authentication ? `${caller.name} (${caller.role})` : "");
 }
 
 /** Ask for a token where the server wants one; true if that was the problem. */
