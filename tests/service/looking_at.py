@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -96,6 +100,31 @@ def site(folder: Path, *, auth: bool = True, system: System | None = None, **ter
         yield found
         for context in found.opened:  # a server waits for those who watch
             context.close()
+
+
+class Command:
+    """`safe2real serve` as users start it, to be started again on the same port."""
+
+    def __init__(self, place: Path, *arguments: str) -> None:
+        self._arguments, self._port = [str(place), *arguments], "0"
+        self.said = ""  # all that it wrote, when it has ended
+        self.start()
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "safe2real.cli", "serve", *self._arguments, "--port", self._port]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        self.said += line
+        self.url = json.loads(line)["url"]
+        self._port = self.url.rpartition(":")[2]
+
+    def end(self, how: int = signal.SIGTERM) -> None:
+        self._process.send_signal(how)
+        self.said += self._process.communicate(timeout=30)[0]
 
 
 def episode_of(system: System, deployment: Any) -> dict[str, list[int]]:

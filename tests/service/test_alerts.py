@@ -14,7 +14,7 @@ from safe2real.service.looking import status_with
 from safe2real.service.places import places_at
 from safe2real.service.service import Options, Service
 from tests.campaign.systems import falling, run_rounds, three_states
-from tests.service.serving import Process
+from tests.service.looking_at import Command
 
 LATER = "2126-01-01T00:00:00.000+00:00"
 
@@ -139,12 +139,12 @@ def test_terms_are_checked():
 @pytest.mark.slow
 def test_the_command_tells_a_webhook_and_never_shows_its_address(tmp_path, campaign, hook):
     held = campaign.ask(worker="robot")
-    server = Process(str(tmp_path), "--no-auth", "--alert-url", hook.url, "--silent-after", "0.5")
+    server = Command(tmp_path, "--no-auth", "--alert-url", hook.url, "--silent-after", "0.5")
     for _ in range(300):
         if hook.taken:
             break
         time.sleep(0.1)
-    server.stop()
+    server.end()
     (alert,) = hook.taken
     assert (alert["campaign"], alert["cause"], alert["subject"]) == ("arm", "worker-silent", held.id)
-    assert "secret" not in server.said + server.errors.decode()
+    assert "secret" not in server.said

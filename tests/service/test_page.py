@@ -1,5 +1,6 @@
 """The page in a real browser: what it shows, to whom, and how soon."""
 
+import signal
 import threading
 import time
 from datetime import datetime
@@ -9,7 +10,8 @@ import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.exploration.forecast import Forecast
-from tests.service.looking_at import findings, site, told
+from tests.campaign.systems import run_rounds, three_states
+from tests.service.looking_at import Command, Site, findings, site, told
 
 LOOKS = {
     "light": {"color_scheme": "light"},
@@ -211,3 +213,29 @@ def test_a_long_forecast_keeps_nobody_who_watches_waiting(tmp_path, monkeypatch)
         finally:
             over.set()
             waiting.join()
+
+
+@pytest.mark.slow
+def test_a_page_without_its_server_says_so_and_goes_on_where_it_was(chromium, tmp_path):
+    system = three_states()
+    Campaign.create(tmp_path / "arm.db", system.specification).close()
+    server = Command(tmp_path, "--no-auth")
+    arm = Site(server.url, None, system)
+    page = arm.open(chromium)
+    page.wait_for_selector("body[data-live=true]")
+    arm.call("", "POST", "/ask", {"worker": "robot"})
+    page.wait_for_selector("tr[data-sequence='2']")
+    server.end(signal.SIGKILL)
+    told(page, "NOT LIVE since")
+    assert findings(page) == []
+    with Campaign.open(tmp_path / "arm.db") as campaign:  # what happens meanwhile is told later
+        run_rounds(campaign, system, 30, "robot")
+    server.start()
+    page.wait_for_selector("body[data-live=true]", timeout=30_000)
+    for sequence in range(2, 62):
+        page.wait_for_selector(f"tr[data-sequence='{sequence}']", state="attached")
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.context.close()
+    server.end()
+    assert arm.mistakes == []

@@ -28,7 +28,7 @@ export function showCourse(course, tolerance, certified) {
     line("uncertainty", "blue", 2),
     line("tolerance", "text", 1, [6, 4]),
   ]);
-  const places = figures(course.constraints, certified);
+  const places = figures(course, certified);
   course.constraints.forEach((one, k) => {
     const bound = one.relation === "<=" ? "limit" : "threshold";
     const seen = one.observed?.some((value) => value !== null);
@@ -42,7 +42,8 @@ export function showCourse(course, tolerance, certified) {
 }
 
 /** One figure for each constraint, with what it shows in words. */
-function figures(constraints, certified) {
+function figures({ constraints, total, number: drawnNumbers }, certified) {
+  const few = total > drawnNumbers.length ? ` Drawn are the lowest and highest of ${count(total)} deployments, stretch by stretch.` : "";
   const parent = find("safety-charts");
   const texts = constraints.map((one) => `${one.name} ${one.relation} ${number(one.limit)}, in expectation`);
   if (parent.dataset.shown !== JSON.stringify(texts)) {
@@ -52,7 +53,7 @@ function figures(constraints, certified) {
     fill(parent, made.length ? made : none);
   }
   constraints.forEach((one, k) => {
-    fill(find(`safety-${k}`), inWords(one, certified));
+    fill(find(`safety-${k}`), inWords(one, certified) + few);
   });
   return [...parent.querySelectorAll(".chart")];
 }

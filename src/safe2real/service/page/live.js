@@ -1,8 +1,9 @@
 // Where the campaign stands, as it arrives: banner, numbers, notices, assumptions, rewards and the trial.
 
+import { now } from "./access.js";
 import { element, fill, find, say, table } from "./elements.js";
 import { sentenceOf, shapeOf, wear, wordOf } from "./standing.js";
-import { count, number, share } from "./words.js";
+import { count, moment, number, share } from "./words.js";
 
 /** Show a status document of the campaign that the service calls `name`. */
 export function showStatus(status, name) {
@@ -13,6 +14,7 @@ export function showStatus(status, name) {
   say(find("assumptions-title"), status.certified ? "What the guarantee rests on" : "What was assumed");
   fill(find("assumption-list"), status.assurance.assumptions.map((one) => element("li", {}, element("code", {}, one.code), ` ${one.text}`)));
   say(find("last-event"), count(status.events));
+  say(find("as-of"), moment(now()));
   say(find("digest"), status.head);
   say(find("record"), status.campaign);
   showRewards(status.rewards);

@@ -15,7 +15,7 @@ export function startShell() {
     localStorage.setItem(THEME, NEXT[themeNow()]);
     applyTheme();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
+  for (const query of ["(prefers-color-scheme: dark)", "print"]) matchMedia(query).addEventListener("change", applyTheme);
   find("forget").addEventListener("click", () => {
     forgetToken();
     location.reload();
@@ -75,6 +75,7 @@ export function showConnection(live, problem = null) {
 }
 
 function themeNow() {
+  if (matchMedia("print").matches) return "light"; // paper is
   const kept = localStorage.getItem(THEME);
   return kept in NEXT ? kept : matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 }

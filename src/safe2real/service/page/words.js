@@ -16,7 +16,7 @@ export function number(value, missing = "unbounded") {
 
 export const share = (value) => `${number(100 * value)} %`;
 
-/** A moment of the record, in UTC, without what is the same everywhere. */
+/** A moment in UTC, to the second. */
 export function moment(text) {
   const at = new Date(text);
   return Number.isNaN(at.getTime()) ? String(text) : at.toISOString().slice(0, 19).replace("T", " ");
