@@ -116,9 +116,12 @@ def test_a_token_is_typed_once_kept_for_the_tab_and_never_in_an_address(chromium
 
 @pytest.mark.slow
 def test_what_is_overdue_is_offered_for_abandoning_to_operators_alone(chromium, tmp_path):
-    with site(tmp_path, lease=1.0) as arm:
-        arm.ask(arm.token("<img src=x onerror=alert(1)>", "worker"))
+    with site(tmp_path, lease=2.0) as arm:
+        worker = arm.token("<img src=x onerror=alert(1)>", "worker")
         page = arm.open(chromium, token=arm.token("auditor", "auditor"))
+        page.wait_for_selector("body[data-live=true]")
+        arm.ask(worker)
+        told(page, "1 out, 0 overdue")
         told(page, "OVERDUE")  # a silent fleet sends nothing: the page knows by the lease
         assert page.locator(".abandon").count() == 0
         page = arm.open(chromium, token=arm.token("officer", "operator"))
