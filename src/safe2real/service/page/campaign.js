@@ -18,14 +18,14 @@ import { startVerify } from "./verify.js";
 
 const name = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1));
 const path = `/campaigns/${encodeURIComponent(name)}`;
-const SMALL = 50_000; // steps, states and actions: a forecast of a larger model is a burden to the server, and waits to be asked for
+const SMALL = 50_000; // states x actions x steps; the forecast of a larger model would be a burden to the server
 let grid = null; // the mismatch map, with the sizes and names of the model
 let latest = null; // status
 const again = {
   course: seldom(1_500, async () => showCourse(await request(`${path}/course`), latest.tolerance, latest.certified)),
   map: seldom(5_000, readMap),
   givenUp: seldom(1_500, () => showGivenUp(path)),
-  forecast: seldom(600_000, async () => latest.states * latest.actions * latest.horizon <= SMALL && readForecast()),
+  forecast: seldom(600_000, forecastIfSmall),
 };
 
 startShell();
@@ -65,6 +65,12 @@ async function readMap() {
   grid = gridOf(await request(`${path}/map?form=arrays`));
   showMap(grid);
   showRows(grid);
+}
+
+async function forecastIfSmall() {
+  if (latest.states * latest.actions * latest.horizon <= SMALL) await readForecast();
+  else if (find("forecast").textContent === "")
+    say(find("forecast"), "The forecast of a large model takes a while: ask for it.");
 }
 
 async function readForecast() {

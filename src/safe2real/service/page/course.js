@@ -6,6 +6,7 @@ import { colour, onTheme } from "./shell.js";
 import { count, number } from "./words.js";
 
 const HEIGHT = 240;
+const SINGLE = "A single one may lie on the unsafe side, which is shaded: the bound is about the expectation.";
 const WHOLE = Array.from({ length: 9 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat(); // there is no half deployment
 const drawn = new Map(); // place -> {chart, data, shape}
 let latest = null;
@@ -24,31 +25,50 @@ export function showCourse(course, tolerance, certified) {
   latest = [course, tolerance, certified];
   if (!course.number.length) return;
   const same = (value) => course.number.map(() => value);
-  draw(find("uncertainty-chart"), "log", [course.number, course.uncertainty, same(tolerance)], [
-    line("uncertainty", "blue", 2),
-    line("tolerance", "text", 1, [6, 4]),
-  ]);
+  draw(
+    find("uncertainty-chart"),
+    "log",
+    [course.number, course.uncertainty, same(tolerance)],
+    [line("uncertainty", "blue", 2), line("tolerance", "text", 1, [6, 4])],
+  );
   const places = figures(course, certified);
   course.constraints.forEach((one, k) => {
     const bound = one.relation === "<=" ? "limit" : "threshold";
     const seen = one.observed?.some((value) => value !== null);
     const data = [course.number, one.proved, same(one.limit), ...(seen ? [one.observed] : [])];
-    draw(places[k], "linear", data, [
-      line(`expected ${one.relation}, as handed out`, "blue", 2),
-      line(bound, "red", 1, [6, 4]),
-      ...(seen ? [dots("observed in the episode", "orange")] : []),
-    ], one);
+    draw(
+      places[k],
+      "linear",
+      data,
+      [
+        line(`expected ${one.relation}, as handed out`, "blue", 2),
+        line(bound, "red", 1, [6, 4]),
+        ...(seen ? [dots("observed in the episode", "orange")] : []),
+      ],
+      one,
+    );
   });
 }
 
 /** One figure for each constraint, with what it shows in words. */
 function figures({ constraints, total, number: drawnNumbers }, certified) {
-  const few = total > drawnNumbers.length ? ` Drawn are the lowest and highest of ${count(total)} deployments, stretch by stretch.` : "";
+  const few =
+    total > drawnNumbers.length
+      ? ` Drawn are the lowest and highest of ${count(total)} deployments, stretch by stretch.`
+      : "";
   const parent = find("safety-charts");
   const texts = constraints.map((one) => `${one.name} ${one.relation} ${number(one.limit)}, in expectation`);
   if (parent.dataset.shown !== JSON.stringify(texts)) {
     parent.dataset.shown = JSON.stringify(texts);
-    const made = texts.map((text, k) => element("figure", {}, element("figcaption", {}, text), element("div", { class: "chart" }), element("p", { class: "remark", id: `safety-${k}` })));
+    const made = texts.map((text, k) =>
+      element(
+        "figure",
+        {},
+        element("figcaption", {}, text),
+        element("div", { class: "chart" }),
+        element("p", { class: "remark", id: `safety-${k}` }),
+      ),
+    );
     const none = element("p", { class: "remark" }, "This system has no safety constraint.");
     fill(parent, made.length ? made : none);
   }
@@ -63,7 +83,7 @@ function inWords(one, certified) {
   const side = one.relation === "<=" ? "at most" : "at least";
   const told = one.observed_count ?? 0;
   const seen = told
-    ? ` Observed: ${number(one.observed_mean)} on average over ${count(told)} whole episodes. A single one may lie on the unsafe side, which is shaded: the bound is about the expectation.`
+    ? ` Observed: ${number(one.observed_mean)} on average over ${count(told)} whole episodes. ${SINGLE}`
     : "";
   const bound = certified
     ? `Of every deployment so far it is proved that the expectation is ${side} ${number(worst)}.`
@@ -94,7 +114,10 @@ function options(place, scale, series, constraint) {
     width: widthOf(place),
     height: HEIGHT,
     scales: { x: { time: false }, y: scale === "log" ? { distr: 3 } : { range: withRoom } },
-    axes: [{ ...axis, label: "deployment", labelSize: 22, incrs: WHOLE }, { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick, ""))) }],
+    axes: [
+      { ...axis, label: "deployment", labelSize: 22, incrs: WHOLE },
+      { ...axis, size: 64, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : number(tick, ""))) },
+    ],
     series: [{ label: "deployment" }, ...series],
     cursor: { drag: { x: true, y: false } },
     hooks: { drawClear: constraint === null ? [] : [(chart) => shadeUnsafe(chart, constraint)] },
@@ -119,5 +142,21 @@ function withRoom(_, low, high) {
 }
 
 const value = (_, shown) => number(shown, "–");
-const line = (label, stroke, width, dash) => ({ label, stroke: colour(stroke), width, dash, value, spanGaps: true, points: { show: false } });
-const dots = (label, stroke) => ({ label, stroke: colour(stroke), fill: colour(stroke), value, width: 0, paths: () => null, points: { show: true, size: 4, fill: colour(stroke) } });
+const line = (label, stroke, width, dash) => ({
+  label,
+  stroke: colour(stroke),
+  width,
+  dash,
+  value,
+  spanGaps: true,
+  points: { show: false },
+});
+const dots = (label, stroke) => ({
+  label,
+  stroke: colour(stroke),
+  fill: colour(stroke),
+  value,
+  width: 0,
+  paths: () => null,
+  points: { show: true, size: 4, fill: colour(stroke) },
+});

@@ -28,19 +28,17 @@ export function say(target, text) {
 export function table(caption, header, rows) {
   const head = element("tr", {}, ...header.map((text) => element("th", { scope: "col" }, text)));
   const body = rows.map((row) =>
-    element("tr", {}, ...row.map((cell, index) => (index ? element("td", {}, cell) : element("th", { scope: "row" }, cell)))),
+    element(
+      "tr",
+      {},
+      ...row.map((cell, index) => (index ? element("td", {}, cell) : element("th", { scope: "row" }, cell))),
+    ),
   );
   // Wide tables scroll by themselves, also by keyboard.
   return element(
     "div",
     { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    element(
-      "table",
-      {},
-      element("caption", {}, caption),
-      element("thead", {}, head),
-      element("tbody", {}, ...body),
-    ),
+    element("table", {}, element("caption", {}, caption), element("thead", {}, head), element("tbody", {}, ...body)),
   );
 }
 

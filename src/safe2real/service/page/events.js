@@ -56,7 +56,11 @@ function startList() {
 }
 
 function row(event) {
-  const more = [event.samples && `${count(event.samples)} steps`, event.kind === "ask" ? event.reason?.toLowerCase() : event.reason, event.by && event.by !== event.worker && `by ${event.by}`];
+  const more = [
+    event.samples && `${count(event.samples)} steps`,
+    event.kind === "ask" ? event.reason?.toLowerCase() : event.reason,
+    event.by && event.by !== event.worker && `by ${event.by}`,
+  ];
   return element(
     "tr",
     { "data-sequence": String(event.sequence) },

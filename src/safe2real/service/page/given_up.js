@@ -13,11 +13,22 @@ export async function showGivenUp(path) {
     fill(find("given-up-list"), element("p", { class: "remark" }, "None."));
     return;
   }
-  const rows = found.deployments.map((one) => [one.id, one.worker, moment(one.at), one.outcome, one.closed_at ? moment(one.closed_at) : "–", shortened(one.why_given_up)]);
+  const rows = found.deployments.map((one) => [
+    one.id,
+    one.worker,
+    moment(one.at),
+    one.outcome,
+    one.closed_at ? moment(one.closed_at) : "–",
+    shortened(one.why_given_up),
+  ]);
   const header = ["Deployment", "Worker", "Handed out (UTC)", "What", "When (UTC)", "Why"];
   fill(
     find("given-up-list"),
-    element("p", { class: "warning" }, "The guarantee assumes that this had nothing to do with what happened in the episodes."),
+    element(
+      "p",
+      { class: "warning" },
+      "The guarantee assumes that this had nothing to do with what happened in the episodes.",
+    ),
     table(`${count(found.total)} in all, the newest first`, header, rows),
   );
 }

@@ -60,7 +60,11 @@ export function showHeld(status) {
         {},
         element("caption", {}, `${count(held.length)} out, ${count(overdue.size)} overdue. ${lease}`),
         element("thead", {}, element("tr", {}, ...header.map((text) => element("th", { scope: "col" }, text)))),
-        element("tbody", {}, ...held.slice(0, MOST).map((one) => row(one, overdue.has(one.id), status.waiting_for === one.id))),
+        element(
+          "tbody",
+          {},
+          ...held.slice(0, MOST).map((one) => row(one, overdue.has(one.id), status.waiting_for === one.id)),
+        ),
       ),
     ),
     held.length > MOST ? element("p", { class: "remark" }, `The oldest ${MOST} are shown.`) : null,
@@ -70,7 +74,11 @@ export function showHeld(status) {
 
 function row(one, isOverdue, isWaitedFor) {
   const states = [isOverdue ? "OVERDUE" : "out", isWaitedFor && "others wait for it"].filter(Boolean).join(", ");
-  const button = element("button", { type: "button", class: "abandon", "data-id": one.id, "aria-label": `Abandon ${one.id}` }, "Abandon…");
+  const button = element(
+    "button",
+    { type: "button", class: "abandon", "data-id": one.id, "aria-label": `Abandon ${one.id}` },
+    "Abandon…",
+  );
   button.addEventListener("click", () => offer(one, isOverdue));
   return element(
     "tr",

@@ -10,15 +10,21 @@ export function showStatus(status, name) {
   wear(status.standing, status.halted, name);
   showStanding(status);
   showNumbers(status);
-  fill(find("notices"), status.notices.map((text) => element("li", {}, text)));
+  fill(
+    find("notices"),
+    status.notices.map((text) => element("li", {}, text)),
+  );
   say(find("assumptions-title"), status.certified ? "What the guarantee rests on" : "What was assumed");
-  fill(find("assumption-list"), status.assurance.assumptions.map((one) => element("li", {}, element("code", {}, one.code), ` ${one.text}`)));
+  fill(
+    find("assumption-list"),
+    status.assurance.assumptions.map((one) => element("li", {}, element("code", {}, one.code), ` ${one.text}`)),
+  );
   say(find("last-event"), count(status.events));
   say(find("as-of"), moment(now()));
   say(find("digest"), status.head);
   say(find("record"), status.campaign);
   showRewards(status.rewards);
-  showTrial(status.trial);
+  showTrial(status);
 }
 
 function showStanding(status) {
@@ -27,11 +33,19 @@ function showStanding(status) {
     say(title, wordOf(status.standing));
     fill(find("standing-shape"), shapeOf(status.standing));
   }
-  const sure = status.delta ? ` With probability at least ${share(1 - status.delta)}, every mixture that is handed out keeps:` : "";
+  const sure = status.delta
+    ? ` With probability at least ${share(1 - status.delta)}, every mixture that is handed out keeps:`
+    : "";
   say(find("standing-sentence"), `${sentenceOf(status.standing)}${status.certified ? sure : ""}`);
   find("asked-for").hidden = status.certified;
-  fill(find("requirements"), status.constraints.map((text) => element("li", {}, text)));
-  fill(find("doubts"), status.assurance.doubts.map((one) => element("li", {}, one.text)));
+  fill(
+    find("requirements"),
+    status.constraints.map((text) => element("li", {}, text)),
+  );
+  fill(
+    find("doubts"),
+    status.assurance.doubts.map((one) => element("li", {}, one.text)),
+  );
   const halted = find("halted");
   halted.hidden = !status.halted;
   if (status.halted && !halted.hasChildNodes()) {
@@ -46,7 +60,11 @@ function showStanding(status) {
 
 function showNumbers(status) {
   const numbers = {
-    State: status.halted ? "Halted: stop the machine" : status.stopped ? "Stopped: plan now" : `Next: ${status.next_reason.toLowerCase()}`,
+    State: status.halted
+      ? "Halted: stop the machine"
+      : status.stopped
+        ? "Stopped: plan now"
+        : `Next: ${status.next_reason.toLowerCase()}`,
     "Deployments handed out": count(status.rounds),
     "Episodes told": `${count(status.told)}${status.cut_short ? `, ${count(status.cut_short)} cut short` : ""}`,
     "Samples recorded": count(status.samples),
@@ -58,7 +76,10 @@ function showNumbers(status) {
     ...(status.imported ? { "Episodes imported": count(status.imported) } : {}),
     ...(status.left_model ? { "Left the model": count(status.left_model) } : {}),
   };
-  fill(find("numbers"), Object.entries(numbers).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
+  fill(
+    find("numbers"),
+    Object.entries(numbers).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+  );
 }
 
 /** What a rehearsal expects, with how far it is to be relied on. */
@@ -71,25 +92,47 @@ export function showForecast(status) {
       : forecast.rounds === 0
         ? "Nothing more is needed: the tolerance is reached."
         : `Expected until the stop: ${count(forecast.rounds)} deployments, ${count(forecast.samples)} samples.`;
-  say(find("forecast"), `${expected} ${forecast.caution ? `This is ${forecast.caution}.` : ""} No promise; as of event ${count(status.events)}.`);
+  say(
+    find("forecast"),
+    `${expected} ${forecast.caution ? `This is ${forecast.caution}.` : ""} No promise; as of event ${count(status.events)}.`,
+  );
   say(find("forecast-again"), "Compute the forecast again");
 }
 
 function showRewards(rewards) {
   find("rewards").hidden = !rewards.length;
-  const rows = rewards.map((one) => [one.name, number(one.lower), number(one.upper), number(one.upper - one.lower), number(one.allowed), one.accurate ? "yes" : "not yet"]);
+  const rows = rewards.map((one) => [
+    one.name,
+    number(one.lower),
+    number(one.upper),
+    number(one.upper - one.lower),
+    number(one.allowed),
+    one.accurate ? "yes" : "not yet",
+  ]);
   const header = ["Reward", "At least", "At most", "Apart", "Asked for", "Accurate"];
   if (rows.length) fill(find("rewards-list"), table("What the best safe policy is worth", header, rows));
 }
 
-function showTrial(trial) {
+function showTrial({ trial, assurance }) {
   find("trial").hidden = !trial;
   if (!trial) return;
   const state = trial.running ? "runs" : "has ended";
-  const rows = Object.entries(trial.floors).map(([name, floor]) => [name, number(floor)]);
+  const costs = new Set(assurance.constraints.filter((one) => one.relation === "<=").map((one) => one.name));
+  const proved = (name, floor) => (costs.has(name) ? `at most ${number(floor)}` : `at least ${number(floor)}`);
+  const rows = Object.entries(trial.floors).map(([name, floor]) => [name, proved(name, floor)]);
   fill(
     find("trial-list"),
-    element("p", {}, `Trial ${count(trial.number)} ${state}: ${count(trial.episodes)} episodes of its own. One of these is ever false with probability at most ${share(trial.delta)}, besides the campaign's own.`),
-    rows.length ? table("Proved of the policy on trial, by the returns of its episodes", ["What", "Worth at least"], rows) : null,
+    element(
+      "p",
+      {},
+      `Trial ${count(trial.number)} ${state}: ${count(trial.episodes)} episodes of its own. One of these is ever false with probability at most ${share(trial.delta)}, besides the campaign's own.`,
+    ),
+    rows.length
+      ? table(
+          "Proved of the policy on trial, by the returns of its episodes",
+          ["What", "Expected sum over an episode"],
+          rows,
+        )
+      : null,
   );
 }

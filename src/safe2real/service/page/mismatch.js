@@ -46,7 +46,11 @@ export function showMap(found) {
   const first = grid === null;
   grid = found;
   // The largest cells with which the whole map is visible.
-  if (first) size = Math.max(0, SIZES.findLastIndex((_, index) => heightAt(index) <= TALLEST));
+  if (first)
+    size = Math.max(
+      0,
+      SIZES.findLastIndex((_, index) => heightAt(index) <= TALLEST),
+    );
   legend();
   draw();
   if (cursor !== null) tell();

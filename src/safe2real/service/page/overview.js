@@ -36,9 +36,16 @@ function show(campaigns) {
   const rank = (one) => GRAVEST_FIRST.indexOf(standingOf(one)) - (one.halted ? 10 : 0);
   campaigns.sort((a, b) => rank(a) - rank(b) || a.name.localeCompare(b.name));
   const worst = campaigns.length ? standingOf(campaigns[0]) : "unknown";
-  wear(worst, campaigns.some((one) => one.halted), counted(campaigns.length, "campaign"));
+  wear(
+    worst,
+    campaigns.some((one) => one.halted),
+    counted(campaigns.length, "campaign"),
+  );
   const refuted = campaigns.filter((one) => standingOf(one) === "refuted").length;
-  say(find("summary"), campaigns.length ? `${counted(campaigns.length, "campaign")}, ${count(refuted)} refuted.` : "There is no campaign yet.");
+  say(
+    find("summary"),
+    campaigns.length ? `${counted(campaigns.length, "campaign")}, ${count(refuted)} refuted.` : "There is no campaign yet.",
+  );
   const focused = document.activeElement?.getAttribute("href");
   fill(find("campaigns"), element("ul", { class: "cards" }, ...campaigns.map(card)));
   if (focused) document.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
@@ -49,14 +56,25 @@ const standingOf = (one) => (one.problem || !one.standing ? "unknown" : one.stan
 function card(one) {
   const standing = standingOf(one);
   const title = element("h2", {}, element("a", { href: `campaigns/${encodeURIComponent(one.name)}` }, one.name));
-  if (one.problem) return element("li", { class: `card ${standing}` }, title, badge(standing), element("p", { class: "problem" }, one.problem));
+  if (one.problem)
+    return element(
+      "li",
+      { class: `card ${standing}` },
+      title,
+      badge(standing),
+      element("p", { class: "problem" }, one.problem),
+    );
   return element(
     "li",
     { class: `card ${standing}` },
     title,
     element("p", {}, badge(standing)),
     one.halted && element("p", { class: "problem" }, "STOP THE MACHINE"),
-    element("p", {}, one.stopped ? "Stopped: plan now." : `Uncertainty ${number(one.uncertainty)}, tolerance ${number(one.tolerance)}.`),
+    element(
+      "p",
+      {},
+      one.stopped ? "Stopped: plan now." : `Uncertainty ${number(one.uncertainty)}, tolerance ${number(one.tolerance)}.`,
+    ),
     element("p", {}, `${counted(one.rounds, "deployment")}, ${counted(one.samples, "sample")}.`),
     element("p", {}, `${count(one.held)} out${one.overdue ? `, ${count(one.overdue)} overdue` : ""}.`),
   );

@@ -21,7 +21,9 @@ export function startPlans(path, model) {
 
 function show(plan) {
   const certificate = plan.certificate;
-  const advice = certificate.holds ? "Draw one of its policies with the given weights before each episode, and run it to the end." : "DO NOT USE IT: no policy was found that is proved to keep every constraint.";
+  const advice = certificate.holds
+    ? "Draw one of its policies with the given weights before each episode, and run it to the end."
+    : "DO NOT USE IT: no policy was found that is proved to keep every constraint.";
   fill(
     find("plan-result"),
     element("p", {}, badge(certificate.standing), ` ${advice}`),

@@ -17,7 +17,8 @@ export function rewardFromText(text, model) {
     const where = `Line ${index + 1}`;
     const equals = line.lastIndexOf("=");
     const worth = equals < 0 ? NaN : Number(line.slice(equals + 1).trim() || NaN);
-    if (!Number.isFinite(worth)) throw new Error(`${where} is "${line.trim()}"; write STATE = NUMBER or STATE, ACTION = NUMBER.`);
+    if (!Number.isFinite(worth))
+      throw new Error(`${where} is "${line.trim()}"; write STATE = NUMBER or STATE, ACTION = NUMBER.`);
     for (const [state, action] of pairs(line.slice(0, equals).trim(), model, where)) reward[state][action] = worth;
   });
   return reward;
@@ -36,7 +37,8 @@ function pairs(name, model, where) {
   const comma = name.lastIndexOf(",");
   const state = comma < 0 ? null : indexOf(name.slice(0, comma).trim(), model.state_names, model.states);
   const action = comma < 0 ? null : indexOf(name.slice(comma + 1).trim(), model.action_names, model.actions);
-  if (state === null || action === null) throw new Error(`${where}: "${name}" is no state, or state and action, of this model.`);
+  if (state === null || action === null)
+    throw new Error(`${where}: "${name}" is no state, or state and action, of this model.`);
   return [[state, action]];
 }
 
@@ -69,16 +71,24 @@ const READERS = {
 export function fromNumpy(buffer) {
   const view = new DataView(buffer);
   const magic = [0x93, 0x4e, 0x55, 0x4d, 0x50, 0x59];
-  if (buffer.byteLength < 12 || magic.some((byte, index) => view.getUint8(index) !== byte)) throw new Error("The file is no .npy file.");
+  if (buffer.byteLength < 12 || magic.some((byte, index) => view.getUint8(index) !== byte))
+    throw new Error("The file is no .npy file.");
   const wide = view.getUint8(6) > 1;
   const start = wide ? 12 : 10;
   const end = start + (wide ? view.getUint32(8, true) : view.getUint16(8, true));
   if (end > buffer.byteLength) throw new Error("The .npy file is cut short.");
   const header = new TextDecoder("latin1").decode(buffer.slice(start, end));
   const kind = /'descr': *'([^']+)'/.exec(header)?.[1];
-  const shape = /'shape': *\(([^)]*)\)/.exec(header)?.[1].split(",").map((one) => one.trim()).filter(Boolean).map(Number);
+  const shape = /'shape': *\(([^)]*)\)/
+    .exec(header)?.[1]
+    .split(",")
+    .map((one) => one.trim())
+    .filter(Boolean)
+    .map(Number);
   if (!(kind in READERS) || !shape || /'fortran_order': *True/.test(header)) {
-    throw new Error(`The .npy file holds ${kind ?? "something unknown"}; save numbers in C order, as numpy.ascontiguousarray(reward, float).`);
+    throw new Error(
+      `The .npy file holds ${kind ?? "something unknown"}; save numbers in C order, as numpy.ascontiguousarray(reward, float).`,
+    );
   }
   const [size, read] = READERS[kind];
   const total = shape.reduce((a, b) => a * b, 1);

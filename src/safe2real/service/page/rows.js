@@ -15,7 +15,11 @@ const body = element("tbody");
 
 /** Set up the filters. Call once. */
 export function startRows() {
-  fill(find("rows-verdict"), element("option", { value: "" }, "all"), VERDICTS.map((one, index) => element("option", { value: String(index) }, one.words)));
+  fill(
+    find("rows-verdict"),
+    element("option", { value: "" }, "all"),
+    VERDICTS.map((one, index) => element("option", { value: String(index) }, one.words)),
+  );
   const head = element("tr", { "aria-rowindex": "1" }, ...HEADER.map((text) => element("th", { scope: "col" }, text)));
   const view = element(
     "div",
@@ -55,19 +59,30 @@ function choose() {
     const column = grid[key].map((value) => value ?? missing);
     chosen.sort((a, b) => (column[a] === column[b] ? a - b : column[b] - column[a]));
   }
-  find("rows").querySelector("table").setAttribute("aria-rowcount", String(chosen.length + 1));
+  find("rows")
+    .querySelector("table")
+    .setAttribute("aria-rowcount", String(chosen.length + 1));
   say(find("rows-count"), `${count(chosen.length)} of ${count(grid.verdict.length)} rows`);
   draw();
 }
 
 /** A name as one would type it: no commas, no capitals. */
-const plain = (name) => name.toLowerCase().replace(/[\s,]+/g, " ").trim();
+const plain = (name) =>
+  name
+    .toLowerCase()
+    .replace(/[\s,]+/g, " ")
+    .trim();
 
 function draw() {
   const view = find("rows").firstElementChild;
   const first = Math.min(chosen.length, Math.max(0, Math.floor(view.scrollTop / HEIGHT) - AROUND));
   const last = Math.min(chosen.length, first + VISIBLE + 2 * AROUND);
-  fill(body, gap(first), chosen.slice(first, last).map((row, index) => line(row, first + index)), gap(chosen.length - last));
+  fill(
+    body,
+    gap(first),
+    chosen.slice(first, last).map((row, index) => line(row, first + index)),
+    gap(chosen.length - last),
+  );
 }
 
 /** The lines that are not there, as one empty line of their height. */

@@ -48,12 +48,21 @@ async function follow(path, begun) {
 }
 
 function show({ ledger, by, ended }) {
-  const problems = ledger.problems.slice(0, MOST).map((one) => [count(one.sequence), one.deployment === null ? "–" : count(one.deployment), one.what]);
+  const problems = ledger.problems
+    .slice(0, MOST)
+    .map((one) => [count(one.sequence), one.deployment === null ? "–" : count(one.deployment), one.what]);
   fill(
     find("verify-result"),
-    element("p", { class: ledger.holds ? null : "problem" }, ledger.holds ? "The record holds. " : "THE RECORD DOES NOT HOLD. ", badge(ledger.standing)),
+    element(
+      "p",
+      { class: ledger.holds ? null : "problem" },
+      ledger.holds ? "The record holds. " : "THE RECORD DOES NOT HOLD. ",
+      badge(ledger.standing),
+    ),
     element("p", {}, ledger.statement),
     element("p", { class: "remark" }, `Checked for ${by}, ${moment(ended)} UTC, up to event ${count(ledger.events)}.`),
-    problems.length ? table(`${count(ledger.problems.length)} problems`, ["Event", "Deployment", "Problem"], problems) : null,
+    problems.length
+      ? table(`${count(ledger.problems.length)} problems`, ["Event", "Deployment", "Problem"], problems)
+      : null,
   );
 }
