@@ -80,6 +80,7 @@ def episode_of(deployment: Any, state: int = 0) -> dict[str, Any]:
 def listening(service: Service) -> Iterator[str]:
     """The service on a port of its own, in a thread; its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         server = uvicorn.Server(uvicorn.Config(make_app(service), log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
