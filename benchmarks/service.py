@@ -1,8 +1,8 @@
 """What HTTP costs: ask and tell by a fleet through the service, beside the same calls in one process, in the same run.
 
 Every worker is a thread with a connection of its own; the server is a process of its own. The figures in process are of one
-`Campaign` object, whose calls take turns with the measurement through HTTP, on the same disk or the same PostgreSQL server.
-A fleet waits for one journal: what one worker alone waits for is measured too.
+`Campaign` object, which takes turns with one worker and with all of them through HTTP, on the same disk or the same
+PostgreSQL server.
 
 Run with `python -m benchmarks.service [seconds] [--postgresql] [--workers N]`.
 """
@@ -32,7 +32,7 @@ from safe2real.service.tokens import Tokens
 from safe2real.systems import WindyGrid
 from torture.servers import Server, running_server
 
-SECONDS, WORKERS = 30.0, 8
+SECONDS, WORKERS, TURNS = 30.0, 8, 10  # seconds of each of the three
 START = "from safe2real.cli import app; app()"
 
 
@@ -45,7 +45,7 @@ class Times:
 
     def rows(self, name: str, seconds: float) -> list[tuple[str, ...]]:
         """Lines of the table."""
-        lines = []
+        lines: list[tuple[str, ...]] = []
         for kind, times in (("ask", self.asks), ("tell", self.tells)):
             middle, high = 1e3 * np.percentile(times, [50, 99])
             lines.append((f"{kind}, {name}", f"{middle:.2f} ms", f"{high:.2f} ms", f"{len(times) / seconds:.0f}"))
@@ -95,10 +95,10 @@ def main(seconds: float, workers: int, server: Server | None) -> None:
             ):
                 for campaign in (here, there):  # what is compiled or loaded once is not measured
                     drive(campaign, real, names[0], time.perf_counter() + 3.0, Times())
-                for _ in range(10):  # they take turns: the machine may have others
-                    drive(here, real, names[0], time.perf_counter() + seconds / 20, inside)
-                    drive(there, real, names[0], time.perf_counter() + seconds / 20, alone)
-            _together(url, shown, real, seconds, fleet)
+                for _ in range(TURNS):  # they take turns: the machine may have others
+                    drive(here, real, names[0], time.perf_counter() + seconds / TURNS, inside)
+                    drive(there, real, names[0], time.perf_counter() + seconds / TURNS, alone)
+                    _together(url, shown, real, seconds / TURNS, fleet)
             with Campaign.open(places.place_of("fleet")) as campaign:
                 holds = campaign.verify().holds
                 told = campaign.status(forecast=False).told
@@ -110,8 +110,8 @@ def main(seconds: float, workers: int, server: Server | None) -> None:
         f"ask and tell on {kept}: in process, one worker by HTTP, {workers} workers by HTTP",
         ("", "p50", "p99", "per second"),
         [
-            *inside.rows("in process", seconds / 2),
-            *alone.rows("HTTP, one worker", seconds / 2),
+            *inside.rows("in process", seconds),
+            *alone.rows("HTTP, one worker", seconds),
             *fleet.rows(f"HTTP, {workers} workers", seconds),
         ],
     )
@@ -119,8 +119,8 @@ def main(seconds: float, workers: int, server: Server | None) -> None:
     print(f"{requests:.0f} requests per second; {told} episodes told; verify {'holds' if holds else 'DOES NOT HOLD'}")
     ratio = alone.cost / inside.cost
     print(Target("ask and tell by HTTP, in costs in process", "<= 3", f"{ratio:.2f}", ratio <= 3.0))
-    shared = seconds / len(fleet.asks) / inside.cost
-    print(Target(f"the same, {workers} workers together", "<= 3", f"{shared:.2f}", shared <= 3.0))
+    shared = len(inside.asks) / len(fleet.asks)
+    print(Target(f"the same in pairs done per second, {workers} workers together", "<= 3", f"{shared:.2f}", shared <= 3.0))
 
 
 def _together(url: str, shown: dict[str, str], real: CMDP, seconds: float, into: Times) -> None:

@@ -57,7 +57,7 @@ def serving(
 ) -> Iterator[Client]:
     """A service with one campaign, "arm", and one token for each role, named after it."""
     service = Service(places_at(str(place)), Options(auth=auth, limits=limits or Limits()))
-    with Client(make_app(service), raise_server_exceptions=False) as client:
+    with Client(make_app(service), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         client.service = service
         client.tokens = {} if service.tokens is None else {role: service.tokens.add(role, role) for role in ROLES}
         body = {"name": "arm", "problem": problem_document(system or three_states())}
