@@ -48,11 +48,27 @@ def run(
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on; 0 for one that is free.", min=0, max=65535)] = 8080,
     no_auth: Annotated[bool, typer.Option("--no-auth", help="Answer without tokens; on loopback alone.")] = False,
+    alert_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="SAFE2REAL_ALERT_URL",
+            show_envvar=True,
+            help="A webhook that is told of refutations, silent workers and stops. With a secret in it: by the variable.",
+        ),
+    ] = None,
+    silent_after: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Alert when a worker holds a deployment for longer.")
+    ] = None,
 ) -> None:
     """Serve until it is stopped."""
+    from safe2real.service.alerts import AlertTerms
     from safe2real.service.running import run as serve
 
-    serve(place, host, port, auth=not no_auth)
+    if silent_after is not None and alert_url is None:
+        raise InvalidInput("--silent-after is given and no --alert-url: nobody would be told; give both")
+    alerts = None if alert_url is None else AlertTerms.of(alert_url, silent_after)
+    serve(place, host, port, auth=not no_auth, alerts=alerts)
 
 
 @tokens.command()

@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from safe2real.campaign.campaign import Campaign
 from safe2real.errors import Safe2RealError
 from safe2real.service import deploying, directing, history, looking
+from safe2real.service.alerts import AlertTerms, watching
 from safe2real.service.beside import BESIDE
 from safe2real.service.calling import Answering, call_of
 from safe2real.service.calls import Call, Endpoint
@@ -35,12 +36,13 @@ _LARGE = 4096  # bytes from which an answer is compressed
 _Route = Callable[[Request], Awaitable[Response]]
 
 
-def make_app(service: Service) -> FastAPI:
+def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
     """The application of a service; it closes the service when it ends."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with watching(service, alerts):
+            yield
         service.close()
 
     app = FastAPI(
@@ -95,7 +97,8 @@ def _on_campaign(endpoint: Endpoint) -> Answering:
             content = await hosted.field.do(done, patience=service.limits.answering, by=call.caller.name)
             hosted.has_changed()
         else:
-            content = await hosted.desk.do(done, patience=service.limits.planning)
+            is_long = endpoint.is_long or call.query.get("forecast") == "true"
+            content = await (hosted.study if is_long else hosted.desk).do(done, patience=service.limits.planning)
         return Response(content, media_type="application/json")
 
     return answering

@@ -1,8 +1,9 @@
 """A campaign in a running server: replayed objects that stay in memory, each used by one thread of its own.
 
-`Campaign` is not for several threads, so each object has one, which does what it is given in order. A campaign has two: the
-field's, which asks and tells, and the desk's, for what may take long (plans, maps, forecasts): a plan never keeps a machine
-waiting. The journal decides what is true, for these two as for other servers on the same database.
+`Campaign` is not for several threads, so each object has one, which does what it is given in order. A campaign has three: the
+field's, which asks and tells; the desk's, which says where it stands; and the study's, opened when it is first needed, for
+what may take minutes (plans, forecasts). No machine and no page waits in line behind a plan. The journal decides what is
+true, for these three as for other servers on the same database.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Hosted:
 
     def __init__(self, name: str, place: str) -> None:
         self.name, self.place, self.shown_place = name, place, shown_place(place)
-        self.field, self.desk = Actor(place), Actor(place)
+        self.field, self.desk, self.study = Actor(place), Actor(place), Actor(place)
         self.changed = asyncio.Event()  # replaced after each change that this server knows of
         self.watch, self.history = Watch(), History()  # the desk's
         self.verification: Verification | None = None  # the last one
@@ -91,8 +92,10 @@ class Hosted:
         """The record was restored from a copy: read it as it is now."""
         await self.field.renew(patience)
         await self.desk.renew(patience)
+        await self.study.renew(patience)
         self.history.forget()
 
     def close(self) -> None:
         self.field.close()
         self.desk.close()
+        self.study.close()

@@ -113,6 +113,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         *("POST", "/plan", READERS, plan, "A policy for any reward in [0, 1], with what is promised of it."),
+        is_long=True,
         body={"reward": [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]},
         answer={"certified": True, "value": 1.2, "bound": 1.9, "suboptimality": 0.7},
     ),

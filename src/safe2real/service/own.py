@@ -60,7 +60,8 @@ async def create(service: Service, request: Request, call: Call) -> Response:
 
 async def whoami(service: Service, request: Request, call: Call) -> Response:
     caller = call.caller
-    return JSONResponse({"name": caller.name, "role": caller.role, "campaign": caller.campaign})
+    about = {"authentication": service.options.auth, "version": __version__}
+    return JSONResponse({"name": caller.name, "role": caller.role, "campaign": caller.campaign, **about})
 
 
 async def metrics(service: Service, request: Request, call: Call) -> Response:

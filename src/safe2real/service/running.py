@@ -10,6 +10,7 @@ import sys
 import uvicorn
 
 from safe2real.errors import InvalidInput
+from safe2real.service.alerts import AlertTerms
 from safe2real.service.application import make_app
 from safe2real.service.places import places_at
 from safe2real.service.problems import hidden
@@ -20,7 +21,7 @@ _GOODBYE = 10  # seconds that what is under way is given when the server is stop
 _CONNECTIONS = 1000
 
 
-def run(place: str, host: str, port: int, *, auth: bool = True) -> None:
+def run(place: str, host: str, port: int, *, auth: bool = True, alerts: AlertTerms | None = None) -> None:
     """Serve the campaigns of a folder or a database until the process is told to stop.
 
     Args:
@@ -28,6 +29,7 @@ def run(place: str, host: str, port: int, *, auth: bool = True) -> None:
         host: the address to listen on.
         port: 0 for any that is free; the line on standard output says which.
         auth: whether a token is needed.
+        alerts: whom to tell of what must not wait for somebody to look; nobody if not given.
 
     Raises:
         InvalidInput: The place is none, the address cannot be listened on, or it needs no token and is not loopback.
@@ -37,7 +39,7 @@ def run(place: str, host: str, port: int, *, auth: bool = True) -> None:
     service = Service(places_at(place), Options(auth=auth))
     _log_without_secrets()
     config = uvicorn.Config(
-        make_app(service),
+        make_app(service, alerts),
         access_log=False,
         log_config=None,
         server_header=False,
