@@ -40,6 +40,7 @@ examples: $(READY)
 	$(BIN)/python examples/icu_sepsis.py
 	$(BIN)/python examples/mountain_car.py
 	$(BIN)/python examples/pendulum.py
+	$(BIN)/python examples/first_plan.py
 	$(BIN)/python examples/inventory.py
 	$(BIN)/python examples/policy_trial.py
 	$(BIN)/python examples/icu_sepsis_trial.py

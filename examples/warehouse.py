@@ -61,7 +61,7 @@ def table_on_the_way(exploration: Exploration) -> Table:
     """Nobody has to wait for the stop: plans made earlier are as certified, with larger bounds."""
     first = exploration.checkpoints[0]
     table = Table(title=f"On the way: plans for {len(first.bounds)} of the rewards")
-    for heading in ("samples", "Delta", "bound: mean", "max", "real: mean", "max"):
+    for heading in ("samples", "uncertainty", "bound: mean", "max", "real: mean", "max"):
         table.add_column(heading, justify="right")
     for point in exploration.checkpoints:
         numbers = [

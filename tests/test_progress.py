@@ -112,7 +112,7 @@ def test_everything_long_reports_how_far_it_is():
             return state, 0.0, False
 
     s2r.estimate_model(Still(), 2, start=0, samples_per_row=1, progress=lambda *one: told.append(("rows", *one)))
-    assert ("check", 3, 3) in told
+    assert ("check", 12, 12) in told  # the method and the other one, and what is advised
     assert [one for one in told if one[0] == "plan"][-1] == ("plan", 7, 8)
     assert [one for one in told if one[0] == "run"] == [("run", 1, 3), ("run", 2, 3), ("run", 3, 3)]
     assert [one[1:] for one in told if one[0] == "rows"] == [(1, 4), (2, 4), (3, 4), (4, 4)]

@@ -1,5 +1,7 @@
 """A trial within a campaign of another method: whose episodes count, what follows, records that were forged."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -223,3 +225,98 @@ def test_a_method_that_is_unsafe_or_a_trial_takes_none():
     for method in (s2r.methods.Unconstrained(), Trial(OTHER)):
         with pytest.raises(InvalidInput, match="keeps to its constraints"):
             s2r.Learner(case.problem, method).begin_trial(POLICY, delta=0.05)
+
+
+def staying(limit=12.0):
+    """Two states; action 1 leads to the second, which costs 1 a step: in 20 steps the trusted policy costs nothing."""
+    kernel = s2r.Kernel.from_dense([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    model = s2r.CMDP.of(kernel, 20, 0, s2r.AtMost([0.0, 1.0], limit, "falls"))
+    baseline, other = (s2r.MarkovPolicy.deterministic([a, a], num_actions=2, horizon=20) for a in (0, 1))
+    settings = s2r.Settings(margin=limit / 2.0, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.5)
+    return s2r.Problem(model, baseline, settings), other
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_an_episode_that_is_out_stays_what_it_was_proposed_for(seed):
+    problem, falling = staying()
+    problem = replace(problem, settings=replace(problem.settings, seed=seed))
+    quiet = s2r.MarkovPolicy.deterministic([0, 1], num_actions=2, horizon=20)
+    learner = s2r.Learner(problem)
+    learner.begin_trial(quiet, delta=0.2)
+    for _ in range(60):
+        learner.observe(roll_out(problem.simulator, learner.propose().draw(), seed=1, round_number=learner.round))
+    log = [roll_out(problem.simulator, problem.baseline, seed=5, round_number=0)]
+
+    def restart():
+        learner.end_trial()
+        learner.begin_trial(falling, delta=0.2)
+
+    for change in (restart, lambda: learner.import_episodes(problem.baseline, log), learner.end_trial):
+        episode = roll_out(problem.simulator, learner.propose().draw(), seed=1, round_number=learner.round)
+        before = learner.evidence.counts.episodes
+        change()
+        with pytest.raises(InvalidInput, match="tell it first"):
+            learner.save("nowhere.npz")
+        learner.observe(episode)
+        assert learner.evidence.counts.episodes > before  # nothing is lost
+    assert learner.trials[-1].returns.floors["falls"] >= 19.0  # which is what the falling policy costs
+
+
+def test_what_is_not_said_of_an_episode_follows_from_what_was_handed_out():
+    problem, falling = staying()
+    learner = s2r.Learner(problem, Trial(falling))
+    counted = 0
+    for _ in range(40):
+        mine = learner.propose().draw() is not learner.baseline
+        learner.cut_short([0], [], "battery", of_baseline=not mine)
+        counted += mine
+    assert learner.evidence.returns.episodes == counted > 0
+
+
+def test_floors_and_targets_of_a_cost_are_costs():
+    problem, _ = staying()
+    quiet = s2r.MarkovPolicy.deterministic([0, 1], num_actions=2, horizon=20)
+    learner = s2r.Learner(problem, Trial(quiet, target={"falls": 4.0}))
+    assert learner.floors() == {"falls": 20.0}
+    while not learner.stopped:
+        learner.observe(roll_out(problem.simulator, learner.propose().draw(), seed=1, round_number=learner.round))
+    assert 0.0 <= learner.floors()["falls"] <= 4.0
+    with pytest.raises(InvalidInput, match="no episode can cost less than 0"):
+        s2r.Learner(problem, Trial(quiet, target={"falls": 0.0}))
+
+
+def test_a_trial_within_is_begun_and_not_given():
+    problem, falling = staying()
+    with pytest.raises(InvalidInput, match="begin_trial"):
+        s2r.Learner(problem, TrialWithin(SimToReal(), Trial(falling), 0.05))
+
+
+def _with_floats(event, body):
+    if event.kind == "tell" and event.deployment == 30:
+        body["states"] = [float(state) for state in body["states"]]
+    return body
+
+
+def _marked_after_the_end(event, body):
+    if event.kind == "ask" and event.deployment == 62:
+        body["tries"] = 1
+    return body
+
+
+@each(("change", "message"), [
+    (_with_floats, "as it is recorded"),
+    (_marked_after_the_end, "no trial of that number was running"),
+])  # fmt: skip
+def test_forgeries_that_look_like_what_was_checked_before(change, message):
+    case, journal = random_case(2), MemoryJournal()
+    with begun(journal, case) as campaign:
+        held = campaign.ask(worker="arm")
+        campaign.end_trial()
+        campaign.ask(worker="leg")
+        record, stored = campaign._record, {digest_of(policy_to_bytes(one)): policy_to_bytes(one) for one in
+                                            campaign.stored_policies().values()}  # fmt: skip
+        assert held.number == 61
+        forged = check_record(
+            record.name, record.fresh_learner(), record.problem_digest, _forge(campaign.events(), change), stored.get
+        )
+    assert any(message in one.what for one in forged.problems), forged.problems

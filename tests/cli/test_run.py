@@ -240,7 +240,13 @@ def test_the_numbering_of_an_environment_is_kept_for_controllers(tmp_path):
     document = document_of(write(tmp_path, LAKE), "--max-rounds", 2)
     states = json.loads(Path(document["files"]["states"]).read_text())
     assert len(states) == 17
-    assert states[5] == {"state": 5, "environment_state": 5, "cost_on_arrival": 1.0, "ended": True}
+    assert states[5] == {
+        "state": 5,
+        "environment_state": 5,
+        "cost_on_arrival": 1.0,
+        "ended": True,
+        "name": "state 5, ended here",
+    }
     assert (Path(document["files"]["plans"]) / "0" / "states.csv").read_text().splitlines()[6] == "5,5,1.0,1"
     assert "states" not in document_of(write(tmp_path, TOML + REAL + RUN), "--out", tmp_path / "other")["files"]
 

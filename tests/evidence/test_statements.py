@@ -31,6 +31,14 @@ def test_assumptions_and_doubts_are_named_by_codes():
     assert AssumptionCode.ESTIMATED in [one.code for one in other.propose().certificate.assumptions]
 
 
+def test_equal_gaps_assume_nothing_of_the_simulator():
+    problem = forked_learner(0.0).problem
+    for gaps, assumed in (((0.0, 0.5), True), ((0.0, 0.0), False), ((0.2, 0.2), False)):
+        settings = replace(problem.settings, calibrated_gap=gaps[0], mismatch_gap=gaps[1])
+        codes = [one.code for one in s2r.Learner(replace(problem, settings=settings)).propose().certificate.assumptions]
+        assert (AssumptionCode.SEPARATION in codes) is assumed, gaps
+
+
 def test_a_simulator_that_was_estimated_too_coarsely_is_doubted():
     learner = forked_learner(0.0)
     other = s2r.Learner(replace(learner.problem, estimated=coarse(learner)))

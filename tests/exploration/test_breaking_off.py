@@ -46,6 +46,19 @@ def line_learner() -> s2r.Learner:
     return s2r.Learner(s2r.Problem(model, stay(5, 4, 1), settings))
 
 
+def test_kept_episodes_can_be_counted_by_another_learner_also_what_was_seen_of_a_broken_one():
+    learner, kept = line_learner(), []
+    explore(learner, Broken(learner.simulator, RuntimeError(), 9), max_rounds=3, keep=kept)
+    with pytest.raises(RuntimeError):
+        explore(learner, Broken(learner.simulator, RuntimeError(), 2), max_rounds=3, keep=kept)
+    assert [episode.length for _, episode in kept] == [5, 5, 5, 2]
+    other = line_learner()
+    for policy, episode in kept:
+        other.import_episodes(policy, [episode], partial=True, overlap="count")
+    assert other.evidence.counts.visits.tolist() == learner.evidence.counts.visits.tolist()
+    assert (other.standing, learner.standing) == (Standing.CERTIFIED, Standing.REFUTED)
+
+
 @each("error", [RuntimeError("the gripper fell off"), ZeroDivisionError(), SystemExit(1)])
 def test_whatever_step_raises_what_was_seen_is_counted(error):
     learner = line_learner()

@@ -115,7 +115,7 @@ def test_a_cost_is_drawn_as_a_cost():
     learner = s2r.Learner(s2r.Problem(model, problem.baseline, problem.settings), s2r.methods.Trial(policy))
     s2r.simulate(learner, real, max_rounds=30)
     line = curve(learner.plot(), "the policy alone: at most")
-    assert line.get_ydata()[-1] == pytest.approx(3.0 - learner.floors()["falls"])
+    assert line.get_ydata()[-1] == pytest.approx(learner.floors()["falls"])
     assert any(title.startswith("The policy alone: expected falls <= ") for title in titles(learner.plot()))
 
 

@@ -37,6 +37,15 @@ def test_every_constructor_gives_the_same_rows():
         assert kernel.probability.size == np.count_nonzero(ROWS) - 3
 
 
+def test_what_is_possible_is_equally_likely():
+    np.testing.assert_allclose(s2r.Kernel.uniform_over(ROWS > 0.3).to_dense()[0], [[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    assert s2r.Kernel.uniform_over(np.stack([ROWS > 0.0] * 4)).horizon == 4
+    with pytest.raises(s2r.errors.InvalidInput, match=r"possible\[1, 1\] allows no state"):
+        s2r.Kernel.uniform_over(ROWS > 0.35)
+    with pytest.raises(s2r.errors.InvalidInput, match=r"possible is float64 of shape \(3, 2, 3\); give booleans"):
+        s2r.Kernel.uniform_over(ROWS)
+
+
 def test_per_step_rows():
     rows = np.stack([ROWS, ROWS[:, ::-1]])
     steps = np.repeat([0, 1], [np.count_nonzero(ROWS)] * 2)

@@ -16,6 +16,7 @@ def test_a_cost_is_shown_as_a_cost_rounded_to_the_true_side() -> None:
     assert falls.proved(18.33333333) == "expected falls <= 1.66667"
     assert upright.proved(2.0 / 3.0) == "expected upright >= 0.666666"
     assert (falls.bound_word, upright.bound_word) == ("limit", "threshold")
+    assert [falls.number(20.0 + excess) for excess in (0.0, 4e-15, 1.0)] == [0.0, 0.0, -1.0]  # no cost of -4e-15
     assert falls.margin(0.5) == "expected falls is at least 0.5 below its limit"
 
 

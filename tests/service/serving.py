@@ -57,7 +57,7 @@ def serving(
 ) -> Iterator[Client]:
     """A service with one campaign, "arm", and one token for each role, named after it."""
     service = Service(places_at(str(place)), Options(auth=auth, limits=limits or Limits()))
-    with Client(make_app(service), raise_server_exceptions=False) as client:
+    with Client(make_app(service), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         client.service = service
         client.tokens = {} if service.tokens is None else {role: service.tokens.add(role, role) for role in ROLES}
         body = {"name": "arm", "problem": problem_document(system or three_states())}
@@ -80,6 +80,7 @@ def episode_of(deployment: Any, state: int = 0) -> dict[str, Any]:
 def listening(service: Service) -> Iterator[str]:
     """The service on a port of its own, in a thread; its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         server = uvicorn.Server(uvicorn.Config(make_app(service), log_config=None, access_log=False))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()

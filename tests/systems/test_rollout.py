@@ -51,6 +51,16 @@ def test_the_same_seed_gives_the_same_rollout():
     assert not np.array_equal(first.returns, other.returns)
 
 
+def test_what_happened_can_be_counted_by_a_learner():
+    found = SYSTEM.rollout(POLICY, ENV, 20, seed=1)
+    sums = [s2r.model.trajectory.utilities_along(MODEL, one.states, one.actions).sum() for one in found.trajectories]
+    assert sums == pytest.approx(found.sums[:, 0])
+    settings = s2r.Settings(margin=0.1, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.02)
+    learner = s2r.Learner(s2r.Problem(MODEL, POLICY, settings, known=SYSTEM.known))
+    assert learner.import_episodes(POLICY, found.trajectories) == 20
+    assert learner.samples == 20 * 15
+
+
 def test_what_was_promised_is_held_against_what_was_seen():
     value, cost = s2r.evaluate(MODEL, POLICY, REWARD), s2r.evaluate(MODEL, POLICY, COST)
     kept = SYSTEM.rollout(promising(value - 2.0, 15 - cost - 3.0), ENV, 200)

@@ -15,9 +15,8 @@ from safe2real.campaign.events import AskBody
 from safe2real.errors import InvalidInput
 from safe2real.exploration.coin import drawn
 from safe2real.exploration.learner import Learner
-from safe2real.methods.base import Method, Reason, Recorded
-from safe2real.methods.trial import Trial
-from safe2real.methods.trial_within import TrialWithin
+from safe2real.methods.base import Reason, Recorded
+from safe2real.methods.trial_within import running_trial
 from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
 
@@ -84,7 +83,7 @@ def check_coin(index: int, weights: Floats, coin: float) -> None:
 
 def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: Learner) -> tuple[Floats, float, bool]:
     """The bound on V_c of the recorded mixture, Delta, and whether the mixture is the one that is proposed here."""
-    if recorded.tries is not None and recorded.tries != _trial_number(learner.method):
+    if recorded.tries is not None and recorded.tries != running_trial(learner.method):
         raise InvalidInput(
             f"it is marked as a deployment of trial {recorded.tries}, and no trial of that number was running"
         )
@@ -109,11 +108,6 @@ def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: 
     lower = learner.method.recheck(Recorded(candidate, alpha, uncertainty, recorded.tries or 0), learner.evidence, now)
     bounds = np.asarray(alpha * lower + (1.0 - alpha) * trusted)
     return bounds, now.uncertainty, _identical(mixture, now.mixture(learner.baseline))
-
-
-def _trial_number(method: Method) -> int | None:
-    running = method.trial if isinstance(method, TrialWithin) else method
-    return running.number if isinstance(running, Trial) else None
 
 
 def _same(one: MarkovPolicy, other: MarkovPolicy) -> bool:

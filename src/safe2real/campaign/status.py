@@ -33,7 +33,7 @@ class TrialStatus:
     number: int
     running: bool
     episodes: int  # of its own that were counted
-    floors: dict[str, float]  # by the name of a constraint (the expected sum of its utility) or reward
+    floors: dict[str, float]  # by the name of a constraint or reward: expected at least this; of a cost, at most
     delta: float  # how likely one of them is ever false, in addition to the campaign's delta
 
 
@@ -124,5 +124,5 @@ def _trial_of(learner: Learner) -> TrialStatus | None:
     if not learner.trials:
         return None
     last = learner.trials[-1]
-    running = learner.method is last.within
+    running = learner.method is last.within and last.returns.missing(last.within.trial.target or {}) > 0.0
     return TrialStatus(last.number, running, last.returns.episodes, last.returns.floors, last.within.delta)

@@ -30,19 +30,30 @@ class CandidateReturns:
         """
         self.names = (*model.labels, *rewards)
         self.logged = 0  # episodes of the candidate that came in logs
-        self._constraints = model.num_constraints
+        self._wordings = model.wordings
         self._tables: list[Floats] = [*model.utilities, *rewards.values()]  # [1 or H, S, A] each
         self.bounds = tuple(RunningLower(alpha, high=_most(table, model.horizon)) for table in self._tables)
 
     @property
     def floors(self) -> dict[str, float]:
-        """What the candidate is worth at least on the real system: V_c of every constraint, and every named reward."""
-        return {name: one.bound for name, one in zip(self.names, self.bounds, strict=True)}
+        """What is certain of the candidate on the real system, in the words of the constraints and rewards.
+
+        Of a utility or a reward it is at least this much that is expected; of a cost, at most.
+        """
+        proved = [one.bound for one in self.bounds]
+        for k, wording in enumerate(self._wordings):
+            proved[k] = wording.number(proved[k])
+        return dict(zip(self.names, proved, strict=True))
+
+    def missing(self, goals: Mapping[str, float]) -> float:
+        """By how much the floors miss these at most; unbounded where there are none."""
+        floors, costs = self.floors, {one.label for one in self._wordings if one.is_cost}
+        return max(((floors[key] - goal) * (1.0 if key in costs else -1.0) for key, goal in goals.items()), default=np.inf)
 
     @property
     def lower_bounds(self) -> Floats:
         """[K] on the candidate's V_c."""
-        return np.array([one.bound for one in self.bounds[: self._constraints]])
+        return np.array([one.bound for one in self.bounds[: len(self._wordings)]])
 
     @property
     def episodes(self) -> int:

@@ -69,6 +69,8 @@ class Learner(Telling):
         method = SimToReal() if method is None else method
         if not isinstance(method, Method):
             raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
+        if isinstance(method, TrialWithin):
+            raise InvalidInput("a trial within a run begins with begin_trial(policy, delta=...); give its base method here")
         problem.check()
         if not trust_margin:
             problem.refuse_lost_margin()
@@ -81,6 +83,7 @@ class Learner(Telling):
         self._decision: Decision | None = None  # the one that stands
         self._memory: Any = None  # of the last one
         self._proposal: Proposal | None = None
+        self._out: tuple[Proposal, int] | None = None  # what was handed out last in this round, and for which trial
         self._kept = KeptPlans()  # what was planned and certified before; proposals do not look at it
         self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
@@ -115,6 +118,7 @@ class Learner(Telling):
         self._notice()
         if self._proposal is None:
             self._proposal = self._as_proposal(self.decide())
+        self._out = self._proposal, self.decide().tries
         return self._proposal
 
     def decide(self) -> Decision:
@@ -191,16 +195,14 @@ class Learner(Telling):
     def observe(self, trajectory: Trajectory) -> None:
         """Take in one episode of the proposed mixture and move to the next round. A refused episode changes nothing."""
         checked = check_trajectory(self.simulator, trajectory)
-        proposal = self.propose()
+        proposal = self.propose() if self._out is None else self._out[0]  # whatever was directed since it was handed out
         if proposal.reason is Reason.STOP:
             raise Stopped("the run has stopped; no further episode is expected. Start a new learner to explore on")
         if proposal.reason is Reason.HALT:
             raise Halted(HALT_ADVICE)
         own = self.method.schedules  # it says itself when it is to be asked again
         planned = self._planned if self.settings.replan_growth > 0.0 and not own else None
-        of_baseline = proposal.draw() is self.baseline
-        tried = bool(self.decide().tries) and not of_baseline
-        due = self.evidence.take(checked, of_baseline=of_baseline, of_candidate=tried, planned=planned)
+        due = self.evidence.take(checked, **self._whose(None, None), planned=planned)
         if own and not self.is_refuted:
             due = self.method.is_due(self.evidence, self._planned, self._memory)
         if due:
@@ -209,7 +211,7 @@ class Learner(Telling):
         elif not self.is_refuted:
             self._knew = self._state()  # the plan stands
         self.round += 1
-        self._proposal = None
+        self._proposal = self._out = None
 
     def _state(self) -> tuple[int, bool, bool]:
         """What a decision is made on: (episodes counted, whether the margin is refuted, whether any assumption is)."""
@@ -236,13 +238,16 @@ class Learner(Telling):
         """Go on after `rounds` rounds that were run elsewhere on this learner's own evidence."""
         self._knew = self._state()  # whoever ran them plans anew when that is due
         self.round += rounds
-        self._decision, self._memory, self._proposal = decision, memory, None
+        self._decision, self._memory, self._proposal, self._out = decision, memory, None, None
 
     # Keeping
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all that it holds to one file that `load_learner` reads; nothing is pickled, and nothing is changed."""
         from safe2real.exploration.learner_files import save_learner  # which makes learners
+
+        if self._out is not None and self._out[0] is not self._proposal:
+            raise InvalidInput("an episode is out that was proposed before the run was directed elsewhere; tell it first")
 
         return save_learner(self, path)
 
@@ -302,8 +307,9 @@ class Learner(Telling):
     ) -> None:
         """Put one policy on trial within this run: from now on it is what is proposed, as far as its own returns allow.
 
-        The trial ends when the floors reach their targets, or by `end_trial`; then the method goes on. Its episodes count
-        for the rows as all others do. `floors` says what the policy is worth at least.
+        Once the floors reach their targets the method goes on; `end_trial` ends it in any case, and has to be called before
+        another begins. Its episodes count for the rows as all others do. An episode that is out stays what it was proposed
+        for. `floors` says what is certain of the policy.
 
         Args:
             policy: a Markov policy or a mixture, such as `plan.policy`; a share of the baseline in it is left out.

@@ -75,6 +75,8 @@ class Looking(ABC):
     def floors(self) -> dict[str, float]:
         """What is certain of the method's candidate alone, by name; empty where the method says nothing of the kind.
 
+        Of a utility or a reward: it is expected to be at least this. Of a cost: at most.
+
         It rests on what every certificate of this learner lists.
         """
         return self.method.floors(self.evidence)

@@ -10,7 +10,7 @@ import numpy as np
 
 from safe2real.errors import InvalidInput, OutsideModel
 from safe2real.exploration.coin import draw_of, drawn
-from safe2real.exploration.drive import Miswired, NotBegun, Seen, StepLimit, drive
+from safe2real.exploration.drive import Miswired, NotBegun, Seen, StepLimit, World, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.model.checks import is_whole, positive_integer, shown
@@ -27,6 +27,7 @@ def explore(
     max_rounds: int,
     faults: tuple[type[BaseException], ...] = (),
     progress: Callable[[Proposal], None] | bool | None = None,
+    keep: list[tuple[MarkovPolicy, Trajectory]] | None = None,
 ) -> Proposal:
     """Propose, roll out on `env` and observe, until the stop or for `max_rounds` rounds.
 
@@ -46,6 +47,8 @@ def explore(
             assumption of every certificate. An interrupt from the keyboard is taken so.
         progress: shows a bar with the time left to `max_rounds`, which the stop may save: True always, False never, None
             on a terminal; or a function that is given every proposal before its episode.
+        keep: a list to which every episode is added with the policy that was drawn for it, also what was seen of one that
+            breaks off: a learner with other assumptions can count them by `import_episodes`.
 
     Returns:
         The last proposal. Its reason is STOP after the stop, and HALT if the data refute the baseline's margin: stop the
@@ -66,13 +69,34 @@ def explore(
     _check_space("action", env.action_space, model.num_actions)
     ties = learner.problem.ties
     reported = ties is not None and ties.reported
-    world = Environment(model, env, learner.settings.seed, (*faults, KeyboardInterrupt), reported=reported)
+    world: World = Environment(model, env, learner.settings.seed, (*faults, KeyboardInterrupt), reported=reported)
+    if keep is not None:
+        world = _Keeping(world, model, keep)
     if callable(progress):
         return drive(learner, world, max_rounds=max_rounds, progress=progress)
     first = learner.round
     with progress_bar("episodes", progress) as report:
         tell = None if report is None else lambda proposal: report(proposal.round - first, max_rounds)
         return drive(learner, world, max_rounds=max_rounds, progress=tell)
+
+
+class _Keeping:
+    """Another world, of which every episode is kept: whole, or as far as it went."""
+
+    def __init__(self, world: World, model: CMDP, kept: list[tuple[MarkovPolicy, Trajectory]]) -> None:
+        self.world, self.model, self.kept, self.faults = world, model, kept, world.faults
+
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+        episode = None
+        try:
+            episode = self.world.run(policy, round_number, seen)
+            return episode
+        finally:
+            states, actions = seen.prefix()
+            if episode is None and actions:
+                episode = Trajectory.of(self.model, states, actions, partial=True)
+            if episode is not None:
+                self.kept.append((policy, episode))
 
 
 class Environment:

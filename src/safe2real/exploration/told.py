@@ -13,6 +13,7 @@ from safe2real.exploration.counting import play
 from safe2real.exploration.looking import Looking
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision
+from safe2real.methods.trial_within import running_trial
 from safe2real.model.checks import Indices
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
@@ -24,6 +25,7 @@ class Telling(Looking):
     round: int
     _decision: Decision | None
     _proposal: Proposal | None
+    _out: tuple[Proposal, int] | None  # what was handed out last in this round, and the number of its trial
 
     @abstractmethod
     def propose(self) -> Proposal:
@@ -116,22 +118,29 @@ class Telling(Looking):
         """
         tried = self.method.tried
         entries, number = self._imported.read(self.problem, tried, policy, episodes, partial=partial, overlap=overlap)
-        here = self.round
+        here, out = self.round, self._out
         for entry in entries:
             play(self, entry)
-        self.round = here
+        self.round, self._out = here, out  # an episode that is out is of what was handed out before the log came
         return number
 
     def _whose(self, of_baseline: bool | None, of_candidate: bool | None) -> dict[str, bool]:
-        """The episode of this round is the baseline's or the candidate's: left out of either, returns would be chosen."""
-        if of_baseline is None and of_candidate is None:
-            proposal = self.propose()
-            if proposal.mixture is None:
-                return {"of_baseline": False, "of_candidate": False}
-            of_baseline = proposal.draw() is self.problem.baseline
-            return {"of_baseline": of_baseline, "of_candidate": bool(self.decide().tries) and not of_baseline}
-        return {"of_baseline": bool(of_baseline), "of_candidate": bool(of_candidate)}
+        """The episode of this round is the baseline's or the candidate's: left out of either, returns would be chosen.
+
+        What is not said follows from what was handed out, whatever was begun, ended or imported since; for the trial that is
+        running counts what was handed out for it, and nothing else.
+        """
+        if of_baseline is None or of_candidate is None:
+            if self._out is None:
+                self.propose()
+            proposal, tries = self._out if self._out is not None else (None, 0)
+            drawn = None if proposal is None or proposal.mixture is None else proposal.draw()
+            if of_baseline is None:
+                of_baseline = drawn is self.problem.baseline and not of_candidate
+            if of_candidate is None:
+                of_candidate = drawn is not None and not of_baseline and tries == running_trial(self.method)
+        return {"of_baseline": of_baseline, "of_candidate": of_candidate}
 
     def _next_round(self) -> None:
         self.round += 1
-        self._decision = self._proposal = None
+        self._decision = self._proposal = self._out = None

@@ -112,7 +112,7 @@ def _draw_floor(axes: Axes, name: str, moments: Sequence[Moment], model: CMDP, t
     moments = [one for one in moments if name in one.floors]  # a trial may begin in the middle of a run
     k = model.labels.index(name) if name in model.labels else None
     wording = None if k is None else model.wordings[k]
-    values = [one.floors[name] if wording is None else wording.number(one.floors[name]) for one in moments]
+    values = [one.floors[name] for one in moments]
     side = "at most" if wording is not None and wording.is_cost else "at least"
     across, dots = [one.samples for one in moments], "." if len(moments) == 1 else ""
     axes.step(across, values, where="post", color=GREEN, linewidth=1.6, marker=dots, label=f"the policy alone: {side} this")
@@ -120,10 +120,9 @@ def _draw_floor(axes: Axes, name: str, moments: Sequence[Moment], model: CMDP, t
         asked = wording.number(float(model.thresholds[k]))
         axes.axhline(asked, color="black", linestyle="--", linewidth=1.0, label=f"{wording.bound_word} {asked:.4g}")
     if target is not None:
-        goal = target if wording is None else wording.number(target)
-        axes.axhline(goal, color=INK, linestyle=":", linewidth=1.2, label=f"target {goal:.4g}")
+        axes.axhline(target, color=INK, linestyle=":", linewidth=1.2, label=f"target {target:.4g}")
     last = moments[-1].floors[name]
-    said = f"expected {name} >= {rounded_down(last)}" if wording is None else wording.proved(last)
+    said = f"expected {name} >= {rounded_down(last)}" if wording is None else wording.proved(wording.number(last))
     axes.set_title(f"The policy alone: {said[:90]}", fontsize=10, loc="left", parse_math=False)
     axes.set_ylabel("sum over an episode")
     axes.grid(axis="y", color=LINES)

@@ -55,7 +55,8 @@ class Trial(Method):
         policy: a Markov policy, or a mixture of some; the baseline is no part of it.
         rewards: [S, A] or [H, S, A] in [0, 1] by name; each gets a floor of its own.
         number: which trial this is among those that share delta, from 1. A policy chosen after a trial is the next number.
-        target: by the name of a constraint or reward the floor at which to stop; all of them have to be reached.
+        target: by the name of a constraint or reward the floor at which to stop; all of them have to be reached. Of a
+            constraint written as cost <= limit it is what the policy is to be proved to cost at most.
 
     Example:
         >>> trial = s2r.methods.Trial(s2r.solve(simulator, reward).policy, rewards={"throughput": reward})
@@ -130,11 +131,18 @@ class Trial(Method):
             raise InvalidInput(f"target names {sorted(unknown)}; there are the constraints and rewards {sorted(known)}")
         found = CandidateReturns(model, tables, alpha)
         most = {key: one.high for key, one in zip(found.names, found.bounds, strict=True)}
+        costs = {one.label: one for one in model.wordings if one.is_cost}
         for key, goal in (self.target or {}).items():
-            if goal > 0.0 and goal >= most[key]:
+            worth = costs[key].number(goal) if key in costs else goal
+            if worth > 0.0 and worth >= most[key]:
+                end = (
+                    f"cost less than {costs[key].number(most[key]):g}"
+                    if key in costs
+                    else f"be worth more than {most[key]:g}"
+                )
                 raise InvalidInput(
-                    f"target[{key!r}] is {goal:g}, and no episode can be worth more than {most[key]:g}, which no floor "
-                    "reaches; give less than that"
+                    f"target[{key!r}] is {goal:g}, and no episode can {end}, which no floor reaches; give "
+                    f"{'more' if key in costs else 'less'} than that"
                 )
         return found
 
@@ -142,7 +150,7 @@ class Trial(Method):
         found = _returns(evidence)
         if evidence.trust.halted:
             return Decision(Reason.HALT)
-        missing = self._missing(found)
+        missing = found.missing(self.target or {})
         if missing <= 0.0:
             return Decision(Reason.STOP, uncertainty=0.0)
         lower, candidate = found.lower_bounds, self.candidate
@@ -171,11 +179,6 @@ class Trial(Method):
 
     def assumptions(self, evidence: Evidence) -> tuple[Assumption, ...]:
         return trial_assumptions_of(evidence.problem, evidence.stated, self.number, _returns(evidence).logged)
-
-    def _missing(self, returns: CandidateReturns) -> float:
-        """By how much the floors miss their targets at most; unbounded where there is no target."""
-        floors, goals = returns.floors, self.target or {}
-        return max((goal - floors[key] for key, goal in goals.items()), default=np.inf)
 
     # As a document
 

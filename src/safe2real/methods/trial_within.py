@@ -7,7 +7,7 @@ says nothing in the trial's bounds: only episodes that were handed out for the t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -70,7 +70,7 @@ class TrialWithin(Method):
             return over
         tried = self.trial.propose(problem, evidence, seed=seed, round_number=round_number)
         if tried.reason is not Reason.STOP:
-            return tried
+            return replace(tried, uncertainty=np.inf)  # what the trial misses says nothing of the model's values
         return self.base.propose(problem, evidence, seed=seed, round_number=round_number, memory=memory)
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
@@ -117,6 +117,12 @@ class TrialWithin(Method):
     @property
     def can_be_rechecked(self) -> bool:
         return self.base.can_be_rechecked
+
+
+def running_trial(method: Method) -> int | None:
+    """The number of the trial that a method is, or has within; None where there is none."""
+    running = method.trial if isinstance(method, TrialWithin) else method
+    return running.number if isinstance(running, Trial) else None
 
 
 def base_of(method: Method) -> Method:

@@ -102,6 +102,21 @@ class Kernel:
         return cls._build(rows, successors, flat[rows, successors], num_states, num_actions, horizon)
 
     @classmethod
+    def uniform_over(cls, possible: ArrayLike) -> Kernel:
+        """Equal probabilities for all successors that are possible: for `Problem(..., support=...)`.
+
+        `possible` are booleans [S, A, S], or [H, S, A, S], of which every row allows at least one state.
+        """
+        given = np.asarray(possible)
+        if given.dtype != np.bool_ or given.ndim not in (3, 4):
+            raise InvalidInput(f"possible is {given.dtype} of shape {given.shape}; give booleans (S, A, S) or (H, S, A, S)")
+        allowed = given.sum(axis=-1, keepdims=True)
+        if not allowed.all():
+            place = np.argwhere(allowed[..., 0] == 0)[0].tolist()
+            raise InvalidInput(f"possible{place} allows no state; every row leads somewhere: name all that it can lead to")
+        return cls.from_dense(given / allowed)
+
+    @classmethod
     def from_sparse(cls, matrix: Any, num_actions: int, *, horizon: int | None = None) -> Kernel:
         """From a `scipy.sparse` matrix [S * A, S], or [H * S * A, S] when `horizon` is given; rows ordered (h, s, a)."""
         if not hasattr(matrix, "tocoo"):

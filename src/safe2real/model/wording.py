@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from safe2real.model.shown import rounded_down, rounded_up
 
+_ROUNDING = 1e-9  # below 0, of a cost that is none
+
 
 @dataclass(frozen=True, slots=True)
 class Wording:
@@ -47,7 +49,8 @@ class Wording:
 
     def number(self, value: float) -> float:
         """The user's quantity where the utility's sum is `value`: the cost, or the value itself."""
-        return self.horizon - float(value) if self.is_cost else float(value)
+        cost = self.horizon - float(value)
+        return (0.0 if -_ROUNDING < cost < 0.0 else cost) if self.is_cost else float(value)
 
     def requirement(self, threshold: float) -> str:
         """What is asked for."""

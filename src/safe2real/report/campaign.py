@@ -26,6 +26,7 @@ from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
 from safe2real.figures.rewards import Known, draw_rewards
 from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
+from safe2real.model.shown import rounded_down
 from safe2real.model.wording import bound_words
 from safe2real.problem.problem import Problem
 from safe2real.report.campaign_warnings import warnings_of
@@ -78,7 +79,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         warnings=warnings_of(status, found, entries, course, now),
         forecast_caution="" if status.forecast is None or not status.forecast.rounds else status.forecast.caution,
         certificate=certificate,
-        sure=f"{1.0 - learner.settings.delta:g}",
+        sure=rounded_down(max(0.0, 1.0 - learner.settings.delta - sum(one.within.delta for one in learner.trials))),
         constraints=[words.requirement(one) for words, one in zip(model.wordings, model.thresholds, strict=True)],
         num_constraints=model.num_constraints,
         bound_word=bound_words(model.wordings),

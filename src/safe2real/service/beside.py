@@ -48,6 +48,8 @@ async def verify(service: Service, request: Request, call: Call) -> Response:
 async def verified(service: Service, request: Request, call: Call) -> Response:
     """How far a check is and what it found; of this server alone, and only the last one."""
     found = (await service.hosted(call.name)).verification
+    if found is None and not call.id:
+        return JSONResponse({"job": None, "state": "none"})
     if found is None or call.id not in ("", found.id):
         raise NotFound("there is no such check on this server, or another one began since; POST to begin one")
     return JSONResponse(found.document())

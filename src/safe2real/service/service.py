@@ -55,7 +55,9 @@ class Service:
         self.failures.check(address)
         kind, _, token = (authorization or "").partition(" ")
         shown = token.strip() if kind.lower() == "bearer" else ""
-        caller: Caller | None = await self.aside(self.tokens.caller, shown) if shown else None
+        caller: Caller | None = None
+        if shown:  # a thread only where the disk may have to be waited for
+            caller = self.tokens.caller(shown) if self.tokens.is_fresh else await self.aside(self.tokens.caller, shown)
         if caller is None:
             self.failures.take(address)
             raise NoToken("this needs a token that is valid: send the header `Authorization: Bearer TOKEN`")

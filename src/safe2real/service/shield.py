@@ -21,7 +21,7 @@ _HEADERS = [
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
 _NOT_KEPT, _ASKED_AGAIN = (b"cache-control", b"no-store"), (b"cache-control", b"no-cache")
-_AT_HOME = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\]|testserver)(?::\d{1,5})?")
+_AT_HOME = re.compile(rb"(?:localhost|127\.0\.0\.1|\[::1\])(?::\d{1,5})?")
 
 
 class Shield:

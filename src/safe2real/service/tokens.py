@@ -110,10 +110,15 @@ class Tokens:
         rows = self._read(sql.select(_tokens).order_by(_tokens.c.name))
         return [Kept(row.name, Role(row.role), row.campaign, row.made, row.revoked) for row in rows]
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether `caller` answers from memory."""
+        return time.monotonic() - self._read_at <= REMEMBERED
+
     def caller(self, token: str) -> Caller | None:
         """Who shows this token; None if it is none, or was revoked."""
         with self._lock:
-            if time.monotonic() - self._read_at > REMEMBERED:
+            if not self.is_fresh:
                 rows = self._read(sql.select(_tokens).where(_tokens.c.revoked.is_(None)))
                 self._valid = {row.digest: Caller(row.name, Role(row.role), row.campaign) for row in rows}
                 self._read_at = time.monotonic()

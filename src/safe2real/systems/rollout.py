@@ -27,7 +27,7 @@ from safe2real.model.checks import (
     step_utilities,
 )
 from safe2real.model.cmdp import CMDP
-from safe2real.model.trajectory import utilities_along
+from safe2real.model.trajectory import Trajectory, utilities_along
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.systems.measure import spans
@@ -89,6 +89,7 @@ class Rollout:
     values: Floats  # [n] of each episode; zeros without a reward
     sums: Floats  # [n, K] V_c of each episode: H minus the cost, where a constraint is a cost
     returns: Floats  # [n] the environment's own rewards, summed: no range of them is known, so no interval
+    trajectories: tuple[Trajectory, ...]  # [n] what happened: for `estimate_margin` and `Learner.import_episodes`
 
     def __repr__(self) -> str:
         return f"Rollout({self.episodes} episodes: see describe())"
@@ -148,10 +149,12 @@ def roll_out_on(
     episodes, delta = positive_integer("episodes", episodes), probability_of_failure("delta", delta)
     table = _reward_table(model, plan, reward)
     values, sums, returns = np.zeros(episodes), np.zeros((episodes, model.num_constraints)), np.zeros(episodes)
+    seen: list[Trajectory] = []
     resets = np.random.default_rng((seed_number("seed", seed), 0x5EED))
     with progress_bar("episodes", progress) as report:
         for i in range(episodes):
             states, actions, returns[i] = _episode(env, agent, model.horizon, int(resets.integers(2**31)))
+            seen.append(Trajectory.of(model, states, actions))
             sums[i] = utilities_along(model, states, actions).sum(axis=1)
             if table is not None:
                 values[i] = _along(table, states, actions)
@@ -168,6 +171,7 @@ def roll_out_on(
         values=frozen(values),
         sums=frozen(sums),
         returns=frozen(returns),
+        trajectories=tuple(seen),
     )
 
 
