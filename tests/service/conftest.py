@@ -9,9 +9,9 @@ from tests.campaign.conftest import server
 __all__ = ["chromium", "server"]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium():
-    """Debian's Chromium, driven by Playwright."""
+    """Debian's Chromium, driven by Playwright, which keeps an event loop in this thread until the module's tests are over."""
     playwright = pytest.importorskip("playwright.sync_api")
     program = shutil.which("chromium")
     if program is None:

@@ -1,5 +1,6 @@
 """Alerts: told once, told again until they are taken, and never more than a message."""
 
+import asyncio
 import json
 import threading
 import time
@@ -101,9 +102,11 @@ def test_the_stop_is_told(campaign):
     assert [one.cause for one in alerts_in("arm", document, None, LATER)] == [Cause.STOPPED]
 
 
-@pytest.mark.anyio
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_each_is_told_once_again_until_taken_and_again_when_it_comes_back(tmp_path, campaign, hook, anyio_backend):
+def test_each_is_told_once_again_until_taken_and_again_when_it_comes_back(tmp_path, campaign, hook):
+    asyncio.run(watched(tmp_path, campaign, hook))
+
+
+async def watched(tmp_path, campaign, hook):
     service = Service(places_at(str(tmp_path)), Options(auth=False))
     watchman = Watchman(service, AlertTerms.of(hook.url, 1e-9))
     held = campaign.ask(worker="robot")
