@@ -11,7 +11,7 @@ __all__ = ["chromium", "server"]
 
 @pytest.fixture(scope="module")
 def chromium():
-    """Debian's Chromium, driven by Playwright, which keeps an event loop in this thread until the module's tests are over."""
+    """Debian's Chromium, driven by Playwright, which keeps an event loop in this thread until it ends."""
     playwright = pytest.importorskip("playwright.sync_api")
     program = shutil.which("chromium")
     if program is None:
