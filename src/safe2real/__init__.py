@@ -69,6 +69,7 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = (
     "campaign",
+    "client",
     "errors",
     "evidence",
     "exploration",

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 
 class Safe2RealError(Exception):
     """Base of every error this package raises on purpose."""
 
+    kind: ClassVar[str] = "internal"
+    """What programs are told: the same word on the command line and in answers of the service."""
+
 
 class InvalidInput(Safe2RealError, ValueError):
     """An argument cannot be what it was given as; nothing was changed or recorded."""
+
+    kind = "invalid-input"
 
 
 class OutsideModel(InvalidInput):
@@ -21,6 +27,8 @@ class OutsideModel(InvalidInput):
 class OutOfOrder(Safe2RealError):
     """Asked for what there is only before the stop: another deployment, another episode."""
 
+    kind = "stopped"
+
 
 class Stopped(OutOfOrder):
     """The model is accurate enough: there is nothing left to deploy."""
@@ -29,13 +37,19 @@ class Stopped(OutOfOrder):
 class Halted(Safe2RealError):
     """The data refute the baseline's margin: nothing is handed out any more, and the machine should be stopped."""
 
+    kind = "halted"
+
 
 class Conflict(Safe2RealError):
     """The record says otherwise already: an episode told again with other content, or a campaign that exists."""
 
+    kind = "conflict"
+
 
 class StorageFailure(Safe2RealError):
     """The database cannot be read or written as it should; what was told before is still there."""
+
+    kind = "storage"
 
 
 class MissingExtra(InvalidInput, ImportError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -140,6 +140,14 @@ class Campaign(Directed):
     def by(self) -> str:
         """Who calls: named in everything that this object records."""
         return self._record.by
+
+    def acting_as(self, principal: str) -> AbstractContextManager[None]:
+        """Within it, what this object records names `principal` as the one who calls: a service acts for many.
+
+        Raises:
+            InvalidInput: The record is signed, and this process has no key of that name.
+        """
+        return self._record.acting_as(checked_text("principal", principal, 200))
 
     @property
     def format(self) -> int:

@@ -50,6 +50,17 @@ class Record:
         return Learner(self.problem, self.method, warm_start=False)
 
     @contextmanager
+    def acting_as(self, principal: str) -> Iterator[None]:
+        """What is recorded within is done by `principal`, and signed with that one's key where the record is signed."""
+        by, keys = self.by, self.journal.keys
+        own = None if keys is None else keys.first(principal)
+        self.by, self.journal.keys = principal, own
+        try:
+            yield
+        finally:
+            self.by, self.journal.keys = by, keys
+
+    @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """The only writer, with all taken in that others have recorded."""
         self.catch_up()  # before others are kept waiting

@@ -73,6 +73,12 @@ class Keys:
             raise InvalidInput(f"the key file {path} holds no key; give lines like: cell-3 0f1e...")
         return cls(secrets)
 
+    def first(self, name: str) -> Keys:
+        """The same keys, to sign with that of `name`."""
+        if name not in self.secrets:
+            raise InvalidInput(f"the key file has no key of {name[:60]!r}, who does this; add one, and start again")
+        return Keys({name: self.secrets[name], **self.secrets})
+
     def sign(self, event: Event) -> Signature:
         return Signature(event.sequence, self.signer, _signature(self.secrets[self.signer], event))
 

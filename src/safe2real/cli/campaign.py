@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from safe2real.campaign import Campaign, Overlap, Receipt
+from safe2real.campaign import Campaign, Overlap, documents
 from safe2real.campaign.journal.places import looks_like_a_connection, parse_place, shown_place
 from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
-from safe2real.cli import documents, trial
+from safe2real.cli import trial
 from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
 from safe2real.cli.streams import answer, progress_bar, read_array, read_document, read_lines, read_text
@@ -139,7 +139,7 @@ def tell(
     episode = read_document(file)
     with Campaign.open(url) as opened:
         receipt = opened.tell_json(id, episode, partial=partial, left_model=left_model, worker=worker, force=force)
-        answer({"id": id, **_receipt(receipt)})
+        answer({"id": id, **documents.receipt_document(receipt)})
 
 
 @commands.command()
@@ -158,7 +158,7 @@ def abandon(
         if id is None and worker is not None:
             answer({"worker": worker, "ids": opened.abandon_all(worker, reason)})
         elif id is not None:
-            answer({"id": id, **_receipt(opened.abandon(id, reason, worker=worker, force=force))})
+            answer({"id": id, **documents.receipt_document(opened.abandon(id, reason, worker=worker, force=force))})
 
 
 @commands.command("import")
@@ -187,7 +187,8 @@ def import_log(
         horizon = fixed.simulator.horizon
         collector = fixed.baseline if given is None else policy_from_json(given, "policy", horizon=horizon)
         receipt = opened.import_log(source, collector, episodes, partial=partial, overlap=overlap)
-        answer({"source": source, "episodes": len(episodes), "skipped": receipt.skipped, **_receipt(receipt)})
+        counts = {"episodes": len(episodes), "skipped": receipt.skipped}
+        answer({"source": source, **counts, **documents.receipt_document(receipt)})
 
 
 @commands.command()
@@ -344,7 +345,3 @@ def _check_out(out: Path, url: str) -> None:
     database = Path(str(place.database)).resolve()
     if out.resolve() in {database.with_name(database.name + ending) for ending in ("", *BESIDE_A_DATABASE)}:
         raise InvalidInput(f"--out is {out}, the campaign itself or a part of it; give another place")
-
-
-def _receipt(receipt: Receipt) -> dict[str, Any]:
-    return {"sequence": receipt.sequence, "new": receipt.new, "samples": receipt.samples}

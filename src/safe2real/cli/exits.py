@@ -22,13 +22,7 @@ from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2Re
 NOT_VERIFIED = 6  # the ledger is on stdout, with its problems
 NOT_READY = 7  # a check found what must be mended first, or a rehearsal was unsafe
 
-_EXITS: tuple[tuple[type[Safe2RealError], str, int], ...] = (
-    (InvalidInput, "invalid-input", 2),
-    (OutOfOrder, "stopped", 3),
-    (Conflict, "conflict", 4),
-    (StorageFailure, "storage", 5),
-    (Halted, "halted", 8),
-)
+_EXITS = {InvalidInput.kind: 2, OutOfOrder.kind: 3, Conflict.kind: 4, StorageFailure.kind: 5, Halted.kind: 8}
 
 # One paragraph for each code: the help joins the lines of a paragraph.
 EXIT_CODES = "\n\n".join(
@@ -69,8 +63,7 @@ class _InJson:
         try:
             return super().invoke(ctx)  # type: ignore[misc]
         except Safe2RealError as error:
-            kind, code = next((kind, code) for family, kind, code in _EXITS if isinstance(error, family))
-            _fail(kind, str(error), code, error)
+            _fail(error.kind, str(error), _EXITS[error.kind], error)
         except _UsageError as error:
             _fail_usage(error)
         except (MemoryError, RecursionError) as error:

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from safe2real.campaign import Campaign
-from safe2real.cli.campaign import Url, _receipt
+from safe2real.campaign.documents import receipt_document
+from safe2real.cli.campaign import Url
 from safe2real.cli.streams import answer, read_document
 from safe2real.model.limits import byte_limit
 
@@ -35,7 +36,7 @@ def branch(
     opened again, and ids that were handed out after the copy are refused.
     """
     with Campaign.open(url) as opened:
-        answer({"campaign": opened.name, **_receipt(opened.branch(reason))})
+        answer({"campaign": opened.name, **receipt_document(opened.branch(reason))})
 
 
 def load(

@@ -238,8 +238,8 @@ def mixture_from_json(value: Any, name: str, *, horizon: int | None = None, num_
         return Mixture.of(numbers_from_json(given["weights"], f"{name}.weights"), parts)
 
 
-def mixture_to_json(mixture: Mixture) -> dict[str, Any]:
+def mixture_to_json(mixture: Mixture, *, plain: bool = True) -> dict[str, Any]:
     return {
         "weights": mixture.weights.tolist(),
-        "policies": [policy_to_json(policy, plain=True) for policy in mixture.policies],
+        "policies": [policy_to_json(policy, plain=plain) for policy in mixture.policies],
     }

@@ -7,8 +7,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from safe2real.campaign import Campaign, CampaignStatus, Deployment, Ledger
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.deployment import Deployment, Receipt
 from safe2real.campaign.journal.places import shown_place
+from safe2real.campaign.ledger import Ledger
+from safe2real.campaign.status import CampaignStatus
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.plan import Plan
@@ -66,6 +69,10 @@ def deployment_document(deployment: Deployment) -> dict[str, Any]:
         "policy": policy_to_json(deployment.policy, plain=True),
         "certificate": certificate_document(deployment.certificate),
     }
+
+
+def receipt_document(receipt: Receipt) -> dict[str, Any]:
+    return {"sequence": receipt.sequence, "new": receipt.new, "samples": receipt.samples}
 
 
 def status_document(status: CampaignStatus, campaign: Campaign) -> dict[str, Any]:

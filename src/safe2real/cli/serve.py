@@ -1,0 +1,107 @@
+"""`safe2real serve ...`: campaigns over HTTP, and the tokens of those who may ask."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from safe2real.cli.exits import JsonErrors
+from safe2real.cli.streams import answer
+from safe2real.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from safe2real.service.tokens import Tokens
+
+# What the service needs is imported by the commands themselves: the others do without it.
+
+
+class _Serving(JsonErrors):
+    """`serve PLACE` is `serve run PLACE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        known = args[:1] in ([], ["--help"]) or args[0] in self.commands
+        return super().parse_args(ctx, args if known else ["run", *args])
+
+
+commands = typer.Typer(
+    cls=_Serving,
+    no_args_is_help=True,
+    subcommand_metavar="PLACE | token ...",
+    help="Serve campaigns over HTTP: `safe2real serve PLACE [--host --port --no-auth]`. PLACE is a folder of "
+    "SQLite campaigns (NAME.db), or postgresql://user@host/database, where each campaign is a schema.",
+)
+tokens = typer.Typer(cls=JsonErrors, no_args_is_help=True, help="Who may ask: tokens, kept as digests beside the campaigns.")
+commands.add_typer(tokens, name="token")
+At = Annotated[
+    str | None,
+    typer.Option(metavar="PLACE", envvar="SAFE2REAL_PLACE", show_envvar=True, help="What `safe2real serve` is given."),
+]
+
+
+@commands.command(hidden=True)
+def run(
+    place: Annotated[
+        str, typer.Argument(metavar="PLACE", help="A folder of SQLite campaigns, or postgresql://user@host/database.")
+    ],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 for one that is free.", min=0, max=65535)] = 8080,
+    no_auth: Annotated[bool, typer.Option("--no-auth", help="Answer without tokens; on loopback alone.")] = False,
+    alert_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="SAFE2REAL_ALERT_URL",
+            show_envvar=True,
+            help="A webhook that is told of refutations, silent workers and stops. With a secret in it: by the variable.",
+        ),
+    ] = None,
+    silent_after: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Alert when a worker holds a deployment for longer.")
+    ] = None,
+) -> None:
+    """Serve until it is stopped."""
+    from safe2real.service.alerts import AlertTerms
+    from safe2real.service.running import run as serve
+
+    if silent_after is not None and alert_url is None:
+        raise InvalidInput("--silent-after is given and no --alert-url: nobody would be told; give both")
+    alerts = None if alert_url is None else AlertTerms.of(alert_url, silent_after)
+    serve(place, host, port, auth=not no_auth, alerts=alerts)
+
+
+@tokens.command()
+def add(
+    name: Annotated[str, typer.Argument(help="Who it is for; records say that this one asked, told or abandoned.")],
+    role: Annotated[str, typer.Option(metavar="worker|operator|auditor", help="What it is for.")],
+    campaign: Annotated[str | None, typer.Option(help="The only campaign that it is for.")] = None,
+    at: At = None,
+) -> None:
+    """Make a token. It is shown once, here; only its digest is kept.
+
+    A worker asks and tells under its own name; an operator may do everything; an auditor reads, plans and verifies.
+    """
+    token = _tokens(at).add(name, role, campaign)
+    answer({"name": name, "role": role, "campaign": campaign, "token": token})
+
+
+@tokens.command("list")
+def list_all(at: At = None) -> None:
+    """Show whose tokens there are; nothing of the tokens themselves."""
+    answer({"tokens": [asdict(one) for one in _tokens(at).all()]})
+
+
+@tokens.command()
+def revoke(name: Annotated[str, typer.Argument(help="Whose token is refused from now on.")], at: At = None) -> None:
+    """Refuse a token from now on; every server knows it within a second."""
+    answer({"name": name, "revoked": _tokens(at).revoke(name)})
+
+
+def _tokens(at: str | None) -> Tokens:
+    from safe2real.service.places import places_at
+    from safe2real.service.tokens import Tokens
+
+    if at is None:
+        raise InvalidInput("--at is missing: the folder or database that is served (or set SAFE2REAL_PLACE)")
+    return Tokens(places_at(at))

@@ -1,0 +1,291 @@
+"""A campaign that a service keeps, with the interface of `Campaign`: a worker's code is the same for both."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from safe2real.campaign.deployment import Deployment, Receipt
+from safe2real.campaign.ledger import Ledger
+from safe2real.campaign.status import CampaignStatus
+from safe2real.client import reading
+from safe2real.client.transport import Address, Refusal, Transport
+from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.evidence.mismatch_map import MismatchMap
+from safe2real.exploration.certificate import Certificate
+from safe2real.exploration.forecast import Forecast
+from safe2real.exploration.plan import Plan
+from safe2real.methods.base import Method
+from safe2real.methods.named import document_of, problem_and_method
+from safe2real.methods.sim_to_real import SimToReal
+from safe2real.model.encoding import array_to_json, mixture_to_json, policy_to_json, to_text
+from safe2real.model.policy import MarkovPolicy, Mixture, Policy
+from safe2real.model.trajectory import Trajectory
+from safe2real.problem.problem import Problem
+
+_LONG = 600.0  # seconds for what may take long: imports, plans, maps, forecasts
+_FIRST_LOOK, _LAST_LOOK = 0.05, 1.0  # seconds between two looks at a check
+_SPOOL = 8 << 20
+
+
+class RemoteCampaign:
+    """Ask and tell over HTTP. One object for each thread.
+
+    A request whose answer was lost is sent again for `patience` seconds: asks, tells, abandonments and imports are never
+    recorded twice. What is not safe to repeat (`declare`, trials, `branch`, `create`) is repeated only where the service
+    says that nothing was done.
+
+    Args:
+        url: https://host:port/campaigns/NAME, the address of the campaign's page.
+        token: of `safe2real serve token add`; the environment's SAFE2REAL_TOKEN where it is left out.
+        timeout: seconds until an answer begins.
+        patience: seconds for which a call is tried again.
+        plain_http: whether a token may travel over http to another machine.
+
+    Example:
+        >>> with RemoteCampaign("https://fleet.example/campaigns/arm") as campaign:
+        ...     deployment = campaign.ask()
+        ...     campaign.tell(deployment.id, run(deployment.policy))
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout: float = 30.0,
+        patience: float = 120.0,
+        plain_http: bool = False,
+    ) -> None:
+        address = Address.of(url, plain_http=plain_http)
+        self._transport = Transport(address, token, timeout=timeout, patience=patience)
+        self._problem: Problem | None = None
+
+    @classmethod
+    def create(
+        cls,
+        url: str,
+        problem: Problem,
+        token: str | None = None,
+        *,
+        method: Method | None = None,
+        trust_margin: bool = False,
+        lease: float | None = None,
+        withdraw_overdue: bool = False,
+        exist_ok: bool = False,
+        **how: Any,
+    ) -> RemoteCampaign:
+        """Begin a campaign on the service, under the name at the end of `url`; see `Campaign.create`."""
+        made = cls(url, token, **how)
+        flags = {"trust_margin": trust_margin, "withdraw_overdue": withdraw_overdue, "exist_ok": exist_ok}
+        stated = document_of(problem, SimToReal() if method is None else method)
+        body = {"name": made._transport.address.name, "problem": stated, "lease": lease, **flags}
+        made._transport.send("POST", "/campaigns", body, again=exist_ok)
+        return made
+
+    @property
+    def problem(self) -> Problem:
+        """What the campaign is about; read once. Not for a worker's token."""
+        if self._problem is None:
+            document = self._transport.campaign("GET", "/problem", timeout=_LONG)
+            self._problem, _ = problem_and_method(to_text(document))
+        return self._problem
+
+    @property
+    def by(self) -> str:
+        """Whose token this is: named in everything that is recorded through it."""
+        return str(self._transport.send("GET", "/whoami")["name"])
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._transport.close()
+
+    def __enter__(self) -> RemoteCampaign:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"RemoteCampaign at {self._transport.address}"
+
+    # Asking and telling
+
+    def ask(self, *, worker: str | None = None) -> Deployment:
+        """What to run next; a worker's token asks for itself, so that `worker` may be left out."""
+        return self.ask_batch(1, worker=worker)[0]
+
+    def ask_batch(self, n: int, *, worker: str | None = None) -> list[Deployment]:
+        """`n` deployments to run; see `Campaign.ask_batch`."""
+        body = {"n": n, "mixture": True, "packed": True, **_given(worker=worker)}
+        answer = self._transport.campaign("POST", "/ask", body)
+        return [reading.deployment_from(one, answer["withdrawn"]) for one in answer["deployments"]]
+
+    def tell(
+        self,
+        id: str,
+        trajectory: Trajectory | tuple[ArrayLike, ArrayLike],
+        *,
+        partial: bool = False,
+        left_model: bool = False,
+        worker: str | None = None,
+        force: str | None = None,
+    ) -> Receipt:
+        """Record what happened in a deployment; see `Campaign.tell`."""
+        is_pair = isinstance(trajectory, tuple) and len(trajectory) == 2
+        if not isinstance(trajectory, Trajectory) and not (left_model and is_pair):
+            wanted = "(states, actions)" if left_model else "Trajectory.of(model, states, actions)"
+            raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give {wanted}")
+        return self.tell_json(id, _episode(trajectory), partial=partial, left_model=left_model, worker=worker, force=force)
+
+    def tell_json(
+        self,
+        id: str,
+        episode: Any,
+        *,
+        partial: bool = False,
+        left_model: bool = False,
+        worker: str | None = None,
+        force: str | None = None,
+    ) -> Receipt:
+        """`tell` for an object {"states": [...], "actions": [...]}, with "left_model": true if so."""
+        if not isinstance(episode, Mapping):
+            raise InvalidInput(f"the episode is a {type(episode).__name__}; give an object with states and actions")
+        said = {"left_model": True} if left_model else {}
+        body = {**episode, **said, "partial": partial, **_given(worker=worker, force=force)}
+        return reading.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/tell", body))
+
+    def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
+        """Give up on a deployment; see `Campaign.abandon`."""
+        body = {"reason": reason, **_given(worker=worker, force=force)}
+        return reading.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/abandon", body))
+
+    def abandon_all(self, worker: str, reason: str) -> list[str]:
+        """Give up on everything that `worker` holds; returns the ids."""
+        return list(self._transport.campaign("POST", "/abandon", {"worker": worker, "reason": reason})["ids"])
+
+    def branch(self, reason: str) -> Receipt:
+        """Say that the record was restored from a copy and goes on from here; see `Campaign.branch`."""
+        return reading.receipt_from(self._transport.campaign("POST", "/branch", {"reason": reason}, again=False))
+
+    def import_log(
+        self,
+        source: str,
+        policy: MarkovPolicy,
+        episodes: Iterable[Trajectory | Any],
+        *,
+        partial: bool = False,
+        overlap: str = "refuse",
+    ) -> Receipt:
+        """Add episodes that were collected earlier, all or none; see `Campaign.import_log`."""
+        head = {"source": source, "policy": policy_to_json(policy), "partial": partial, "overlap": str(overlap)}
+        with tempfile.SpooledTemporaryFile(_SPOOL) as spool:
+            with gzip.GzipFile(fileobj=spool, mode="wb", compresslevel=3) as packed:
+                for document in (head, *(_episode(one) for one in episodes)):
+                    packed.write(to_text(document).encode() + b"\n")
+            log: IO[bytes] = spool
+            return reading.receipt_from(self._transport.campaign("POST", "/import", log=log, timeout=_LONG))
+
+    # Directing
+
+    def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
+        """Add rewards to those that are explored for, or drop some; see `Campaign.declare`."""
+        body = {"rewards": _arrays(rewards), "drop": list(drop)}
+        return reading.receipt_from(self._transport.campaign("POST", "/declare", body, again=False))
+
+    def begin_trial(
+        self,
+        policy: Policy,
+        *,
+        delta: float,
+        rewards: Mapping[str, ArrayLike] | None = None,
+        target: Mapping[str, float] | None = None,
+    ) -> Receipt:
+        """Put one policy on trial, from the next deployment on; see `Campaign.begin_trial`."""
+        mixture = policy if isinstance(policy, Mixture) else Mixture.of([1.0], [policy])
+        body = {"policy": mixture_to_json(mixture, plain=False), "delta": delta, "rewards": _arrays(rewards)}
+        body |= {} if target is None else {"target": dict(target)}
+        return reading.receipt_from(self._transport.campaign("POST", "/trial/begin", body, again=False))
+
+    def end_trial(self) -> Receipt:
+        """End the trial, and go on with the campaign's method."""
+        return reading.receipt_from(self._transport.campaign("POST", "/trial/end", {}, again=False))
+
+    # Looking
+
+    def status(self, *, forecast: bool = True) -> CampaignStatus:
+        """Where the campaign stands; `forecast` rehearses the rest of it."""
+        return reading.status_from(self._status(forecast))
+
+    def forecast(self) -> Forecast:
+        """Rounds and samples until the stop, by a rehearsal on the learnt model."""
+        return reading.forecast_from(self._status(True)["forecast"])
+
+    def assurance(self) -> Certificate:
+        """What everything that is handed out now is worth, with all it rests on."""
+        return reading.certificate_from(self._status(False)["assurance"])
+
+    def _status(self, forecast: bool) -> Any:
+        query = {"forecast": "true" if forecast else "false"}
+        return self._transport.campaign("GET", "/status", query=query, timeout=_LONG)
+
+    def plan(self, reward: ArrayLike) -> Plan:
+        """A policy for any reward in [0, 1]; see `Campaign.plan`."""
+        body = {"reward": _array(reward)}
+        return reading.plan_from(self._transport.campaign("POST", "/plan", body, timeout=_LONG))
+
+    def mismatch_map(self) -> MismatchMap:
+        """For every row how far it is from the simulator, and what is known about it."""
+        return reading.map_from(self._transport.campaign("GET", "/map", query={"form": "arrays"}, timeout=_LONG))
+
+    def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
+        """Have every certificate computed again from the record, by the service; see `Campaign.verify`."""
+        job, wait = self._transport.campaign("POST", "/verify", {"head": head}), _FIRST_LOOK
+        while job["state"] == "running":
+            time.sleep(wait)
+            wait = min(2.0 * wait, _LAST_LOOK)
+            try:
+                job = self._transport.campaign("GET", f"/verify/{job['job']}")
+            except Refusal as error:
+                if error.refused != "not-found":
+                    raise
+                job = self._transport.campaign("POST", "/verify", {"head": head})  # the service was started anew
+            if progress is not None and job["total"]:
+                progress(job["done"], job["total"])
+        if job["ledger"] is None:
+            raise StorageFailure(str(job["problem"]))
+        return reading.ledger_from(job["ledger"])
+
+
+def _given(**named: Any) -> dict[str, Any]:
+    return {key: value for key, value in named.items() if value is not None}
+
+
+def _segment(id: Any) -> str:
+    """An id as part of an address; one that is none reaches nothing else."""
+    if not isinstance(id, str) or not id or not id.replace("-", "").isalnum() or not id.isascii():
+        raise InvalidInput(f"the deployment's id is {str(id)[:60]!r}; give the id of the answer to ask")
+    return id
+
+
+def _episode(episode: Any) -> Any:
+    """An episode as an object; what is none is sent as it is, and refused."""
+    if isinstance(episode, Trajectory):
+        episode = (episode.states, episode.actions)
+    if isinstance(episode, tuple) and len(episode) == 2:
+        return {"states": np.asarray(episode[0]).tolist(), "actions": np.asarray(episode[1]).tolist()}
+    return episode
+
+
+def _array(values: ArrayLike) -> Any:
+    return array_to_json(np.asarray(values, dtype=np.float64))
+
+
+def _arrays(rewards: Mapping[str, ArrayLike] | None) -> dict[str, Any] | None:
+    return None if rewards is None else {name: _array(values) for name, values in rewards.items()}

@@ -1,0 +1,188 @@
+"""Alerts: a webhook that is told once when something happens that a person should know before looking at a page.
+
+What is told is a function of a campaign's status and of the time (`alerts_in`); nothing is recorded, and nothing is done: a
+worker that is silent keeps what it holds until a person abandons it, because the reason must have nothing to do with what
+happened in the episode, and no program knows that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import urlsplit
+
+from safe2real.campaign.events import now
+from safe2real.errors import InvalidInput, Safe2RealError
+from safe2real.model.checks import finite_number
+from safe2real.service.looking import status_with
+from safe2real.standing import DoubtCode, Standing
+
+if TYPE_CHECKING:
+    from safe2real.service.service import Service
+
+_LOOK = 2.0  # seconds between two looks at all campaigns
+_PATIENCE = 10.0  # seconds until the webhook has answered
+_log = logging.getLogger("safe2real.service.alerts")
+
+
+class Cause(StrEnum):
+    """Why somebody is told."""
+
+    REFUTED = "refuted"
+    """The data contradict an assumption: nothing is a guarantee any more."""
+    MARGIN_REFUTED = "margin-refuted"
+    """The baseline itself is not as safe as was stated: stop the machine."""
+    SILENT = "worker-silent"
+    """A worker holds a deployment for longer than was stated."""
+    STOPPED = "stop-reached"
+    """The model is accurate enough: plan now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One thing that a person should know; what the webhook is sent, as JSON."""
+
+    campaign: str  # as the service calls it
+    cause: Cause
+    subject: str  # the deployment that a silent worker holds; else empty
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlertTerms:
+    """Whom to tell, and from when on a worker is silent."""
+
+    url: str  # may hold a secret: never shown
+    silent_after: float | None = None  # seconds; None where silence is no news
+
+    @classmethod
+    def of(cls, url: str, silent_after: Any = None) -> AlertTerms:
+        """Checked terms.
+
+        Raises:
+            InvalidInput: The address is none of the web, or the time is none.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidInput("the alerts' address is not one of the web; give https://host/path")
+        if silent_after is None:
+            return cls(url)
+        seconds = finite_number("silent-after", silent_after)
+        if seconds <= 0.0:
+            raise InvalidInput(f"silent-after is {seconds:g}; give the seconds after which a worker is silent")
+        return cls(url, seconds)
+
+
+def alerts_in(name: str, status: Mapping[str, Any], silent_after: float | None, at: str) -> list[Alert]:
+    """What is to be told of a campaign that stands like this.
+
+    Args:
+        name: as the service calls it.
+        status: a status document with its `assurance`.
+        silent_after: seconds that a worker may hold a deployment before it is called silent.
+        at: now, UTC.
+
+    Returns:
+        The gravest first.
+    """
+    found = []
+    doubts = [one for one in status["assurance"]["doubts"] if DoubtCode(one["code"]).standing is Standing.REFUTED]
+    margins = [one["text"] for one in doubts if one["code"] == DoubtCode.MARGIN_REFUTED]
+    if margins:
+        found.append(Alert(name, Cause.MARGIN_REFUTED, "", f"STOP THE MACHINE: {'; '.join(margins)}"))
+    if status["standing"] == Standing.REFUTED:
+        why = "; ".join(one["text"] for one in doubts)
+        found.append(Alert(name, Cause.REFUTED, "", f"nothing is certified any more: {why}"))
+    if status["stopped"]:
+        text = f"the uncertainty has reached the tolerance of {status['tolerance']:g} after {status['rounds']:,} deployments"
+        found.append(Alert(name, Cause.STOPPED, "", text))
+    for one in status["held"]:
+        if silent_after is not None and _seconds(one["at"], at) > silent_after:
+            text = (
+                f"{one['worker']} has had {one['id']} since {one['at']}, for more than {silent_after:g} s. Ask what became "
+                "of it; tell what was seen, or abandon it with the reason"
+            )
+            found.append(Alert(name, Cause.SILENT, one["id"], text))
+    return found
+
+
+class Watchman:
+    """Looks at all campaigns of a service, and tells each alert once for as long as it is true."""
+
+    def __init__(self, service: Service, terms: AlertTerms) -> None:
+        self._service, self._terms = service, terms
+        self._told: set[tuple[str, Cause, str]] = set()
+
+    async def look(self) -> None:
+        """Tell what is new. What the webhook did not take is told at the next look."""
+        for name in await self._service.aside(self._service.places.names):
+            with suppress(Safe2RealError):  # one that cannot be read must not hide the others; its page says why
+                hosted = await self._service.hosted(name)
+                document = await hosted.desk.do(
+                    lambda campaign: status_with(campaign, forecast=False), patience=self._service.limits.answering
+                )
+                await self._tell(name, alerts_in(name, document, self._terms.silent_after, now()))
+
+    async def _tell(self, name: str, alerts: list[Alert]) -> None:
+        current = {(one.campaign, one.cause, one.subject): one for one in alerts}
+        # What is over may come again, and is news then.
+        self._told = {key for key in self._told if key[0] != name or key in current}
+        for key, alert in current.items():
+            if key not in self._told and await asyncio.to_thread(posted, self._terms.url, alert):
+                self._told.add(key)
+
+    async def watch(self) -> NoReturn:
+        """Look again and again, as long as the service runs."""
+        while True:
+            with suppress(Safe2RealError):  # a database that is away now is looked at again
+                await self.look()
+            await asyncio.sleep(_LOOK)
+
+
+def posted(url: str, alert: Alert) -> bool:
+    """Whether the webhook took it. A redirection is not followed: it would take the alert to somebody else."""
+    content = json.dumps({**asdict(alert), "at": now()}).encode()
+    request = urllib.request.Request(url, content, {"Content-Type": "application/json"}, method="POST")
+    try:
+        with urllib.request.build_opener(_NoRedirection).open(request, timeout=_PATIENCE):
+            return True
+    except (OSError, urllib.error.HTTPError, ValueError) as error:
+        # The address may hold a secret, and so may what the error says of it.
+        _log.warning("an alert (%s, %s) was not taken: %s", alert.campaign, alert.cause, type(error).__name__)
+        return False
+
+
+class _NoRedirection(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+@asynccontextmanager
+async def watching(service: Service, terms: AlertTerms | None) -> AsyncIterator[None]:
+    """A watchman for as long as the service runs; nobody where no terms are given."""
+    if terms is None:
+        yield
+        return
+    task = asyncio.create_task(Watchman(service, terms).watch())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def _seconds(since: str, at: str) -> float:
+    try:
+        return (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds()
+    except (ValueError, TypeError):  # a time that nobody of ours wrote
+        return 0.0

@@ -1,0 +1,135 @@
+"""Addresses of a campaign that are not one call to it: logs as they arrive, checks, copies, the stream, a new branch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator
+
+from starlette.background import BackgroundTask
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+
+from safe2real.campaign.documents import receipt_document
+from safe2real.errors import InvalidInput
+from safe2real.service.calling import Answering
+from safe2real.service.calls import OPERATORS, READERS, Call, Endpoint
+from safe2real.service.hosted import Hosted
+from safe2real.service.importing import import_log, received
+from safe2real.service.jobs import RUNNING, Verification, exported
+from safe2real.service.problems import Busy, NotFound
+from safe2real.service.service import Service
+from safe2real.service.streaming import messages, resumed_from
+
+
+async def imported(service: Service, request: Request, call: Call) -> Response:
+    """JSON Lines. The first: {"source": NAME, "policy": ..., "partial": ..., "overlap": ...}. Each other is an episode."""
+    hosted = await service.hosted(call.name)
+    log = await received(request, service.limits)
+    document = await hosted.field.do(
+        lambda campaign: import_log(campaign, log), patience=service.limits.importing, by=call.caller.name
+    )
+    hosted.has_changed()
+    return JSONResponse(document)
+
+
+async def verify(service: Service, request: Request, call: Call) -> Response:
+    """One check at a time: while one runs, it is the answer."""
+    head = call.document(optional=("head",)).get("head")
+    if not isinstance(head, str | None):
+        raise InvalidInput("head is no text; give `head` of an earlier status, or leave it out")
+    hosted = await service.hosted(call.name)
+    if hosted.verification is None or hosted.verification.state != RUNNING:
+        hosted.verification = Verification(hosted.place, head, call.caller.name)
+    return JSONResponse(hosted.verification.document(), 202)
+
+
+async def verified(service: Service, request: Request, call: Call) -> Response:
+    """How far a check is and what it found; of this server alone, and only the last one."""
+    found = (await service.hosted(call.name)).verification
+    if found is None and not call.id:
+        return JSONResponse({"job": None, "state": "none"})
+    if found is None or call.id not in ("", found.id):
+        raise NotFound("there is no such check on this server, or another one began since; POST to begin one")
+    return JSONResponse(found.document())
+
+
+async def export(service: Service, request: Request, call: Call) -> Response:
+    form = str(call.one_of("format", ("json", "csv"), "json"))
+    hosted = await service.hosted(call.name)
+    file = await asyncio.to_thread(exported, hosted.place, form)
+    cleaned = BackgroundTask(shutil.rmtree, file.parent, ignore_errors=True)
+    kind = "application/json" if form == "json" else "application/zip"
+    return FileResponse(file, media_type=kind, filename=f"{call.name}{file.suffix}", background=cleaned)
+
+
+async def branch(service: Service, request: Request, call: Call) -> Response:
+    """Read the record as it is now, and record that what had come after is lost."""
+    reason = call.document(required=("reason",))["reason"]
+    hosted = await service.hosted(call.name)
+    await hosted.renew(service.limits.answering)
+    receipt = await hosted.field.do(
+        lambda campaign: campaign.branch(reason), patience=service.limits.answering, by=call.caller.name
+    )
+    hosted.has_changed()
+    return JSONResponse(receipt_document(receipt))
+
+
+async def stream(service: Service, request: Request, call: Call) -> Response:
+    """Server-sent events: `record` for each new event, `status` after changes; Last-Event-ID goes on where it broke."""
+    hosted = await service.hosted(call.name)
+    after = resumed_from(request.headers.get("last-event-id"))
+    if service.streams >= service.limits.streams:
+        raise Busy(f"{service.streams} pages watch already, which is the limit; try again later")
+    return StreamingResponse(_counted(service, hosted, after), media_type="text/event-stream")
+
+
+async def _counted(service: Service, hosted: Hosted, after: int | None) -> AsyncIterator[str]:
+    service.streams += 1
+    try:
+        async for message in messages(hosted, hosted.watch, after, service.limits.answering):
+            yield message
+    finally:
+        service.streams -= 1
+
+
+_JOB = {"job": "9f86d081884c7d65", "state": RUNNING, "done": 120, "total": 4000, "ledger": None, "problem": None}
+_LOG = {"source": "january", "policy": "baseline"}
+BESIDE: tuple[tuple[Endpoint, Answering], ...] = (
+    (
+        Endpoint(
+            *("POST", "/import", OPERATORS, imported, "Add a log of earlier episodes by a known policy, all or none."),
+            streamed=True,
+            body=json.dumps(_LOG) + '\n{"states": [0, 1, 1, 0, 0], "actions": [1, 0, 0, 1]}\n',
+            answer={"source": "january", "episodes": 1, "skipped": 0, "sequence": 39, "new": True, "samples": 4},
+        ),
+        imported,
+    ),
+    (
+        Endpoint(
+            *("POST", "/verify", READERS, verify, "Begin to compute every certificate again from the record alone."),
+            body={"head": None},
+            answer=_JOB,
+        ),
+        verify,
+    ),
+    (Endpoint("GET", "/verify", READERS, verified, "The last check of this server.", answer=_JOB), verified),
+    (Endpoint("GET", "/verify/{id}", READERS, verified, "One check, if it is the last.", answer=_JOB), verified),
+    (
+        Endpoint(
+            *("GET", "/export", READERS, export, "The whole record for other programs."),
+            query={"format": "json (one document), or csv (three tables in a zip)"},
+        ),
+        export,
+    ),
+    (
+        Endpoint(
+            *("POST", "/branch", OPERATORS, branch, "Say that the record was restored from a copy and goes on from here."),
+            body={"reason": "the disk was replaced; restored from last night's copy"},
+            answer={"sequence": 40, "new": True, "samples": 0},
+        ),
+        branch,
+    ),
+    (Endpoint("GET", "/stream", READERS, stream, "What happens, as it happens."), stream),
+)

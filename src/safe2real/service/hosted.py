@@ -1,0 +1,101 @@
+"""A campaign in a running server: replayed objects that stay in memory, each used by one thread of its own.
+
+`Campaign` is not for several threads, so each object has one, which does what it is given in order. A campaign has three:
+the field's, which asks and tells; the desk's, which says where it stands; and the study's, opened when it is first needed,
+for what may take minutes (plans, forecasts). No machine and no page waits in line behind a plan. The journal decides what
+is true, for these three as for other servers on the same database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import TypeVar
+
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.journal.places import shown_place
+from safe2real.service.history import History
+from safe2real.service.jobs import Verification
+from safe2real.service.problems import Busy
+from safe2real.service.streaming import Watch
+
+_Answer = TypeVar("_Answer")
+QUEUE = 256  # calls that may wait for one object
+
+
+class Actor:
+    """One `Campaign` object and the thread that uses it."""
+
+    def __init__(self, place: str) -> None:
+        self._place, self._waiting = place, 0
+        self._campaign: Campaign | None = None
+        self._thread = ThreadPoolExecutor(1, "campaign")
+
+    async def do(self, work: Callable[[Campaign], _Answer], *, patience: float, by: str | None = None) -> _Answer:
+        """What `work` answers; what it records names `by`.
+
+        Raises:
+            Busy: Too many wait, or it was not done within `patience` seconds. What had begun goes on to its end.
+        """
+        if self._waiting >= QUEUE:
+            raise Busy(f"{self._waiting} calls wait for this campaign already; try again in a moment")
+        self._waiting += 1
+        future = self._thread.submit(self._do, work, by)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), patience)
+        except TimeoutError:
+            raise Busy(
+                f"no answer within {patience:g} s; send the same again: what was recorded meanwhile is not recorded twice"
+            ) from None
+        finally:
+            self._waiting -= 1
+
+    def _do(self, work: Callable[[Campaign], _Answer], by: str | None) -> _Answer:
+        if self._campaign is None:
+            self._campaign = Campaign.open(self._place)
+        with nullcontext() if by is None else self._campaign.acting_as(by):
+            return work(self._campaign)
+
+    async def renew(self, patience: float) -> None:
+        """Forget what was read: the next call opens the record as it is then."""
+        await asyncio.wait_for(asyncio.wrap_future(self._thread.submit(self._close)), patience)
+
+    def close(self) -> None:
+        self._thread.submit(self._close)
+        self._thread.shutdown(wait=True, cancel_futures=False)
+
+    def _close(self) -> None:
+        if self._campaign is not None:
+            self._campaign.close()
+        self._campaign = None
+
+
+class Hosted:
+    """One campaign of the service."""
+
+    def __init__(self, name: str, place: str) -> None:
+        self.name, self.place, self.shown_place = name, place, shown_place(place)
+        self.field, self.desk, self.study = Actor(place), Actor(place), Actor(place)
+        self.changed = asyncio.Event()  # replaced after each change that this server knows of
+        self.watch, self.history = Watch(), History()  # the desk's
+        self.verification: Verification | None = None  # the last one
+
+    def has_changed(self) -> None:
+        """Wake those who watch."""
+        self.watch.stale()
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    async def renew(self, patience: float) -> None:
+        """The record was restored from a copy: read it as it is now."""
+        await self.field.renew(patience)
+        await self.desk.renew(patience)
+        await self.study.renew(patience)
+        self.history.forget()
+
+    def close(self) -> None:
+        self.field.close()
+        self.desk.close()
+        self.study.close()

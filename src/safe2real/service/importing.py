@@ -1,0 +1,76 @@
+"""A log of earlier episodes as it arrives: JSON Lines, kept on disk until all of it is here, then recorded, all or none."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Any
+
+from starlette.requests import Request
+
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.documents import receipt_document
+from safe2real.campaign.imports import Overlap
+from safe2real.errors import InvalidInput
+from safe2real.model.encoding import check_keys, check_unpacked, from_text, policy_from_json
+from safe2real.model.limits import human, text_limit
+from safe2real.service.calls import boolean
+from safe2real.service.limits import Limits, chunks
+from safe2real.service.problems import TOKEN_IN_BYTES, WrongType
+
+_IN_MEMORY = 8 << 20
+BASELINE = "baseline"
+
+
+async def received(request: Request, limits: Limits) -> IO[bytes]:
+    """The body in a temporary file, at its beginning."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("application/x-ndjson", "application/jsonl"):
+        raise WrongType("content-type is not application/x-ndjson; send JSON Lines, the first of which says what the log is")
+    spool: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed by whoever reads it)
+    try:
+        async for part in chunks(request, limit=limits.log, seconds=limits.importing):
+            spool.write(part)
+    except BaseException:
+        spool.close()
+        raise
+    spool.seek(0)
+    return spool
+
+
+def import_log(campaign: Campaign, log: IO[bytes]) -> dict[str, Any]:
+    """Record a log. Its first line says its name, by what policy it was collected, and how overlaps are meant."""
+    with log:
+        lines = _lines(log)
+        head = check_keys(
+            next(lines, None), "line 1 of the log", required=("source",), optional=("policy", "partial", "overlap")
+        )
+        given, model = head.get("policy", BASELINE), campaign.problem.simulator
+        policy = (
+            campaign.problem.baseline
+            if given == BASELINE
+            else policy_from_json(given, "policy", horizon=model.horizon, num_states=model.num_states)
+        )
+        overlap, episodes = head.get("overlap", Overlap.REFUSE.value), list(lines)
+        if overlap not in list(Overlap):
+            raise InvalidInput(f"overlap is {str(overlap)[:40]!r}; give one of {', '.join(Overlap)}")
+        receipt = campaign.import_log(
+            head["source"], policy, episodes, partial=boolean(head, "partial"), overlap=Overlap(overlap)
+        )
+    counts = {"episodes": len(episodes), "skipped": receipt.skipped}
+    return {"source": head["source"], **counts, **receipt_document(receipt)}
+
+
+def _lines(log: IO[bytes]) -> Iterator[Any]:
+    """One document for each line that is not empty."""
+    longest, number = text_limit(), 0
+    while line := log.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            raise InvalidInput(f"line {number} of the log is longer than {human(longest)}; one episode is one line")
+        if TOKEN_IN_BYTES.search(line):
+            raise InvalidInput(f"line {number} of the log holds a token, which must not be recorded; leave it out")
+        if line.strip():
+            document = from_text(line, f"line {number} of the log")
+            check_unpacked(document, f"line {number} of the log")
+            yield document

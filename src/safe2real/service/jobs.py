@@ -1,0 +1,79 @@
+"""What takes long and is done beside the campaign: the check of a whole record, and copies of it for other programs."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.documents import ledger_document
+from safe2real.campaign.events import now
+from safe2real.errors import Safe2RealError
+from safe2real.report.export import export_csv, export_json
+from safe2real.service.problems import hidden
+
+RUNNING, DONE, FAILED = "running", "done", "failed"
+
+
+class Verification:
+    """One check of a record, by an object and a thread of its own; others ask and tell meanwhile."""
+
+    def __init__(self, place: str, head: str | None, by: str) -> None:
+        self.id, self.by, self.began = secrets.token_hex(8), by, now()
+        self.state, self.ended = RUNNING, ""
+        self._place, self._head = place, head
+        self._done, self._total = 0, 0
+        self._ledger: Any = None
+        self._problem: str | None = None
+        # A server that is told to stop does not wait for it: a check leaves nothing behind.
+        threading.Thread(target=self._run, name="verify", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            with Campaign.open(self._place) as campaign:
+                self._ledger = ledger_document(campaign.verify(head=self._head, progress=self._progress))
+            self.state = DONE
+        except Safe2RealError as error:
+            self._problem, self.state = hidden(str(error)), FAILED
+        finally:
+            if self.state == RUNNING:  # a mistake, which the thread shows on standard error
+                self._problem, self.state = "a mistake of safe2real; please report it", FAILED
+            self.ended = now()
+
+    def _progress(self, done: int, total: int) -> None:
+        self._done, self._total = done, total
+
+    def document(self) -> dict[str, Any]:
+        """How far it is, and what it found."""
+        return {
+            "job": self.id,
+            "by": self.by,
+            "state": self.state,
+            "began": self.began,
+            "ended": self.ended or None,
+            "done": self._done,
+            "total": self._total,
+            "ledger": self._ledger,
+            "problem": self._problem,
+        }
+
+
+def exported(place: str, form: str) -> Path:
+    """The whole record in a temporary file, which the caller removes with its folder: JSON, or three tables in a zip."""
+    folder = Path(tempfile.mkdtemp(prefix="safe2real-export-"))
+    try:
+        with Campaign.open(place) as campaign:
+            if form == "json":
+                return export_json(campaign, folder / "record.json")
+            with zipfile.ZipFile(folder / "record.zip", "w", zipfile.ZIP_DEFLATED) as packed:
+                for table in export_csv(campaign, folder / "tables"):
+                    packed.write(table, table.name)
+            return folder / "record.zip"
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

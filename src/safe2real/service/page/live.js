@@ -1,0 +1,138 @@
+// Where the campaign stands, as it arrives: banner, numbers, notices, assumptions, rewards and the trial.
+
+import { now } from "./access.js";
+import { element, fill, find, say, table } from "./elements.js";
+import { sentenceOf, shapeOf, wear, wordOf } from "./standing.js";
+import { count, moment, number, share } from "./words.js";
+
+/** Show a status document of the campaign that the service calls `name`. */
+export function showStatus(status, name) {
+  wear(status.standing, status.halted, name);
+  showStanding(status);
+  showNumbers(status);
+  fill(
+    find("notices"),
+    status.notices.map((text) => element("li", {}, text)),
+  );
+  say(find("assumptions-title"), status.certified ? "What the guarantee rests on" : "What was assumed");
+  fill(
+    find("assumption-list"),
+    status.assurance.assumptions.map((one) => element("li", {}, element("code", {}, one.code), ` ${one.text}`)),
+  );
+  say(find("last-event"), count(status.events));
+  say(find("as-of"), moment(now()));
+  say(find("digest"), status.head);
+  say(find("record"), status.campaign);
+  showRewards(status.rewards);
+  showTrial(status);
+}
+
+function showStanding(status) {
+  const title = find("standing-title");
+  if (title.textContent !== wordOf(status.standing)) {
+    say(title, wordOf(status.standing));
+    fill(find("standing-shape"), shapeOf(status.standing));
+  }
+  const sure = status.delta
+    ? ` With probability at least ${share(1 - status.delta)}, every mixture that is handed out keeps:`
+    : "";
+  say(find("standing-sentence"), `${sentenceOf(status.standing)}${status.certified ? sure : ""}`);
+  find("asked-for").hidden = status.certified;
+  fill(
+    find("requirements"),
+    status.constraints.map((text) => element("li", {}, text)),
+  );
+  fill(
+    find("doubts"),
+    status.assurance.doubts.map((one) => element("li", {}, one.text)),
+  );
+  const halted = find("halted");
+  halted.hidden = !status.halted;
+  if (status.halted && !halted.hasChildNodes()) {
+    const why = status.assurance.doubts.filter((one) => one.code === "margin-refuted").map((one) => one.text);
+    fill(
+      halted,
+      element("strong", {}, "STOP THE MACHINE"),
+      `The baseline itself is not as safe as was stated${why.length ? `: ${why.join("; ")}` : ""}. Nothing is handed out any more. Tell what is still out.`,
+    );
+  }
+}
+
+function showNumbers(status) {
+  const numbers = {
+    State: status.halted
+      ? "Halted: stop the machine"
+      : status.stopped
+        ? "Stopped: plan now"
+        : `Next: ${status.next_reason.toLowerCase()}`,
+    "Deployments handed out": count(status.rounds),
+    "Episodes told": `${count(status.told)}${status.cut_short ? `, ${count(status.cut_short)} cut short` : ""}`,
+    "Samples recorded": count(status.samples),
+    "Uncertainty, tolerance": `${number(status.uncertainty)}, ${number(status.tolerance)}`,
+    "Rows in doubt": `${count(status.suspects)} of ${count(status.rows)}`,
+    Out: `${count(status.held.length)}${status.overdue.length ? `, ${count(status.overdue.length)} overdue` : ""}`,
+    "Waiting to be counted": count(status.episodes_waiting),
+    "Abandoned, withdrawn": `${count(status.abandoned)}, ${count(status.withdrawn)}`,
+    ...(status.imported ? { "Episodes imported": count(status.imported) } : {}),
+    ...(status.left_model ? { "Left the model": count(status.left_model) } : {}),
+  };
+  fill(
+    find("numbers"),
+    Object.entries(numbers).map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))),
+  );
+}
+
+/** What a rehearsal expects, with how far it is to be relied on. */
+export function showForecast(status) {
+  const forecast = status.forecast;
+  if (!forecast) return;
+  const expected =
+    forecast.rounds === null
+      ? "The stop was not reached in a rehearsal."
+      : forecast.rounds === 0
+        ? "Nothing more is needed: the tolerance is reached."
+        : `Expected until the stop: ${count(forecast.rounds)} deployments, ${count(forecast.samples)} samples.`;
+  say(
+    find("forecast"),
+    `${expected} ${forecast.caution ? `This is ${forecast.caution}.` : ""} No promise; as of event ${count(status.events)}.`,
+  );
+  say(find("forecast-again"), "Compute the forecast again");
+}
+
+function showRewards(rewards) {
+  find("rewards").hidden = !rewards.length;
+  const rows = rewards.map((one) => [
+    one.name,
+    number(one.lower),
+    number(one.upper),
+    number(one.upper - one.lower),
+    number(one.allowed),
+    one.accurate ? "yes" : "not yet",
+  ]);
+  const header = ["Reward", "At least", "At most", "Apart", "Asked for", "Accurate"];
+  if (rows.length) fill(find("rewards-list"), table("What the best safe policy is worth", header, rows));
+}
+
+function showTrial({ trial, assurance }) {
+  find("trial").hidden = !trial;
+  if (!trial) return;
+  const state = trial.running ? "runs" : "has ended";
+  const costs = new Set(assurance.constraints.filter((one) => one.relation === "<=").map((one) => one.name));
+  const proved = (name, floor) => (costs.has(name) ? `at most ${number(floor)}` : `at least ${number(floor)}`);
+  const rows = Object.entries(trial.floors).map(([name, floor]) => [name, proved(name, floor)]);
+  fill(
+    find("trial-list"),
+    element(
+      "p",
+      {},
+      `Trial ${count(trial.number)} ${state}: ${count(trial.episodes)} episodes of its own. One of these is ever false with probability at most ${share(trial.delta)}, besides the campaign's own.`,
+    ),
+    rows.length
+      ? table(
+          "Proved of the policy on trial, by the returns of its episodes",
+          ["What", "Expected sum over an episode"],
+          rows,
+        )
+      : null,
+  );
+}

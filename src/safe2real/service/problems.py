@@ -1,0 +1,119 @@
+"""What is answered where something is refused: a problem document (RFC 9457) with the message and the kind of the package.
+
+The kinds of `safe2real.errors` are those of the command line. Those of the service itself are added here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from starlette.responses import Response
+
+from safe2real.campaign.journal.places import HIDDEN, without_secrets
+from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
+from safe2real.service.tokens import PREFIX
+
+MEDIA_TYPE = "application/problem+json"
+_LONGEST = 4000  # characters of a message
+_TOKEN = re.compile(rf"{PREFIX}[\w-]{{16,}}")
+TOKEN_IN_BYTES = re.compile(_TOKEN.pattern.encode())
+
+
+class Refused(Safe2RealError):
+    """What the service refuses before a campaign is asked."""
+
+    status = 400
+
+
+class NoToken(Refused):
+    """Nobody is known by what was shown."""
+
+    kind, status = "unauthorised", 401
+
+
+class Forbidden(Refused):
+    """The token is not for this."""
+
+    kind, status = "forbidden", 403
+
+
+class NotFound(Refused):
+    """There is no such thing here."""
+
+    kind, status = "not-found", 404
+
+
+class TooLarge(Refused):
+    """More was sent than is taken."""
+
+    kind, status = "too-large", 413
+
+
+class WrongType(Refused):
+    """It was sent in a form that is not read."""
+
+    kind, status = "wrong-type", 415
+
+
+class TooMany(Refused):
+    """More requests than one token may make."""
+
+    kind, status = "too-many", 429
+
+
+class Busy(Refused):
+    """Too many wait already, or it took too long; to be tried again."""
+
+    kind, status = "busy", 503
+
+
+STATUS = {
+    InvalidInput.kind: 422,
+    Conflict.kind: 409,
+    OutOfOrder.kind: 410,
+    Halted.kind: 423,
+    StorageFailure.kind: 503,
+    "internal": 500,
+}
+TITLES = {
+    InvalidInput.kind: "What was given is wrong; nothing was recorded",
+    Conflict.kind: "The record says otherwise already; it stays",
+    OutOfOrder.kind: "Nothing is left to deploy; plans are as good as they will be",
+    Halted.kind: "The data refute the margin of the baseline: stop the machine",
+    StorageFailure.kind: "The database cannot be read or written as it should",
+    **{kind.kind: (kind.__doc__ or "").rstrip(".") for kind in Refused.__subclasses__()},
+    "internal": "A mistake of safe2real itself; please report it",
+}
+AGAIN = ("busy", "too-many", StorageFailure.kind)  # kinds after which the same request may be sent again
+
+
+def problem_document(kind: str, status: int, message: str) -> dict[str, Any]:
+    return {
+        "type": f"urn:safe2real:problem:{kind}",
+        "title": TITLES.get(kind, kind),
+        "status": status,
+        "kind": kind,
+        "detail": hidden(message),
+    }
+
+
+def hidden(message: str) -> str:
+    """Every message of the service passes here: what somebody sent, or a driver wrote, may hold a token or a password."""
+    safe = _TOKEN.sub(HIDDEN, without_secrets(message[: 10 * _LONGEST]))
+    return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."
+
+
+def problem_of(error: Safe2RealError, message: str) -> Response:
+    """The answer to an error, with what clients may see of its message."""
+    status = error.status if isinstance(error, Refused) else STATUS[error.kind]
+    return problem(error.kind, status, message)
+
+
+def problem(kind: str, status: int, message: str) -> Response:
+    headers = {"Retry-After": "1"} if kind in AGAIN else {}
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="safe2real"'
+    content = json.dumps(problem_document(kind, status, message))
+    return Response(content, status, headers, MEDIA_TYPE)

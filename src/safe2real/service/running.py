@@ -1,0 +1,83 @@
+"""Running the service: one process, one listener, one line that says where."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import sys
+
+import uvicorn
+
+from safe2real.errors import InvalidInput
+from safe2real.service.alerts import AlertTerms
+from safe2real.service.application import make_app
+from safe2real.service.places import places_at
+from safe2real.service.problems import hidden
+from safe2real.service.service import Options, Service, check_loopback
+
+_KEEP_ALIVE = 75  # seconds that an idle connection stays
+_GOODBYE = 10  # seconds that what is under way is given when the server is stopped
+_CONNECTIONS = 1000
+
+
+def run(place: str, host: str, port: int, *, auth: bool = True, alerts: AlertTerms | None = None) -> None:
+    """Serve the campaigns of a folder or a database until the process is told to stop.
+
+    Args:
+        place: a folder, or the URL of a PostgreSQL database.
+        host: the address to listen on.
+        port: 0 for any that is free; the line on standard output says which.
+        auth: whether a token is needed.
+        alerts: whom to tell of what must not wait for somebody to look; nobody if not given.
+
+    Raises:
+        InvalidInput: The place is none, the address cannot be listened on, or it needs no token and is not loopback.
+    """
+    if not auth:
+        check_loopback(host)
+    service = Service(places_at(place), Options(auth=auth))
+    _log_without_secrets()
+    config = uvicorn.Config(
+        make_app(service, alerts),
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=_GOODBYE,
+        limit_concurrency=_CONNECTIONS,
+        h11_max_incomplete_event_size=64 << 10,  # of headers
+    )
+    with _listener(host, port) as listener:
+        address, number = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        print(json.dumps({"serving": service.places.shown, "url": f"http://{shown}:{number}", "auth": auth}), flush=True)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=256)
+    except OSError as error:
+        raise InvalidInput(
+            f"{host}:{port} cannot be listened on ({error.strerror}); choose another --host or --port"
+        ) from error
+    # Answers leave at once. Connections inherit it; without, the kernel holds each answer's end back for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+class _Hidden(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return hidden(super().format(record))
+
+
+def _log_without_secrets() -> None:
+    """Warnings and errors alone, on standard error; whatever they quote, no token and no password."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Hidden("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    handler.setLevel(logging.WARNING)
+    for name in ("uvicorn", "safe2real", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False

@@ -1,0 +1,139 @@
+"""Who may ask the service: tokens of 256 random bits, of which only SHA-256 digests are kept.
+
+A token is shown once, when it is made. Nothing that is stored lets anybody act as its owner: a digest of so many random bits
+cannot be turned back, and needs no salt. A revoked one is refused within `REMEMBERED` seconds by every server.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+import sqlalchemy as sql
+from sqlalchemy.exc import IntegrityError
+
+from safe2real.campaign.events import now
+from safe2real.campaign.telling import checked_text
+from safe2real.errors import Conflict, InvalidInput
+from safe2real.service.places import Places, checked_name
+
+REMEMBERED = 1.0  # seconds for which the table is not read again
+PREFIX = "s2r_"  # so that whoever looks for secrets in repositories and logs knows one
+_tables = sql.MetaData()
+_tokens = sql.Table(
+    "safe2real_token",
+    _tables,
+    sql.Column("name", sql.String(200), primary_key=True),
+    sql.Column("role", sql.String(16), nullable=False),
+    sql.Column("campaign", sql.String(64)),
+    sql.Column("made", sql.String(40), nullable=False),
+    sql.Column("revoked", sql.String(40)),
+    sql.Column("digest", sql.String(64), nullable=False, unique=True),
+)
+
+
+class Role(StrEnum):
+    """What a token is for."""
+
+    WORKER = "worker"
+    """Asks, tells and abandons under its own name, nothing else."""
+    OPERATOR = "operator"
+    """Everything."""
+    AUDITOR = "auditor"
+    """Reads, plans and verifies; records nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Somebody who showed a token; `name` is what the record says of who did it."""
+
+    name: str
+    role: Role
+    campaign: str | None = None  # the only one that the token is for; None for all
+
+
+@dataclass(frozen=True, slots=True)
+class Kept(Caller):
+    """What is known of a token; nothing from which it could be made."""
+
+    made: str = ""  # UTC
+    revoked: str | None = None
+
+
+class Tokens:
+    """The tokens of one service, kept beside its campaigns."""
+
+    def __init__(self, places: Places) -> None:
+        self._places, self._lock = places, threading.Lock()
+        self._valid: Mapping[str, Caller] = {}
+        self._read_at = float("-inf")
+        with places.explaining():
+            self._engine = places.engine()
+            _tables.create_all(self._engine)
+
+    def add(self, name: str, role: Role | str, campaign: str | None = None) -> str:
+        """A new token, to be shown once. A name is used once, also after its token was revoked: records speak of it.
+
+        Raises:
+            Conflict: There is one of that name, or was.
+        """
+        checked_text("the token's name", name, 200)
+        if role not in list(Role):
+            raise InvalidInput(f"role is {str(role)[:40]!r}; give one of {', '.join(Role)}")
+        token = PREFIX + secrets.token_urlsafe(32)
+        kept = Kept(name, Role(role), None if campaign is None else checked_name(campaign), now())
+        try:
+            self._write(_tokens.insert().values(**asdict(kept), digest=_digest(token)))
+        except IntegrityError:
+            raise Conflict(f"there is a token of the name {name!r}, or there was one; choose another name") from None
+        return token
+
+    def revoke(self, name: str) -> bool:
+        """From now on the token is refused; False if it was revoked before.
+
+        Raises:
+            InvalidInput: There is none of that name.
+        """
+        if name not in {one.name for one in self.all()}:
+            raise InvalidInput(f"there is no token of the name {name[:60]!r}; see `safe2real serve token list`")
+        valid = (_tokens.c.name == name) & _tokens.c.revoked.is_(None)
+        return self._write(_tokens.update().where(valid).values(revoked=now())) == 1
+
+    def all(self) -> list[Kept]:
+        """Every token that was made, by name."""
+        rows = self._read(sql.select(_tokens).order_by(_tokens.c.name))
+        return [Kept(row.name, Role(row.role), row.campaign, row.made, row.revoked) for row in rows]
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether `caller` answers from memory."""
+        return time.monotonic() - self._read_at <= REMEMBERED
+
+    def caller(self, token: str) -> Caller | None:
+        """Who shows this token; None if it is none, or was revoked."""
+        with self._lock:
+            if not self.is_fresh:
+                rows = self._read(sql.select(_tokens).where(_tokens.c.revoked.is_(None)))
+                self._valid = {row.digest: Caller(row.name, Role(row.role), row.campaign) for row in rows}
+                self._read_at = time.monotonic()
+            return self._valid.get(_digest(token))
+
+    def _read(self, statement: Any) -> Sequence[Any]:
+        with self._places.explaining(), self._engine.connect() as connection:
+            return connection.execute(statement).all()
+
+    def _write(self, statement: Any) -> int:
+        with self._engine.begin() as connection:
+            changed = connection.execute(statement).rowcount
+        self._read_at = float("-inf")
+        return changed
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

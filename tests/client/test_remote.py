@@ -1,0 +1,203 @@
+"""One contract for both: a campaign here, and the same one behind a service, record and answer alike."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+
+from safe2real import Mixture, Trajectory
+from safe2real.campaign import Campaign
+from safe2real.client import RemoteCampaign
+from safe2real.errors import Conflict, InvalidInput, StorageFailure
+from safe2real.methods import ForRewards
+from safe2real.service.places import places_at
+from safe2real.service.service import Service
+from tests.campaign.systems import three_states
+from tests.service.serving import listening
+
+REWARD = np.array([[0.0, 1.0], [0.0, 0.5], [0.0, 0.0]])
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    service = Service(places_at(str(tmp_path_factory.mktemp("campaigns"))))
+    token = service.tokens.add("ann", "operator")
+    with listening(service) as url:
+        yield url, token
+
+
+@pytest.fixture
+def pair(service, tmp_path, request):
+    """The same campaign twice: here, and behind the service."""
+    url, token = service
+    name = f"c{abs(hash(request.node.name))}"
+    problem = three_states().specification
+    with (
+        Campaign.create(tmp_path / "here.db", problem) as here,
+        RemoteCampaign.create(f"{url}/campaigns/{name}", problem, token) as there,
+    ):
+        yield here, there
+
+
+def bare(value):
+    """A result without what differs between two campaigns of the same problem: names, times and digests."""
+    document = asdict(value) if not isinstance(value, list) else [bare(one) for one in value]
+    if isinstance(document, dict):
+        for key in ("id", "at", "name", "head", "held", "waiting_for", "overdue", "notices"):
+            document.pop(key, None)
+    return document
+
+
+def same(here, there):
+    np.testing.assert_equal(bare(there), bare(here))
+
+
+def test_ask_tell_and_everything_that_is_read_are_the_same(pair):
+    here, there = pair
+    for _ in range(3):
+        asked = [one.ask(worker="cell") for one in pair]
+        assert asked[0].certificate.describe() == asked[1].certificate.describe()
+        assert asked[0].reason is asked[1].reason
+        assert asked[0].policy.actions.tolist() == asked[1].policy.actions.tolist()
+        assert asked[0].mixture.weights.tolist() == asked[1].mixture.weights.tolist()
+        assert asked[0].uncertainty == asked[1].uncertainty
+        assert [one.ask(worker="cell").id for one in pair] == [one.id for one in asked]  # until it is told
+        told = three_states().episode(asked[0])
+        for one, deployment in zip(pair, asked, strict=True):
+            first, again = (one.tell(deployment.id, told, worker="cell") for _ in range(2))
+            assert (first.new, again.new, first.samples) == (True, False, 4)
+    same(here.status(), there.status())
+    assert there.status().forecast.rounds == here.forecast().rounds == there.forecast().rounds
+    found = [one.mismatch_map() for one in pair]
+    for name in ("visits", "distance", "lower", "upper", "verdict", "visits_needed"):
+        np.testing.assert_array_equal(getattr(found[0], name), getattr(found[1], name))
+    assert found[0].certified == found[1].certified
+    plans = [one.plan(REWARD) for one in pair]
+    assert plans[0].value == plans[1].value
+    assert plans[0].bound == plans[1].bound
+    assert plans[0].certificate.describe() == plans[1].certificate.describe()
+    assert here.assurance().describe() == there.assurance().describe()
+    seen = []
+    ledgers = [here.verify(), there.verify(progress=lambda *one: seen.append(one))]
+    same(*ledgers)
+    assert ledgers[1].holds
+    assert there.problem.settings == here.problem.settings
+
+
+def test_batches_abandonments_and_force(pair):
+    for one in pair:
+        first, second = one.ask_batch(2, worker="a")
+        assert one.abandon(first.id, "power", worker="a").new
+        assert not one.abandon(first.id, "power", worker="a").new
+        path = three_states().episode(second)
+        with pytest.raises(Conflict, match="is held by 'a', not by 'b'"):
+            one.tell(second.id, path, worker="b")
+        assert one.tell(second.id, path, worker="b", force="a was replaced").new
+        held = [deployment.id for deployment in one.ask_batch(2, worker="gone")]
+        assert one.abandon_all("gone", "dismantled") == held
+    same(*(one.status(forecast=False) for one in pair))
+
+
+def test_episodes_that_left_the_model_or_were_cut_short(pair):
+    for one in pair:
+        deployment, other = one.ask_batch(2, worker="a")
+        action = int(deployment.policy.actions[0, 0])
+        cut = Trajectory.of(three_states().specification.simulator, [0, 0], [action], partial=True)
+        assert one.tell(deployment.id, cut, partial=True).samples == 1
+        assert one.tell(other.id, ([0], [int(other.policy.actions[0, 0])]), left_model=True).new
+        status = one.status(forecast=False)
+        assert (status.cut_short, status.left_model, status.standing) == (1, 1, "refuted")
+    assert pair[0].assurance().describe() == pair[1].assurance().describe()
+
+
+def test_logs(pair):
+    logs = [{"states": [0, 0, 0, 0, state], "actions": [0, 0, 0, 0], "id": f"e{state}"} for state in (0, 1)]
+    for one in pair:
+        baseline = three_states().specification.baseline
+        assert one.import_log("january", baseline, logs).samples == 8
+        assert not one.import_log("january", baseline, logs).new
+        with pytest.raises(Conflict, match="another log was imported as 'january'"):
+            one.import_log("january", baseline, logs[:1])
+        assert one.import_log("more", baseline, logs, overlap="skip").skipped == 2
+    same(*(one.status(forecast=False) for one in pair))
+
+
+def test_trials(pair):
+    other = three_states().specification.baseline.deterministic([1, 0, 0], num_actions=2, horizon=4)
+    for one in pair:
+        assert one.begin_trial(Mixture.of([1.0], [other]), delta=0.01).new
+        assert one.status(forecast=False).trial.running
+        assert one.end_trial().new
+        with pytest.raises(InvalidInput, match="no trial is running"):
+            one.end_trial()
+    same(*(one.status(forecast=False) for one in pair))
+
+
+def test_what_is_refused_here_is_refused_there_with_the_same_words(pair):
+    calls = (
+        lambda one: one.ask(worker=""),
+        lambda one: one.ask_batch(0, worker="a"),
+        lambda one: one.ask_batch(10**6, worker="a"),
+        lambda one: one.tell("00000000-1-000000", ([0] * 4, [0] * 4), left_model=True),
+        lambda one: one.abandon(one.ask(worker="a").id, "\x00"),
+        lambda one: one.plan([[2.0, 0.0]] * 3),
+        lambda one: one.declare({"pick": REWARD}),
+        lambda one: one.tell(one.ask(worker="a").id, {"states": []}),
+    )
+    for call in calls:
+        said = []
+        for one in pair:
+            with pytest.raises(InvalidInput) as refused:
+                call(one)
+            name = one.status(forecast=False).name
+            said.append(str(refused.value).replace(name, "NAME"))
+        assert said[0] == said[1]
+
+
+def test_declared_rewards(service, tmp_path):
+    url, token = service
+    stated, method = three_states().specification, ForRewards({"pick": REWARD}, accuracy=0.5)
+    problem = replace(stated, settings=replace(stated.settings, robust_safety=True))
+    with (
+        Campaign.create(tmp_path / "here.db", problem, method=method) as here,
+        RemoteCampaign.create(f"{url}/campaigns/declared", problem, token, method=method) as there,
+    ):
+        for one in (here, there):
+            assert one.declare({"place": 1.0 - REWARD}, drop=["pick"]).new
+        same(*(one.status(forecast=False) for one in (here, there)))
+        with pytest.raises(Conflict, match="holds a campaign already"):
+            RemoteCampaign.create(f"{url}/campaigns/declared", problem, token)
+        RemoteCampaign.create(f"{url}/campaigns/declared", problem, token, method=method, exist_ok=True).close()
+
+
+def test_who_calls_is_who_the_token_is_of(pair):
+    _, there = pair
+    assert there.by == "ann"
+    assert "ann" not in repr(there)
+
+
+def test_no_service_and_no_token(service):
+    url, token = service
+    with pytest.raises(StorageFailure, match="does not answer"):
+        RemoteCampaign("http://127.0.0.1:9/campaigns/arm", token, patience=0.2).ask(worker="a")
+    with pytest.raises(InvalidInput, match="this needs a token that is valid"):
+        RemoteCampaign(f"{url}/campaigns/arm", "s2r_wrong").ask(worker="a")
+    with pytest.raises(InvalidInput, match="no campaign of this name"):
+        RemoteCampaign(f"{url}/campaigns/nowhere", token).status()
+
+
+ADDRESSES = ("", "ftp://x/campaigns/a", "http://x", "https://u:p@x/campaigns/a", "https://x/campaigns/a?token=1", None)
+
+
+@pytest.mark.parametrize("url", ADDRESSES)
+def test_addresses_that_are_none(url):
+    with pytest.raises(InvalidInput, match="the campaign's address"):
+        RemoteCampaign(url, "t")
+
+
+def test_a_token_does_not_travel_in_the_clear_and_is_not_shown():
+    with pytest.raises(InvalidInput, match="would carry the token in the clear"):
+        RemoteCampaign("http://fleet.example/campaigns/arm", "t")
+    with pytest.raises(InvalidInput) as refused:
+        RemoteCampaign("https://fleet.example/campaigns/arm", "s2r secret")
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,235 @@
+"""What the service does at its addresses: asked, told, refused, and by whom."""
+
+import gzip
+import json
+import time
+
+import pytest
+
+from safe2real.campaign import Campaign
+from safe2real.service.limits import Limits, Rate
+from safe2real.service.problems import MEDIA_TYPE
+from safe2real.service.tokens import REMEMBERED, Tokens
+from safe2real.version import __version__
+from tests.campaign.systems import falling, three_states
+from tests.service.serving import API, episode_of, problem_document, serving
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    with serving(tmp_path_factory.mktemp("campaigns")) as client:
+        yield client
+
+
+def refused(answer, status, kind):
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    document = answer.json()
+    assert (answer.status_code, document["status"], document["kind"]) == (status, status, kind), document
+    assert document["type"] == f"urn:safe2real:problem:{kind}"
+    assert document["title"]
+    return document["detail"]
+
+
+def events(client, name="arm"):
+    with Campaign.open(client.service.places.place_of(name)) as campaign:
+        return campaign.events()
+
+
+def test_a_lost_answer_is_asked_for_again_and_an_episode_counts_once(client):
+    first, again = (client.ask().json()["deployments"][0] for _ in range(2))
+    assert first == again
+    assert first["worker"] == "worker"
+    told = [client.tell(first).json() for _ in range(2)]
+    assert [one["new"] for one in told] == [True, False]
+    assert told[0]["sequence"] == told[1]["sequence"]
+    other = {**episode_of(first), "states": [0, 0, 0, 0, 1]}
+    address = f"{API}/arm/deployments/{first['id']}/tell"
+    assert "told already, with another episode" in refused(client.by("worker", "POST", address, json=other), 409, "conflict")
+
+
+def test_the_record_says_who_asked_told_and_abandoned(client):
+    asked = client.ask("operator", worker="cell-9").json()["deployments"][0]
+    last = events(client)[-1]
+    assert (last.worker, json.loads(last.body)["by"]) == ("cell-9", "operator")
+    address = f"{API}/arm/deployments/{asked['id']}/abandon"
+    assert client.by("operator", "POST", address, json={"reason": "power", "worker": "cell-9"}).json()["new"]
+    assert events(client)[-1].worker == "operator"
+
+
+def test_a_worker_asks_and_tells_as_itself_and_nothing_else(client):
+    assert "asks and tells for no other" in refused(client.ask(worker="cell-9"), 403, "forbidden")
+    others = client.ask("operator", worker="cell-7").json()["deployments"][0]
+    assert "is held by 'cell-7'" in refused(client.tell(others), 409, "conflict")
+    refused(client.tell(others, force="mine now"), 403, "forbidden")
+    refused(client.tell(others, worker="cell-7"), 403, "forbidden")
+    for method, path in (
+        ("GET", "/status"), ("GET", "/map"), ("GET", "/course"), ("GET", "/export"), ("GET", "/stream"),
+        ("POST", "/plan"), ("POST", "/verify"), ("POST", "/import"), ("POST", "/abandon"), ("POST", "/branch"),
+        ("POST", "/declare"), ("POST", "/trial/begin"), ("POST", "/trial/end"), ("GET", "/problem"), ("GET", "/deployments"),
+    ):  # fmt: skip
+        body = {} if method == "GET" else {"json": {}}
+        refused(client.by("worker", method, f"{API}/arm{path}", **body), 403, "forbidden")
+    refused(client.by("worker", "GET", API), 403, "forbidden")
+    refused(client.by("worker", "GET", "/api/v1/metrics"), 403, "forbidden")
+    assert client.by("operator", "POST", f"{API}/arm/abandon", json={"worker": "cell-7", "reason": "x"}).json()["ids"]
+
+
+def test_an_auditor_records_nothing(client):
+    for path in ("/ask", "/abandon", "/import", "/branch", "/declare", "/trial/begin", "/deployments/x/tell"):
+        refused(client.by("auditor", "POST", f"{API}/arm{path}", json={}), 403, "forbidden")
+    refused(client.by("auditor", "POST", API, json={}), 403, "forbidden")
+    assert client.by("auditor", "GET", f"{API}/arm/status").json()["standing"] == "certified"
+
+
+def test_a_token_for_one_campaign_knows_of_no_other(client):
+    client.tokens["local"] = client.service.tokens.add("local", "operator", "arm")
+    body = {"name": "leg", "problem": problem_document(three_states())}
+    refused(client.by("local", "POST", API, json=body), 403, "forbidden")
+    assert client.by("operator", "POST", API, json=body).status_code == 201
+    there, nowhere = (client.by("local", "GET", f"{API}/{name}/status") for name in ("leg", "nowhere"))
+    assert refused(there, 403, "forbidden") == refused(nowhere, 403, "forbidden")
+    assert [one["name"] for one in client.by("local", "GET", API).json()["campaigns"]] == ["arm"]
+    assert [one["name"] for one in client.by("operator", "GET", API).json()["campaigns"]] == ["arm", "leg"]
+    deployment = client.ask().json()["deployments"][0]
+    address = f"{API}/leg/deployments/{deployment['id']}/tell"
+    assert "belongs to campaign" in refused(
+        client.by("operator", "POST", address, json=episode_of(deployment)), 422, "invalid-input"
+    )
+
+
+def test_without_a_token_there_is_no_answer(client):
+    for headers in ({}, {"Authorization": "Bearer x"}, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer "}):
+        answer = client.get(API, headers=headers)
+        refused(answer, 401, "unauthorised")
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+    refused(client.get(f"{API}?token={client.tokens['operator']}"), 401, "unauthorised")
+    assert client.get("/api/v1/health").json() == {"status": "ok"}
+    assert client.get("/api/v1/ready").json() == {"status": "ready"}
+
+
+def test_a_revoked_token_is_refused(client):
+    client.tokens["gone"] = client.service.tokens.add("gone", "auditor")
+    assert client.by("gone", "GET", API).status_code == 200
+    assert Tokens(client.service.places).revoke("gone")  # as another process does
+    time.sleep(REMEMBERED + 0.1)
+    refused(client.by("gone", "GET", API), 401, "unauthorised")
+
+
+def test_headers_that_browsers_obey(client):
+    headers = client.get("/api/v1/health").headers
+    assert headers["content-security-policy"].startswith("default-src 'self'")
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["x-frame-options"] == "DENY"
+    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["cache-control"] == "no-store"
+    assert "server" not in headers
+
+
+def test_what_is_read(client):
+    for path in ("/status?forecast=true", "/map", "/map?form=arrays", "/course", "/deployments", "/problem"):
+        assert client.by("auditor", "GET", f"{API}/arm{path}").status_code == 200, path
+    rows = client.by("auditor", "GET", f"{API}/arm/map?verdict=open&state=0&limit=1&order=visits").json()
+    assert (rows["total"], len(rows["rows"]), rows["rows"][0]["state"]) == (2, 1, 0)
+    told = client.by("auditor", "GET", f"{API}/arm/deployments?outcome=told").json()
+    assert told["total"] == 1
+    assert told["deployments"][0]["observed"] == [4.0]
+    course = client.by("auditor", "GET", f"{API}/arm/course?points=10").json()
+    upright = {key: value for key, value in course["constraints"][0].items() if key not in ("proved", "observed")}
+    assert upright == {"name": "upright", "relation": ">=", "limit": 1.5, "observed_mean": 4.0, "observed_count": 1}
+    plan = client.by("auditor", "POST", f"{API}/arm/plan", json={"reward": [[0, 1], [0, 0], [0, 0]]}).json()
+    assert plan["certificate"]["holds"]
+    assert client.by("auditor", "GET", "/api/v1/openapi.json").json()["info"]["version"] == __version__
+    assert 'safe2real_campaign_told{campaign="arm"} 1' in client.by("auditor", "GET", "/api/v1/metrics").text
+    exported = client.by("auditor", "GET", f"{API}/arm/export").json()
+    assert len(exported["events"]) == len(events(client))
+    assert client.by("auditor", "GET", f"{API}/arm/export?format=csv").content[:2] == b"PK"
+
+
+def test_every_address_is_described_with_examples(client):
+    for path, methods in client.by("auditor", "GET", "/api/v1/openapi.json").json()["paths"].items():
+        for method, described in methods.items():
+            assert described["summary"], path
+            assert described["security"] == [{"token": []}], path
+            if method == "post":
+                assert all("example" in one for one in described["requestBody"]["content"].values()), path
+            assert len([one for one in described["parameters"] if one["in"] == "path"]) == path.count("{"), path
+
+
+def test_a_check_runs_beside_and_is_found_again(client):
+    job = client.by("auditor", "POST", f"{API}/arm/verify", json={})
+    assert job.status_code == 202
+    for _ in range(200):
+        found = client.by("auditor", "GET", f"{API}/arm/verify/{job.json()['job']}").json()
+        if found["state"] != "running":
+            break
+        time.sleep(0.05)
+    assert (found["state"], found["ledger"]["holds"], found["by"]) == ("done", True, "auditor")
+    assert client.by("auditor", "GET", f"{API}/arm/verify").json()["job"] == found["job"]
+    refused(client.by("auditor", "GET", f"{API}/arm/verify/other"), 404, "not-found")
+    client.by("auditor", "POST", f"{API}/arm/verify", json={"head": "0" * 64})
+
+
+def test_a_log_is_imported_whole_or_not_at_all(client):
+    lines = [{"source": "jan"}, {"states": [0, 0, 0, 0, 1], "actions": [0] * 4, "id": "a"}]
+    text = "\n".join(map(json.dumps, lines))
+    form = {"Content-Type": "application/x-ndjson"}
+    before = len(events(client))
+    for broken in (text + "\n{", "", text + '\n{"states": [9], "actions": []}', "[]\n" + text):
+        refused(client.by("operator", "POST", f"{API}/arm/import", content=broken, headers=form), 422, "invalid-input")
+    refused(client.by("operator", "POST", f"{API}/arm/import", content=text), 415, "wrong-type")
+    assert len(events(client)) == before
+    packed = {**form, "Content-Encoding": "gzip"}
+    answer = client.by("operator", "POST", f"{API}/arm/import", content=gzip.compress(text.encode()), headers=packed)
+    assert answer.json() | {"sequence": 0} == {
+        "source": "jan", "episodes": 1, "skipped": 0, "sequence": 0, "new": True, "samples": 4,
+    }  # fmt: skip
+    cut = gzip.compress(text.encode())[:-9]
+    refused(client.by("operator", "POST", f"{API}/arm/import", content=cut, headers=packed), 422, "invalid-input")
+
+
+def test_a_halted_campaign_says_stop_the_machine(tmp_path):
+    with serving(tmp_path, system=falling()) as client:
+        for _ in range(200):
+            answer = client.ask()
+            if answer.status_code != 200:
+                break
+            for one in answer.json()["deployments"]:
+                actions = [step[0] for step in one["policy"]["actions"]][:1]
+                horizon = len(one["policy"]["actions"])
+                actions += [step[1] for step in one["policy"]["actions"]][1:]
+                body = {"states": [0] + [1] * horizon, "actions": actions}
+                told = client.by("worker", "POST", f"{API}/arm/deployments/{one['id']}/tell", json=body)
+                assert told.status_code == 200, told.text
+        assert "STOP THE MACHINE" in refused(answer, 423, "halted")
+        assert client.by("auditor", "GET", f"{API}/arm/status").json()["standing"] == "refuted"
+
+
+def test_without_tokens_only_this_machine_is_answered(tmp_path):
+    with serving(tmp_path, auth=False) as client:
+        assert client.get(API).json()["authentication"] is False
+        for headers in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Host": "127.0.0.1.evil.example:80"}):
+            refused(client.get(API, headers=headers), 403, "forbidden")
+        form = {"Content-Type": "text/plain"}
+        refused(client.post(f"{API}/arm/ask", content='{"worker": "a"}', headers=form), 415, "wrong-type")
+
+
+def test_limits(tmp_path):
+    with serving(tmp_path, limits=Limits(body=200_000)) as client:
+        client.service.limits = Limits(body=2000)
+        refused(client.ask(worker="a" * 3000), 413, "too-large")
+        bomb = gzip.compress(b" " * 10_000_000)
+        assert len(bomb) < 20_000
+        client.service.limits = Limits(body=50_000)
+        packed = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+        refused(client.by("worker", "POST", f"{API}/arm/ask", content=bomb, headers=packed), 413, "too-large")
+        packed["Content-Encoding"] = "br"
+        refused(client.by("worker", "POST", f"{API}/arm/ask", content=b"x", headers=packed), 415, "wrong-type")
+        client.service.rate = Rate(0.001)
+        client.service.rate._most = 3.0
+        codes = [client.by("worker", "GET", "/api/v1/whoami").status_code for _ in range(5)]
+        assert codes[0] == 200
+        assert codes[-1] == 429
+        client.service.failures = Rate(0.001)
+        client.service.failures._most = 3.0
+        codes = [client.get(API, headers={"Authorization": "Bearer x"}).status_code for _ in range(8)]
+        assert (codes[0], codes[-1]) == (401, 429)

@@ -1,0 +1,120 @@
+"""The server is killed at any moment, its database restarted, answers are lost: nothing is lost or doubled."""
+
+import random
+import signal
+import threading
+import time
+
+import pytest
+
+from safe2real.campaign import Campaign
+from safe2real.client import RemoteCampaign
+from safe2real.service.places import places_at
+from safe2real.service.tokens import Tokens
+from tests.campaign.systems import three_states
+from tests.service.serving import Processes
+
+
+class Fleet:
+    """Workers in threads, each with a token of its own, who ask and tell through whatever happens."""
+
+    def __init__(self, place, urls, workers):
+        self.system, self.acknowledged, self.failures = three_states(), {}, []
+        self._place, self._stop = places_at(place), threading.Event()
+        tokens = Tokens(self._place)
+        self.tokens = {f"cell-{number}": tokens.add(f"cell-{number}", "worker") for number in range(workers)}
+        self.tokens["ann"] = tokens.add("ann", "operator")
+        RemoteCampaign.create(f"{urls[0]}/campaigns/arm", self.system.specification, self.tokens["ann"]).close()
+        given = ((name, urls[index % len(urls)]) for index, name in enumerate(self.tokens) if name != "ann")
+        self._threads = [threading.Thread(target=self._work, args=one, daemon=True) for one in given]
+        for thread in self._threads:
+            thread.start()
+
+    def _work(self, name, url):
+        with RemoteCampaign(f"{url}/campaigns/arm", self.tokens[name], timeout=30.0, patience=120.0) as campaign:
+            try:
+                while not self._stop.is_set():
+                    deployment = campaign.ask()
+                    campaign.tell(deployment.id, self.system.episode(deployment))
+                    self.acknowledged[deployment.id] = name
+            except Exception as error:  # noqa: BLE001 (shown by the test)
+                self.failures.append(repr(error))
+
+    def end(self):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(150)
+        assert self.failures == []
+        assert not any(thread.is_alive() for thread in self._threads)
+
+    def check(self):
+        """Every acknowledged episode is recorded once, as what happened, by the one who told it."""
+        with Campaign.open(self._place.place_of("arm")) as campaign:
+            assert campaign.verify().holds
+            told = {event.deployment: event for event in campaign.events() if event.kind == "tell"}
+            for id, name in self.acknowledged.items():
+                assert told[int(id.split("-")[1])].worker == name
+            status = campaign.status(forecast=False)
+            assert status.told == len(told) >= len(self.acknowledged)
+            assert status.rounds - status.told == len(status.held) <= len(self.tokens)
+        return len(self.acknowledged)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    processes = Processes()
+    yield processes
+    processes.close()
+
+
+def killed(processes, place, kills, workers=3):
+    """The server killed so often at random moments under load; how many episodes were acknowledged."""
+    process = processes.start(place)
+    fleet = Fleet(place, [process.url], workers)
+    chance = random.Random(5)
+    for _ in range(kills):
+        known = len(fleet.acknowledged)
+        while len(fleet.acknowledged) == known and not fleet.failures:  # until it is up and at work
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0.0, 0.3))
+        process.kill()
+        process.start()
+    fleet.end()
+    process.kill(signal.SIGTERM)
+    assert not any(token in processes.said for token in fleet.tokens.values())
+    return fleet.check()
+
+
+def test_killed_a_few_times(processes, tmp_path):
+    assert killed(processes, str(tmp_path), 4) > 0
+
+
+@pytest.mark.slow
+def test_killed_two_hundred_times(processes, tmp_path):
+    assert killed(processes, str(tmp_path), 200) > 200
+
+
+@pytest.mark.slow
+def test_killed_on_postgresql(processes, server):
+    assert killed(processes, server.url(server.new_database()), 50) > 50
+
+
+@pytest.mark.slow
+def test_two_servers_on_one_database_which_restarts(processes, server):
+    place = server.url(server.new_database())
+    both = [processes.start(place), processes.start(place)]
+    fleet = Fleet(place, [one.url for one in both], 4)
+    for _ in range(3):
+        time.sleep(4.0)
+        server.stop("immediate")
+        time.sleep(0.5)
+        server.start()
+    time.sleep(3.0)
+    both[0].kill()
+    both[0].start()
+    time.sleep(3.0)
+    fleet.end()
+    for one in both:
+        one.kill(signal.SIGTERM)
+    assert fleet.check() > 20
+    assert set(fleet.acknowledged.values()) == set(fleet.tokens) - {"ann"}

@@ -1,0 +1,244 @@
+"""The page in a real browser: what it shows, to whom, and how soon."""
+
+import signal
+import threading
+import time
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from safe2real.campaign import Campaign
+from safe2real.exploration.forecast import Forecast
+from tests.campaign.systems import run_rounds, three_states
+from tests.service.looking_at import Command, Site, findings, site, told
+
+LOOKS = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "narrow": {"color_scheme": "light", "viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True},
+}
+
+
+@pytest.fixture
+def arm(tmp_path):
+    with site(tmp_path) as found:
+        yield found
+        assert found.mistakes == []
+        assert all(one.startswith((found.url, "blob:")) for one in found.addresses)  # no third party
+
+
+def test_events_arrive_and_a_refutation_turns_the_page_red(chromium, arm):
+    worker = arm.token("robot", "worker")
+    page = arm.open(chromium, token=arm.token("officer", "auditor"))
+    page.wait_for_selector("body[data-standing=certified][data-live=true]")
+    arm.tell(worker, arm.ask(worker))
+    page.wait_for_selector("tr[data-sequence='3']")  # create, ask, tell
+    assert page.locator("#standing-title").inner_text() == "CERTIFIED"
+    assert "expected upright >= 1.5" in page.locator("#requirements").inner_text()
+    assert findings(page) == []
+    arm.fall_off(worker)
+    page.wait_for_selector("body[data-standing=refuted]", timeout=2_000)
+    red, green, blue = page.evaluate(
+        "getComputedStyle(document.getElementById('standing')).backgroundColor.match(/\\d+/g).slice(0, 3).map(Number)"
+    )
+    assert red > 150
+    assert max(green, blue) < 60
+    assert page.title().startswith("✖ REFUTED: arm")
+    told(page, "NO GUARANTEE: see the standing above")
+    assert "What was assumed" in page.inner_text("#assumptions")
+    assert findings(page) == []
+
+
+@pytest.mark.slow
+def test_each_event_of_three_workers_is_shown_within_two_seconds(chromium, arm, tmp_path):
+    tokens = [arm.token(f"robot-{number}", "worker") for number in range(3)]
+    page = arm.open(chromium, token=arm.token("officer", "auditor"))
+    page.wait_for_selector("body[data-live=true]")
+
+    def work(token):
+        for _ in range(40):
+            arm.tell(token, arm.ask(token))
+            time.sleep(0.1)
+
+    threads = [threading.Thread(target=work, args=(token,)) for token in tokens]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        page.wait_for_timeout(200)
+    page.wait_for_selector("tr[data-sequence='241']")
+    arrivals = page.evaluate("window.arrivals")
+    with Campaign.open(tmp_path / "arm.db") as campaign:
+        events = campaign.events()[1:]
+    late = [arrivals[str(event.sequence)] / 1000.0 - datetime.fromisoformat(event.at).timestamp() for event in events]
+    print(f"{len(late)} events: median {np.median(late):.3f} s, latest {max(late):.3f} s")
+    assert len(late) == 240
+    assert max(late) < 2.0
+    assert {event.worker for event in events if event.kind == "ask"} == {"robot-0", "robot-1", "robot-2"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_look_is_accessible_and_fits(chromium, arm, look):
+    worker, officer = arm.token("robot", "worker"), arm.token("officer", "operator")
+    for _ in range(5):
+        arm.tell(worker, arm.ask(worker))
+    arm.ask(worker)
+    for path in ("/", "/campaigns/arm"):
+        page = arm.open(chromium, path, token=officer, **LOOKS[look])
+        page.wait_for_selector("body[data-live=true]")
+        if path != "/":
+            page.wait_for_selector("#rows tbody tr")
+        assert findings(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.click("#theme")
+    assert findings(page) == []
+
+
+@pytest.mark.slow
+def test_a_token_is_typed_once_kept_for_the_tab_and_never_in_an_address(chromium, arm):
+    token = arm.token("officer", "auditor")
+    page = arm.open(chromium, token="s2r_" + "x" * 40)
+    told(page, "The token was not accepted")
+    assert findings(page) == []
+    page.fill("#token", token)
+    page.click("#token-form button")
+    told(page, "officer (auditor)")
+    page.reload()
+    told(page, "officer (auditor)")
+    assert token not in page.content()
+    assert token not in page.evaluate("JSON.stringify(localStorage) + document.cookie")
+    assert not any(token in address for address in arm.addresses)
+    page.click("#forget")
+    page.wait_for_selector("#token", state="visible")
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+@pytest.mark.slow
+def test_what_is_overdue_is_offered_for_abandoning_to_operators_alone(chromium, tmp_path):
+    with site(tmp_path, lease=2.0) as arm:
+        worker = arm.token("<img src=x onerror=alert(1)>", "worker")
+        page = arm.open(chromium, token=arm.token("auditor", "auditor"))
+        page.wait_for_selector("body[data-live=true]")
+        arm.ask(worker)
+        told(page, "1 out, 0 overdue")
+        told(page, "OVERDUE")  # a silent fleet sends nothing: the page knows by the lease
+        assert page.locator(".abandon").count() == 0
+        page = arm.open(chromium, token=arm.token("officer", "operator"))
+        told(page, "<img src=x onerror=alert(1)>")  # as a text
+        page.click(".abandon")
+        assert "longer than the lease" in page.input_value("#abandon-reason")
+        assert findings(page) == []
+        page.fill("#abandon-reason", "the machine lost its power")
+        page.click("#abandon-confirm")
+        page.wait_for_selector("#given-up-list td:has-text('the machine lost its power')")
+        told(page, "Nothing is out.")
+        told(page, "by officer")
+        assert arm.mistakes == []
+
+
+@pytest.mark.slow
+def test_plans_for_typed_and_uploaded_rewards(chromium, arm, tmp_path):
+    page = arm.open(chromium, token=arm.token("officer", "auditor"))
+    page.wait_for_selector("body[data-live=true]")
+    page.fill("#reward", "nowhere = 1")
+    page.click("#plan-button")
+    told(page, '"nowhere" is no state')
+    page.fill("#reward", "1 = 1\n0, 1 = 0.5")
+    page.click("#plan-button")
+    told(page, "Keep the plan")
+    typed = page.inner_text("#plan-result")
+    assert "Proved: expected upright >=" in typed
+    np.save(tmp_path / "reward.npy", np.array([[0.0, 0.5], [1.0, 1.0], [0.0, 0.0]]))
+    page.set_input_files("#reward-file", tmp_path / "reward.npy")
+    page.evaluate("document.getElementById('plan-result').replaceChildren()")
+    page.click("#plan-button")
+    told(page, "Keep the plan")
+    assert page.inner_text("#plan-result") == typed
+
+
+@pytest.mark.slow
+def test_verify_says_whether_the_record_holds_and_a_reload_says_it_again(chromium, arm):
+    worker = arm.token("robot", "worker")
+    for _ in range(3):
+        arm.tell(worker, arm.ask(worker))
+    page = arm.open(chromium, token=arm.token("officer", "auditor"))
+    page.wait_for_selector("body[data-live=true]")
+    page.fill("#head", "0" * 64)
+    page.click("#verify-button")
+    told(page, "THE RECORD DOES NOT HOLD.")
+    page.fill("#head", page.inner_text("#digest"))
+    page.click("#verify-button")
+    told(page, "The record holds.")
+    page.reload()
+    told(page, "Checked for officer")
+
+
+@pytest.mark.slow
+def test_the_map_is_filtered_and_walked_by_keyboard(chromium, arm):
+    page = arm.open(chromium, token=arm.token("officer", "auditor"))
+    told(page, "6 of 6 rows")
+    page.fill("#rows-search", "state 1 action 0")
+    told(page, "1 of 6 rows")
+    page.fill("#rows-search", "")
+    page.select_option("#rows-verdict", label="wrong")
+    told(page, "0 of 6 rows")
+    page.focus("#map")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    told(page, "state 0, action 1: open")
+
+
+@pytest.mark.slow
+def test_an_open_door_is_shown(chromium, tmp_path):
+    with site(tmp_path, auth=False) as arm:
+        for path in ("/", "/campaigns/arm"):
+            page = arm.open(chromium, path)
+            told(page, "No authentication.")
+            assert findings(page) == []
+
+
+def test_a_long_forecast_keeps_nobody_who_watches_waiting(tmp_path, monkeypatch):
+    began, over = threading.Event(), threading.Event()
+
+    def long_forecast(_):
+        began.set()
+        over.wait(30.0)
+        return Forecast(None, None)
+
+    monkeypatch.setattr("safe2real.campaign.campaign.rehearsed", long_forecast)
+    with site(tmp_path, auth=False) as arm:
+        waiting = threading.Thread(target=arm.call, args=("", "GET", "/status?forecast=true"))
+        waiting.start()
+        assert began.wait(10.0)
+        try:
+            assert arm.call("", "GET", "/status")["standing"] == "certified"
+        finally:
+            over.set()
+            waiting.join()
+
+
+@pytest.mark.slow
+def test_a_page_without_its_server_says_so_and_goes_on_where_it_was(chromium, tmp_path):
+    system = three_states()
+    Campaign.create(tmp_path / "arm.db", system.specification).close()
+    server = Command(tmp_path, "--no-auth")
+    arm = Site(server.url, None, system)
+    page = arm.open(chromium)
+    page.wait_for_selector("body[data-live=true]")
+    arm.call("", "POST", "/ask", {"worker": "robot"})
+    page.wait_for_selector("tr[data-sequence='2']")
+    server.end(signal.SIGKILL)
+    told(page, "NOT LIVE since")
+    assert findings(page) == []
+    with Campaign.open(tmp_path / "arm.db") as campaign:  # what happens meanwhile is told later
+        run_rounds(campaign, system, 30, "robot")
+    server.start()
+    page.wait_for_selector("body[data-live=true]", timeout=30_000)
+    for sequence in range(2, 62):
+        page.wait_for_selector(f"tr[data-sequence='{sequence}']", state="attached")
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    page.context.close()
+    server.end()
+    assert arm.mistakes == []

@@ -1,0 +1,110 @@
+"""What happens is told as it happens, once, in order, and from where a connection broke."""
+
+import http.client
+import json
+import time
+from urllib.parse import urlsplit
+
+import pytest
+
+from safe2real.campaign import Campaign
+from safe2real.client import RemoteCampaign
+from safe2real.service.places import places_at
+from safe2real.service.service import Service
+from tests.campaign.systems import three_states
+from tests.service.serving import listening
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    service = Service(places_at(str(tmp_path_factory.mktemp("campaigns"))))
+    token = service.tokens.add("ann", "operator")
+    with listening(service) as url:
+        RemoteCampaign.create(f"{url}/campaigns/arm", three_states().specification, token).close()
+        yield url, token, service
+
+
+class Stream:
+    """Messages of one connection."""
+
+    def __init__(self, url, token, after=None):
+        parts = urlsplit(url)
+        self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=5)
+        headers = {"Authorization": f"Bearer {token}"} | ({} if after is None else {"Last-Event-ID": str(after)})
+        self._connection.request("GET", "/api/v1/campaigns/arm/stream", headers=headers)
+        self.answer = self._connection.getresponse()
+
+    def message(self):
+        """(kind, id, data) of the next one; what begins with a colon or retry is none."""
+        found = {}
+        while True:
+            line = self.answer.readline().decode().rstrip("\n")
+            key, _, value = line.partition(": ")
+            if line:
+                found[key] = value
+            elif "event" in found:
+                return found["event"], found.get("id"), json.loads(found["data"])
+            else:
+                found = {}
+
+    def records(self, number):
+        found = []
+        while len(found) < number:
+            kind, id, data = self.message()
+            if kind == "record":
+                assert id == str(data["sequence"])
+                found.append(data)
+        return found
+
+    def close(self):
+        self._connection.close()
+
+
+def test_each_event_is_told_within_two_seconds_whoever_wrote_it(service):
+    url, token, running = service
+    stream = Stream(url, token)
+    assert stream.answer.headers["content-type"].startswith("text/event-stream")
+    kind, _, status = stream.message()
+    assert (kind, status["standing"]) == ("status", "certified")
+    first = stream.records(1)[0]
+    assert (first["kind"], first["sequence"]) == ("create", 1)
+    with RemoteCampaign(f"{url}/campaigns/arm", token) as remote:
+        began = time.monotonic()
+        asked = remote.ask(worker="cell")
+        told = stream.records(1)[0]
+        assert time.monotonic() - began < 2.0
+        assert (told["kind"], told["worker"], told["by"], told["id"]) == ("ask", "cell", "ann", asked.id)
+    with Campaign.open(running.places.place_of("arm")) as other:  # as another server does
+        other.tell(asked.id, three_states().episode(asked))
+        began = time.monotonic()
+        told = stream.records(1)[0]
+        assert time.monotonic() - began < 2.0
+        assert (told["kind"], told["worker"], told["samples"], told["left_model"]) == ("tell", "cell", 4, False)
+    kind, _, status = stream.message()
+    assert (kind, status["told"]) == ("status", 1)
+    stream.close()
+    again = Stream(url, token, after=1)
+    assert [one["kind"] for one in again.records(2)] == ["ask", "tell"]
+    again.close()
+
+
+def test_who_has_left_is_not_counted(service):
+    url, token, running = service
+    streams = [Stream(url, token) for _ in range(3)]
+    for one in streams:
+        one.message()
+    assert running.streams >= 3
+    for one in streams:
+        one.close()
+    for _ in range(100):
+        if running.streams == 0:
+            break
+        time.sleep(0.05)
+    assert running.streams == 0
+
+
+def test_what_is_no_number_is_refused(service):
+    url, token, _ = service
+    stream = Stream(url, token, after="x")
+    assert stream.answer.status == 422
+    stream.close()
