@@ -1,9 +1,9 @@
 """A campaign in a running server: replayed objects that stay in memory, each used by one thread of its own.
 
-`Campaign` is not for several threads, so each object has one, which does what it is given in order. A campaign has three: the
-field's, which asks and tells; the desk's, which says where it stands; and the study's, opened when it is first needed, for
-what may take minutes (plans, forecasts). No machine and no page waits in line behind a plan. The journal decides what is
-true, for these three as for other servers on the same database.
+`Campaign` is not for several threads, so each object has one, which does what it is given in order. A campaign has three:
+the field's, which asks and tells; the desk's, which says where it stands; and the study's, opened when it is first needed,
+for what may take minutes (plans, forecasts). No machine and no page waits in line behind a plan. The journal decides what
+is true, for these three as for other servers on the same database.
 """
 
 from __future__ import annotations
