@@ -162,3 +162,18 @@ def test_key_files_that_are_refused_are_not_quoted(tmp_path, text):
 def test_keys_are_not_shown(signed):
     shown = repr(Keys({"cell-3": bytes.fromhex(CELL)}))
     assert shown == "Keys of cell-3"
+
+
+def test_one_process_acts_for_others_and_signs_with_their_keys(place, tmp_path, monkeypatch):
+    keys(monkeypatch, tmp_path, f"cell-3 {CELL}", f"auditor {AUDITOR}")
+    with Campaign.create(place, SYSTEM.specification) as campaign:
+        deployment = campaign.ask(worker="a")
+        with campaign.acting_as("auditor"):
+            campaign.tell(deployment.id, SYSTEM.episode(deployment))
+        assert campaign.by == "cell-3"
+        with pytest.raises(InvalidInput, match="no key of 'stranger'"), campaign.acting_as("stranger"):
+            campaign.ask(worker="a")
+        assert campaign.events()[-1].worker == "auditor"
+        ledger = campaign.verify()
+        assert ledger.holds
+        assert ledger.signatures_checked

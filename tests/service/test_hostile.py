@@ -2,13 +2,18 @@
 
 import json
 import logging
+import socket
+from contextlib import suppress
+from urllib.request import urlopen
 
 import pytest
 
 from safe2real.campaign import Campaign
+from safe2real.service.places import places_at
 from safe2real.service.problems import MEDIA_TYPE
+from safe2real.service.service import Service
 from tests.service.hostile import HTML, requests
-from tests.service.serving import serving
+from tests.service.serving import listening, serving
 
 SECRET = "hunter2-the-password"
 
@@ -97,3 +102,37 @@ def test_a_token_sent_as_a_text_is_not_recorded(tmp_path):
         assert token not in query.text
         lost = client.by("operator", "GET", f"/api/v1/campaigns/{token}/status")
         assert token not in lost.text
+        named = client.by("operator", "POST", f"/api/v1/campaigns/arm/deployments/{token}/abandon", json={"reason": "x"})
+        assert "the deployment's id is" in named.text  # which shows what was given, but for a token
+        assert token not in named.text
+
+
+RAW = (
+    b"", b"\x00" * 100, b"GET\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    b"GET /api/v1/health HTTP/1.1\r\n\r\n", b"GET " + b"/a" * 50_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
+    b"POST /api/v1/campaigns HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n{}",
+    b"POST /api/v1/campaigns HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n{}",
+    b"POST /api/v1/campaigns HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    b"POST /api/v1/campaigns HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+    b"GET /api/v1/campaigns/arm/../../../etc/passwd HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /page/..%2f..%2ftokens.py HTTP/1.1\r\nHost: x\r\n\r\n", b"GET /page/../service.py HTTP/1.1\r\nHost: x\r\n\r\n",
+)  # fmt: skip
+
+
+def test_what_is_hardly_http(tmp_path):
+    service = Service(places_at(str(tmp_path)))
+    with listening(service) as url:
+        address = ("127.0.0.1", int(url.rpartition(":")[2]))
+        for sent in RAW:
+            with socket.create_connection(address, timeout=2) as connection:
+                connection.sendall(sent)
+                connection.shutdown(socket.SHUT_WR)
+                with suppress(ConnectionError):
+                    said = connection.makefile("rb").read()
+                status = said[9:12] if said else b""
+                assert status in (b"", b"400", b"401", b"404", b"413", b"431"), (sent[:80], said[:200])
+                assert b"import" not in said  # of a file
+        with urlopen(f"{url}/api/v1/health", timeout=5) as answer:
+            assert answer.status == 200
+    assert service.places.names() == []
