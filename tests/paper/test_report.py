@@ -24,4 +24,6 @@ def test_colours_follow_the_standing(tmp_path, words, standing, colour):
 def test_what_the_artefacts_are_worth():
     heuristic = {one.name for one in ARTEFACTS if one.standing is Standing.HEURISTIC}
     assert heuristic == {"table1", "safety", "heatmaps", "misspecification", "separation", "mismatch-size"}
-    assert {one.standing for one in ARTEFACTS if one.name not in heuristic} == {Standing.CERTIFIED}
+    others = {one.name: one.standing for one in ARTEFACTS if one.name not in heuristic}
+    assert others.pop("comparison") is Standing.INCOMPLETE  # of other people's methods nothing is promised here
+    assert set(others.values()) == {Standing.CERTIFIED}
