@@ -93,7 +93,6 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
     if not 0.0 <= finite_number("replan_growth", settings.replan_growth) <= 1.0:
         raise InvalidInput(f"replan_growth is {settings.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
     eps, sigma = (finite_number(name, getattr(settings, name)) for name in ("calibrated_gap", "mismatch_gap"))
-    _check_refinements(settings)
     seed_number("seed", settings.seed)
     constraints, horizon = simulator.num_constraints, simulator.horizon
     if np.shape(settings.margin) not in ((), (constraints,)):
@@ -112,6 +111,7 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
             f"calibrated_gap is {eps:g} and mismatch_gap {sigma:g}; the separation condition needs "
             "0 <= calibrated_gap <= mismatch_gap <= 1"
         )
+    _check_refinements(settings)  # which speaks of gaps that are in order
     probability_of_failure("delta", settings.delta)
     tau = finite_number("tolerance", settings.tolerance)
     if tau <= 0.0:

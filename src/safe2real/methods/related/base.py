@@ -5,6 +5,7 @@ They are here to be compared with, not to be deployed: none brings a `recheck`, 
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from typing import Any, ClassVar
 
@@ -92,7 +93,7 @@ def over(numerator: ArrayLike, visits: Floats) -> Floats:
 def level_of(model: CMDP, visits: Floats, delta: float, *, events: float, successors: float) -> Floats:
     """log(events S A H / delta) + successors log(8 e (n + 1)): the levels of Menard et al. and Qu et al."""
     horizon, states, actions = model.shape
-    level = np.log(events * states * actions * horizon / delta) + successors * np.log(8.0 * np.e * (visits + 1.0))
+    level = np.log(events * states * actions * horizon / delta) + successors * np.log(8.0 * math.e * (visits + 1.0))
     return np.asarray(level)
 
 

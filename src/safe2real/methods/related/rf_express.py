@@ -8,6 +8,7 @@ value.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -64,7 +65,7 @@ class Uncertainty:
 
     def error(self, clipped: float) -> float:
         """What a clipped sum W of bonuses says about values."""
-        return clipped if self.ours else 3.0 * np.e * float(np.sqrt(clipped)) + clipped
+        return clipped if self.ours else 3.0 * math.e * float(np.sqrt(clipped)) + clipped
 
     def largest(self) -> tuple[MarkovPolicy, float]:
         """(the policy of the largest W, what that bounds the error of every policy by)."""
