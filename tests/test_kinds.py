@@ -14,7 +14,7 @@ KINDS = [
     pytest.param("An exact table"),
     pytest.param("A sampled simulator", marks=pytest.mark.slow),
     pytest.param("Logs of the real system", marks=pytest.mark.slow),
-    pytest.param("Physics with unknown noise"),
+    pytest.param("Physics with unknown noise", marks=pytest.mark.slow),
     pytest.param("A continuous system", marks=pytest.mark.slow),
 ]
 

@@ -86,6 +86,7 @@ def killed(processes, place, kills, workers=3):
     return fleet.check()
 
 
+@pytest.mark.slow
 def test_killed_a_few_times(processes, tmp_path):
     assert killed(processes, str(tmp_path), 2) > 0
 

@@ -28,6 +28,7 @@ def arm(tmp_path):
         assert all(one.startswith((found.url, "blob:")) for one in found.addresses)  # no third party
 
 
+@pytest.mark.slow
 def test_events_arrive_and_a_refutation_turns_the_page_red(chromium, arm):
     worker = arm.token("robot", "worker")
     page = arm.open(chromium, token=arm.token("officer", "auditor"))

@@ -11,6 +11,8 @@ from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from safe2real.testing import MethodContract
 from safe2real.testing.systems import random_case
 
+pytestmark = pytest.mark.slow  # what each paper says of its method is looked at by default, in test_invariants.py
+
 REWARD = np.random.default_rng(5).random((4, 2))
 K = 3_000
 
