@@ -9,7 +9,7 @@ from torture.hostile_inputs import SECRET, Hostile
 GOOD = json.dumps({"error": "invalid-input", "message": "x is 1; give 2"}).encode() + b"\n"
 
 
-@sampled("attempts", [3, 54], keep=[0])
+@sampled("attempts", [6, 54], keep=[0])
 def test_hostile_inputs_are_answered_in_one_line(attempts):
     heard = []
     rows = run(attempts=attempts, seed=3, say=heard.append)
