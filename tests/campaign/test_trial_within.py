@@ -15,6 +15,7 @@ from safe2real.methods import ForRewards, SimToReal, Trial
 from safe2real.methods.trial_within import TrialWithin
 from safe2real.model.encoding import digest_of, policy_to_bytes
 from safe2real.planning.evaluate import constraint_values
+from safe2real.report.campaign import write_campaign_report
 from safe2real.standing import AssumptionCode
 from safe2real.testing.systems import random_case
 from tests.campaign.test_trial import _forge
@@ -43,11 +44,16 @@ def learner_of(campaign):
     return campaign._record.catch_up().learner
 
 
-def test_a_trial_runs_within_a_campaign_and_the_campaign_goes_on():
+def test_a_trial_runs_within_a_campaign_and_the_campaign_goes_on(tmp_path):
     case, journal = random_case(2), MemoryJournal()
     with begun(journal, case) as campaign:
         status = campaign.status(forecast=False)
         assert status.trial.running
+        assert status.failure == pytest.approx(case.problem.settings.delta + 0.02)
+        write_campaign_report(campaign, tmp_path / "page.html", forecast=False)
+        assert "With probability at least 0.93 over the whole campaign" in " ".join(
+            (tmp_path / "page.html").read_text().split()
+        )
         assert 0 < status.trial.episodes < 40
         assert campaign.floors() == status.trial.floors
         assert learner_of(campaign).samples == 60 * 3  # all of it is counted for the rows
@@ -95,7 +101,7 @@ def test_only_what_was_handed_out_for_the_trial_counts_for_it():
         assert learner_of(campaign).evidence.returns.episodes == 0  # they were of the first trial
         assert learner_of(campaign).evidence.counts.episodes >= 34
         assert campaign.verify().holds
-        with pytest.raises(InvalidInput, match=r"declared|trial"):
+        with pytest.raises(InvalidInput, match="end it first"):
             campaign.declare({"other": SECOND})
 
 

@@ -5,7 +5,8 @@ import pytest
 
 import safe2real as s2r
 from safe2real import radii
-from safe2real.evidence.hybrid import HybridModel, Separation
+from safe2real.evidence.hybrid import HybridModel
+from safe2real.evidence.rule import Separation
 from safe2real.exploration import roll_out
 from safe2real.standing import DoubtCode, Standing
 from tests.cases import each, sampled

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 import safe2real as s2r
 from safe2real.problem import Ties
@@ -37,6 +38,15 @@ def test_equal_gaps_assume_nothing_of_the_simulator():
         settings = replace(problem.settings, calibrated_gap=gaps[0], mismatch_gap=gaps[1])
         codes = [one.code for one in s2r.Learner(replace(problem, settings=settings)).propose().certificate.assumptions]
         assert (AssumptionCode.SEPARATION in codes) is assumed, gaps
+
+
+def test_what_may_fail_is_added_up():
+    learner = forked_learner(0.0)
+    estimated = coarse(learner)
+    problem = replace(learner.problem, estimated=estimated)
+    assert learner.failure == learner.settings.delta
+    assert s2r.Learner(problem).failure == pytest.approx(learner.settings.delta + estimated.delta)
+    assert s2r.Learner(problem, s2r.methods.RewardFree()).failure == learner.settings.delta  # which reuses none of its rows
 
 
 def test_a_simulator_that_was_estimated_too_coarsely_is_doubted():

@@ -16,8 +16,8 @@ import safe2real as s2r
 from safe2real import methods, radii
 from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign
 from safe2real.campaign.status import RewardStatus
-from safe2real.evidence.hybrid import Separation
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
+from safe2real.evidence.rule import Separation
 from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import Forecast
 from safe2real.figures.course import Course, draw_certificate, draw_safety, thinned

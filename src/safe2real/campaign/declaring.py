@@ -14,6 +14,7 @@ from safe2real.campaign.deployment import Receipt
 from safe2real.campaign.events import DECLARE, Draft
 from safe2real.campaign.record import Record
 from safe2real.methods.for_rewards import redeclared
+from safe2real.methods.trial_within import refuse_within_trial
 from safe2real.model.naming import named_to_json
 
 
@@ -21,6 +22,7 @@ def declare(record: Record, rewards: Mapping[str, ArrayLike] | None, drop: Itera
     """Record that rewards are added or dropped; what is refused leaves nothing behind."""
     with record.writing() as transaction:
         learner = record.replay.learner
+        refuse_within_trial(learner.method)
         method = redeclared(learner.method, rewards, drop)
         method.check(learner.problem)
         (event,) = transaction.append([Draft(DECLARE, {"method": named_to_json(method)}, worker=record.by)])

@@ -76,6 +76,7 @@ class CampaignStatus:
     forecast: Forecast | None
     rewards: tuple[RewardStatus, ...] = ()  # what is certain of each declared reward; empty where none is declared
     notices: tuple[str, ...] = ()  # what to know of what is out: who holds others up, and when it is taken back
+    failure: float = 1.0  # how likely anything that the campaign promises is false, at most
     trial: TrialStatus | None = None  # of the policy that is on trial, or was last, within the campaign
 
     @property
@@ -115,6 +116,7 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         rewards=tuple(
             RewardStatus(one.name, one.lower, one.upper, one.allowed, one.is_accurate) for one in learner.intervals()
         ),
+        failure=learner.failure,
         trial=_trial_of(learner),
         notices=notices_of(held, waiting_for, replay.uncounted, replay.lease, at),
     )

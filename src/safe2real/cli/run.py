@@ -96,7 +96,7 @@ def run(
 
 def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]:
     """The report and the figures, by name."""
-    from safe2real.evidence.hybrid import Separation
+    from safe2real.evidence.rule import Separation
     from safe2real.figures.mismatch import draw_mismatch
     from safe2real.report.campaign import write_campaign_report
     from safe2real.report.rehearsal_figures import draw_exact

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.alternatives import ALTERNATIVES_SHARE, Surviving, share_of_sets
-from safe2real.evidence.hybrid import HybridModel, Separation
+from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.returns import CandidateReturns
+from safe2real.evidence.rule import Separation
 from safe2real.evidence.statements import assumptions_of, doubts_of
 from safe2real.evidence.trust import BaselineTrust
 from safe2real.model.checks import Floats, Indices, whole_numbers
@@ -92,15 +93,13 @@ class Evidence(HybridModel):
         With `planned` [R], the visits at the last plan, the model is left as it is until a suspect row has been visited the
         fraction `replan_growth` more, an assumption is contradicted, or the baseline is to be looked at again.
         """
-        ends = np.array([0, trajectory.length])
+        ends, due = np.array([0, trajectory.length]), True
         if planned is None:
             self.observe(trajectory)
-            due = True
         else:
             due = self.record(trajectory, planned, self.problem.settings.replan_growth)
         self.trust.take(trajectory.states, trajectory.actions, ends, np.array([of_baseline]))
-        self._notice_support()
-        self._notice_alternatives()
+        self._notice()
         risen = of_candidate and self.returns is not None and self.returns.take(trajectory.states, trajectory.actions)
         due = due or risen or self.trust.due or self.trust.halted
         if due:
@@ -155,8 +154,7 @@ class Evidence(HybridModel):
                 self.trust.take_log(*part)
             else:
                 self.trust.take(*part, whose[first:last])
-            self._notice_support()
-            self._notice_alternatives()
+            self._notice()
             if self.trust.due:
                 self.trust.look(self)
             first = last
@@ -223,7 +221,7 @@ class Evidence(HybridModel):
             self.departed = max(self.departed, departures)
             self.trust.leave()
         self.announced_outside = max(self.announced_outside, outside_support)
-        self._notice_support()
+        self._notice()
 
     def take_over(self, episodes: int, *, behind: bool) -> None:
         """So many episodes were counted by compiled code on this very state; whether the model may be `behind` them."""
@@ -231,11 +229,10 @@ class Evidence(HybridModel):
         self.make_room()
         self.behind = behind
 
-    def _notice_support(self) -> None:
+    def _notice(self) -> None:
+        """What was counted or announced may rule a declaration out."""
         if self.outside_support or self.announced_outside:
             self.trust.leave()
-
-    def _notice_alternatives(self) -> None:
         if self._surviving is not None and self._surviving.stated.exact:  # else nothing that is deployed rests on them
             self._surviving.look(self.counts)
 

@@ -9,7 +9,6 @@ doubt.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,21 +20,13 @@ from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.near import near_of
-from safe2real.evidence.rule import rule_of
+from safe2real.evidence.rule import Separation, rule_of
 from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.robust import reach_of
 from safe2real.radii.base import Radius, System
 from safe2real.refinements import NearSets, Refinement, find
-
-
-@dataclass(frozen=True, slots=True)
-class Separation:
-    """Assumption 2: every row's TV distance to the simulator is at most `calibrated_gap` or at least `mismatch_gap`."""
-
-    calibrated_gap: float  # eps_s
-    mismatch_gap: float  # sigma_s
 
 
 class HybridModel:

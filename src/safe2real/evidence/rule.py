@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,14 @@ KNOWN_SHARE = 0.1
 """Rows that are known refute what was declared of them falsely with probability at most this share of delta."""
 _BET = 0.3  # where between the two gaps the sequential test expects a right row to look: the best for few visits
 _BY_SUBSETS = (kinds.UNION, kinds.STITCHED, kinds.ADAPTIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """Assumption 2: every row's TV distance to the simulator is at most `calibrated_gap` or at least `mismatch_gap`."""
+
+    calibrated_gap: float  # eps_s
+    mismatch_gap: float  # sigma_s
 
 
 def rule_of(

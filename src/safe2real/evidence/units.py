@@ -6,8 +6,9 @@ import numpy as np
 
 from safe2real._compiled.rows import Reach
 from safe2real.evidence.alternatives import share_of_sets
-from safe2real.evidence.hybrid import HybridModel, Separation
+from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.pooling import Ints, Pooling
+from safe2real.evidence.rule import Separation
 from safe2real.model.checks import Floats, Indices
 from safe2real.problem.problem import Problem
 from safe2real.radii.base import System

@@ -23,7 +23,7 @@ from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.methods.trial import Trial
-from safe2real.methods.trial_within import PastTrial, TrialWithin, without_baseline
+from safe2real.methods.trial_within import PastTrial, TrialWithin, refuse_within_trial, without_baseline
 from safe2real.model.checks import positive_integer
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Policy
@@ -270,8 +270,7 @@ class Learner(Telling):
         """
         if not isinstance(method, Method):
             raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
-        if isinstance(self.method, TrialWithin):
-            raise InvalidInput("a trial is running within this run; end it first (end_trial)")
+        refuse_within_trial(self.method)
         method.check(self.problem)
         stated = (method.reuses_simulator, method.keeps_safe)
         if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
@@ -293,6 +292,7 @@ class Learner(Telling):
 
         After a stop the run goes on if a reward is not accurate yet.
         """
+        refuse_within_trial(self.method)
         self.direct(redeclared(self.method, rewards, drop))
 
     # Trials within the run

@@ -69,6 +69,16 @@ class Looking(ABC):
         return self.method.doubts(self.evidence)
 
     @property
+    def failure(self) -> float:
+        """How likely it is at most that anything which this run promises is false, if what it assumes is true.
+
+        delta, what the trials within the run add, and what an estimated simulator adds where its rows are reused.
+        """
+        rows = self.problem.estimated if self.evidence.reuses_simulator else None
+        added = sum(one.within.delta for one in self.trials) + (0.0 if rows is None else rows.delta)
+        return min(1.0, self.problem.settings.delta + added)
+
+    @property
     def is_refuted(self) -> bool:
         """Whether the data contradict what proposals rest on: final."""
         return self.method.is_refuted(self.evidence)

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from safe2real.errors import needed_for
-from safe2real.evidence.hybrid import Separation
 from safe2real.evidence.mismatch_map import MismatchMap
+from safe2real.evidence.rule import Separation
 from safe2real.figures.course import count_deployments
 from safe2real.figures.mismatch import draw_mismatch, panel
 from safe2real.figures.moments import Moment

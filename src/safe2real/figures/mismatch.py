@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
-from safe2real.evidence.hybrid import Separation
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
+from safe2real.evidence.rule import Separation
 from safe2real.figures.style import BLUE
 from safe2real.model.checks import Floats
 from safe2real.model.legend import Legend

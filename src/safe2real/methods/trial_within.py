@@ -125,6 +125,12 @@ def running_trial(method: Method) -> int | None:
     return running.number if isinstance(running, Trial) else None
 
 
+def refuse_within_trial(method: Method) -> None:
+    """Refuse to direct a run elsewhere while a trial runs within it: its base is what would be directed."""
+    if isinstance(method, TrialWithin):
+        raise InvalidInput("a trial is running within this run; end it first (end_trial)")
+
+
 def base_of(method: Method) -> Method:
     """The method that goes on when a trial within its run is over; another one is itself."""
     return method.base if isinstance(method, TrialWithin) else method

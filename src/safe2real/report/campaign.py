@@ -79,7 +79,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
         warnings=warnings_of(status, found, entries, course, now),
         forecast_caution="" if status.forecast is None or not status.forecast.rounds else status.forecast.caution,
         certificate=certificate,
-        sure=rounded_down(max(0.0, 1.0 - learner.settings.delta - sum(one.within.delta for one in learner.trials))),
+        sure=rounded_down(1.0 - learner.failure),
         constraints=[words.requirement(one) for words, one in zip(model.wordings, model.thresholds, strict=True)],
         num_constraints=model.num_constraints,
         bound_word=bound_words(model.wordings),

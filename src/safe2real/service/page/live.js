@@ -33,8 +33,8 @@ function showStanding(status) {
     say(title, wordOf(status.standing));
     fill(find("standing-shape"), shapeOf(status.standing));
   }
-  const sure = status.delta
-    ? ` With probability at least ${share(1 - status.delta)}, every mixture that is handed out keeps:`
+  const sure = status.failure < 1
+    ? ` With probability at least ${share(1 - status.failure)}, every mixture that is handed out keeps:`
     : "";
   say(find("standing-sentence"), `${sentenceOf(status.standing)}${status.certified ? sure : ""}`);
   find("asked-for").hidden = status.certified;
