@@ -55,7 +55,7 @@ def expected_cost(env, policy, horizon, cost, ended):
     """The table followed by hand: probability of every state, cost of every transition, nothing of the package."""
     table, total = env.unwrapped.P, 0.0
     alive, arrived, over = np.array(env.unwrapped.initial_state_distrib, dtype=float), 0.0, 0.0
-    for h in range(horizon):
+    for _h in range(horizon):
         total += over * ended  # from the second step after the end; in the first the arrival itself is paid
         after, finished = np.zeros(len(table)), 0.0
         for s, a in np.ndindex(len(table), len(table[0])):
@@ -381,3 +381,9 @@ def test_an_environment_that_cuts_episodes_off_or_has_other_actions_is_refused()
         short.step(0)
     with pytest.raises(InvalidInput, match=r"has 500 states and 6 actions; this system was made for 16 and 4: give"):
         system.as_env(gymnasium.make("Taxi-v4"))
+
+
+def test_it_is_printed_in_a_few_lines():
+    system = from_gymnasium(gymnasium.make("FrozenLake-v1"), 5, cost=np.eye(16)[5], limit=0.5, ended=0)
+    assert repr(system).splitlines()[0] == "FiniteSystem(of an environment with 16 states)"
+    assert len(repr(system)) < 300

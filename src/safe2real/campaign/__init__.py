@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
+    from safe2real.campaign.carrying_over import CarriedOver, carry_over
     from safe2real.campaign.checker import Discrepancy
     from safe2real.campaign.deployment import FIELD_ASSUMPTIONS, Deployment, Receipt, Withdrawal
     from safe2real.campaign.imports import Overlap
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "campaign": ("Campaign",),
+    "carrying_over": ("CarriedOver", "carry_over"),
     "checker": ("Discrepancy",),
     "deployment": ("FIELD_ASSUMPTIONS", "Deployment", "Receipt", "Withdrawal"),
     "imports": ("Overlap",),
@@ -25,8 +27,8 @@ _HOMES = {
 }
 
 __all__ = [
-    "FIELD_ASSUMPTIONS", "Campaign", "CampaignStatus", "Deployment", "Differences", "Discrepancy", "Ledger", "Overlap",
-    "Receipt", "Withdrawal",
+    "FIELD_ASSUMPTIONS", "Campaign", "CampaignStatus", "CarriedOver", "Deployment", "Differences", "Discrepancy", "Ledger",
+    "Overlap", "Receipt", "Withdrawal", "carry_over",
 ]  # fmt: skip
 
 

@@ -27,8 +27,8 @@ from safe2real.standing import Standing
 
 _HALTED = (
     "the data refute the margin of the baseline, so nothing is handed out any more, the baseline included: STOP THE "
-    "MACHINE. What is out can still be told. To go on, make a new campaign with a smaller margin that is there, and import "
-    "the episodes of this one into it"
+    "MACHINE. What is out can still be told. To go on, make a new campaign with a smaller margin that is there, and take "
+    "over the episodes of this one: carry_over(new, old), or campaign import NEW --from OLD"
 )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from safe2real.campaign import Campaign, Overlap, documents
+from safe2real.campaign import Campaign, Overlap, carry_over, documents
 from safe2real.campaign.journal.places import looks_like_a_connection, parse_place, shown_place
 from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
 from safe2real.cli import trial
@@ -165,9 +165,9 @@ def abandon(
 def import_log(
     url: Url,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="JSON Lines, one episode object a line; - for standard input.")
-    ],
-    source: Annotated[str, typer.Option(help="The name of the log; one log is imported once under one name.")],
+        str | None, typer.Argument(metavar="FILE", help="JSON Lines, one episode object a line; - for standard input.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="The name of the log; one log is imported once under one name.")] = None,
     policy: Annotated[
         str, typer.Option(metavar="FILE|baseline", help="The policy that collected the log: a JSON file, or `baseline`.")
     ] = BASELINE,
@@ -175,11 +175,23 @@ def import_log(
     overlap: Annotated[
         Overlap, typer.Option(help="Episodes that look like recorded ones: the same (skip), or others (count)?")
     ] = Overlap.REFUSE,
+    earlier: Annotated[
+        str | None, typer.Option("--from", metavar="CAMPAIGN", help="Another campaign: take over all of its episodes.")
+    ] = None,
 ) -> None:
     """Add episodes that a known policy collected earlier, all or none. The log must be complete.
 
-    An episode may have an `id`, any text that names it in every log.
+    An episode may have an `id`, any text that names it in every log. With `--from OLD` every episode of another campaign on
+    the same system is taken over, after a refutation for example.
     """
+    if earlier is not None:
+        if file is not None or source is not None:
+            raise InvalidInput("a file or --source is given beside --from; take over a campaign, or import a log")
+        with Campaign.open(url) as opened, Campaign.open(earlier) as old:
+            answer(asdict(carry_over(opened, old)))
+        return
+    if file is None or source is None:
+        raise InvalidInput("no log is named; give FILE and --source NAME, or --from CAMPAIGN")
     episodes = read_lines(file)
     given = None if policy == BASELINE else read_document(policy)
     with Campaign.open(url) as opened:

@@ -136,8 +136,11 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
         else:
             said = f"{reach}; the {words.bound_word} is {words.number(one.threshold):.4g}"
             if one.largest_threshold is not None:
-                possible = f"{'down' if words.is_cost else 'up'} to {words.loose(one.largest_threshold)}"
-                said += f", and {possible} would leave the baseline its margin of {one.margin:.4g}"
+                least, kept = words.loose(one.largest_threshold), f"the baseline its margin of {one.margin:.4g}"
+                if one.largest_threshold >= one.threshold:
+                    said += f", and {'down' if words.is_cost else 'up'} to {least} would leave {kept}"
+                else:
+                    said += f", and it takes {least} or {'more' if words.is_cost else 'less'} to leave {kept}"
         title = f"{words.bound_word} of {one.name}"
         findings.append(Finding(Code.THRESHOLD, level, said, cure, numbers, one.name, (), changes, title))
     model = problem.simulator

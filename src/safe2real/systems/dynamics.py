@@ -34,7 +34,7 @@ Step = Callable[[Any, Any, Any], Any]
 """step(state, action, w): the next state, or None where w cannot happen."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Dynamics(Runnable):
     """A system s' = f(s, a, w) in numbers; made by `from_dynamics`. State, action and label i are the i-th of their list."""
 
@@ -43,6 +43,9 @@ class Dynamics(Runnable):
     states: tuple[Hashable, ...]  # [S]
     actions: tuple[Hashable, ...]  # [A]
     noise: tuple[Hashable, ...]  # [L] the labels
+
+    def __repr__(self) -> str:
+        return f"Dynamics({len(self.noise)} values of noise)\n  {self.model}"
 
     @property
     def model(self) -> CMDP:

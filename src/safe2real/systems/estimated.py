@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class EstimatedModel(RowAccuracy, Runnable):
     """A system by counting, and how far its rows can be off; S and A are those of `system.model`."""
 
@@ -40,6 +40,9 @@ class EstimatedModel(RowAccuracy, Runnable):
     log: EpisodeLog | None
     partial: bool  # whether episodes that were cut short are among the samples
     seen_as: Discretised | Numbering | None = None  # the state of an observation, where observations are no numbers
+
+    def __repr__(self) -> str:
+        return f"EstimatedModel({self.samples:,} samples of {self.source})\n  {self.model}"
 
     @property
     def translation(self) -> FiniteTranslation:

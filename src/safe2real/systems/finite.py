@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _SAME_START = 1e-9  # probabilities that count as equal
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class FiniteSystem(Runnable):
     """An environment with a fixed horizon and S states of our numbering; made by `from_gymnasium` and `estimate_model`.
 
@@ -70,6 +70,9 @@ class FiniteSystem(Runnable):
     ties: Ties | None = None  # of its rows, as they were given of the environment's; for Problem(..., ties=...)
     first_state: int = 0  # from which the environment's observations count; here states count from 0
     first_action: int = 0  # likewise
+
+    def __repr__(self) -> str:
+        return f"FiniteSystem(of an environment with {self.ended.size} states)\n  {self.model}"
 
     def where(self, states: ArrayLike) -> Floats:
         """[S, A], 1 in every state that stands for one of the environment's `states`, else 0: a reward to plan for.

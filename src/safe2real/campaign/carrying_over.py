@@ -1,0 +1,79 @@
+"""The episodes of one campaign for another: after a refutation nobody has to roll them out again.
+
+Problem: a campaign whose margin, support or gap was refuted is over, and what it collected was expensive. A new campaign
+with other assumptions takes all of it in as logs, one for each policy that was run. What was abandoned was seen by nobody
+and is no part of them: certificates of the new campaign assume that it was not given up because of what happened.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.events import IMPORT, ImportBody
+from safe2real.campaign.history import Episode, episodes_of
+from safe2real.campaign.imports import Overlap
+from safe2real.errors import InvalidInput
+
+_SHOWN = 12  # characters of a digest that name a log
+
+
+@dataclass(frozen=True, slots=True)
+class CarriedOver:
+    """What a campaign took in of another."""
+
+    campaign: str  # the name of the other
+    policies: int  # logs, one for each policy that was run there
+    episodes: int  # that were not taken in before
+    samples: int
+
+
+def carry_over(into: Campaign, earlier: Campaign) -> CarriedOver:
+    """Import every episode that was told to, or imported into, `earlier`; done again, it adds what has come since.
+
+    Both campaigns must be about one real system in one numbering. Episodes keep the ids of their deployments, so none is
+    counted twice. Each log is all or none; where one is refused, those before it stay.
+
+    Args:
+        into: the campaign that goes on.
+        earlier: the one whose episodes are taken; it is only read.
+
+    Returns:
+        How much there was.
+
+    Raises:
+        InvalidInput: the two are not about systems of one size, or are one and the same.
+        Conflict: an episode is a deployment of `into` itself, or its id names another one there.
+    """
+    here, there = into.problem.simulator, earlier.problem.simulator
+    if into.name == earlier.name:
+        raise InvalidInput(f"{into.name} is the campaign itself; give another one, whose episodes are to be taken over")
+    sizes = [(model.steps, model.num_states, model.num_actions) for model in (here, there)]
+    if sizes[0] != sizes[1]:
+        raise InvalidInput(
+            f"episodes of {earlier.name} have (steps, states, actions) = {sizes[1]}, those of {into.name} {sizes[0]}; only "
+            "episodes of the same system can be taken over"
+        )
+    had = {one.get("id") for event in into.events() if event.kind == IMPORT for one in ImportBody.read(event).episodes}
+    logs: dict[str, list[Episode]] = {}
+    for episode in episodes_of(earlier.name, earlier.events(), there):
+        if _id_of(earlier, episode) not in had:
+            logs.setdefault(episode.policy, []).append(episode)
+    policies, samples = earlier.stored_policies(), 0
+    for digest, log in logs.items():
+        source = f"{earlier.name}/{digest[:_SHOWN]}/{log[0].number}-{log[-1].number}"
+        episodes = [_content(earlier, episode) for episode in log]
+        # By their ids they are other episodes than those that were told here, however alike they look.
+        samples += into.import_log(source, policies[digest], episodes, partial=True, overlap=Overlap.COUNT).samples
+    return CarriedOver(earlier.name, len(logs), sum(map(len, logs.values())), samples)
+
+
+def _id_of(earlier: Campaign, episode: Episode) -> str:
+    """That of its deployment; an imported one is named by its place in the record."""
+    return episode.deployment or f"{earlier.name}, episode {episode.number}"
+
+
+def _content(earlier: Campaign, episode: Episode) -> dict[str, Any]:
+    left = {"left_model": True} if episode.left_model else {}
+    return {"states": list(episode.states), "actions": list(episode.actions), "id": _id_of(earlier, episode), **left}
