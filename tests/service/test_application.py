@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import threading
 import time
 
 import pytest
@@ -166,7 +167,42 @@ def test_a_check_runs_beside_and_is_found_again(client):
     assert (found["state"], found["ledger"]["holds"], found["by"]) == ("done", True, "auditor")
     assert client.by("auditor", "GET", f"{API}/arm/verify").json()["job"] == found["job"]
     refused(client.by("auditor", "GET", f"{API}/arm/verify/other"), 404, "not-found")
-    client.by("auditor", "POST", f"{API}/arm/verify", json={"head": "0" * 64})
+
+
+def test_a_check_that_looks_for_another_head_is_no_answer(client, monkeypatch):
+    began, over = threading.Event(), threading.Event()
+
+    def waits(self, **_):
+        began.set()
+        over.wait(30.0)
+        return verify(self)
+
+    verify = Campaign.verify
+    monkeypatch.setattr(Campaign, "verify", waits)
+    running = client.by("auditor", "POST", f"{API}/arm/verify", json={}).json()
+    assert began.wait(10.0)
+    try:
+        assert client.by("auditor", "POST", f"{API}/arm/verify", json={}).json()["job"] == running["job"]
+        other = client.by("auditor", "POST", f"{API}/arm/verify", json={"head": "0" * 64})
+        assert "another head" in refused(other, 503, "busy")
+    finally:
+        over.set()
+
+
+def test_a_body_of_several_compressed_parts_is_refused_whole(client):
+    lines = [{"source": "feb"}, {"states": [0, 0, 0, 0, 1], "actions": [0] * 4}]
+    first, second = (gzip.compress(json.dumps(line).encode() + b"\n") for line in lines)
+    form = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
+    for content in (first + second, iter((first, second))):  # at once, and as it arrives
+        answer = client.by("operator", "POST", f"{API}/arm/import", content=content, headers=form)
+        assert "more than one part" in refused(answer, 422, "invalid-input")
+
+
+def test_who_has_no_token_keeps_nobody_out_who_has_one(tmp_path):
+    with serving(tmp_path) as client:
+        codes = {client.get(API).status_code for _ in range(30)}
+        assert codes == {401, 429}
+        assert client.by("worker", "GET", "/api/v1/whoami").status_code == 200
 
 
 def test_a_log_is_imported_whole_or_not_at_all(client):

@@ -11,6 +11,8 @@ from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.deployment import Receipt
 from safe2real.campaign.documents import receipt_document
 from safe2real.errors import InvalidInput
 from safe2real.service.calling import Answering
@@ -35,13 +37,15 @@ async def imported(service: Service, request: Request, call: Call) -> Response:
 
 
 async def verify(service: Service, request: Request, call: Call) -> Response:
-    """One check at a time: while one runs, it is the answer."""
+    """One check at a time: while one runs, it is the answer, unless another `head` is to be looked for."""
     head = call.document(optional=("head",)).get("head")
     if not isinstance(head, str | None):
         raise InvalidInput("head is no text; give `head` of an earlier status, or leave it out")
     hosted = await service.hosted(call.name)
     if hosted.verification is None or hosted.verification.state != RUNNING:
         hosted.verification = Verification(hosted.place, head, call.caller.name)
+    elif hosted.verification.head != head:
+        raise Busy("a check that looks for another head is running; send this again when it is done")
     return JSONResponse(hosted.verification.document(), 202)
 
 
@@ -65,13 +69,16 @@ async def export(service: Service, request: Request, call: Call) -> Response:
 
 
 async def branch(service: Service, request: Request, call: Call) -> Response:
-    """Read the record as it is now, and record that what had come after is lost."""
+    """Read the record as it is now, and record that what had come after is lost, before anything else is done."""
     reason = call.document(required=("reason",))["reason"]
     hosted = await service.hosted(call.name)
-    await hosted.renew(service.limits.answering)
-    receipt = await hosted.field.do(
-        lambda campaign: campaign.branch(reason), patience=service.limits.answering, by=call.caller.name
-    )
+
+    def branched(campaign: Campaign) -> Receipt:
+        receipt = campaign.branch(reason)
+        hosted.renew_readers()
+        return receipt
+
+    receipt = await hosted.field.do_anew(branched, patience=service.limits.answering, by=call.caller.name)
     hosted.has_changed()
     return JSONResponse(receipt_document(receipt))
 
@@ -94,7 +101,15 @@ async def _counted(service: Service, hosted: Hosted, after: int | None) -> Async
         service.streams -= 1
 
 
-_JOB = {"job": "9f86d081884c7d65", "state": RUNNING, "done": 120, "total": 4000, "ledger": None, "problem": None}
+_JOB = {
+    "job": "9f86d081884c7d65",
+    "head": None,
+    "state": RUNNING,
+    "done": 120,
+    "total": 4000,
+    "ledger": None,
+    "problem": None,
+}
 _LOG = {"source": "january", "policy": "baseline"}
 BESIDE: tuple[tuple[Endpoint, Answering], ...] = (
     (

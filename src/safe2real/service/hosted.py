@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.journal.places import shown_place
@@ -39,15 +39,32 @@ class Actor:
         Raises:
             Busy: Too many wait, or it was not done within `patience` seconds. What had begun goes on to its end.
         """
+        return await self._waited_for(self._do, work, by, patience)
+
+    async def do_anew(self, work: Callable[[Campaign], _Answer], *, patience: float, by: str) -> _Answer:
+        """The same on the record as it is now, whatever was read of it before; that is forgotten when `work` is done.
+
+        It is one task of the thread: nothing is handed out between the opening and what `work` records, and where `work`
+        fails, the object that knows more than the record goes on to refuse it.
+        """
+        return await self._waited_for(self._do_anew, work, by, patience)
+
+    async def _waited_for(
+        self,
+        doing: Callable[[Callable[[Campaign], _Answer], Any], _Answer],
+        work: Callable[[Campaign], _Answer],
+        by: str | None,
+        patience: float,
+    ) -> _Answer:
         if self._waiting >= QUEUE:
             raise Busy(f"{self._waiting} calls wait for this campaign already; try again in a moment")
         self._waiting += 1
-        future = self._thread.submit(self._do, work, by)
+        future = self._thread.submit(doing, work, by)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), patience)
         except TimeoutError:
             raise Busy(
-                f"no answer within {patience:g} s; send the same again: what was recorded meanwhile is not recorded twice"
+                f"no answer within {patience:g} s; what had begun goes on. Asks and tells may be sent again"
             ) from None
         finally:
             self._waiting -= 1
@@ -58,9 +75,23 @@ class Actor:
         with nullcontext() if by is None else self._campaign.acting_as(by):
             return work(self._campaign)
 
-    async def renew(self, patience: float) -> None:
-        """Forget what was read: the next call opens the record as it is then."""
-        await asyncio.wait_for(asyncio.wrap_future(self._thread.submit(self._close)), patience)
+    def _do_anew(self, work: Callable[[Campaign], _Answer], by: str) -> _Answer:
+        anew = Campaign.open(self._place)
+        try:
+            with anew.acting_as(by):
+                answer = work(anew)
+        except BaseException:
+            anew.close()
+            raise
+        self._close()
+        self._campaign = anew
+        return answer
+
+    def renew(self, forget: Callable[[], None] | None = None) -> None:
+        """Forget what was read, when all that waits now is done: the call after that opens the record as it is then."""
+        self._thread.submit(self._close)
+        if forget is not None:
+            self._thread.submit(forget)
 
     def close(self) -> None:
         self._thread.submit(self._close)
@@ -88,12 +119,10 @@ class Hosted:
         self.changed.set()
         self.changed = asyncio.Event()
 
-    async def renew(self, patience: float) -> None:
-        """The record was restored from a copy: read it as it is now."""
-        await self.field.renew(patience)
-        await self.desk.renew(patience)
-        await self.study.renew(patience)
-        self.history.forget()
+    def renew_readers(self) -> None:
+        """The record was restored from a copy, and the field has said so: read it as it is now."""
+        self.desk.renew(self.history.forget)
+        self.study.renew()
 
     def close(self) -> None:
         self.field.close()

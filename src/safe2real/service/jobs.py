@@ -26,7 +26,7 @@ class Verification:
     def __init__(self, place: str, head: str | None, by: str) -> None:
         self.id, self.by, self.began = secrets.token_hex(8), by, now()
         self.state, self.ended = RUNNING, ""
-        self._place, self._head = place, head
+        self._place, self.head = place, head
         self._done, self._total = 0, 0
         self._ledger: Any = None
         self._problem: str | None = None
@@ -36,7 +36,7 @@ class Verification:
     def _run(self) -> None:
         try:
             with Campaign.open(self._place) as campaign:
-                self._ledger = ledger_document(campaign.verify(head=self._head, progress=self._progress))
+                self._ledger = ledger_document(campaign.verify(head=self.head, progress=self._progress))
             self.state = DONE
         except Safe2RealError as error:
             self._problem, self.state = hidden(str(error)), FAILED
@@ -53,6 +53,7 @@ class Verification:
         return {
             "job": self.id,
             "by": self.by,
+            "head": self.head,
             "state": self.state,
             "began": self.began,
             "ended": self.ended or None,

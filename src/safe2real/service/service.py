@@ -52,7 +52,6 @@ class Service:
         """
         if self.tokens is None:
             return self.nobody
-        self.failures.check(address)
         kind, _, token = (authorization or "").partition(" ")
         shown = token.strip() if kind.lower() == "bearer" else ""
         caller: Caller | None = None
