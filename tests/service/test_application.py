@@ -146,6 +146,31 @@ def test_what_is_read(client):
     assert client.by("auditor", "GET", f"{API}/arm/export?format=csv").content[:2] == b"PK"
 
 
+def test_nothing_is_left_of_a_copy(client, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for headers in ({}, {"Range": "bytes=0-1"}, {"Range": "bytes=x"}, {"Range": "bytes=99999999-"}):
+        answer = client.by("auditor", "GET", f"{API}/arm/export", headers=headers)
+        assert answer.status_code == 200
+        assert answer.json()["events"]
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_no_token_waits_for_campaigns_that_are_made(client, monkeypatch):
+    over = threading.Event()
+    monkeypatch.setattr("safe2real.service.service.Campaign.create", lambda *_, **__: over.wait(30.0))
+    body = {"name": "slow", "problem": problem_document(three_states())}
+    threads = [threading.Thread(target=client.by, args=("operator", "POST", API), kwargs={"json": body}) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(REMEMBERED + 0.1)  # until tokens are to be read again
+    began = time.monotonic()
+    assert client.by("worker", "GET", "/api/v1/whoami").status_code == 200
+    assert time.monotonic() - began < 5.0
+    over.set()
+    for thread in threads:
+        thread.join()
+
+
 def test_every_address_is_described_with_examples(client):
     for path, methods in client.by("auditor", "GET", "/api/v1/openapi.json").json()["paths"].items():
         for method, described in methods.items():

@@ -15,7 +15,9 @@ from contextlib import nullcontext
 from typing import Any, TypeVar
 
 from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.events import BEFORE_THE_FIRST
 from safe2real.campaign.journal.places import shown_place
+from safe2real.errors import Safe2RealError
 from safe2real.service.history import History
 from safe2real.service.jobs import Verification
 from safe2real.service.problems import Busy
@@ -31,6 +33,7 @@ class Actor:
     def __init__(self, place: str) -> None:
         self._place, self._waiting = place, 0
         self._campaign: Campaign | None = None
+        self._known: tuple[int, str] = (0, BEFORE_THE_FIRST)  # by an object that is gone
         self._thread = ThreadPoolExecutor(1, "campaign")
 
     async def do(self, work: Callable[[Campaign], _Answer], *, patience: float, by: str | None = None) -> _Answer:
@@ -72,8 +75,16 @@ class Actor:
     def _do(self, work: Callable[[Campaign], _Answer], by: str | None) -> _Answer:
         if self._campaign is None:
             self._campaign = Campaign.open(self._place)
-        with nullcontext() if by is None else self._campaign.acting_as(by):
-            return work(self._campaign)
+            self._campaign.journal.remember(*self._known)
+        try:
+            with nullcontext() if by is None else self._campaign.acting_as(by):
+                return work(self._campaign)
+        except Safe2RealError:
+            raise
+        except BaseException:  # no refusal but a mistake, or too little memory: what it was about may be done by half
+            self._known = self._campaign.journal.known  # a record that went back is still noticed
+            self._close()
+            raise
 
     def _do_anew(self, work: Callable[[Campaign], _Answer], by: str) -> _Answer:
         anew = Campaign.open(self._place)
@@ -84,14 +95,18 @@ class Actor:
             anew.close()
             raise
         self._close()
-        self._campaign = anew
+        self._campaign, self._known = anew, (0, BEFORE_THE_FIRST)
         return answer
 
     def renew(self, forget: Callable[[], None] | None = None) -> None:
         """Forget what was read, when all that waits now is done: the call after that opens the record as it is then."""
-        self._thread.submit(self._close)
+        self._thread.submit(self._forget)
         if forget is not None:
             self._thread.submit(forget)
+
+    def _forget(self) -> None:
+        self._close()
+        self._known = (0, BEFORE_THE_FIRST)
 
     def close(self) -> None:
         self._thread.submit(self._close)
