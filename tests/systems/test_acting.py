@@ -25,7 +25,7 @@ def episodes_by_numbers(system, env, policy, count):
         agent.reset()
         state, _ = seen.reset(seed=episode)
         states, actions = [], []
-        for _ in range(system.model.horizon):
+        for _ in range(system.model.steps):
             states.append(state)
             actions.append(agent(state))
             state = seen.step(actions[-1])[0]
@@ -39,7 +39,7 @@ def episodes_by_words(system, env, policy, count, *, rewards=True):
         agent.reset()
         observation, _ = env.reset(seed=episode)
         states, actions, reward, terminated = [], [], None, False
-        for _ in range(system.model.horizon):
+        for _ in range(system.model.steps):
             action = agent(observation, reward=reward if rewards else None)
             states.append(agent.state)
             actions.append(agent.action)
@@ -184,5 +184,5 @@ def test_listed_states_and_actions():
 
 def test_a_system_of_another_policy_is_refused():
     system = pond()
-    with pytest.raises(InvalidInput, match="the system that the policy was planned for"):
+    with pytest.raises(InvalidInput, match="this system has"):
         system.agent(s2r.MarkovPolicy.uniform(horizon=3, num_states=5, num_actions=2))

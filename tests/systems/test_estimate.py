@@ -136,7 +136,7 @@ def test_logged_costs_are_paid_on_arrival():
 
 def test_logged_costs_that_are_all_zero_are_costs():
     log = read_episodes([episode([0, 1, 0], [0, 0], costs=[0.0, 0.0])])
-    assert estimate_model(log, 2, cost="logged", limit=1.0).system.model.thresholds.tolist() == [1.0]
+    assert estimate_model(log, 2, cost="logged", limit=1.0).system.model.thresholds.tolist() == [2.0]
 
 
 def test_a_cost_function_is_paid_on_arrival():
@@ -336,7 +336,7 @@ def test_logs_as_trajectories_for_a_baseline_and_its_margin():
     baseline = clone_baseline(system.model, found.trajectories(), smoothing=0.0)
     assert baseline.probabilities[0, 1].tolist() == pytest.approx([1 / 3, 2 / 3])
     margin = estimate_margin(system.model, found.trajectories(), delta=0.1)
-    assert margin.means == pytest.approx([4 - (1.0 + 0.5 + 0.0) / 2])  # fallen for one step, over for one
+    assert margin.means == pytest.approx([5 - (1.0 + 0.5 + 0.5) / 2])  # fallen for one step, over for one and at the end
 
 
 def test_an_episode_that_ends_with_the_last_step():

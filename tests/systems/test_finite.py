@@ -61,14 +61,13 @@ def expected_cost(env, policy, horizon, cost, ended):
         for s, a in np.ndindex(len(table), len(table[0])):
             flow = alive[s] * policy[s, a]
             for p, t, r, terminated in table[s][a]:
-                if h < horizon - 1:  # what the last step leads to is not paid
-                    total += flow * p * cost(s, a, t, r, terminated)
+                total += flow * p * cost(s, a, t, r, terminated)
                 if terminated:
                     finished += flow * p
                 else:
                     after[t] += flow * p
         alive, arrived, over = after, finished, over + arrived
-    return total
+    return total + over * ended  # at the end
 
 
 def test_numbers_rows_costs_and_what_is_known_by_hand():
@@ -83,7 +82,7 @@ def test_numbers_rows_costs_and_what_is_known_by_hand():
     assert rows[3].tolist() == [[1.0, 0, 0, 0, 0], [0, 1.0, 0, 0, 0]]  # the copy behaves as 0 does: staying is a plain entry
     assert rows[2, :, 4].tolist() == rows[4, :, 4].tolist() == [1.0, 1.0]
     assert (1.0 - system.model.utilities[0, 0]).tolist() == [[0, 0], [0, 0], [0, 0], [1, 1], [0.5, 0.5]]
-    assert system.model.thresholds.tolist() == [4.0]
+    assert system.model.thresholds.tolist() == [5.0]  # of 5 steps and the end
     assert system.known.tolist() == [[False] * 2, [False] * 2, [True] * 2, [False] * 2, [True] * 2]
     assert system.reward.tolist() == [[0, 0], [0, 0.5], [0, 0], [0, 0], [0, 0]]
     assert system.unit_reward[1, 1] == 1.0
@@ -110,15 +109,16 @@ def test_expected_costs_are_those_of_the_table(name, arguments, cost, ended):
     for drop in (False, True):
         system = from_gymnasium(env, horizon, cost=cost, limit=horizon, ended=ended, drop_unreachable=drop)
         policy = s2r.MarkovPolicy.stochastic(system.per_state(table), horizon=horizon)
-        assert horizon - s2r.planning.constraint_values(system.model, policy)[0] == pytest.approx(expected, abs=1e-9)
+        paid = system.model.wordings[0].number(s2r.planning.constraint_values(system.model, policy)[0])
+        assert paid == pytest.approx(expected, abs=1e-9)
     assert expected > 0.01
 
 
 def test_costs_of_states_are_paid_for_being_there_and_once_where_the_episode_ends():
     system = from_gymnasium(TableEnv(corridor(slip=0.0)), 6, cost=[0.0, 0.25, 1.0], limit=2.0, ended=0.1)
     go_on = s2r.MarkovPolicy.deterministic(np.ones(system.model.num_states), num_actions=2, horizon=6)
-    # steps: 0, 1 (0.25), arrived in 2 (1.0), ended, ended, ended (0.1 each)
-    assert 6.0 - s2r.planning.constraint_values(system.model, go_on)[0] == pytest.approx(0.25 + 1.0 + 0.3)
+    # steps: 0, 1 (0.25), arrived in 2 (1.0), ended, ended, ended (0.1 each), and at the end of the episode (0.1)
+    assert 7.0 - s2r.planning.constraint_values(system.model, go_on)[0] == pytest.approx(0.25 + 1.0 + 0.4)
     by_action = from_gymnasium(TableEnv(corridor(0.0)), 6, cost=[[0, 1], [0, 0], [0, 0]], limit=2.0, ended=0.0)
     assert 6.0 - s2r.planning.constraint_values(by_action.model, go_on)[0] == pytest.approx(1.0)
 
@@ -134,8 +134,8 @@ def test_the_end_can_cost_something_else_in_every_state():
         s2r.MarkovPolicy.deterministic(np.full(system.model.num_states, action), num_actions=2, horizon=6)
         for action in (1, 0)
     )
-    assert 6.0 - s2r.planning.constraint_values(system.model, go_on)[0] == pytest.approx(3 * 0.25)
-    assert 6.0 - s2r.planning.constraint_values(system.model, give_up)[0] == pytest.approx(4 * 0.75)
+    assert 7.0 - s2r.planning.constraint_values(system.model, go_on)[0] == pytest.approx(4 * 0.25)
+    assert 7.0 - s2r.planning.constraint_values(system.model, give_up)[0] == pytest.approx(5 * 0.75)
     assert system.kernel_of(env).to_dense().tolist() == system.model.kernel.to_dense().tolist()
     running = system.as_env(env)
     running.reset(seed=0)

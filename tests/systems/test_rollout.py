@@ -9,6 +9,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
+from safe2real.planning.evaluate import constraint_values
 from safe2real.standing import Standing
 from safe2real.systems.rollout import Agreement, Observed
 from tests.cases import each
@@ -19,7 +20,6 @@ SYSTEM = s2r.from_gymnasium(ENV, 15, cost=fell, limit=1.5, ended=0, name="falls"
 MODEL = SYSTEM.model
 POLICY = s2r.MarkovPolicy.uniform(horizon=15, num_states=MODEL.num_states, num_actions=4)
 REWARD = SYSTEM.where([24, 12, 0])  # to be on the left
-COST = 1.0 - MODEL.utilities[0, 0]
 
 
 def promising(value, low, standing=Standing.CERTIFIED):
@@ -30,14 +30,14 @@ def promising(value, low, standing=Standing.CERTIFIED):
 
 def test_intervals_hold_the_exact_values():
     found = SYSTEM.rollout(POLICY, ENV, 300, seed=4, reward=REWARD)
-    exact = s2r.evaluate(MODEL, POLICY, REWARD), s2r.evaluate(MODEL, POLICY, COST)
+    exact = s2r.evaluate(MODEL, POLICY, REWARD), 15 + 1 - float(constraint_values(MODEL, POLICY)[0])
     (falls,) = found.constraints
     assert found.value.low <= exact[0] <= found.value.high
     assert falls.low <= exact[1] <= falls.high
     assert abs(falls.mean - exact[1]) < 0.5
     assert falls.high - falls.low < 2.0
     assert (found.value.agreement, falls.agreement) == (Agreement.NOTHING_PROMISED,) * 2
-    assert np.allclose(15 - found.sums[:, 0].mean(), falls.mean)
+    assert np.allclose(16 - found.sums[:, 0].mean(), falls.mean)
     assert found.returns.shape == found.values.shape == (300,)
     text = found.describe()
     assert "probability 0.95" in text
@@ -63,7 +63,7 @@ def test_what_happened_can_be_counted_by_a_learner():
 
 
 def test_what_was_promised_is_held_against_what_was_seen():
-    value, cost = s2r.evaluate(MODEL, POLICY, REWARD), s2r.evaluate(MODEL, POLICY, COST)
+    value, cost = s2r.evaluate(MODEL, POLICY, REWARD), 15 + 1 - float(constraint_values(MODEL, POLICY)[0])
     kept = SYSTEM.rollout(promising(value - 2.0, 15 - cost - 3.0), ENV, 200)
     assert [kept.value.agreement, kept.constraints[0].agreement] == [Agreement.CONFIRMED] * 2
     assert not kept.contradicted
@@ -128,7 +128,7 @@ def test_ends_and_promises_are_shown_on_the_side_on_which_they_are_true():
     assert "promised <= 0.333334" in Observed("x", 1, 0, 1, "<=", third).describe()
 
 
-def test_where_the_last_step_leads_to_is_shown_and_not_counted():
+def test_where_the_last_step_leads_to_is_counted_or_shown():
     class Cliff(gymnasium.Env):
         """One step to the edge, then over it in the last one."""
 
@@ -147,6 +147,10 @@ def test_where_the_last_step_leads_to_is_shown_and_not_counted():
     system = s2r.from_gymnasium(Cliff(), 2, cost=lambda s, a, t, reward, over: over, limit=0.5, ended=0, name="falls")
     policy = s2r.MarkovPolicy.uniform(horizon=2, num_states=system.model.num_states, num_actions=1)
     seen = system.rollout(policy, Cliff(), 5)
+    assert seen.constraints[0].mean == 1.0
+    assert seen.uncounted.tolist() == [0.0]
+    plain = s2r.from_gymnasium(Cliff(), 2, cost=[[0], [0], [1]], limit=0.5, ended=0, name="falls")  # paid for acting there
+    seen = plain.rollout(policy, Cliff(), 5)
     assert seen.constraints[0].mean == 0.0
     assert seen.uncounted.tolist() == [1.0]
     assert "falls, NOT COUNTED: 1 on average for where the last step led to" in seen.describe()

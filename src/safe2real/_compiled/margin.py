@@ -33,6 +33,7 @@ class Trust(NamedTuple):
     bets: Array  # [K, B] shares of the wealth; none can lose it all
     alarm: float  # the wealth that refutes
     raises: bool  # whether a margin that the data prove is used where it is the larger one
+    counts_end: bool  # whether the last step only collects, in the state that an episode ends in
     margins: Array  # [K] what may be used
     ceiling: Array  # [K] the least upper bound on the baseline's V_c so far
     wealth: Array  # [K, B]
@@ -51,6 +52,8 @@ def shortfall(trust, k, states, actions):
     total = np.float64(H - actions.size)
     for h in range(actions.size):
         total += utility[h if utility.shape[0] > 1 else 0, states[h], actions[h]]
+    if trust.counts_end and actions.size == H - 1:  # a whole episode: the same for all actions there
+        total += utility[utility.shape[0] - 1, states[H - 1], 0] - 1.0
     return (trust.thresholds[k] + trust.stated[k] - total) / H
 
 

@@ -12,19 +12,19 @@ from safe2real._compiled.transitions import rows_per_step
 
 @inner
 def roll_out(rows, start, policy, fixed, component, origin, states, actions):
-    """One episode on a known system, into states [H + 1] and actions [H].
+    """One episode on a known system, into states [n + 1] and actions [n], n <= H.
 
     Follows the deterministic actions fixed[component] of [C, H, S], or the stochastic `policy` [H, S, A] for component C.
     Draw 0 of the stream is the mixture's coin, draw 1 the first state, draws 2 + 2h and 3 + 2h the action and successor
     of step h.
     """
-    H, S, A = policy.shape
+    _, S, A = policy.shape
     begin, length, successor, probability = rows
     stride = rows_per_step(begin, S, A)
     is_fixed = component < fixed.shape[0]
     s = pick(start, uniform(origin, 1))
     states[0] = s
-    for h in range(H):
+    for h in range(actions.size):
         if is_fixed:
             a = np.int64(fixed[component, h, s])
         else:  # `pick` on policy[h, s], written out: a slice would cost more than the rest of the step
@@ -60,10 +60,10 @@ def roll_out_round(rows, start, policy, seed, round_number, states, actions):
 
 
 @compiled
-def collect(tally, rows, start, policy, seed, first_episode, episodes, tally_rows_per_step):
-    """Count episodes of one policy on a known system, until a row needs more room; returns how many were counted."""
+def collect(tally, rows, start, policy, steps, seed, first_episode, episodes, tally_rows_per_step):
+    """Count episodes of one policy on a known system until a row needs more room; returns how many were counted."""
     H, S, A = policy.shape
-    states, actions = np.empty(H + 1, dtype=np.uint32), np.empty(H, dtype=np.uint32)
+    states, actions = np.empty(steps + 1, dtype=np.uint32), np.empty(steps, dtype=np.uint32)
     fixed = np.empty((0, 0, 0), dtype=np.uint32)
     for t in range(episodes):
         origin = stream(seed, first_episode + t)

@@ -41,6 +41,7 @@ class Terms(NamedTuple):
     robust: bool  # whether safety is judged by the worst kernel within the radii, too
     certified: bool  # whether the radii prove anything, so that data can refute an assumption
     H: int
+    steps: int  # actions of an episode: H, or one fewer where the last step only collects
 
 
 class Candidate(NamedTuple):
@@ -286,9 +287,9 @@ def deploy(
         if component == fixed.shape[0] and not trust.flags[margin.HALTED]:
             margin.take(trust, states, actions)
             due |= trust.flags[margin.HALTED]
-        trust.counters[margin.SAMPLES] += H
+        trust.counters[margin.SAMPLES] += actions.size
         due |= trust.counters[margin.SAMPLES] >= trust.counters[margin.NEXT]
-        for h in range(H):
+        for h in range(actions.size):
             state_visits[states[h]] += 1
         done += 1
     return done, due, full
@@ -305,9 +306,9 @@ def run(
     until the baseline is to be looked at again. Returns (log entries, rounds rolled out, whether it ended (STOP or HALT),
     policies to start from next, the plan that still stands).
     """
-    H, S, A = terms.H, terms.baseline.shape[1], terms.baseline.shape[2]
+    S, A = terms.baseline.shape[1], terms.baseline.shape[2]
     K = reality.baseline_values.size
-    states, actions = np.empty(H + 1, dtype=np.uint32), np.empty(H, dtype=np.uint32)
+    states, actions = np.empty(terms.steps + 1, dtype=np.uint32), np.empty(terms.steps, dtype=np.uint32)
     shares = np.empty(candidate.weights.size + 1)
     lines = np.empty((candidate.weights.size, 1 + K))
     seen = np.full(candidate.actions.shape, A, dtype=np.uint32)  # no action at all

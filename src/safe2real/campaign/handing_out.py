@@ -22,7 +22,7 @@ from safe2real.methods.base import Reason
 from safe2real.model.checks import positive_integer, shown
 from safe2real.model.encoding import finite_or_none
 from safe2real.model.limits import DEPLOYMENTS, ask_limit
-from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.policy import MarkovPolicy, Mixture, carried_out
 from safe2real.standing import Standing
 
 _HALTED = (
@@ -139,7 +139,8 @@ def record_asks(record: Record, transaction: Transaction, proposal: Proposal, wo
 def deployment_of(record: Record, held: Held, policies: dict[str, MarkovPolicy]) -> Deployment:
     """What the worker is given; `policies` are those that the mixture names, by digest."""
     body, learner = AskBody.read(held.event), record.replay.learner
-    mixture = Mixture.of(body.weights, [policies[digest] for digest in body.policies])
+    whole = Mixture.of(body.weights, [policies[digest] for digest in body.policies])
+    mixture = carried_out(whole, record.problem.simulator)
     bounds: Any = np.array(body.lower_bounds, dtype=np.float64)
     return Deployment(
         id=id_of(record.name, held.event),

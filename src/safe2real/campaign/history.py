@@ -72,7 +72,7 @@ def entries_of(name: str, events: Iterable[Event], model: CMDP) -> list[Entry]:
         elif event.kind == TELL:
             content = _body(event)
             samples, left = transitions_in(content), content.get("left_model", False)
-            outcome = LEFT_MODEL if left else TOLD if samples == model.horizon else CUT_SHORT
+            outcome = LEFT_MODEL if left else TOLD if samples == model.steps else CUT_SHORT
             entry = _asked_for(entries, number, event)
             entries[number] = replace(entry, outcome=outcome, closed_at=event.at, samples=samples)
         elif event.kind in (ABANDON, WITHDRAW):
@@ -94,12 +94,12 @@ def episodes_of(name: str, events: Iterable[Event], model: CMDP) -> Iterator[Epi
         elif event.kind == TELL and number is not None:
             ask, policy = _asked_for(asked, number, event)
             found += 1
-            yield _episode(event, found, (id_of(name, ask), ask.worker, None), policy, _body(event), model.horizon)
+            yield _episode(event, found, (id_of(name, ask), ask.worker, None), policy, _body(event), model.steps)
         elif event.kind == IMPORT:
             body = _body(event)
             for content in body["episodes"]:
                 found += 1
-                yield _episode(event, found, (None, None, event.worker), body["policy"], content, model.horizon)
+                yield _episode(event, found, (None, None, event.worker), body["policy"], content, model.steps)
 
 
 def _asked_for(asked: Mapping[int, _Found], number: int, event: Event) -> _Found:
@@ -112,7 +112,7 @@ def _body(event: Event) -> Any:
     return from_text(event.body, f"event {event.sequence}")
 
 
-def _episode(event: Event, number: int, whose: _Whose, policy: str, content: Any, horizon: int) -> Episode:
-    partial, left = transitions_in(content) < horizon, bool(content.get("left_model", False))
+def _episode(event: Event, number: int, whose: _Whose, policy: str, content: Any, steps: int) -> Episode:
+    partial, left = transitions_in(content) < steps, bool(content.get("left_model", False))
     states, actions = content["states"], content["actions"]
     return Episode(event.sequence, number, *whose, policy, event.at, partial, left, states, actions)

@@ -12,7 +12,7 @@ from safe2real.campaign.events import Draft, ImportBody
 from safe2real.campaign.imports import Overlap, choose, parts_of
 from safe2real.campaign.record import Record
 from safe2real.errors import Conflict, InvalidInput
-from safe2real.exploration.logs import check_collector, log_digest, read_log
+from safe2real.exploration.logs import checked_collector, log_digest, read_log
 from safe2real.model.encoding import digest_of, policy_to_bytes
 from safe2real.model.policy import MarkovPolicy
 
@@ -21,7 +21,7 @@ def import_log(
     record: Record, source: str, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool, overlap: Overlap | str
 ) -> Receipt:
     """See `Campaign.import_log`."""
-    check_collector(policy, record.problem.simulator)
+    policy = checked_collector(policy, record.problem.simulator)
     if overlap not in list(Overlap):
         raise InvalidInput(f"overlap is {overlap!r}; give one of {', '.join(Overlap)}")
     log = read_log(record.problem.simulator, policy, episodes, partial=partial)

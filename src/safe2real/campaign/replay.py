@@ -230,7 +230,7 @@ class Replay:
     def _told(self, number: int, content: Any) -> None:
         self.told += 1
         left = self._notice(content)
-        self.cut_short += transitions_in(content) < self._learner.simulator.horizon and not left
+        self.cut_short += transitions_in(content) < self._learner.simulator.steps and not left
         held = self.held.pop(number, None)
         if held is None:  # told after it was abandoned or withdrawn
             gone = self.withdrawn.pop(number, None)

@@ -130,10 +130,10 @@ class Evidence(HybridModel):
         whole_numbers("actions", actions, below=model.num_actions, what="actions")
         lengths = np.diff(ends)
         fits = ends[0] == 0 and ends[-1] == actions.size and states.size == actions.size + lengths.size
-        if not fits or (lengths < 1).any() or (lengths > model.horizon).any():
+        if not fits or (lengths < 1).any() or (lengths > model.steps).any():
             raise InvalidInput(
                 f"{states.size} states and {actions.size} actions do not divide into {lengths.size} episodes of "
-                f"1 to {model.horizon} steps; an episode has one state more than actions"
+                f"1 to {model.steps} steps; an episode has one state more than actions"
             )
         whose = np.zeros(lengths.size, dtype=np.bool_) if of_baseline is None else np.asarray(of_baseline)
         if whose.shape != lengths.shape or whose.dtype != np.bool_:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from safe2real.evidence.running import RunningLower
 from safe2real.model.checks import Floats, Indices
 from safe2real.model.cmdp import CMDP
+from safe2real.model.trajectory import with_end
 
 
 class CandidateReturns:
@@ -30,7 +31,7 @@ class CandidateReturns:
         """
         self.names = (*model.labels, *rewards)
         self.logged = 0  # episodes of the candidate that came in logs
-        self._wordings = model.wordings
+        self._model, self._wordings = model, model.wordings
         self._tables: list[Floats] = [*model.utilities, *rewards.values()]  # [1 or H, S, A] each
         self.bounds = tuple(RunningLower(alpha, high=_most(table, model.horizon)) for table in self._tables)
 
@@ -86,10 +87,9 @@ class CandidateReturns:
 
     def _returns(self, states: Indices, actions: Indices) -> list[float]:
         """What an episode was worth to every constraint and reward; steps that are missing pay nothing."""
-        steps = np.arange(actions.size)
-        return [
-            float(table[steps if len(table) > 1 else 0, states[: actions.size], actions].sum()) for table in self._tables
-        ]
+        before, taken = with_end(self._model, states, actions)
+        steps, before = np.arange(taken.size), before[: taken.size]
+        return [float(table[steps if len(table) > 1 else 0, before, taken].sum()) for table in self._tables]
 
     def _add(self, returns: Sequence[float]) -> bool:
         risen = [one.add(value) for one, value in zip(self.bounds, returns, strict=True)]  # all of them, whatever the first

@@ -114,7 +114,8 @@ def assumptions_of(
     if simulator.kernel.is_stationary:
         found.append(Assumption(codes.STATIONARY, "the real system's rows do not change with the step"))
     found.append(Assumption(codes.COMPLETE, "the real system has no state, end or cost besides the model's"))
-    text = "episodes start as the simulator's do and have exactly its horizon; what the last step leads to is not counted"
+    text = "episodes start as the simulator's do and have exactly its horizon; what the last step leads to is "
+    text += "counted" if simulator.counts_end else "not counted"
     found.append(Assumption(codes.START_AND_HORIZON, text))
     if hybrid.reach.length.size:
         found += _support_assumed(problem, hybrid)

@@ -44,6 +44,7 @@ class BaselineTrust:
             bets=0.5 ** np.arange(1, _BETS + 1) / most_lost[:, None],
             alarm=max(1, constraints) / (RETURNS_SHARE * delta),
             raises=raises,
+            counts_end=model.counts_end,
             margins=margins.copy(),
             ceiling=np.full(constraints, float(horizon)),
             wealth=np.ones((constraints, _BETS)),

@@ -130,7 +130,7 @@ def run_in_batches(
         worth = np.array([(visits * utility).sum() for utility in utilities])
         entries.append((batch, decision.exploration_weight == 0.0, decision.uncertainty, values, worth))
         if fluid is not None:
-            fluid.add(batch * visits)
+            fluid.add(batch * visits[: model.steps])
             evidence.counts.episodes += batch
         else:
             _sample(model, mixture, evidence, batch, problem.settings.seed)
@@ -140,7 +140,7 @@ def run_in_batches(
     record = BatchedRun(
         expected=expected,
         stopped=stopped,
-        horizon=model.horizon,
+        horizon=model.steps,
         episodes=columns[0].astype(np.int64),
         baseline_only=columns[1].astype(np.bool_),
         uncertainty=np.append(columns[2], last) if stopped else columns[2],

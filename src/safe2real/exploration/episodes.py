@@ -128,10 +128,10 @@ def check_actions(policy: MarkovPolicy, trajectory: Trajectory, where: str) -> N
 def _before_leaving(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Trajectory:
     visited = whole_numbers("states", states, below=model.num_states, what="states")
     chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")
-    if visited.ndim != 1 or visited.shape != chosen.shape or chosen.size > model.horizon:
+    if visited.ndim != 1 or visited.shape != chosen.shape or chosen.size > model.steps:
         raise InvalidInput(
             "an episode that left the model ends with the action whose outcome has no state: as many states as actions, at "
-            f"most {model.horizon} of each, and none where it began outside; got shapes {visited.shape} and {chosen.shape}"
+            f"most {model.steps} of each, and none where it began outside; got shapes {visited.shape} and {chosen.shape}"
         )
     return Trajectory(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)))
 

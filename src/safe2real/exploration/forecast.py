@@ -68,7 +68,7 @@ def forecast(learner: Learner) -> Forecast:
         )
         memory = decision.memory
         if decision.reason is Reason.STOP:
-            return Forecast(done, done * model.horizon, imagined.undecided, model.kernel.num_rows)
+            return Forecast(done, done * model.steps, imagined.undecided, model.kernel.num_rows)
         if decision.reason is Reason.HALT:
             return Forecast(None, None)
         mixture = decision.mixture(problem.baseline)
@@ -128,6 +128,7 @@ class _Imagined:
         belief.bonus[:] = np.where(belief.suspect, rule.suspect_bonus * belief.gap, cleared)
 
     def add(self, visits: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-        """Expected `visits` [H, S, A]."""
+        """Expected `visits` [H, S, A]; where the last step only collects nothing is seen of its rows."""
+        visits = visits[: self.reality.steps]
         pooled = self.reality.kernel.is_stationary
         self.visits += (visits.sum(axis=0) if pooled else visits).reshape(-1)

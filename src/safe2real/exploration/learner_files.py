@@ -95,7 +95,7 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     for i in range(archive.entry("kept", int)):
         plan = take_plan(archive, f"kept.{i}")
         shape = problem.simulator.shape
-        if plan.policy.shape != shape:
+        if plan.policy.shape not in (shape, (problem.simulator.steps, *shape[1:])):
             raise archive.wrong(f"kept.{i} is a plan of another system")
         per_step = archive.arrays.get(f"kept.{i}.for", np.empty(0)).ndim == 3
         learner._kept.put_back(archive.array(f"kept.{i}.for", np.float64, shape if per_step else shape[1:]), plan)

@@ -12,7 +12,7 @@ from safe2real.exploration.episodes import Seen, check_actions, seen_from
 from safe2real.model.checks import shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import digest_of, policy_to_bytes, to_text
-from safe2real.model.policy import MarkovPolicy, check_policy
+from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, AssumptionCode
 
@@ -23,11 +23,11 @@ LOGS_ASSUMED = Assumption(
 """What counts an imported log as if it had been collected in the run."""
 
 
-def check_collector(policy: MarkovPolicy, model: CMDP) -> None:
-    """Refuse what cannot have collected a log of `model`."""
+def checked_collector(policy: MarkovPolicy, model: CMDP) -> MarkovPolicy:
+    """As `model` takes it; refuses what cannot have collected a log of `model`."""
     if not isinstance(policy, MarkovPolicy):
         raise InvalidInput(f"policy is a {type(policy).__name__}; give the Markov policy that collected the log")
-    check_policy(policy, model)
+    return fitted(policy, model)
 
 
 def read_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> list[Seen]:
@@ -93,7 +93,7 @@ class ImportedLogs:
 
         `tried` is the policy on trial, if there is one: a log of it says something about it.
         """
-        check_collector(policy, problem.simulator)
+        policy = checked_collector(policy, problem.simulator)
         if overlap not in (REFUSE, COUNT):
             raise InvalidInput(f"overlap is {shown(overlap)}; give {REFUSE!r}, or {COUNT!r} for episodes that are others")
         log = read_log(problem.simulator, policy, episodes, partial=partial)
@@ -107,7 +107,10 @@ class ImportedLogs:
         if alike and overlap == REFUSE:
             raise Conflict(_refusal(alike, len(log)))
         encoded = policy_to_bytes(policy)
-        whose = encoded == policy_to_bytes(problem.baseline), tried is not None and encoded == policy_to_bytes(tried)
+        whose = (
+            encoded == policy_to_bytes(problem.baseline),
+            tried is not None and encoded == policy_to_bytes(fitted(tried, problem.simulator)),
+        )
         content = Episodes([seen.to_json() for seen in log], whose[0], True, whose[1])
         entries = list(entries_of(problem.simulator, [content]))
         for seen, key in zip(log, keys, strict=True):

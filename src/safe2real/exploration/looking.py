@@ -29,6 +29,7 @@ from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, base_of
 from safe2real.model.checks import Floats, frozen
 from safe2real.model.cmdp import CMDP, without_steps
+from safe2real.model.policy import carried_out
 from safe2real.model.shown import count
 from safe2real.problem.problem import Problem
 from safe2real.progress import Report, progress_bar
@@ -159,7 +160,9 @@ class Looking(ABC):
             version=__version__,
         )
         certificate = found.certificate.assuming((*self._imported.assumptions, *self._trials_assumed))
-        return replace(found, certificate=certificate, origin=origin, model=_kept_model(guess_of(self.evidence)))
+        policy = carried_out(found.policy, problem.simulator)
+        kept = _kept_model(guess_of(self.evidence))
+        return replace(found, policy=policy, certificate=certificate, origin=origin, model=kept)
 
     # Pictures and tables
 

@@ -23,8 +23,8 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
 from safe2real.methods.mixing import candidate_share
-from safe2real.model.checks import Floats, finite_floats, step_utilities
-from safe2real.model.cmdp import CMDP, without_steps
+from safe2real.model.checks import Floats, finite_floats
+from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.legend import Legend
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.shown import rounded_down, rounded_up
@@ -187,14 +187,7 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report
 def checked_reward(evidence: Evidence, reward: ArrayLike) -> Floats:
     """[1 or H, S, A]"""
     model = evidence.problem.simulator
-    return step_utilities(
-        "reward",
-        finite_floats("reward", reward),
-        horizon=model.horizon,
-        num_states=model.num_states,
-        num_actions=model.num_actions,
-        unit_interval=True,
-    )
+    return step_rewards(model, "reward", finite_floats("reward", reward), unit_interval=True)
 
 
 def baseline_plan(evidence: Evidence) -> Plan:

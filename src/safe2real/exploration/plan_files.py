@@ -108,7 +108,7 @@ def take_plan(archive: Archive, name: str) -> Plan:
         horizon, states, actions = policy.shape
         reward = archive.array(f"{name}.reward", np.float64, (None, states, actions))
         settings, samples, version = (document.get(key) for key in made[1:])
-        if len(reward) not in (1, horizon) or not isinstance(settings, dict) or type(samples) is not int:
+        if len(reward) not in (1, horizon, horizon + 1) or not isinstance(settings, dict) or type(samples) is not int:
             raise archive.wrong(f"{name} has a reward, settings or samples that cannot be")
         origin = Origin(frozen(reward), legend, settings, samples, str(version))
     return Plan(None, policy, value, bound, suboptimality, certificate, origin)

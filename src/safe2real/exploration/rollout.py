@@ -128,7 +128,7 @@ class Environment:
         seen.states.append(begun)
         terminated = False
         labels: list[int] = []
-        for h in range(model.horizon):
+        for h in range(model.steps):
             here = seen.states[-1]
             seen.acting = drawn(table[h, here], draw_of(self.seed, round_number, 2 + 2 * h))
             if not terminated:
@@ -138,14 +138,14 @@ class Environment:
                     if self.reported:
                         labels.append(_label(info))
                 self._tried = True
-                if terminated and h + 1 < model.horizon and not _absorbs(model, here, h + 1):
+                if terminated and h + 1 < model.steps and not _absorbs(model, here, h + 1):
                     raise InvalidInput(
                         f"the environment ended the episode in state {here} after {h + 1} steps, but the simulator's "
                         "rows there are not self-loops; add an absorbing state for the end of the episode"
                     )
-                if truncated and not terminated and h + 1 < model.horizon:
+                if truncated and not terminated and h + 1 < model.steps:
                     raise StepLimit(
-                        f"the environment cut the episode off after {h + 1} steps, before the horizon of {model.horizon}; "
+                        f"the environment cut the episode off after {h + 1} steps, before the horizon of {model.steps}; "
                         "raise its max_episode_steps to the horizon"
                     )
             seen.actions.append(seen.acting)

@@ -26,7 +26,7 @@ from safe2real.methods.sim_to_real import SimToReal, copy_of, decision_of, empty
 from safe2real.model.checks import Floats, bare, positive_integer, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy, check_policy
+from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.evaluate import constraint_values
 
@@ -47,7 +47,7 @@ class Run:
     stopped: bool
     halted: bool  # the data refuted the baseline's margin
     rounds: int
-    samples: int  # rounds * H
+    samples: int  # rounds * steps of an episode
     deployed: NDArray[np.int64]  # [T] how many rounds each plan was deployed
     reason: NDArray[np.int8]  # [T (+ 1)] values of `Reason`
     uncertainty: Floats  # [T (+ 1)] Delta; inf in rounds that deploy the baseline alone
@@ -175,7 +175,7 @@ def _note(learner: Learner, log: compiled_rounds.Log, entries: int, before: int)
     every = max(1, entries // _MOMENTS)
     for i in range(0, entries, every):
         learner.moments.note(
-            Moment(before + learner.simulator.horizon * int(done[i]), float(log.uncertainty[i]), int(log.suspects[i]))
+            Moment(before + learner.simulator.steps * int(done[i]), float(log.uncertainty[i]), int(log.suspects[i]))
         )
 
 
@@ -210,7 +210,7 @@ def _run_of(log: compiled_rounds.Log, rounds: int, ended: bool, model: CMDP, vis
         stopped=ended and int(log.reason[-1]) == Reason.STOP.value,
         halted=ended and int(log.reason[-1]) == Reason.HALT.value,
         rounds=rounds,
-        samples=rounds * model.horizon,
+        samples=rounds * model.steps,
         deployed=log.rounds[:plans],
         reason=log.reason.astype(np.int8),
         uncertainty=log.uncertainty,
@@ -248,8 +248,8 @@ class KnownSystem:
 
 def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
     """One episode of `policy` on the known system `model`; a function of (seed, round), like every episode of `simulate`."""
-    _check_markov(policy, model)
-    states, actions = np.empty(model.horizon + 1, dtype=np.uint32), np.empty(model.horizon, dtype=np.uint32)
+    policy = _fitted_markov(policy, model)
+    states, actions = np.empty(model.steps + 1, dtype=np.uint32), np.empty(model.steps, dtype=np.uint32)
     rollout.roll_out_round(
         model.kernel.rows,
         model.arrays.start,
@@ -264,7 +264,7 @@ def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int)
 
 def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int, seed: int) -> None:
     """Roll a Markov policy out on the known system `model` and add what happened to `counts` (for Algorithm 4)."""
-    _check_markov(policy, model)
+    policy = _fitted_markov(policy, model)
     kernel, own = model.kernel, (counts.horizon, counts.simulator.num_states, counts.simulator.num_actions)
     if own != policy.shape:
         raise InvalidInput(
@@ -282,6 +282,7 @@ def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int,
             kernel.rows,
             model.arrays.start,
             bare(policy.probabilities),
+            model.steps,
             source,
             counts.episodes + 1,
             remaining,
@@ -292,10 +293,10 @@ def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int,
         counts.make_room()
 
 
-def _check_markov(policy: MarkovPolicy, model: CMDP) -> None:
+def _fitted_markov(policy: MarkovPolicy, model: CMDP) -> MarkovPolicy:
     if not isinstance(policy, MarkovPolicy):
         raise InvalidInput(f"policy is a {type(policy).__name__}; give one Markov policy, e.g. drawn from a mixture")
-    check_policy(policy, model)
+    return fitted(policy, model)
 
 
 def _empty_log(rounds: int, constraints: int) -> compiled_rounds.Log:

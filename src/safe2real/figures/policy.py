@@ -19,7 +19,7 @@ from safe2real.figures.style import INK, KINDS
 from safe2real.figures.table import draw_table
 from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
-from safe2real.model.policy import Policy, check_policy
+from safe2real.model.policy import Policy
 from safe2real.planning.evaluate import occupancy
 
 with needed_for("figures", "report"):
@@ -45,8 +45,7 @@ def draw_policy(policy: Policy, model: CMDP, *, title: str = "") -> Figure:
         model: for how long it is where, and for names, positions, start, costs and ends.
         title: in one line.
     """
-    check_policy(policy, model)
-    visits = occupancy(model, policy)  # [H, S, A]
+    visits = occupancy(model, policy)[: model.steps]  # [steps, S, A]
     positions = model.legend.positions
     places = None if positions is None else places_of(positions)
     if places is None:

@@ -43,7 +43,7 @@ def draw_system(model: CMDP, *, title: str = "") -> Figure:
 
 def _title(model: CMDP) -> str:
     asked = [one.requirement(float(at)) for one, at in zip(model.wordings, model.thresholds, strict=True)]
-    sizes = f"{model.num_states:,} states, {model.num_actions} actions, {model.horizon} steps"
+    sizes = f"{model.num_states:,} states, {model.num_actions} actions, {model.steps} steps"
     return "; ".join([sizes, *asked])[:140]
 
 

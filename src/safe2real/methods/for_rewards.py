@@ -22,8 +22,8 @@ from safe2real.methods.base import Decision, Method, Reason, Recorded, refuted_d
 from safe2real.methods.intervals import Found, Interval, Start, interval_of, search
 from safe2real.methods.mixing import candidate_share
 from safe2real.methods.stakes import guess_of, rates, stake_of
-from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, shown, step_utilities
-from safe2real.model.cmdp import CMDP
+from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, shown
+from safe2real.model.cmdp import CMDP, step_rewards
 from safe2real.model.encoding import array_from_json
 from safe2real.planning.pessimistic import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets
@@ -125,10 +125,8 @@ class ForRewards(Method):
 
     def _steps(self, problem: Problem) -> dict[str, Floats]:
         """The rewards as [1 or H, S, A], by name."""
-        horizon, states, actions = problem.simulator.shape
-        sizes: dict[str, Any] = {"horizon": horizon, "num_states": states, "num_actions": actions}
         return {
-            name: step_utilities(f"rewards.{name}", reward, unit_interval=True, **sizes)
+            name: step_rewards(problem.simulator, f"rewards.{name}", reward, unit_interval=True)
             for name, reward in self.rewards.items()
         }
 

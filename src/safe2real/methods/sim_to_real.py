@@ -95,6 +95,7 @@ def terms_of(problem: Problem, kept: int) -> rounds.Terms:
         robust=settings.robust_safety,
         certified=settings.certified,
         H=horizon,
+        steps=model.steps,
     )
 
 

@@ -24,9 +24,10 @@ from safe2real.evidence.returns import CandidateReturns
 from safe2real.evidence.statements import trial_assumptions_of, trial_doubts_of
 from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.methods.mixing import candidate_share
-from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, positive_integer, shown, step_utilities
+from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, positive_integer, shown
+from safe2real.model.cmdp import step_rewards
 from safe2real.model.encoding import array_to_json, numbers_from_json, policy_from_json, policy_to_json
-from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
+from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt
 
@@ -112,15 +113,14 @@ class Trial(Method):
             InvalidInput: the policy, a reward or a target is not of this problem.
         """
         model = problem.simulator
-        check_policy(self.policy, model, "the policy of the trial")
+        fitted(self.policy, model, "the policy of the trial")
         if any(one is problem.baseline for one in self.candidate.policies):  # whose episodes are told apart by the object
             raise InvalidInput(
                 "the policy of the trial is the baseline, or a mixture with it; give the other policies alone: the trial "
                 "mixes them with the baseline itself, and what the baseline is worth is its margin (estimate_margin)"
             )
-        sizes: dict[str, Any] = {"horizon": model.horizon, "num_states": model.num_states, "num_actions": model.num_actions}
         tables = {
-            key: step_utilities(f"rewards[{key!r}]", value, unit_interval=True, **sizes)
+            key: step_rewards(model, f"rewards[{key!r}]", value, unit_interval=True)
             for key, value in (self.rewards or {}).items()
         }
         both, known = set(tables) & set(model.labels), {*tables, *model.labels}
@@ -153,14 +153,14 @@ class Trial(Method):
         missing = found.missing(self.target or {})
         if missing <= 0.0:
             return Decision(Reason.STOP, uncertainty=0.0)
-        lower, candidate = found.lower_bounds, self.candidate
+        lower, candidate = found.lower_bounds, fitted(self.candidate, problem.simulator)
         share = candidate_share(lower, problem.simulator.thresholds, evidence.margins)
         weights = tuple(candidate.weights.tolist())
         return Decision(Reason.MIXTURE, candidate.policies, weights, share, lower, missing, tries=self.number)
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
         """The bounds were computed again from the record; they are about this policy and no other."""
-        mine, theirs = self.candidate, recorded.candidate
+        mine, theirs = fitted(self.candidate, evidence.problem.simulator), recorded.candidate
         same = len(mine.policies) == len(theirs.policies) and all(map(_same, mine.policies, theirs.policies))
         if not same or not np.allclose(mine.weights, theirs.weights, rtol=0.0, atol=_ROUNDING):
             raise InvalidInput("the candidate that was handed out is not the policy of this trial")

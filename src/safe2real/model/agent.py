@@ -13,7 +13,8 @@ import numpy as np
 
 from safe2real.errors import InvalidInput, OutOfOrder, OutsideModel
 from safe2real.model.checks import is_whole, seed_number, shown
-from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy, Mixture, carried_out, fitted
 
 
 class Translation(Protocol):
@@ -67,6 +68,10 @@ class Translated(Protocol):
     def translation(self) -> Translation:
         """Between its environment and its model."""
 
+    @property
+    def model(self) -> CMDP:
+        """What it is."""
+
 
 class Agent:
     """Acts as a mixture of policies does: `reset()` before every episode, then one call for each step.
@@ -95,12 +100,9 @@ class Agent:
             raise InvalidInput(
                 f"system is a {type(system).__name__}; give what from_gymnasium, from_dynamics or estimate_model made"
             )
+        if system is not None:
+            self.mixture = carried_out(fitted(self.mixture, system.model, "the policy"), system.model)
         self._translation: Translation = OwnNumbers(self.mixture.shape) if system is None else system.translation
-        if self._translation.shape != self.mixture.shape:
-            raise InvalidInput(
-                f"the policy has shape (H, S, A) = {self.mixture.shape}; the system has {self._translation.shape}: give the "
-                "system that the policy was planned for"
-            )
         self.episode = -1  # that is acted in, from 0
         self.step = 0  # of the next call
         self.policy: MarkovPolicy | None = None  # that was drawn for this episode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,6 +61,10 @@ class CMDP:
 
     K is the number of constraints. Both forms of constraint are kept as utility >= threshold: cost <= limit is the utility
     1 - cost with threshold H - limit. The first axis of `utilities` after K is 1 when none of them changes with the step.
+
+    H steps are summed. With `counts_end` the last of them only collects: what is paid in the state that an episode ends in.
+    No action is carried out there and no transition follows, so an episode has `steps` = H - 1 actions, and rewards count
+    for those alone.
     """
 
     kernel: Kernel
@@ -69,6 +73,7 @@ class CMDP:
     names: tuple[str, ...]  # [K]
     costs: tuple[bool, ...]  # [K] whether a constraint was written as cost <= limit
     legend: Legend = field(default_factory=Legend)  # what states and actions are called
+    counts_end: bool = False  # whether the state is paid for that the last action leads to
 
     @classmethod
     def of(
@@ -81,23 +86,31 @@ class CMDP:
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
         positions: ArrayLike | None = None,
+        counts_end: bool = False,
     ) -> CMDP:
         """Put a system together.
 
         Args:
             kernel: the rows.
-            horizon: steps of an episode, H.
+            horizon: actions of an episode.
             start: a state, or a distribution [S].
             constraints: AtLeast or AtMost, one, several or none.
             state_names: [S] for messages, maps and pages.
             action_names: [A] likewise.
             positions: [S, 2] column and row of each state on a map, NaN for one that lies nowhere.
+            counts_end: whether the state that the last action leads to is paid for too, by constraints that do not depend on
+                the action there: for costs that are paid on arrival, or a fall in the last step would cost nothing.
         """
         if not isinstance(kernel, Kernel):
             raise InvalidInput(f"kernel is a {type(kernel).__name__}; build one with Kernel.from_dense or another from_*")
         horizon = positive_integer("horizon", horizon)
         if kernel.horizon is not None and kernel.horizon != horizon:
             raise InvalidInput(f"horizon is {horizon} but the kernel has rows for {kernel.horizon} steps; make them equal")
+        if counts_end and kernel.horizon is not None:
+            raise InvalidInput(
+                "counts_end is True and the rows change with the step; there are none for the end: give rows that do not"
+            )
+        horizon += bool(counts_end)
         listed = [constraints] if isinstance(constraints, (AtLeast, AtMost)) else list(constraints or ())
         parts = [_as_utility(c, k, horizon, kernel) for k, c in enumerate(listed)]
         steps = max((len(utility) for utility, _ in parts), default=1)
@@ -106,14 +119,17 @@ class CMDP:
             stacked[k] = utility
         thresholds = np.array([threshold for _, threshold in parts], dtype=np.float64)
         arrays = Arrays(_start_distribution(start, kernel.num_states), stacked, thresholds)
+        if counts_end:
+            _check_end(stacked[:, -1])
         costs = tuple(isinstance(c, AtMost) for c in listed)
-        model = cls(kernel, horizon, arrays, tuple(c.name for c in listed), costs)
+        model = cls(kernel, horizon, arrays, tuple(c.name for c in listed), costs, counts_end=bool(counts_end))
         return model.with_legend(Legend.of(state_names, action_names, positions))
 
     def __repr__(self) -> str:
         pairs = zip(self.wordings, self.arrays.thresholds, strict=True)
         constraints = "".join(f"\n  {wording.requirement(threshold)}" for wording, threshold in pairs)
-        return f"CMDP({self.kernel}, horizon {self.horizon}, {self.num_constraints} constraints){constraints}"
+        horizon = f"horizon {self.steps}{' and the end' if self.counts_end else ''}"
+        return f"CMDP({self.kernel}, {horizon}, {self.num_constraints} constraints){constraints}"
 
     @property
     def start(self) -> Floats:
@@ -134,6 +150,11 @@ class CMDP:
     def shape(self) -> tuple[int, int, int]:
         """(H, S, A)"""
         return (self.horizon, self.num_states, self.num_actions)
+
+    @property
+    def steps(self) -> int:
+        """How many actions an episode has: H, or one fewer where the last step only collects."""
+        return self.horizon - self.counts_end
 
     @property
     def num_states(self) -> int:
@@ -198,6 +219,16 @@ class CMDP:
         return replace(self, kernel=kernel)
 
 
+def _check_end(utilities: Floats) -> None:
+    """[K, S, A] in the step that only collects."""
+    if (utilities != utilities[:, :, :1]).any():
+        k, state, action = np.argwhere(utilities != utilities[:, :, :1])[0]
+        raise InvalidInput(
+            f"constraints[{k}] differs between action 0 and action {action} in state {state}, and with counts_end nothing "
+            "is done in the state that an episode ends in; let its last step depend on the state alone"
+        )
+
+
 def _as_utility(constraint: Constraint, k: int, horizon: int, kernel: Kernel) -> tuple[Floats, float]:
     sizes = {"horizon": horizon, "num_states": kernel.num_states, "num_actions": kernel.num_actions}
     where = f"constraints[{k}]"
@@ -229,6 +260,28 @@ def _start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
     if given.shape != (num_states,):
         raise InvalidInput(f"start has shape {given.shape}; give a state, or a distribution over {num_states} states")
     return np.ascontiguousarray(distributions("start", given))
+
+
+def step_rewards(model: CMDP, name: str, values: ArrayLike, *, unit_interval: bool) -> Floats:
+    """What is paid in each step as [1 or H, S, A], an array of our own; a reward, or any utility that is no constraint.
+
+    Where `model` counts the end, [S], [S, A] and [steps, S, A] are for the steps in which something is done: the end pays
+    nothing. [H, S, A] says what the end pays, too.
+    """
+    horizon, states, actions = model.shape
+    sizes: dict[str, Any] = {"num_states": states, "num_actions": actions, "unit_interval": unit_interval}
+    if not model.counts_end:
+        return step_utilities(name, values, horizon=horizon, **sizes)
+    if np.shape(values) == model.shape:
+        table = step_utilities(name, values, horizon=horizon, **sizes)
+        if unit_interval and (table[-1] != table[-1, :, :1]).any():
+            raise InvalidInput(
+                f"{name} differs between actions in its last step, which is the end, where nothing is done; give "
+                f"({model.steps}, S, A), or make it the same for all actions there"
+            )
+        return table
+    done = step_utilities(name, values, horizon=model.steps, **sizes)
+    return np.concatenate([np.broadcast_to(done, (model.steps, states, actions)), np.zeros((1, states, actions))])
 
 
 def without_steps(table: Floats) -> Floats:

@@ -6,9 +6,9 @@ the action probabilities of two policies is something else and is never done her
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -190,9 +190,38 @@ class Mixture:
 
 Policy = MarkovPolicy | Mixture
 """What can be deployed and evaluated."""
+_AnyPolicy = TypeVar("_AnyPolicy", MarkovPolicy, Mixture, Policy)
 
 
 def check_policy(policy: Policy, model: CMDP, name: str = "policy") -> None:
     """Refuse a policy that was made for another system."""
     if policy.shape != model.shape:
         raise InvalidInput(f"{name} has shape (H, S, A) = {policy.shape}; this system has {model.shape}")
+
+
+def fitted(policy: _AnyPolicy, model: CMDP, name: str = "policy") -> _AnyPolicy:
+    """The policy as `model` takes it: one that says what to do in each of its actions will do where it counts the end.
+
+    Raises:
+        InvalidInput: it was made for another system.
+    """
+    if model.counts_end and policy.shape == (model.steps, model.num_states, model.num_actions):
+        return _changed(policy, lambda table: np.concatenate([table, table[-1:]]))
+    check_policy(policy, model, name)
+    return policy
+
+
+def carried_out(policy: _AnyPolicy, model: CMDP) -> _AnyPolicy:
+    """The policy without the step in which nothing is done, if `model` has one: what is handed out to be run."""
+    if not model.counts_end or policy.shape[0] != model.horizon:
+        return policy
+    return _changed(policy, lambda table: table[:-1])
+
+
+def _changed(policy: _AnyPolicy, change: Callable[[Any], Any]) -> _AnyPolicy:
+    """With other steps, by a change of its tables along their first axis."""
+    if isinstance(policy, Mixture):
+        return replace(policy, policies=tuple(_changed(one, change) for one in policy.policies))
+    kept = [None if table is None else frozen(change(table)) for table in (policy.actions, policy.table)]
+    steps = next(len(table) for table in kept if table is not None)
+    return replace(policy, horizon=steps, actions=kept[0], table=kept[1])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, Indices, frozen, whole_numbers
@@ -16,10 +17,11 @@ from safe2real.model.cmdp import CMDP
 class Trajectory:
     """States and actions of one episode; build one with `Trajectory.of`, which checks it against its system.
 
-    An episode has H actions; one that was cut short has the first n of them, and its transitions are as good as any.
+    An episode has `model.steps` actions; one that was cut short has the first n of them, and its transitions are as good as
+    any.
     """
 
-    states: Indices  # [n + 1], n <= H
+    states: Indices  # [n + 1], n <= steps
     actions: Indices  # [n]
     labels: Indices | None = None  # [n] of the noise that was drawn at each step, where the system says so
 
@@ -51,7 +53,7 @@ class Trajectory:
         """
         visited = whole_numbers("states", states, below=model.num_states, what="states")
         chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")
-        horizon = model.horizon
+        horizon = model.steps
         steps = chosen.size if partial and 1 <= chosen.size <= horizon else horizon
         if visited.shape != (steps + 1,) or chosen.shape != (steps,):
             wanted = (
@@ -88,9 +90,21 @@ def check_trajectory(model: CMDP, trajectory: Trajectory, *, partial: bool = Fal
 
 
 def utilities_along(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Floats:
-    """[K, n] what each step of an episode of n actions is worth to each constraint; the sums are its returns."""
-    taken = np.asarray(actions)
+    """[K, n] what each step of an episode of n actions is worth to each constraint; the sums are its returns.
+
+    [K, n + 1] for a whole episode of a system that counts the end.
+    """
+    before, taken = with_end(model, np.asarray(states), np.asarray(actions))
     steps = np.arange(taken.size) if model.utilities.shape[1] > 1 else 0
-    before = np.asarray(states)[: taken.size]
-    worth = np.array([utility[steps, before, taken] for utility in model.utilities])
+    worth = np.array([utility[steps, before[: taken.size], taken] for utility in model.utilities])
     return worth.reshape(model.num_constraints, taken.size)
+
+
+def with_end(model: CMDP, states: NDArray[Any], actions: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """States and actions of an episode as `model` sums them: where it counts the end, a whole one has a step more.
+
+    Nothing is done in that step, so its action (0) and the state after it stand for nothing: they are never counted.
+    """
+    if not model.counts_end or len(actions) != model.steps:
+        return states, actions
+    return np.append(states, states[-1]), np.append(actions, actions.dtype.type(0))

@@ -18,7 +18,7 @@ from safe2real._compiled import clipped
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, bare, frozen, shown
 from safe2real.model.cmdp import CMDP
-from safe2real.model.policy import MarkovPolicy, check_policy
+from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.planning.evaluate import checked_utility
 
 
@@ -50,7 +50,7 @@ def clipped_maximum(model: CMDP, bonus: ArrayLike, *, gain: float, cap: float) -
 
 def clipped_value(model: CMDP, policy: MarkovPolicy, bonus: ArrayLike, *, gain: float, cap: float) -> float:
     """The same of one policy, which need not be the best: sum_a policy(a) W_h(s, a) in place of the maximum."""
-    check_policy(policy, model)
+    policy = fitted(policy, model)
     given = _bonus("bonus", model, bonus), *_numbers(gain, cap)
     values = clipped.following(model.kernel.rows, *given, bare(policy.probabilities))
     return float(model.start @ values[0])

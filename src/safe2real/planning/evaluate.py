@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike
 
 from safe2real._compiled import evaluation
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, bare, step_utilities
-from safe2real.model.cmdp import CMDP
-from safe2real.model.policy import MarkovPolicy, Mixture, Policy, check_policy
+from safe2real.model.checks import Floats, bare
+from safe2real.model.cmdp import CMDP, step_rewards
+from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
 
 
 def occupancy(model: CMDP, policy: Policy) -> Floats:
     """Probability [H, S, A] of being in state s at step h and taking action a; every step sums to 1."""
-    check_policy(policy, model)
+    policy = fitted(policy, model)
     if isinstance(policy, Mixture):
-        total = np.zeros(policy.shape)
+        total = np.zeros(model.shape)
         for weight, part in zip(policy.weights, policy.policies, strict=True):
             total += weight * occupancy(model, part)
         return total
@@ -29,7 +29,10 @@ def occupancy(model: CMDP, policy: Policy) -> Floats:
 
 
 def evaluate(model: CMDP, policy: Policy, utility: ArrayLike) -> float:
-    """V_f: the expected sum of `utility` ([S, A] or [H, S, A], any finite numbers) over one episode of `policy`."""
+    """V_f: the expected sum of `utility` ([S, A] or [H, S, A], any finite numbers) over one episode of `policy`.
+
+    Where `model` counts the end, a table [S, A] is for the steps before it; for its constraints ask `constraint_values`.
+    """
     array = checked_utility(model, utility)
     return float((occupancy(model, policy) * array).sum())
 
@@ -47,7 +50,7 @@ def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Fl
             "a mixture has no value function of its own (which part runs is drawn once per episode); "
             "ask for those of its policies, or of mixture.to_markov(model)"
         )
-    check_policy(policy, model)
+    policy = fitted(policy, model)
     array = checked_utility(model, utility)
     values: Floats = evaluation.value_functions(model.kernel.rows, array, bare(policy.probabilities))
     return values
@@ -55,5 +58,4 @@ def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Fl
 
 def checked_utility(model: CMDP, utility: ArrayLike, name: str = "utility") -> Floats:
     """Any finite numbers [S, A] or [H, S, A] as [1 or H, S, A], an array of our own."""
-    horizon, states, actions = model.shape
-    return step_utilities(name, utility, horizon=horizon, num_states=states, num_actions=actions, unit_interval=False)
+    return step_rewards(model, name, utility, unit_interval=False)

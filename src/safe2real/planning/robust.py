@@ -18,7 +18,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, bare, finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import Mixture, Policy, check_policy
+from safe2real.model.policy import Mixture, Policy, fitted
 from safe2real.planning.evaluate import checked_utility
 
 
@@ -28,13 +28,13 @@ def worst_value(model: CMDP, policy: Policy, utility: ArrayLike, gaps: ArrayLike
     For a mixture the sum of its parts' minima, which is a lower bound on the minimum: the parts may be met by different
     kernels. `support` limits where mass can go, as in `HybridModel`.
     """
-    check_policy(policy, model)
+    policy = fitted(policy, model)
     return _sets(model, gaps, support).worst(policy, checked_utility(model, utility))
 
 
 def worst_constraint_values(model: CMDP, policy: Policy, gaps: ArrayLike, *, support: Kernel | None = None) -> Floats:
     """`worst_value` of every constraint of `model` [K]."""
-    check_policy(policy, model)
+    policy = fitted(policy, model)
     return _sets(model, gaps, support).worst_constraints(policy)
 
 

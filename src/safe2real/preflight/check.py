@@ -205,7 +205,7 @@ def check_problem(
             recommended += advise_without_separation(problem, method, findings, accuracy)
             if other is not None:
                 others = [rehearsals.run(problem, other, real, seed=one.seed, rounds=one.rounds) for one in trials]
-                comparison = compared(method, trials, others, problem.simulator.horizon)
+                comparison = compared(method, trials, others, problem.simulator.steps)
                 if comparison is not None:
                     recommended.append(advise_method(method, comparison, guessed=guessed, separated=not recommended))
                 rehearse = partial(rehearsals.run, seed=first, rounds=trials[0].rounds)

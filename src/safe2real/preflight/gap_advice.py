@@ -61,7 +61,7 @@ def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list
     rows = reachable_rows(model) & ~problem.known_rows()
     if not rows.any():
         return []
-    visits = episodes * model.horizon / int(rows.sum())
+    visits = episodes * model.steps / int(rows.sum())
     needed: dict[float, float] = {}
     for large in _mismatches(problem):
         if not gaps_fit(problem, method, calibrated_gap=small, mismatch_gap=large):

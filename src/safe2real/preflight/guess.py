@@ -118,7 +118,7 @@ def reachable_rows(model: CMDP) -> NDArray[np.bool_]:
 
 def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
     """[R] rows that episodes of `policy` on `model` can come to."""
-    visits = occupancy(model, policy)
+    visits = occupancy(model, policy)[: model.steps]
     return np.asarray((visits.sum(axis=0) if model.kernel.is_stationary else visits).reshape(-1) > 0.0)
 
 

@@ -38,9 +38,9 @@ from safe2real.systems.finite import FiniteSystem
 from safe2real.systems.measure import clone_baseline
 
 # Not with an environment, which numbers its states itself:
-_OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies", "within", "legend")
+_OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies", "within", "legend", "counts_end")
 _NAMES = ("state_names", "action_names", "positions")
-_BEFORE_TABLES = ("horizon", "start", "known", "within", "copies", *_NAMES)
+_BEFORE_TABLES = ("horizon", "counts_end", "start", "known", "within", "copies", *_NAMES)
 _LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps")
 _SIZES = ("num_states", "num_actions", "num_steps")
 _CONSTRAINT = ("unsafe", "cost", "limit", "utility", "threshold", "name")
@@ -90,7 +90,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         tied = ties if environment is None else environment.system.ties
         structure = {"ties": tied, "alternatives": alternatives_of(given, read)}
         plain |= {name: stated for name, stated in structure.items() if stated is not None}
-        model = CMDP.of(kernel, horizon, plain["start"])
+        model = CMDP.of(kernel, horizon, plain["start"], counts_end=plain.get("counts_end", False))
         plain["baseline"] = _baseline(given["baseline"], model, files, environment)
         problem = Problem.from_document({"horizon": horizon, **plain, "settings": _refined(given["settings"])})
         return SpecFile(
@@ -179,6 +179,8 @@ def _of_arrays(given: dict[str, Any], start: Any, files: ArrayFiles, names: dict
     if names and "legend" in given:
         raise InvalidInput(f"the specification has `legend` beside {' and '.join(names)}, which say the same; keep one")
     plain["legend"] = Legend.of(*map(names.get, _NAMES)) if names else given.get("legend", {})
+    if "counts_end" in given:
+        plain["counts_end"] = boolean("counts_end", given["counts_end"])
     for key in ("known", "within", "copies"):
         if key in given:
             plain[key] = files.maybe(given[key], key)
@@ -250,6 +252,7 @@ def _of_environment(given: dict[str, Any], environment: Environment) -> dict[str
             for k in range(model.num_constraints)
         ],
         "known": system.known,
+        **({"counts_end": True} if model.counts_end else {}),
         "legend": model.legend,
     }
 

@@ -107,7 +107,7 @@ def run_trial(
         done, stopped, halted = done + int(stretch.deployed.sum()), stretch.stopped, stretch.halted
         bounds = [learner.plan(reward).suboptimality for reward in rewards[: _FEW if large else None]]
         found = _proved(learner.evidence, wrong)
-        looks.append(Look(done * model.horizon, stretch.uncertainty, float(np.mean(bounds)) if bounds else np.nan, found))
+        looks.append(Look(done * model.steps, stretch.uncertainty, float(np.mean(bounds)) if bounds else np.nan, found))
         target *= _BETWEEN
         if progress is not None:
             progress(max_rounds if stopped or halted else done)
@@ -124,7 +124,7 @@ def run_trial(
         seed=seed,
         stopped=stopped,
         rounds=done,
-        samples=done * model.horizon,
+        samples=done * model.steps,
         uncertainty=looks[-1].uncertainty,
         unsafe_rounds=int(deployed[(values < model.thresholds - 1e-9).any(axis=1)].sum()),
         lowest_slack=float((values - model.thresholds).min(initial=np.inf)),
@@ -132,7 +132,7 @@ def run_trial(
         found=looks[-1].found,
         lost=int((~learner.evidence.belief.suspect & wrong).sum()),
         looks=tuple(looks),
-        samples_at=at[kept] * model.horizon,
+        samples_at=at[kept] * model.steps,
         uncertainty_at=uncertainties[kept],
         forecast=ahead,
         refuted=learner.standing is Standing.REFUTED,
@@ -150,7 +150,7 @@ def trial_findings(problem: Problem, trials: Sequence[Trial], assumed: Standing)
     horizon, runs = problem.simulator.horizon, len(trials)
     standing = shown_standing(trials, assumed)
     findings = [_safety_finding(trials, assumed)] if problem.simulator.num_constraints else []
-    findings.append(_stop_finding(trials, problem.settings.tolerance, horizon, standing))
+    findings.append(_stop_finding(trials, problem.settings.tolerance, problem.simulator.steps, standing))
     wrong, lost = trials[0].wrong, max(trial.lost for trial in trials)
     if wrong:
         share = sum(trial.found for trial in trials) / (wrong * runs)
@@ -193,15 +193,15 @@ def _safety_finding(trials: Sequence[Trial], assumed: Standing) -> Finding:
     return Finding(Code.REHEARSED_SAFETY, Level.FAILURE if unsafe else Level.OK, said, cure, numbers)
 
 
-def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int, standing: Standing) -> Finding:
+def _stop_finding(trials: Sequence[Trial], tau: float, steps: int, standing: Standing) -> Finding:
     stopped = [trial for trial in trials if trial.stopped]
     numbers: dict[str, object] = {"stopped": len(stopped), "runs": len(trials)}
     if len(stopped) == len(trials):
         rounds = [trial.rounds for trial in trials]
-        numbers |= {"rounds": float(np.mean(rounds)), "samples": float(np.mean(rounds)) * horizon}
+        numbers |= {"rounds": float(np.mean(rounds)), "samples": float(np.mean(rounds)) * steps}
         said = (
             f"the stop ({WORTH[standing]}) came after {np.mean(rounds):,.0f} rounds, "
-            f"{np.mean(rounds) * horizon:,.0f} samples ({min(rounds):,} to {max(rounds):,} rounds)"
+            f"{np.mean(rounds) * steps:,.0f} samples ({min(rounds):,} to {max(rounds):,} rounds)"
         )
         return Finding(Code.REHEARSED_STOP, Level.OK, said, numbers=numbers)
     left = [trial for trial in trials if not trial.stopped]
@@ -213,7 +213,7 @@ def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int, standing: S
         "rounds_done": [trial.rounds for trial in trials],
         "uncertainty": [delta if np.isfinite(delta) else None for delta in deltas],
         "forecast_rounds": whole,
-        "forecast_samples": None if whole is None else whole * horizon,
+        "forecast_samples": None if whole is None else whole * steps,
     }
     done = max(trial.rounds for trial in left)
     said = f"{len(left)} of {count(len(trials), 'run')} had not stopped after {count(done, 'round')}: "
@@ -232,7 +232,7 @@ def _stop_finding(trials: Sequence[Trial], tau: float, horizon: int, standing: S
         # A plan is made anew when some row has this much more data: nearer than that, a forecast says nothing.
         soon = max(further) <= max(1.0, REPLAN_GROWTH * done)
         said += "; it is about to stop" if soon else f"; the stop is to be expected after about {whole:,.0f} rounds, "
-        said += "" if soon else f"{whole * horizon:,.0f} samples"
+        said += "" if soon else f"{whole * steps:,.0f} samples"
         said += "" if len(forecast) == len(left) else f" (in {len(forecast)} of these runs)"
     cure = "use plans before the stop, raise --max-rounds, or choose a larger tolerance, margin or mismatch_gap if they hold"
     return Finding(Code.REHEARSED_STOP, Level.WARNING, said, cure, numbers)

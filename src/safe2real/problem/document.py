@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import finite_number, positive_integer, shown
+from safe2real.model.checks import boolean, finite_number, positive_integer, shown
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint, without_steps
 from safe2real.model.encoding import (
     array_to_json,
@@ -33,7 +33,8 @@ from safe2real.refinements import ALL as ALL_REFINEMENTS
 from safe2real.refinements import Refinement
 
 REQUIRED = ("horizon", "simulator", "baseline", "settings")
-OPTIONAL = ("start", "constraints", "known", "support", "estimated", "within", "ties", "alternatives", "copies", "legend")
+OPTIONAL = ("start", "constraints", "known", "support", "estimated", "within", "ties", "alternatives", "copies", "legend",
+            "counts_end")  # fmt: skip
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
 _OPTIONAL_SETTINGS = tuple(field.name for field in fields(Settings) if field.name not in _REQUIRED_SETTINGS)
 _NUMBERS = ("calibrated_gap", "mismatch_gap", "tolerance", "delta", "bonus_scale", "replan_growth")
@@ -45,7 +46,7 @@ def to_document(problem: Problem) -> dict[str, Any]:
     """Plain JSON values; large arrays are packed."""
     model = problem.simulator
     document: dict[str, Any] = {
-        "horizon": model.horizon,
+        "horizon": model.steps,
         "simulator": _kernel_to_json(model.kernel),
         "start": array_to_json(model.start),
         "constraints": [
@@ -60,6 +61,8 @@ def to_document(problem: Problem) -> dict[str, Any]:
         "baseline": policy_to_json(problem.baseline),
         "settings": settings_to_json(problem.settings),
     }
+    if model.counts_end:
+        document["counts_end"] = True
     if model.legend:
         document["legend"] = model.legend.to_json()
     if problem.known is not None:
@@ -113,7 +116,8 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
     check_size(horizon, kernel, len(listed))
     start = numbers_from_json(given.get("start", 0), "start")
     constraints = [_constraint_from_json(value, f"constraints[{k}]") for k, value in enumerate(listed)]
-    model = CMDP.of(kernel, horizon, start, constraints)
+    counts_end = boolean("counts_end", given.get("counts_end", False))
+    model = CMDP.of(kernel, horizon, start, constraints, counts_end=counts_end)
     written = tuple(_is_cost(value, f"constraints[{k}]") for k, value in enumerate(listed))
     model = replace(model, costs=written).with_legend(legend_from_json(given.get("legend", {})))
     known = given.get("known")

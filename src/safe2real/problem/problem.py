@@ -17,7 +17,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import from_text, numbers_from_json, to_text
 from safe2real.model.kernel import Kernel
 from safe2real.model.naming import Extensions
-from safe2real.model.policy import MarkovPolicy, check_policy
+from safe2real.model.policy import MarkovPolicy, check_policy, fitted
 from safe2real.model.shown import rounded_down
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.accuracy import RowAccuracy, check_estimated
@@ -57,6 +57,11 @@ class Problem:
     ties: Ties | None = None
     alternatives: Alternatives | None = None
     copies: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        fit = isinstance(self.simulator, CMDP) and isinstance(self.baseline, MarkovPolicy)
+        if fit and self.simulator.counts_end and self.baseline.horizon == self.simulator.steps:
+            object.__setattr__(self, "baseline", fitted(self.baseline, self.simulator, "baseline"))
 
     def __repr__(self) -> str:
         optional = ("known", "support", "estimated", "within", "ties", "alternatives", "copies")

@@ -92,7 +92,7 @@ class History:
 def _told(line: Line, model: CMDP, event: Event) -> Line:
     content = from_text(event.body, f"event {event.sequence}")
     samples, left = transitions_in(content), bool(content.get("left_model", False))
-    outcome = LEFT_MODEL if left else TOLD if samples == model.horizon else CUT_SHORT
+    outcome = LEFT_MODEL if left else TOLD if samples == model.steps else CUT_SHORT
     observed = None
     if outcome == TOLD:
         observed = tuple(utilities_along(model, content["states"], content["actions"]).sum(axis=1).tolist())

@@ -35,7 +35,7 @@ def status_with(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
     document["campaign"] = document.pop("name")
     problem, model = campaign.problem, campaign.problem.simulator
     about = {"delta": problem.settings.delta, "method": campaign.method.name}
-    about |= {"format": campaign.format, "horizon": model.horizon, "states": model.num_states, "actions": model.num_actions}
+    about |= {"format": campaign.format, "horizon": model.steps, "states": model.num_states, "actions": model.num_actions}
     return {**document, **about, "assurance": certificate_document(campaign.assurance())}
 
 

@@ -27,7 +27,7 @@ class FiniteTranslation:
 
     def __init__(self, system: FiniteSystem, seen_as: Discretised | Numbering | None = None) -> None:
         """`seen_as` gives the number of an observation, where those of the environment are no numbers."""
-        self._system, self.shape = system, system.model.shape
+        self._system, self.shape = system, (system.model.steps, *system.model.shape[1:])
         self._number: Callable[[Any], int] = lambda observation: state_number(observation, system.first_state)
         self.action_of: Callable[[int], Any] = lambda action: action + system.first_action
         if isinstance(seen_as, Discretised):

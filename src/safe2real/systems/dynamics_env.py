@@ -49,10 +49,10 @@ class DynamicsEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         observed, reward, terminated, truncated, info = self.env.step(self._actions[action])
         self._step += 1
-        last = self._step >= self.model.horizon
+        last = self._step >= self.model.steps
         if (terminated or truncated) and not last:
             raise InvalidInput(
-                f"the environment ended the episode after {self._step} steps, before the horizon of {self.model.horizon}; "
+                f"the environment ended the episode after {self._step} steps, before the horizon of {self.model.steps}; "
                 "let it go on in an absorbing state, or make it with max_episode_steps of at least the horizon"
             )
         before, self._state = self._state, self._number(observed)

@@ -91,11 +91,11 @@ class EstimatedModel(RowAccuracy, Runnable):
         if chosen is None:
             raise InvalidInput(f"this model was estimated from {self.source}, not from logs; give log=read_episodes(...)")
         if not partial:
-            refuse_short(chosen, self.system.model.horizon)
+            refuse_short(chosen, self.system.model.steps)
         return [self._trajectory(f"episode {i}", episode, partial) for i, episode in enumerate(chosen.episodes)]
 
     def _trajectory(self, place: str, episode: LoggedEpisode, partial: bool) -> Trajectory:
-        system, horizon = self.system, self.system.model.horizon
+        system, horizon = self.system, self.system.model.steps
         steps = min(episode.length, horizon)
         costs = self.costing.of(episode, place)
         numbers = [int(s) for s in episode.states]
@@ -116,7 +116,7 @@ class EstimatedModel(RowAccuracy, Runnable):
         model, known = self.system.model, int(self.system.known.sum())
         unseen = self.unvisited
         lines = [
-            f"{model.num_states} states, {model.num_actions} actions, horizon {model.horizon}, estimated from "
+            f"{model.num_states} states, {model.num_actions} actions, horizon {model.steps}, estimated from "
             f"{self.samples:,} samples of {self.source}; {model.kernel.num_rows - known} rows are estimated, {known} known "
             "by construction."
         ]

@@ -10,8 +10,9 @@ Costs of transitions (falling, colliding). The expected cost of (s, a) depends o
 wrong. So the cost is paid on arrival: t has a copy for every cost with which it can be entered, and the cost is a function
 of the state again, true on the real system whatever its probabilities. A copy behaves as t does.
 
-What the last of the H steps leads to is no longer paid for: a fall in the last step costs nothing, and plans may put it
-there. Certificates say so; `rollout` shows what it would have cost.
+What the last action leads to has to be paid for too, or plans would put the fall there. So where costs are those of states
+or of transitions the model counts the end (`CMDP.counts_end`): one step more, in which the cost of the last arrival is
+collected and nothing is done. Costs of a state AND an action are paid in the steps in which something is done.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ class FiniteSystem(Runnable):
                 f"the environment has {sizes[0]} states and {sizes[1]} actions; the system was made of one with "
                 f"{self.ended.size} states and {self.model.num_actions} actions"
             )
-        return kernel_in(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.horizon)
+        return kernel_in(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.steps)
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
         """The (real) environment `env`, seen as this system: its episodes can be given to a learner or a campaign.
@@ -199,8 +200,9 @@ def from_gymnasium(
     Args:
         env: with Discrete observations and actions.
         horizon: steps of an episode.
-        cost: an array [S] or [S, A] over the environment's states, in [0, 1], paid for being there; or a function of a
-            transition, paid once on arrival (see the module). Without it the system has no constraint.
+        cost: an array over the environment's states, in [0, 1]: [S], paid for being there, at the end of the episode too;
+            [S, A], paid for what is done there; or a function of a transition, paid once on arrival, the last one too (see
+            the module). Without it the system has no constraint.
         limit: on the expected cost of an episode; needed with `cost`.
         ended: what every step after the end of an episode costs, one number or one for each state [S] it can end in: it IS
             part of what is safe, so there is no default.
@@ -282,6 +284,7 @@ def build_system(
     if drop_unreachable:
         arrivals = without_unreachable(arrivals, outcomes, first > 0.0, horizon)
     own = None if callable(cost) else cost
+    counts_end = limit is not None and (own is None or np.ndim(own) == 1)  # else what is done there matters
     constraints = () if limit is None else AtMost(costs_paid(arrivals, own, outcomes), limit, name)
     kernel = kernel_in(outcomes, arrivals, np.flatnonzero(first), horizon)
     tied = None if ties is None else ties_in(ties, outcomes, arrivals)
@@ -293,7 +296,7 @@ def build_system(
     over = np.array([terminated for _, _, terminated in arrivals], dtype=np.bool_)
     origin = np.array([state for state, _, _ in arrivals], dtype=np.int64)
     return FiniteSystem(
-        model=CMDP.of(kernel, horizon, begin, constraints).with_legend(legend_in(legend, arrivals)),
+        model=CMDP.of(kernel, horizon, begin, constraints, counts_end=counts_end).with_legend(legend_in(legend, arrivals)),
         known=frozen(np.repeat(over[:, None], kernel.num_actions, axis=1)),
         reward=frozen(np.where(over[:, None], 0.0, outcomes.mean_rewards()[np.maximum(origin, 0)])),
         origin=frozen(origin),

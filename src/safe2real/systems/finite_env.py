@@ -47,7 +47,7 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
         self._step += 1
-        last = self._step >= self.system.model.horizon
+        last = self._step >= self.system.model.steps
         if self._over:
             self._seen = self.system.after_end_of(self._seen)
             return self._seen, 0.0, False, last, {}
@@ -55,7 +55,7 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         if truncated and not terminated and not last:
             raise InvalidInput(
                 f"the environment cut the episode off after {self._step} steps, before the horizon of "
-                f"{self.system.model.horizon}; make it with max_episode_steps={self.system.model.horizon} or more"
+                f"{self.system.model.steps}; make it with max_episode_steps={self.system.model.steps} or more"
             )
         state, given = self._number(observed), self.system.arrival_cost
         cost = 0.0 if given is None else cost_on_arrival(given, self._state, int(action), state, float(reward), terminated)

@@ -179,7 +179,7 @@ def clone_baseline(
     counts = np.zeros((model.horizon, model.num_states, model.num_actions))
     for episode in demonstrations:
         checked = check_trajectory(model, episode)
-        np.add.at(counts, (np.arange(model.horizon), checked.states[:-1], checked.actions), 1.0)
+        np.add.at(counts, (np.arange(model.steps), checked.states[:-1], checked.actions), 1.0)
     if not per_step:
         counts = np.broadcast_to(counts.sum(axis=0), counts.shape)
     return MarkovPolicy.proportional(counts + smoothing)

@@ -26,9 +26,9 @@ from safe2real.model.checks import (
     positive_integer,
     probability_of_failure,
     seed_number,
-    step_utilities,
 )
-from safe2real.model.cmdp import CMDP
+from safe2real.model.cmdp import CMDP, step_rewards
+from safe2real.model.policy import carried_out, fitted
 from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, utilities_along
 from safe2real.progress import Report, progress_bar
@@ -152,9 +152,7 @@ def roll_out_on(
     Guarantee: if episodes are independent and alike, with probability at least 1 - `delta` every interval holds the
     expectation of its quantity in this environment. Reference: `evidence.betting`.
     """
-    agent = Agent(mixture_of(plan), seed=seed)
-    if agent.mixture.shape != model.shape:
-        raise InvalidInput(f"the policy has shape (H, S, A) = {agent.mixture.shape}; this system has {model.shape}")
+    agent = Agent(carried_out(fitted(mixture_of(plan), model, "the policy"), model), seed=seed)
     certificate = getattr(plan, "certificate", None)
     _check_wordings(model, certificate)
     episodes, delta = positive_integer("episodes", episodes), probability_of_failure("delta", delta)
@@ -164,7 +162,7 @@ def roll_out_on(
     resets = np.random.default_rng((seed_number("seed", seed), 0x5EED))
     with progress_bar("episodes", progress) as report:
         for i in range(episodes):
-            states, actions, returns[i] = _episode(env, agent, model.horizon, int(resets.integers(2**31)))
+            states, actions, returns[i] = _episode(env, agent, model.steps, int(resets.integers(2**31)))
             seen.append(Trajectory.of(model, states, actions))
             sums[i] = utilities_along(model, states, actions).sum(axis=1)
             if table is not None:
@@ -188,6 +186,8 @@ def roll_out_on(
 
 def _after_the_last(model: CMDP, seen: Sequence[Trajectory]) -> Floats:
     """[K] what the states would cost that the last steps led to, if there were another step; 0 of what is no cost."""
+    if model.counts_end:
+        return frozen(np.zeros(model.num_constraints))
     ends = np.array([one.states[-1] for one in seen], dtype=np.int64)
     least = 1.0 - model.utilities[:, -1].max(axis=2)[:, ends].mean(axis=1)
     return frozen(np.where(model.costs, least, 0.0))
@@ -211,8 +211,7 @@ def _reward_table(model: CMDP, plan: Any, reward: ArrayLike | None) -> Floats | 
     if reward is None:
         made = getattr(plan, "origin", None)
         return None if made is None else made.reward
-    sizes: dict[str, Any] = {"horizon": model.horizon, "num_states": model.num_states, "num_actions": model.num_actions}
-    return step_utilities("reward", reward, unit_interval=True, **sizes)
+    return step_rewards(model, "reward", reward, unit_interval=True)
 
 
 def _along(table: Floats, states: list[int], actions: list[int]) -> float:
@@ -265,7 +264,7 @@ class Runnable:
     def translation(self) -> Translation:
         """Between the environment's observations and actions and the model's numbers."""
 
-    def agent(self, policy: Any, *, seed: int = 0) -> Agent:
+    def agent(self: Any, policy: Any, *, seed: int = 0) -> Agent:
         """What acts by a policy, or by that of a plan, in the environment's own observations and actions.
 
         Call `agent.reset()` before every episode, then `agent(observation)` for each action. Where states can be entered at

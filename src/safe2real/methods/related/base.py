@@ -17,8 +17,8 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.related.facts import Facts, Fidelity
-from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, step_utilities
-from safe2real.model.cmdp import CMDP
+from safe2real.model.checks import Floats, finite_floats, finite_number, frozen
+from safe2real.model.cmdp import CMDP, step_rewards
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Mixture, Policy
 from safe2real.planning.evaluate import occupancy
@@ -112,9 +112,7 @@ def own_bounds(model: CMDP, policy: Policy, penalty: Floats) -> Floats:
 
 def checked_reward(problem: Problem, reward: ArrayLike) -> Floats:
     """[1 or H, S, A] in [0, 1]"""
-    horizon, states, actions = problem.simulator.shape
-    sizes: dict[str, Any] = {"horizon": horizon, "num_states": states, "num_actions": actions}
-    return step_utilities("reward", reward, unit_interval=True, **sizes)
+    return step_rewards(problem.simulator, "reward", reward, unit_interval=True)
 
 
 def kept_reward(reward: ArrayLike) -> Floats:
