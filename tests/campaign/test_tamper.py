@@ -6,6 +6,7 @@ import re
 import shutil
 import sqlite3
 from dataclasses import asdict, astuple, replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from safe2real.exploration.coin import coin_of, drawn
 from safe2real.model.encoding import digest_of, policy_from_bytes, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
+from tests.campaign.systems import run_rounds, three_states
 from tests.cases import each, one_of_each, sampled
 
 H = 4
@@ -902,3 +904,19 @@ def test_what_no_certificate_rests_on_is_found_by_the_head_alone(finished, tmp_p
     forgery()
     assert forge(record) == []
     assert problems_of(record.path, head=ledger.head) == [f"the event with digest {ledger.head} is no longer in the record"]
+
+
+@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, ValueError])
+def test_what_was_taken_in_by_half_is_never_used_again(tmp_path, monkeypatch, error):
+    with Campaign.create(tmp_path / "arm.db", three_states().specification) as campaign:
+        run_rounds(campaign, three_states(), 2)
+        with monkeypatch.context() as patched:
+            patched.setattr("safe2real.campaign.tape.Tape.count", Mock(side_effect=error))
+            with pytest.raises(StorageFailure if error is ValueError else error):
+                campaign.ask(worker="a")
+        for _ in range(2):  # an episode is missing in its counts
+            with pytest.raises(StorageFailure, match=r"by half|recorded episode is not one"):
+                campaign.ask(worker="a")
+    with Campaign.open(tmp_path / "arm.db") as campaign:
+        assert campaign.ask(worker="a").number == 3
+        assert campaign.verify().holds

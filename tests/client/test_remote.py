@@ -1,5 +1,6 @@
 """One contract for both: a campaign here, and the same one behind a service, record and answer alike."""
 
+import inspect
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from safe2real import Mixture, Trajectory
 from safe2real.campaign import Campaign
 from safe2real.client import RemoteCampaign
+from safe2real.client.remote import LEFT_OUT
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.methods import ForRewards
 from safe2real.service.places import places_at
@@ -84,6 +86,50 @@ def test_ask_tell_and_everything_that_is_read_are_the_same(pair):
     assert there.problem.settings == here.problem.settings
 
 
+def public(kind, instance):
+    """Every public name of a class and of its objects."""
+    return {name for name in (*dir(kind), *vars(instance)) if not name.startswith("_")}
+
+
+def test_all_of_a_campaign_is_there_or_named_with_the_reason(pair):
+    here, there = pair
+    missing = public(Campaign, here) - public(RemoteCampaign, there)
+    for name in public(Campaign, here) & set(dir(RemoteCampaign)):
+        local, remote = getattr(Campaign, name, None), getattr(RemoteCampaign, name)
+        if inspect.isroutine(local):
+            missing |= set(inspect.signature(local).parameters) - set(inspect.signature(remote).parameters) - {"place"}
+    missing |= {"solution"} if there.plan(REWARD).solution is None else set()
+    assert missing == set(LEFT_OUT)
+    assert all(LEFT_OUT.values())
+
+
+def test_the_record_and_what_comes_next(pair):
+    here, there = pair
+    for one in pair:
+        deployment = one.ask(worker="cell")
+        one.tell(deployment.id, three_states().episode(deployment))
+    mine, theirs = (one.events() for one in pair)
+    assert [(event.kind, event.deployment) for event in mine] == [(event.kind, event.deployment) for event in theirs]
+    assert theirs[0].digest == theirs[0].digest_after("")
+    assert here.stored_policies().keys() == there.stored_policies().keys() != set()
+    for digest, policy in there.stored_policies().items():
+        np.testing.assert_equal(asdict(policy), asdict(here.stored_policies()[digest]))
+    proposals = [one.proposal() for one in pair]
+    for name in ("round", "reason", "exploration_weight", "uncertainty", "coin", "drawn"):
+        assert getattr(proposals[0], name) == getattr(proposals[1], name)
+    assert proposals[0].certificate.describe() == proposals[1].certificate.describe()
+    assert proposals[0].mixture.weights.tolist() == proposals[1].mixture.weights.tolist()
+    assert len(there.events()) == len(theirs)  # nothing was recorded by looking
+    assert there.name == there.status(forecast=False).name
+    assert there.format == here.format
+    assert (here.migrate(), there.migrate()) == (False, False)
+    assert repr(there.method) == repr(here.method)
+    fresh = [one.fresh_learner() for one in pair]
+    assert repr(fresh[0]) == repr(fresh[1])
+    with RemoteCampaign.open(f"{there._transport.address}", there._transport._headers["Authorization"][7:]) as again:
+        assert again.name == there.name
+
+
 def test_batches_abandonments_and_force(pair):
     for one in pair:
         first, second = one.ask_batch(2, worker="a")
@@ -124,12 +170,17 @@ def test_logs(pair):
 
 def test_trials(pair):
     other = three_states().specification.baseline.deterministic([1, 0, 0], num_actions=2, horizon=4)
+    found = []
     for one in pair:
         assert one.begin_trial(Mixture.of([1.0], [other]), delta=0.01).new
         assert one.status(forecast=False).trial.running
+        deployment = one.ask(worker="a")
+        one.tell(deployment.id, three_states().episode(deployment))
+        found.append(one.floors())
         assert one.end_trial().new
         with pytest.raises(InvalidInput, match="no trial is running"):
             one.end_trial()
+    assert found[0] == found[1] != {}
     same(*(one.status(forecast=False) for one in pair))
 
 

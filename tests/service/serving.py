@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ from safe2real.methods.sim_to_real import SimToReal
 from safe2real.service.application import make_app
 from safe2real.service.limits import Limits
 from safe2real.service.places import places_at
+from safe2real.service.running import configured, listener_at
 from safe2real.service.service import Options, Service
 from tests.campaign.systems import ROOT, System, three_states
 
@@ -79,9 +79,8 @@ def episode_of(deployment: Any, state: int = 0) -> dict[str, Any]:
 @contextmanager
 def listening(service: Service) -> Iterator[str]:
     """The service on a port of its own, in a thread; its URL."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        server = uvicorn.Server(uvicorn.Config(make_app(service), log_config=None, access_log=False))
+    with listener_at("127.0.0.1", 0) as listener:
+        server = uvicorn.Server(configured(make_app(service)))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:

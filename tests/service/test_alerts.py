@@ -17,6 +17,7 @@ from safe2real.service.service import Options, Service
 from tests.campaign.systems import falling, run_rounds, three_states
 from tests.service.looking_at import Command
 
+NO_HTTP = 0  # instead of a status
 LATER = "2126-01-01T00:00:00.000+00:00"
 
 
@@ -41,6 +42,10 @@ class Hook:
             def do_POST(self):
                 outer.taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
                 status = outer.answers.pop(0) if outer.answers else 200
+                if status == NO_HTTP:
+                    self.wfile.write(b"a proxy that is being restarted\r\n\r\n")
+                    self.close_connection = True
+                    return
                 self.send_response(status)
                 if status == 302:
                     self.send_header("Location", "/elsewhere")
@@ -110,16 +115,37 @@ async def watched(tmp_path, campaign, hook):
     service = Service(places_at(str(tmp_path)), Options(auth=False))
     watchman = Watchman(service, AlertTerms.of(hook.url, 1e-9))
     held = campaign.ask(worker="robot")
-    hook.answers = [500, 302]
+    hook.answers = [500, 302, NO_HTTP]
     for _ in range(5):
         await watchman.look()
-    assert [one["subject"] for one in hook.taken] == [held.id] * 3  # refused, sent elsewhere, taken
+    assert [one["subject"] for one in hook.taken] == [held.id] * 4  # refused, sent elsewhere, not understood, taken
     assert status_with(campaign, forecast=False)["held"]  # nothing was abandoned
     campaign.abandon(held.id, "power")
     await watchman.look()
     again = campaign.ask(worker="robot")
     await watchman.look()
-    assert [one["subject"] for one in hook.taken[3:]] == [again.id]
+    assert [one["subject"] for one in hook.taken[4:]] == [again.id]
+    service.close()
+
+
+def test_a_mistake_about_one_campaign_keeps_no_alert_about_another(tmp_path, campaign, hook, monkeypatch, caplog):
+    asyncio.run(watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch))
+    assert "aaa could not be looked at" in caplog.text
+
+
+async def watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch):
+    Campaign.create(tmp_path / "aaa.db", three_states().specification).close()
+    held = campaign.ask(worker="robot")
+    service = Service(places_at(str(tmp_path)), Options(auth=False))
+
+    def mistaken(one, **how):
+        if one.name != campaign.name:
+            raise ZeroDivisionError
+        return status_with(one, **how)
+
+    monkeypatch.setattr("safe2real.service.alerts.status_with", mistaken)
+    await Watchman(service, AlertTerms.of(hook.url, 1e-9)).look()
+    assert [one["subject"] for one in hook.taken] == [held.id]
     service.close()
 
 

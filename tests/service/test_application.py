@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import threading
 import time
 
 import pytest
@@ -145,6 +146,31 @@ def test_what_is_read(client):
     assert client.by("auditor", "GET", f"{API}/arm/export?format=csv").content[:2] == b"PK"
 
 
+def test_nothing_is_left_of_a_copy(client, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for headers in ({}, {"Range": "bytes=0-1"}, {"Range": "bytes=x"}, {"Range": "bytes=99999999-"}):
+        answer = client.by("auditor", "GET", f"{API}/arm/export", headers=headers)
+        assert answer.status_code == 200
+        assert answer.json()["events"]
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_no_token_waits_for_campaigns_that_are_made(client, monkeypatch):
+    over = threading.Event()
+    monkeypatch.setattr("safe2real.service.service.Campaign.create", lambda *_, **__: over.wait(30.0))
+    body = {"name": "slow", "problem": problem_document(three_states())}
+    threads = [threading.Thread(target=client.by, args=("operator", "POST", API), kwargs={"json": body}) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(REMEMBERED + 0.1)  # until tokens are to be read again
+    began = time.monotonic()
+    assert client.by("worker", "GET", "/api/v1/whoami").status_code == 200
+    assert time.monotonic() - began < 5.0
+    over.set()
+    for thread in threads:
+        thread.join()
+
+
 def test_every_address_is_described_with_examples(client):
     for path, methods in client.by("auditor", "GET", "/api/v1/openapi.json").json()["paths"].items():
         for method, described in methods.items():
@@ -166,7 +192,42 @@ def test_a_check_runs_beside_and_is_found_again(client):
     assert (found["state"], found["ledger"]["holds"], found["by"]) == ("done", True, "auditor")
     assert client.by("auditor", "GET", f"{API}/arm/verify").json()["job"] == found["job"]
     refused(client.by("auditor", "GET", f"{API}/arm/verify/other"), 404, "not-found")
-    client.by("auditor", "POST", f"{API}/arm/verify", json={"head": "0" * 64})
+
+
+def test_a_check_that_looks_for_another_head_is_no_answer(client, monkeypatch):
+    began, over = threading.Event(), threading.Event()
+
+    def waits(self, **_):
+        began.set()
+        over.wait(30.0)
+        return verify(self)
+
+    verify = Campaign.verify
+    monkeypatch.setattr(Campaign, "verify", waits)
+    running = client.by("auditor", "POST", f"{API}/arm/verify", json={}).json()
+    assert began.wait(10.0)
+    try:
+        assert client.by("auditor", "POST", f"{API}/arm/verify", json={}).json()["job"] == running["job"]
+        other = client.by("auditor", "POST", f"{API}/arm/verify", json={"head": "0" * 64})
+        assert "another head" in refused(other, 503, "busy")
+    finally:
+        over.set()
+
+
+def test_a_body_of_several_compressed_parts_is_refused_whole(client):
+    lines = [{"source": "feb"}, {"states": [0, 0, 0, 0, 1], "actions": [0] * 4}]
+    first, second = (gzip.compress(json.dumps(line).encode() + b"\n") for line in lines)
+    form = {"Content-Type": "application/x-ndjson", "Content-Encoding": "gzip"}
+    for content in (first + second, iter((first, second))):  # at once, and as it arrives
+        answer = client.by("operator", "POST", f"{API}/arm/import", content=content, headers=form)
+        assert "more than one part" in refused(answer, 422, "invalid-input")
+
+
+def test_who_has_no_token_keeps_nobody_out_who_has_one(tmp_path):
+    with serving(tmp_path) as client:
+        codes = {client.get(API).status_code for _ in range(30)}
+        assert codes == {401, 429}
+        assert client.by("worker", "GET", "/api/v1/whoami").status_code == 200
 
 
 def test_a_log_is_imported_whole_or_not_at_all(client):

@@ -4,12 +4,15 @@ import random
 import signal
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
+from safe2real.campaign.events import Draft
 from safe2real.client import RemoteCampaign
+from safe2real.service.limits import Limits
 from safe2real.service.places import places_at
 from safe2real.service.tokens import Tokens
 from tests.campaign.systems import three_states
@@ -122,21 +125,102 @@ def test_two_servers_on_one_database_which_restarts(processes, server):
     assert set(fleet.acknowledged.values()) == set(fleet.tokens) - {"ann"}
 
 
+MALFORMED = (
+    {"states": [0, 0, 0, 0, 7], "actions": [0] * 4},
+    {"states": None, "actions": [0]},
+    {"states": [], "actions": []},
+)
+
+
+@pytest.mark.parametrize("body", MALFORMED)
+def test_a_record_with_an_episode_that_is_none_is_refused_again_and_again(tmp_path, body):
+    with serving(tmp_path) as client:
+        client.tell(client.ask().json()["deployments"][0])
+        number = client.ask().json()["deployments"][0]["number"]
+        with Campaign.open(tmp_path / "arm.db") as campaign, campaign.journal.writing() as transaction:
+            transaction.append([Draft("tell", body, number, "worker")])
+        for _ in range(3):
+            assert client.ask().status_code == 503
+            assert client.by("auditor", "GET", f"{API}/arm/status").status_code == 503
+            for path in ("/course", "/deployments"):  # which need not read all of an episode
+                assert client.by("auditor", "GET", f"{API}/arm{path}").status_code in (200, 503)
+        numbers = client.by("auditor", "GET", "/api/v1/metrics")
+        assert 'safe2real_campaign_readable{campaign="arm"} 0' in numbers.text
+
+
+@pytest.mark.parametrize("where", ["safe2real.campaign.tape.Tape.count", "safe2real.campaign.replay.Replay._release"])
+def test_an_episode_taken_in_by_half_is_neither_dropped_nor_doubled(tmp_path, monkeypatch, where):
+    with serving(tmp_path) as client:
+        for _ in range(3):
+            client.tell(client.ask().json()["deployments"][0])
+        with monkeypatch.context() as patched:
+            patched.setattr(where, Mock(side_effect=MemoryError))
+            assert (client.ask().status_code, client.ask().json()["kind"]) == (503, "busy")
+        for _ in range(2):
+            client.tell(client.ask().json()["deployments"][0])
+        field = client.service.open_now()[0].field._campaign.status(forecast=False)
+        assert (field.told, field.samples, field.samples_counted) == (5, 20, 20)
+        with Campaign.open(tmp_path / "arm.db") as campaign:
+            assert campaign.verify().holds
+
+
+def test_a_mistake_does_not_make_a_server_forget_what_it_has_seen(tmp_path, monkeypatch):
+    with serving(tmp_path) as client:
+        restored(client, tmp_path)
+        with monkeypatch.context() as patched:
+            patched.setattr(Campaign, "ask_batch", Mock(side_effect=MemoryError))
+            assert client.ask().json()["kind"] == "busy"
+        assert client.ask().json()["kind"] == "storage"
+
+
+def restored(client, folder):
+    """One deployment more than a copy has, then the copy instead of the record."""
+    assert client.tell(client.ask().json()["deployments"][0]).json()["new"]
+    place = folder / "arm.db"
+    back_up(place, folder / "copy")
+    assert client.tell(client.ask().json()["deployments"][0]).json()["new"]
+    assert client.by("auditor", "GET", f"{API}/arm/course").json()["total"] == 2
+    for ending in ("-wal", "-shm"):
+        place.with_name(place.name + ending).unlink(missing_ok=True)
+    (folder / "copy").replace(place)
+    return place
+
+
+def branched(client, reason):
+    return client.by("operator", "POST", f"{API}/arm/branch", json={"reason": reason})
+
+
+def test_a_branch_that_fails_leaves_the_refusal_as_it_was(tmp_path):
+    with serving(tmp_path) as client:
+        restored(client, tmp_path)
+        assert branched(client, "").status_code == 422
+        assert (client.ask().status_code, client.ask().json()["kind"]) == (503, "storage")
+
+
+def test_a_branch_waits_for_no_plan_and_nothing_is_handed_out_before_it(tmp_path):
+    with serving(tmp_path) as client:
+        place = restored(client, tmp_path)
+        client.service.limits = Limits(answering=5.0)
+        busy = threading.Event()
+        hosted = client.service.open_now()[0]
+        hosted.study._thread.submit(busy.wait, 60.0)  # as a long plan does
+        hosted.desk._thread.submit(busy.wait, 60.0)
+        try:
+            assert branched(client, "restored").status_code == 200
+            assert client.tell(client.ask().json()["deployments"][0]).json()["new"]
+        finally:
+            busy.set()
+        with Campaign.open(place) as campaign:
+            assert [event.kind for event in campaign.events()][-3:] == ["branch", "ask", "tell"]
+
+
 def test_a_record_that_went_back_is_refused_until_somebody_says_so(tmp_path):
     with serving(tmp_path) as client:
-        assert client.tell(client.ask().json()["deployments"][0]).json()["new"]
-        place = tmp_path / "arm.db"
-        back_up(place, tmp_path / "copy")
-        assert client.tell(client.ask().json()["deployments"][0]).json()["new"]
-        assert client.by("auditor", "GET", f"{API}/arm/course").json()["total"] == 2
-        for ending in ("-wal", "-shm"):
-            place.with_name(place.name + ending).unlink(missing_ok=True)
-        (tmp_path / "copy").replace(place)
+        place = restored(client, tmp_path)
         for answer in (client.ask(), client.by("auditor", "GET", f"{API}/arm/status")):
             assert (answer.status_code, answer.json()["kind"]) == (503, "storage"), answer.text
             assert str(tmp_path) not in answer.text
-        said = client.by("operator", "POST", f"{API}/arm/branch", json={"reason": "restored last night's copy"})
-        assert said.json()["new"]
+        assert branched(client, "restored last night's copy").json()["new"]
         assert client.tell(client.ask().json()["deployments"][0]).json()["new"]
         status = client.by("auditor", "GET", f"{API}/arm/status").json()
         assert (status["branches"], status["told"]) == (1, 2)

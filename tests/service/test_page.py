@@ -1,5 +1,6 @@
 """The page in a real browser: what it shows, to whom, and how soon."""
 
+import re
 import signal
 import threading
 import time
@@ -10,7 +11,7 @@ import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.exploration.forecast import Forecast
-from tests.campaign.systems import run_rounds, three_states
+from tests.campaign.systems import paper_grid, run_rounds, three_states
 from tests.service.looking_at import Command, Site, findings, site, told
 
 LOOKS = {
@@ -150,12 +151,34 @@ def test_plans_for_typed_and_uploaded_rewards(chromium, arm, tmp_path):
     told(page, "Keep the plan")
     typed = page.inner_text("#plan-result")
     assert "Proved: expected upright >=" in typed
+    least, most = (float(one) for one in re.findall(r"between ([0-9.]+) and ([0-9]+(?:[.][0-9]+)?)", typed)[0])
+    with Campaign.open(tmp_path / "arm.db") as campaign:
+        plan = campaign.plan(np.array([[0.0, 0.5], [1.0, 1.0], [0.0, 0.0]]))
+    assert plan.value - 1e-3 < least <= plan.value < plan.bound <= most < plan.bound + 1e-3
+    assert page.locator("#plan-result svg rect").count() == 1
+    assert findings(page) == []
     np.save(tmp_path / "reward.npy", np.array([[0.0, 0.5], [1.0, 1.0], [0.0, 0.0]]))
     page.set_input_files("#reward-file", tmp_path / "reward.npy")
     page.evaluate("document.getElementById('plan-result').replaceChildren()")
     page.click("#plan-button")
     told(page, "Keep the plan")
     assert page.inner_text("#plan-result") == typed
+
+
+@pytest.mark.slow
+def test_a_plan_that_is_not_certified_is_not_called_proved(chromium, tmp_path):
+    with site(tmp_path, system=paper_grid()) as arm:
+        page = arm.open(chromium, token=arm.token("officer", "auditor"))
+        page.wait_for_selector("body[data-standing=heuristic][data-live=true]")
+        page.fill("#reward", "24 = 1")
+        page.click("#plan-button")
+        told(page, "Keep the plan")
+        said = page.inner_text("#plan-result")
+        assert "Proved" not in said
+        assert "Computed, NO GUARANTEE: " in said
+        assert "Computed: earns at least" in said
+        assert findings(page) == []
+        assert arm.mistakes == []
 
 
 @pytest.mark.slow

@@ -88,6 +88,23 @@ def test_each_event_is_told_within_two_seconds_whoever_wrote_it(service):
     again.close()
 
 
+def test_a_revoked_token_is_told_nothing_more(service):
+    url, token, running = service
+    stream = Stream(url, running.tokens.add("gone", "auditor"))
+    assert stream.message()[0] == "status"
+    running.tokens.revoke("gone")
+    with RemoteCampaign(f"{url}/campaigns/arm", token) as remote:
+        remote.ask(worker="another")
+    while (message := stream.message())[0] == "status":
+        pass
+    assert message[0] == "problem" or message[2]["sequence"] == 1
+    while message[0] == "record" and message[2]["worker"] != "another":
+        message = stream.message()
+    assert (message[0], message[2].get("kind")) == ("problem", "unauthorised")
+    assert stream.answer.readline() == b""  # it is over
+    stream.close()
+
+
 def test_who_has_left_is_not_counted(service):
     url, token, running = service
     streams = [Stream(url, token) for _ in range(3)]

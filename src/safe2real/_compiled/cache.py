@@ -41,7 +41,8 @@ def inner(function: Any) -> Any:
 
 def _jit(function: Any, **options: bool) -> Any:
     njit: Any = numba.njit
-    dispatcher = njit(error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    # Without the lock of the interpreter: other threads of a process go on while one plans. No two share what is written.
+    dispatcher = njit(error_model="numpy", no_cfunc_wrapper=True, nogil=True, **options)(function)
     dispatcher._cache = SourceCache(function)
     return dispatcher
 

@@ -15,6 +15,7 @@ from safe2real.campaign.status import CampaignStatus
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.plan import Plan
+from safe2real.exploration.proposal import Proposal
 from safe2real.model.encoding import finite_or_none, mixture_to_json, policy_to_json
 
 
@@ -97,6 +98,18 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "suboptimality": finite_or_none(plan.suboptimality),
         "certificate": certificate_document(plan.certificate),
         "policy": mixture_to_json(plan.policy),
+    }
+
+
+def proposal_document(proposal: Proposal) -> dict[str, Any]:
+    return {
+        "round": proposal.round,
+        "reason": proposal.reason.name,
+        "exploration_weight": proposal.exploration_weight,
+        "uncertainty": finite_or_none(proposal.uncertainty),
+        "coin": proposal.coin,
+        "mixture": None if proposal.mixture is None else mixture_to_json(proposal.mixture),
+        "certificate": None if proposal.certificate is None else certificate_document(proposal.certificate),
     }
 
 

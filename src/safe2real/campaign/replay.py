@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -90,16 +92,20 @@ class Replay:
         self._parts: dict[str, list[Any]] = {}  # digest of a log -> its episodes, as far as they are read
         self._said: list[Assumption] = []
         self._ready: list[Episodes] = []  # to be counted, in order
+        self._spoilt: str | None = None  # why nothing may be computed from it any more
 
     @property
     def learner(self) -> Learner:
         """The learner with everything counted that may be."""
-        if self._ready:
-            ready, self._ready = self._ready, []
-            try:
-                self._count(ready)
-            except _MALFORMED as error:
-                raise StorageFailure(f"a recorded episode is not one ({error}); run verify, or restore a copy") from error
+        with self._whole_or_spoilt():
+            if self._ready:
+                ready, self._ready = self._ready, []
+                try:
+                    self._count(ready)
+                except _MALFORMED as error:
+                    raise StorageFailure(
+                        f"a recorded episode is not one ({error}); run verify, or restore a copy"
+                    ) from error
         self._learner.evidence.announce(departures=self.departures, outside_support=self.outside_support)
         return self._learner
 
@@ -150,13 +156,25 @@ class Replay:
                 f"event {event.sequence} does not follow event {self.sequence}: the record was changed afterwards, "
                 "so nothing more is handed out; run verify to see what is wrong"
             )
-        try:
+        with self._whole_or_spoilt(), as_recorded(event):
             self.take_unchecked(event)
-        except _MALFORMED as error:  # digests are no signatures: whoever writes to the file can make them fit
-            raise StorageFailure(
-                f"event {event.sequence} is not as this package records one ({error}), so nothing more is handed out; run "
-                "verify, or restore a copy"
-            ) from error
+
+    @contextmanager
+    def _whole_or_spoilt(self) -> Iterator[None]:
+        """What fails half-way (damage, lack of memory, an interrupt) leaves counts of which nobody knows what is in them.
+
+        Whoever asks again must not be handed out anything that was computed from those.
+        """
+        if self._spoilt is not None:
+            raise StorageFailure(self._spoilt)
+        try:
+            yield
+        except StorageFailure as error:
+            self._spoilt = str(error)
+            raise
+        except BaseException as error:
+            self._spoilt = f"an event was taken in by half ({type(error).__name__}), so nothing is handed out; open it again"
+            raise
 
     def take_unchecked(self, event: Event) -> None:
         """`apply` without the chain of digests, for `verify`, which reports instead of refusing."""
@@ -282,6 +300,18 @@ class Replay:
     def _count(self, ready: list[Episodes]) -> None:
         for entry in entries_of(self._learner.simulator, ready):
             self.tape.count(self._learner, entry)
+
+
+@contextmanager
+def as_recorded(event: Event) -> Iterator[None]:
+    """An event that cannot be read says so. Digests are no signatures: whoever writes to the file can make them fit."""
+    try:
+        yield
+    except _MALFORMED as error:
+        raise StorageFailure(
+            f"event {event.sequence} is not as this package records one ({error}), so nothing more is handed out; run "
+            "verify, or restore a copy"
+        ) from error
 
 
 def _is_whole(body: ImportBody, contents: list[Any]) -> bool:

@@ -17,6 +17,7 @@ from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.plan import Plan
+from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
 from safe2real.model.encoding import mixture_from_json, policy_from_json
@@ -91,6 +92,17 @@ def plan_from(document: Any) -> Plan:
         bound=_number(document["bound"], math.inf),
         suboptimality=_number(document["suboptimality"], math.inf),
         certificate=certificate_from(document["certificate"]),
+    )
+
+
+def proposal_from(document: Any) -> Proposal:
+    mixture, certificate = document["mixture"], document["certificate"]
+    return Proposal(
+        **{key: document[key] for key in ("round", "exploration_weight", "coin")},
+        reason=Reason[document["reason"]],
+        mixture=None if mixture is None else mixture_from_json(mixture, "mixture"),
+        uncertainty=_number(document["uncertainty"], math.inf),
+        certificate=None if certificate is None else certificate_from(certificate),
     )
 
 

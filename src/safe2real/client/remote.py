@@ -4,37 +4,39 @@ from __future__ import annotations
 
 import gzip
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.campaign.deployment import Deployment, Receipt
-from safe2real.campaign.ledger import Ledger
-from safe2real.campaign.status import CampaignStatus
 from safe2real.client import reading
-from safe2real.client.transport import Address, Refusal, Transport
-from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.evidence.mismatch_map import MismatchMap
-from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.forecast import Forecast
-from safe2real.exploration.plan import Plan
+from safe2real.client.looking import LONG, Looking
+from safe2real.client.transport import Address, Transport
+from safe2real.errors import InvalidInput
 from safe2real.methods.base import Method
-from safe2real.methods.named import document_of, problem_and_method
+from safe2real.methods.named import document_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.encoding import array_to_json, mixture_to_json, policy_to_json, to_text
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 
-_LONG = 600.0  # seconds for what may take long: imports, plans, maps, forecasts
-_FIRST_LOOK, _LAST_LOOK = 0.05, 1.0  # seconds between two looks at a check
 _SPOOL = 8 << 20
+# All of `Campaign` that a remote one does not have, and why; a test compares the two.
+LEFT_OUT = MappingProxyType(
+    {
+        "journal": "the record stays with the service; `events`, `stored_policies` and `verify` read it",
+        "acting_as": "a token acts for the one whose name it has; a worker's tells are for itself",
+        "extensions": "classes from elsewhere are found by the service's own process, by their entry points",
+        "solution": "of a plan: the planner's tables stay with the service, as do its `origin` and `model`",
+    }
+)
 
 
-class RemoteCampaign:
+class RemoteCampaign(Looking):
     """Ask and tell over HTTP. One object for each thread.
 
     A request whose answer was lost is sent again for `patience` seconds: asks, tells, abandonments and imports are never
@@ -65,7 +67,6 @@ class RemoteCampaign:
     ) -> None:
         address = Address.of(url, plain_http=plain_http)
         self._transport = Transport(address, token, timeout=timeout, patience=patience)
-        self._problem: Problem | None = None
 
     @classmethod
     def create(
@@ -89,13 +90,10 @@ class RemoteCampaign:
         made._transport.send("POST", "/campaigns", body, again=exist_ok)
         return made
 
-    @property
-    def problem(self) -> Problem:
-        """What the campaign is about; read once. Not for a worker's token."""
-        if self._problem is None:
-            document = self._transport.campaign("GET", "/problem", timeout=_LONG)
-            self._problem, _ = problem_and_method(to_text(document))
-        return self._problem
+    @classmethod
+    def open(cls, url: str, token: str | None = None, **how: Any) -> RemoteCampaign:
+        """Come back to a campaign: the same as `RemoteCampaign(url, token)`."""
+        return cls(url, token, **how)
 
     @property
     def by(self) -> str:
@@ -190,7 +188,7 @@ class RemoteCampaign:
                 for document in (head, *(_episode(one) for one in episodes)):
                     packed.write(to_text(document).encode() + b"\n")
             log: IO[bytes] = spool
-            return reading.receipt_from(self._transport.campaign("POST", "/import", log=log, timeout=_LONG))
+            return reading.receipt_from(self._transport.campaign("POST", "/import", log=log, timeout=LONG))
 
     # Directing
 
@@ -217,50 +215,9 @@ class RemoteCampaign:
         """End the trial, and go on with the campaign's method."""
         return reading.receipt_from(self._transport.campaign("POST", "/trial/end", {}, again=False))
 
-    # Looking
-
-    def status(self, *, forecast: bool = True) -> CampaignStatus:
-        """Where the campaign stands; `forecast` rehearses the rest of it."""
-        return reading.status_from(self._status(forecast))
-
-    def forecast(self) -> Forecast:
-        """Rounds and samples until the stop, by a rehearsal on the learnt model."""
-        return reading.forecast_from(self._status(True)["forecast"])
-
-    def assurance(self) -> Certificate:
-        """What everything that is handed out now is worth, with all it rests on."""
-        return reading.certificate_from(self._status(False)["assurance"])
-
-    def _status(self, forecast: bool) -> Any:
-        query = {"forecast": "true" if forecast else "false"}
-        return self._transport.campaign("GET", "/status", query=query, timeout=_LONG)
-
-    def plan(self, reward: ArrayLike) -> Plan:
-        """A policy for any reward in [0, 1]; see `Campaign.plan`."""
-        body = {"reward": _array(reward)}
-        return reading.plan_from(self._transport.campaign("POST", "/plan", body, timeout=_LONG))
-
-    def mismatch_map(self) -> MismatchMap:
-        """For every row how far it is from the simulator, and what is known about it."""
-        return reading.map_from(self._transport.campaign("GET", "/map", query={"form": "arrays"}, timeout=_LONG))
-
-    def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
-        """Have every certificate computed again from the record, by the service; see `Campaign.verify`."""
-        job, wait = self._transport.campaign("POST", "/verify", {"head": head}), _FIRST_LOOK
-        while job["state"] == "running":
-            time.sleep(wait)
-            wait = min(2.0 * wait, _LAST_LOOK)
-            try:
-                job = self._transport.campaign("GET", f"/verify/{job['job']}")
-            except Refusal as error:
-                if error.refused != "not-found":
-                    raise
-                job = self._transport.campaign("POST", "/verify", {"head": head})  # the service was started anew
-            if progress is not None and job["total"]:
-                progress(job["done"], job["total"])
-        if job["ledger"] is None:
-            raise StorageFailure(str(job["problem"]))
-        return reading.ledger_from(job["ledger"])
+    def migrate(self) -> bool:
+        """Bring the record to the format of the service's release; see `Campaign.migrate`."""
+        return bool(self._transport.campaign("POST", "/migrate", {})["migrated"])
 
 
 def _given(**named: Any) -> dict[str, Any]:

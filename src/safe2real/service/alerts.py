@@ -8,12 +8,12 @@ happened in the episode, and no program knows that.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import logging
-import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -125,7 +125,7 @@ class Watchman:
     async def look(self) -> None:
         """Tell what is new. What the webhook did not take is told at the next look."""
         for name in await self._service.aside(self._service.places.names):
-            with suppress(Safe2RealError):  # one that cannot be read must not hide the others; its page says why
+            with _going_on(name):  # one that cannot be read must not hide the others; its page says why
                 hosted = await self._service.hosted(name)
                 document = await hosted.desk.do(
                     lambda campaign: status_with(campaign, forecast=False), patience=self._service.limits.answering
@@ -143,7 +143,7 @@ class Watchman:
     async def watch(self) -> NoReturn:
         """Look again and again, as long as the service runs."""
         while True:
-            with suppress(Safe2RealError):  # a database that is away now is looked at again
+            with _going_on("the service's database"):  # which may be away now, and is looked at again
                 await self.look()
             await asyncio.sleep(_LOOK)
 
@@ -155,10 +155,21 @@ def posted(url: str, alert: Alert) -> bool:
     try:
         with urllib.request.build_opener(_NoRedirection).open(request, timeout=_PATIENCE):
             return True
-    except (OSError, urllib.error.HTTPError, ValueError) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:  # also what answers something else than HTTP
         # The address may hold a secret, and so may what the error says of it.
         _log.warning("an alert (%s, %s) was not taken: %s", alert.campaign, alert.cause, type(error).__name__)
         return False
+
+
+@contextmanager
+def _going_on(subject: str) -> Iterator[None]:
+    """The watchman outlives whatever happens here: an alert that nobody sends is the worst of all mistakes."""
+    try:
+        yield
+    except Safe2RealError:
+        pass
+    except Exception:  # noqa: BLE001 (whatever it is)
+        _log.exception("%s could not be looked at; it is tried again", subject)
 
 
 class _NoRedirection(urllib.request.HTTPRedirectHandler):

@@ -24,7 +24,7 @@ from safe2real.service.calling import Answering, call_of
 from safe2real.service.calls import Call, Endpoint
 from safe2real.service.description import SECURITY, described
 from safe2real.service.own import OWN, health, ready
-from safe2real.service.problems import problem, problem_of
+from safe2real.service.problems import Busy, problem, problem_of
 from safe2real.service.service import Service
 from safe2real.service.shield import Shield
 from safe2real.version import __version__
@@ -41,9 +41,11 @@ def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with watching(service, alerts):
-            yield
-        service.close()
+        try:
+            async with watching(service, alerts):
+                yield
+        finally:
+            service.close()
 
     app = FastAPI(
         title="safe2real",
@@ -94,7 +96,10 @@ def _on_campaign(endpoint: Endpoint) -> Answering:
             return json.dumps(endpoint.work(campaign, with_history), allow_nan=False).encode()
 
         if endpoint.records:
-            content = await hosted.field.do(done, patience=service.limits.answering, by=call.caller.name)
+            try:
+                content = await hosted.field.do(done, patience=service.limits.answering, by=call.caller.name)
+            except MemoryError:  # of the server, not of what was sent
+                raise Busy("the server has too little memory at the moment; send the same again") from None
             hosted.has_changed()
         else:
             is_long = endpoint.is_long or call.query.get("forecast") == "true"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import IO
 
-from starlette.background import BackgroundTask
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.deployment import Receipt
 from safe2real.campaign.documents import receipt_document
 from safe2real.errors import InvalidInput
 from safe2real.service.calling import Answering
@@ -18,9 +20,11 @@ from safe2real.service.calls import OPERATORS, READERS, Call, Endpoint
 from safe2real.service.hosted import Hosted
 from safe2real.service.importing import import_log, received
 from safe2real.service.jobs import RUNNING, Verification, exported
-from safe2real.service.problems import Busy, NotFound
+from safe2real.service.problems import Busy, NotFound, NoToken
 from safe2real.service.service import Service
-from safe2real.service.streaming import messages, resumed_from
+from safe2real.service.streaming import messages, resumed_from, said
+
+_PART = 1 << 20  # bytes of a copy that are read at once
 
 
 async def imported(service: Service, request: Request, call: Call) -> Response:
@@ -35,13 +39,15 @@ async def imported(service: Service, request: Request, call: Call) -> Response:
 
 
 async def verify(service: Service, request: Request, call: Call) -> Response:
-    """One check at a time: while one runs, it is the answer."""
+    """One check at a time: while one runs, it is the answer, unless another `head` is to be looked for."""
     head = call.document(optional=("head",)).get("head")
     if not isinstance(head, str | None):
         raise InvalidInput("head is no text; give `head` of an earlier status, or leave it out")
     hosted = await service.hosted(call.name)
     if hosted.verification is None or hosted.verification.state != RUNNING:
         hosted.verification = Verification(hosted.place, head, call.caller.name)
+    elif hosted.verification.head != head:
+        raise Busy("a check that looks for another head is running; send this again when it is done")
     return JSONResponse(hosted.verification.document(), 202)
 
 
@@ -58,20 +64,29 @@ async def verified(service: Service, request: Request, call: Call) -> Response:
 async def export(service: Service, request: Request, call: Call) -> Response:
     form = str(call.one_of("format", ("json", "csv"), "json"))
     hosted = await service.hosted(call.name)
-    file = await asyncio.to_thread(exported, hosted.place, form)
-    cleaned = BackgroundTask(shutil.rmtree, file.parent, ignore_errors=True)
-    kind = "application/json" if form == "json" else "application/zip"
-    return FileResponse(file, media_type=kind, filename=f"{call.name}{file.suffix}", background=cleaned)
+    copy, size = await service.slowly(exported, hosted.place, form)
+    kind, ending = ("application/json", "json") if form == "json" else ("application/zip", "zip")
+    headers = {"Content-Length": str(size), "Content-Disposition": f'attachment; filename="{call.name}.{ending}"'}
+    return StreamingResponse(_read(copy), media_type=kind, headers=headers)
+
+
+async def _read(copy: IO[bytes]) -> AsyncIterator[bytes]:
+    with copy:
+        while part := await asyncio.to_thread(copy.read, _PART):
+            yield part
 
 
 async def branch(service: Service, request: Request, call: Call) -> Response:
-    """Read the record as it is now, and record that what had come after is lost."""
+    """Read the record as it is now, and record that what had come after is lost, before anything else is done."""
     reason = call.document(required=("reason",))["reason"]
     hosted = await service.hosted(call.name)
-    await hosted.renew(service.limits.answering)
-    receipt = await hosted.field.do(
-        lambda campaign: campaign.branch(reason), patience=service.limits.answering, by=call.caller.name
-    )
+
+    def branched(campaign: Campaign) -> Receipt:
+        receipt = campaign.branch(reason)
+        hosted.renew_readers()
+        return receipt
+
+    receipt = await hosted.field.do_anew(branched, patience=service.limits.answering, by=call.caller.name)
     hosted.has_changed()
     return JSONResponse(receipt_document(receipt))
 
@@ -82,19 +97,33 @@ async def stream(service: Service, request: Request, call: Call) -> Response:
     after = resumed_from(request.headers.get("last-event-id"))
     if service.streams >= service.limits.streams:
         raise Busy(f"{service.streams} pages watch already, which is the limit; try again later")
-    return StreamingResponse(_counted(service, hosted, after), media_type="text/event-stream")
+    may_go_on = partial(service.is_still, call.caller, request.headers.get("authorization"))
+    return StreamingResponse(_counted(service, hosted, after, may_go_on), media_type="text/event-stream")
 
 
-async def _counted(service: Service, hosted: Hosted, after: int | None) -> AsyncIterator[str]:
+async def _counted(
+    service: Service, hosted: Hosted, after: int | None, may_go_on: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[str]:
     service.streams += 1
     try:
         async for message in messages(hosted, hosted.watch, after, service.limits.answering):
+            if not await may_go_on():
+                yield said("problem", json.dumps({"kind": NoToken.kind, "detail": "this token is no longer valid"}))
+                return
             yield message
     finally:
         service.streams -= 1
 
 
-_JOB = {"job": "9f86d081884c7d65", "state": RUNNING, "done": 120, "total": 4000, "ledger": None, "problem": None}
+_JOB = {
+    "job": "9f86d081884c7d65",
+    "head": None,
+    "state": RUNNING,
+    "done": 120,
+    "total": 4000,
+    "ledger": None,
+    "problem": None,
+}
 _LOG = {"source": "january", "policy": "baseline"}
 BESIDE: tuple[tuple[Endpoint, Answering], ...] = (
     (

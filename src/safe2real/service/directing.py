@@ -1,4 +1,4 @@
-"""What operators decide on the way: rewards to explore for, a policy on trial, a branch after a restore."""
+"""What operators decide on the way: rewards to explore for, a policy on trial, a newer format of the record."""
 
 from __future__ import annotations
 
@@ -42,6 +42,13 @@ def end_trial(campaign: Campaign, call: Call) -> Any:
     return _with_trial(campaign, campaign.end_trial())
 
 
+def migrate(campaign: Campaign, call: Call) -> Any:
+    """No event is changed; programs of older releases refuse the record from then on."""
+    call.document()
+    before = campaign.format
+    return {"migrated": campaign.migrate(), "from": before, "to": campaign.format}
+
+
 def _rewards(given: Mapping[str, Any]) -> dict[str, Any] | None:
     rewards = given.get("rewards")
     if rewards is None:
@@ -79,5 +86,11 @@ ENDPOINTS = (
         records=True,
         body={},
         answer={"sequence": 38, "new": True, "trial": {**_TRIAL, "running": False}},
+    ),
+    Endpoint(
+        *("POST", "/migrate", OPERATORS, migrate, "Bring the record to the format of this release."),
+        records=True,
+        body={},
+        answer={"migrated": True, "from": 1, "to": 2},
     ),
 )

@@ -16,6 +16,7 @@ from safe2real.campaign.deployment import id_of
 from safe2real.campaign.episodes import transitions_in
 from safe2real.campaign.events import ABANDON, ASK, TELL, WITHDRAW, AskBody, Event
 from safe2real.campaign.history import ABANDONED, CUT_SHORT, LEFT_MODEL, OUT, TOLD, WITHDRAWN
+from safe2real.campaign.replay import as_recorded
 from safe2real.errors import InvalidInput
 from safe2real.methods.base import Reason
 from safe2real.model.cmdp import CMDP
@@ -64,7 +65,8 @@ class History:
         """All of them, in the order in which they were handed out."""
         with campaign.journal.reading() as transaction:
             for event in transaction.events(self._sequence):
-                self._take(campaign.name, campaign.problem.simulator, event)
+                with as_recorded(event):
+                    self._take(campaign.name, campaign.problem.simulator, event)
                 self._sequence = event.sequence
         return list(self._lines.values())
 

@@ -12,10 +12,12 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.events import BEFORE_THE_FIRST
 from safe2real.campaign.journal.places import shown_place
+from safe2real.errors import Safe2RealError
 from safe2real.service.history import History
 from safe2real.service.jobs import Verification
 from safe2real.service.problems import Busy
@@ -31,6 +33,7 @@ class Actor:
     def __init__(self, place: str) -> None:
         self._place, self._waiting = place, 0
         self._campaign: Campaign | None = None
+        self._known: tuple[int, str] = (0, BEFORE_THE_FIRST)  # by an object that is gone
         self._thread = ThreadPoolExecutor(1, "campaign")
 
     async def do(self, work: Callable[[Campaign], _Answer], *, patience: float, by: str | None = None) -> _Answer:
@@ -39,15 +42,32 @@ class Actor:
         Raises:
             Busy: Too many wait, or it was not done within `patience` seconds. What had begun goes on to its end.
         """
+        return await self._waited_for(self._do, work, by, patience)
+
+    async def do_anew(self, work: Callable[[Campaign], _Answer], *, patience: float, by: str) -> _Answer:
+        """The same on the record as it is now, whatever was read of it before; that is forgotten when `work` is done.
+
+        It is one task of the thread: nothing is handed out between the opening and what `work` records, and where `work`
+        fails, the object that knows more than the record goes on to refuse it.
+        """
+        return await self._waited_for(self._do_anew, work, by, patience)
+
+    async def _waited_for(
+        self,
+        doing: Callable[[Callable[[Campaign], _Answer], Any], _Answer],
+        work: Callable[[Campaign], _Answer],
+        by: str | None,
+        patience: float,
+    ) -> _Answer:
         if self._waiting >= QUEUE:
             raise Busy(f"{self._waiting} calls wait for this campaign already; try again in a moment")
         self._waiting += 1
-        future = self._thread.submit(self._do, work, by)
+        future = self._thread.submit(doing, work, by)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), patience)
         except TimeoutError:
             raise Busy(
-                f"no answer within {patience:g} s; send the same again: what was recorded meanwhile is not recorded twice"
+                f"no answer within {patience:g} s; what had begun goes on. Asks and tells may be sent again"
             ) from None
         finally:
             self._waiting -= 1
@@ -55,12 +75,38 @@ class Actor:
     def _do(self, work: Callable[[Campaign], _Answer], by: str | None) -> _Answer:
         if self._campaign is None:
             self._campaign = Campaign.open(self._place)
-        with nullcontext() if by is None else self._campaign.acting_as(by):
-            return work(self._campaign)
+            self._campaign.journal.remember(*self._known)
+        try:
+            with nullcontext() if by is None else self._campaign.acting_as(by):
+                return work(self._campaign)
+        except Safe2RealError:
+            raise
+        except BaseException:  # no refusal but a mistake, or too little memory: what it was about may be done by half
+            self._known = self._campaign.journal.known  # a record that went back is still noticed
+            self._close()
+            raise
 
-    async def renew(self, patience: float) -> None:
-        """Forget what was read: the next call opens the record as it is then."""
-        await asyncio.wait_for(asyncio.wrap_future(self._thread.submit(self._close)), patience)
+    def _do_anew(self, work: Callable[[Campaign], _Answer], by: str) -> _Answer:
+        anew = Campaign.open(self._place)
+        try:
+            with anew.acting_as(by):
+                answer = work(anew)
+        except BaseException:
+            anew.close()
+            raise
+        self._close()
+        self._campaign, self._known = anew, (0, BEFORE_THE_FIRST)
+        return answer
+
+    def renew(self, forget: Callable[[], None] | None = None) -> None:
+        """Forget what was read, when all that waits now is done: the call after that opens the record as it is then."""
+        self._thread.submit(self._forget)
+        if forget is not None:
+            self._thread.submit(forget)
+
+    def _forget(self) -> None:
+        self._close()
+        self._known = (0, BEFORE_THE_FIRST)
 
     def close(self) -> None:
         self._thread.submit(self._close)
@@ -88,12 +134,10 @@ class Hosted:
         self.changed.set()
         self.changed = asyncio.Event()
 
-    async def renew(self, patience: float) -> None:
-        """The record was restored from a copy: read it as it is now."""
-        await self.field.renew(patience)
-        await self.desk.renew(patience)
-        await self.study.renew(patience)
-        self.history.forget()
+    def renew_readers(self) -> None:
+        """The record was restored from a copy, and the field has said so: read it as it is now."""
+        self.desk.renew(self.history.forget)
+        self.study.renew()
 
     def close(self) -> None:
         self.field.close()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 import tempfile
 import threading
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import ledger_document
@@ -26,7 +25,7 @@ class Verification:
     def __init__(self, place: str, head: str | None, by: str) -> None:
         self.id, self.by, self.began = secrets.token_hex(8), by, now()
         self.state, self.ended = RUNNING, ""
-        self._place, self._head = place, head
+        self._place, self.head = place, head
         self._done, self._total = 0, 0
         self._ledger: Any = None
         self._problem: str | None = None
@@ -36,7 +35,7 @@ class Verification:
     def _run(self) -> None:
         try:
             with Campaign.open(self._place) as campaign:
-                self._ledger = ledger_document(campaign.verify(head=self._head, progress=self._progress))
+                self._ledger = ledger_document(campaign.verify(head=self.head, progress=self._progress))
             self.state = DONE
         except Safe2RealError as error:
             self._problem, self.state = hidden(str(error)), FAILED
@@ -53,6 +52,7 @@ class Verification:
         return {
             "job": self.id,
             "by": self.by,
+            "head": self.head,
             "state": self.state,
             "began": self.began,
             "ended": self.ended or None,
@@ -63,17 +63,17 @@ class Verification:
         }
 
 
-def exported(place: str, form: str) -> Path:
-    """The whole record in a temporary file, which the caller removes with its folder: JSON, or three tables in a zip."""
-    folder = Path(tempfile.mkdtemp(prefix="safe2real-export-"))
-    try:
-        with Campaign.open(place) as campaign:
-            if form == "json":
-                return export_json(campaign, folder / "record.json")
-            with zipfile.ZipFile(folder / "record.zip", "w", zipfile.ZIP_DEFLATED) as packed:
-                for table in export_csv(campaign, folder / "tables"):
+def exported(place: str, form: str) -> tuple[IO[bytes], int]:
+    """The whole record, JSON or three tables in a zip, and its size in bytes.
+
+    The file has no name any more when it is returned, so that nothing is left of it, however its reader ends.
+    """
+    with tempfile.TemporaryDirectory(prefix="safe2real-export-") as folder, Campaign.open(place) as campaign:
+        file = Path(folder) / "record"
+        if form == "json":
+            export_json(campaign, file)
+        else:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+                for table in export_csv(campaign, Path(folder) / "tables"):
                     packed.write(table, table.name)
-            return folder / "record.zip"
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        return file.open("rb"), file.stat().st_size

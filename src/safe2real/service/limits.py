@@ -53,11 +53,6 @@ class Rate:
             self._left = {one: state for one, state in self._left.items() if self._now(one, at) < self._most}
         self._left[key] = (left, at)
 
-    def check(self, key: str) -> None:
-        """Refuse, without counting, when nothing is left."""
-        if self._now(key, time.monotonic()) < 1.0:
-            raise TooMany("too many requests without a valid token from this address; wait a moment")
-
     def _now(self, key: str, at: float) -> float:
         left, since = self._left.get(key, (self._most, at))
         return min(self._most, left + (at - since) * self._rate)
@@ -100,8 +95,12 @@ async def chunks(request: Request, *, limit: int, seconds: float) -> AsyncIterat
 def _written_out(unpacker: zlib._Decompress | None, chunk: bytes, room: int) -> bytes:
     if unpacker is None:
         return chunk
+    rest = chunk if unpacker.eof else b""
     try:
         # One byte more than there is room for, so that a bomb shows without being written out.
-        return unpacker.decompress(chunk, room + 1) if chunk and not unpacker.eof else b""
+        written = unpacker.decompress(chunk, room + 1) if chunk and not unpacker.eof else b""
     except zlib.error as error:
         raise InvalidInput(f"the body cannot be written out ({error}); compress it again with gzip") from error
+    if rest or unpacker.unused_data:  # another part, as of files put together: what it says must not be lost
+        raise InvalidInput("the compressed body has more than one part; write the parts out and compress them as one")
+    return written

@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.documents import certificate_document, map_document, plan_document, status_document
+from safe2real.campaign.documents import (
+    certificate_document,
+    label_of,
+    map_document,
+    plan_document,
+    proposal_document,
+    status_document,
+)
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.methods.named import document_of
 from safe2real.model.encoding import array_from_json, finite_or_none
@@ -28,13 +35,23 @@ def status_with(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
     document["campaign"] = document.pop("name")
     problem, model = campaign.problem, campaign.problem.simulator
     about = {"delta": problem.settings.delta, "method": campaign.method.name}
-    about |= {"horizon": model.steps, "states": model.num_states, "actions": model.num_actions}
+    about |= {"format": campaign.format, "horizon": model.steps, "states": model.num_states, "actions": model.num_actions}
     return {**document, **about, "assurance": certificate_document(campaign.assurance())}
 
 
 def plan(campaign: Campaign, call: Call) -> Any:
     given = call.document(required=("reward",))
     return plan_document(campaign.plan(array_from_json(given["reward"], "reward")))
+
+
+def proposal(campaign: Campaign, call: Call) -> Any:
+    """The same as `ask` would hand out to one who holds nothing, as long as nothing else happens."""
+    return proposal_document(campaign.proposal())
+
+
+def floors(campaign: Campaign, call: Call) -> Any:
+    """Empty where the method has no candidate of which anything is certain."""
+    return {"floors": campaign.floors(), **label_of(campaign)}
 
 
 def problem(campaign: Campaign, call: Call) -> Any:
@@ -116,6 +133,16 @@ ENDPOINTS = (
         is_long=True,
         body={"reward": [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]},
         answer={"certified": True, "value": 1.2, "bound": 1.9, "suboptimality": 0.7},
+    ),
+    Endpoint(
+        *("GET", "/proposal", READERS, proposal, "What the next deployment would be made from; nothing is recorded."),
+        is_long=True,
+        answer={"round": 18, "reason": "MIXTURE", "exploration_weight": 0.25, "uncertainty": 0.4, "coin": 0.3},
+    ),
+    Endpoint(
+        *("GET", "/floors", READERS, floors, "What is certain of the method's candidate alone."),
+        is_long=True,
+        answer={"floors": {"upright": 1.6}, "certified": True, "standing": "certified", "statement": "..."},
     ),
     Endpoint(
         *("GET", "/problem", READERS, problem, "What the campaign is about: the specification."),

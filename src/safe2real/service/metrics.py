@@ -49,11 +49,17 @@ def campaign_lines(name: str, campaign: Campaign) -> list[str]:
     numbers = {one: getattr(status, one) for one in _OF_A_CAMPAIGN}
     numbers |= {"held": len(status.held), "overdue": len(status.overdue), "waiting": status.episodes_waiting}
     numbers |= {"stopped": int(status.stopped), "halted": int(status.halted), "tolerance": status.tolerance}
-    lines = [f"safe2real_campaign_{key}{{{label}}} {value}" for key, value in numbers.items()]
+    lines = [f"safe2real_campaign_readable{{{label}}} 1"]
+    lines += [f"safe2real_campaign_{key}{{{label}}} {value}" for key, value in numbers.items()]
     lines.append(f"safe2real_campaign_uncertainty{{{label}}} {status.uncertainty}".replace(" inf", " +Inf"))
     for standing in Standing:
         lines.append(f'safe2real_campaign_standing{{{label},standing="{standing}"}} {int(status.standing is standing)}')
     return lines
+
+
+def unreadable_line(name: str) -> str:
+    """Of a campaign of which nothing is known now."""
+    return f'safe2real_campaign_readable{{campaign="{_quoted(name)}"}} 0'
 
 
 def _quoted(text: str) -> str:

@@ -14,7 +14,7 @@ from safe2real.errors import Safe2RealError
 from safe2real.model.encoding import finite_or_none
 from safe2real.service.calling import Answering
 from safe2real.service.calls import EVERYBODY, OPERATORS, READERS, Call, Endpoint
-from safe2real.service.metrics import campaign_lines
+from safe2real.service.metrics import campaign_lines, unreadable_line
 from safe2real.service.problems import Forbidden, hidden
 from safe2real.service.service import Service
 from safe2real.version import __version__
@@ -69,7 +69,10 @@ async def metrics(service: Service, request: Request, call: Call) -> Response:
     lines = service.metrics.text()
     for hosted in service.open_now():
         if call.caller.campaign in (None, hosted.name):
-            lines += await hosted.desk.do(partial(campaign_lines, hosted.name), patience=service.limits.answering)
+            try:
+                lines += await hosted.desk.do(partial(campaign_lines, hosted.name), patience=service.limits.answering)
+            except Safe2RealError:  # one that cannot be read must not hide the others
+                lines.append(unreadable_line(hosted.name))
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 

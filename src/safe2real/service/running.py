@@ -8,10 +8,12 @@ import socket
 import sys
 
 import uvicorn
+from fastapi import FastAPI
 
 from safe2real.errors import InvalidInput
 from safe2real.service.alerts import AlertTerms
 from safe2real.service.application import make_app
+from safe2real.service.connections import Connection
 from safe2real.service.places import places_at
 from safe2real.service.problems import hidden
 from safe2real.service.service import Options, Service, check_loopback
@@ -38,8 +40,20 @@ def run(place: str, host: str, port: int, *, auth: bool = True, alerts: AlertTer
         check_loopback(host)
     service = Service(places_at(place), Options(auth=auth))
     _log_without_secrets()
-    config = uvicorn.Config(
-        make_app(service, alerts),
+    config = configured(make_app(service, alerts))
+    with listener_at(host, port) as listener:
+        address, number = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        print(json.dumps({"serving": service.places.shown, "url": f"http://{shown}:{number}", "auth": auth}), flush=True)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def configured(app: FastAPI) -> uvicorn.Config:
+    """How the application is run, here and in tests."""
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
         access_log=False,
         log_config=None,
         server_header=False,
@@ -48,14 +62,14 @@ def run(place: str, host: str, port: int, *, auth: bool = True, alerts: AlertTer
         limit_concurrency=_CONNECTIONS,
         h11_max_incomplete_event_size=64 << 10,  # of headers
     )
-    with _listener(host, port) as listener:
-        address, number = listener.getsockname()[:2]
-        shown = f"[{address}]" if ":" in address else address
-        print(json.dumps({"serving": service.places.shown, "url": f"http://{shown}:{number}", "auth": auth}), flush=True)
-        uvicorn.Server(config).run(sockets=[listener])
 
 
-def _listener(host: str, port: int) -> socket.socket:
+def listener_at(host: str, port: int) -> socket.socket:
+    """A socket that is listened on.
+
+    Raises:
+        InvalidInput: Another program has it, or the address is none of this machine.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=256)

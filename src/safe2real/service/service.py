@@ -42,6 +42,7 @@ class Service:
         self.metrics, self.streams = Metrics(), 0
         self._hosted: dict[str, Hosted] = {}
         self._helpers = ThreadPoolExecutor(2, "service")  # for the database of tokens and names
+        self._makers = ThreadPoolExecutor(2, "making")  # for what takes long: new campaigns, copies; no token waits for it
 
     async def who(self, authorization: str | None, address: str) -> Caller:
         """Who shows this header.
@@ -52,17 +53,26 @@ class Service:
         """
         if self.tokens is None:
             return self.nobody
-        self.failures.check(address)
-        kind, _, token = (authorization or "").partition(" ")
-        shown = token.strip() if kind.lower() == "bearer" else ""
-        caller: Caller | None = None
-        if shown:  # a thread only where the disk may have to be waited for
-            caller = self.tokens.caller(shown) if self.tokens.is_fresh else await self.aside(self.tokens.caller, shown)
+        caller = await self._caller(self.tokens, authorization)
         if caller is None:
             self.failures.take(address)
             raise NoToken("this needs a token that is valid: send the header `Authorization: Bearer TOKEN`")
         self.rate.take(caller.name)
         return caller
+
+    async def is_still(self, caller: Caller, authorization: str | None) -> bool:
+        """Whether this header still shows the same: a stream lives longer than some tokens."""
+        return self.tokens is None or await self._caller(self.tokens, authorization) == caller
+
+    async def _caller(self, tokens: Tokens, authorization: str | None) -> Caller | None:
+        kind, _, token = (authorization or "").partition(" ")
+        shown = token.strip() if kind.lower() == "bearer" else ""
+        if not shown:
+            return None
+        if tokens.is_fresh:  # a thread only where the disk may have to be waited for
+            return tokens.caller(shown)
+        found: Caller | None = await self.aside(tokens.caller, shown)
+        return found
 
     def check(self, caller: Caller, roles: frozenset[Role], name: str | None) -> None:
         """Whether a token is for this.
@@ -95,7 +105,7 @@ class Service:
 
     async def create(self, call: Call) -> dict[str, Any]:
         """Begin a campaign; an existing one is never overwritten."""
-        made: dict[str, Any] = await self.aside(self._create, call)
+        made: dict[str, Any] = await self.slowly(self._create, call)
         return made
 
     def _create(self, call: Call) -> dict[str, Any]:
@@ -121,6 +131,10 @@ class Service:
         """What may wait for a disk, in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._helpers, work, *arguments)
 
+    async def slowly(self, work: Any, *arguments: Any) -> Any:
+        """What may take minutes, in one of two threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._makers, work, *arguments)
+
     def without_places(self, message: str, name: str) -> str:
         """A message for clients, who need not know where the campaigns are kept."""
         if name in self._hosted:
@@ -135,6 +149,7 @@ class Service:
         for one in self._hosted.values():
             one.close()
         self._helpers.shutdown()
+        self._makers.shutdown(cancel_futures=True)
 
 
 def check_loopback(host: str) -> None:

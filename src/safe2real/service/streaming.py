@@ -18,6 +18,7 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.episodes import transitions_in
 from safe2real.campaign.events import ASK, IMPORT, Event
+from safe2real.campaign.replay import as_recorded
 from safe2real.campaign.signing import principal_of
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.model.encoding import from_text
@@ -62,17 +63,17 @@ async def messages(hosted: Hosted, watch: Watch, after: int | None, patience: fl
     try:
         sent = max(0, await watch.sequence(hosted, patience) - _RECENT) if after is None else after
         yield "retry: 1000\n\n"
-        yield _message("status", await watch.status(hosted, patience))
+        yield said("status", await watch.status(hosted, patience))
         spoke, is_due = time.monotonic(), False
         while True:
             changed = hosted.changed
             if await watch.sequence(hosted, patience) > sent:
                 for event in await hosted.desk.do(_after(sent), patience=patience):
                     sent = event["sequence"]
-                    yield _message("record", json.dumps(event), sent)
+                    yield said("record", json.dumps(event), sent)
                 is_due = True
             if is_due and time.monotonic() - spoke > _LOOK:  # one status for all that came meanwhile
-                yield _message("status", await watch.status(hosted, patience))
+                yield said("status", await watch.status(hosted, patience))
                 spoke, is_due = time.monotonic(), False
             elif time.monotonic() - spoke > _BREATH:
                 yield ": still here\n\n"
@@ -81,7 +82,7 @@ async def messages(hosted: Hosted, watch: Watch, after: int | None, patience: fl
             with suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), _LOOK)
     except Safe2RealError as error:
-        yield _message("problem", json.dumps({"kind": error.kind, "detail": hidden(str(error))}))
+        yield said("problem", json.dumps({"kind": error.kind, "detail": hidden(str(error))}))
 
 
 def resumed_from(header: str | None) -> int | None:
@@ -93,7 +94,8 @@ def resumed_from(header: str | None) -> int | None:
     return int(header)
 
 
-def _message(kind: str, data: str, id: int | None = None) -> str:
+def said(kind: str, data: str, id: int | None = None) -> str:
+    """One message, as it is sent."""
     named = "" if id is None else f"id: {id}\n"
     return f"event: {kind}\n{named}data: {data}\n\n"
 
@@ -119,7 +121,11 @@ def _events(campaign: Campaign, after: int) -> list[dict[str, Any]]:
         for event in events:
             if event.deployment is not None and event.deployment not in asked:
                 asked.update({event.deployment: transaction.events_of(event.deployment)[ASK]})
-    return [_document(campaign.name, event, asked.get(event.deployment)) for event in events]
+    documents = []
+    for event in events:
+        with as_recorded(event):
+            documents.append(_document(campaign.name, event, asked.get(event.deployment)))
+    return documents
 
 
 def _document(name: str, event: Event, asked: Event | None) -> dict[str, Any]:

@@ -197,6 +197,11 @@ class Journal(ABC):
         """Give back what is held; what was written is durable already."""
         return None
 
+    @property
+    def known(self) -> tuple[int, str]:
+        """Sequence and digest of the newest event that was seen: what another object of this process should `remember`."""
+        return self._known
+
     def remember(self, sequence: int, digest: str) -> None:
         """From now on the record must hold this event: a transaction on one that does not is refused."""
         if sequence > self._known[0]:

@@ -14,6 +14,19 @@ export function number(value, missing = "unbounded") {
   return String(Number(value.toPrecision(4)));
 }
 
+/** The same for a lower bound, which is never shown as more than it is, and for an upper bound, never as less. */
+export const roundedDown = (value) => number(towards(value, Math.floor));
+export const roundedUp = (value) => number(towards(value, Math.ceil));
+
+function towards(value, rounded) {
+  if (value === null || !Number.isFinite(value) || value === 0) return value;
+  const digits = Math.abs(value) < 1e-3 || Math.abs(value) >= 1e6 ? 3 : 4; // as `number` shows them
+  const unit = 10 ** (Math.floor(Math.log10(Math.abs(value))) + 1 - digits);
+  const found = rounded(value / unit) * unit;
+  // What is a round number already, but for the last bit of a float, stays what it is.
+  return Math.abs(Math.round(value / unit) - value / unit) < 1e-9 ? value : found;
+}
+
 export const share = (value) => `${number(100 * value)} %`;
 
 /** A moment in UTC, to the second. */
