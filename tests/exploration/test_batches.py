@@ -74,6 +74,14 @@ def test_fluid_counts_are_the_expected_ones():
     assert run.samples_on_baseline == run.samples == 3 * 10**6
 
 
+def test_a_run_ends_where_its_watcher_has_seen_enough():
+    case = random_case(1)
+    enough = {"most": 10**6, "progress": lambda done, *rest: done >= 50}
+    run, _ = run_in_batches(case.problem, related.Sweet(0.01), case.real, **enough)
+    assert run.episodes.sum() == 50
+    assert not run.stopped
+
+
 def test_what_counts_alone_cannot_run_is_refused():
     case = random_case(1)
     with pytest.raises(InvalidInput, match="run it with simulate"):

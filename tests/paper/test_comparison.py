@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from safe2real.methods import related
-from safe2real.paper import comparison
+from safe2real.paper import beside, comparison
 from safe2real.paper.comparison_figure import mean_curve
 from safe2real.paper.comparison_runs import EPSILON, compared_run, problem_of, reachability
-from safe2real.paper.plain_runs import LEARNERS, plain_run
+from safe2real.paper.plain_runs import LEARNERS, best_value, passed, plain_run
 
 
 def result(task):
@@ -16,12 +16,15 @@ def result(task):
     if kind == "bar":
         return {"episodes": 1_000, "unsafe": 0, "value": 2.0, "miss": -0.1, "best": 2.05}
     if kind == "plain":
-        late = settings["penalty"] > 0.5
-        ended = {"episodes": None, "ran": 50} if late else {"episodes": 40}
-        return {**ended, "unsafe": 7, "value": 1.9, "miss": 0.0, "bar": 2.0}
+        records = [[10, 3, 1.0], [40, 7, 1.9 if settings["penalty"] <= 0.5 else 1.8]]
+        return {"records": records, "ran": 50, "unsafe": 9, "value": 1.7}
+    if kind == "beside":
+        runs = [one for one in beside.public_code()["runs"] if one["quantity"] == settings["quantity"]]
+        return {"number": next(one["public"] for one in runs if not one["explained"]), "error": 0.0}
     number = 20 if settings.get("reward") is None else 1
     name = {"barrier": "LogBarrier", "transferred": "ExplorationTransfer"}.get(kind) or settings["method"]
     safe = getattr(related, name).facts.safe if hasattr(related, name) else name != "Algorithm 3"
+    assert name != "Declared rewards" or settings["panel"] == "B"
     return {
         "expected": settings.get("panel") == "A",
         "stopped": True,
@@ -61,6 +64,12 @@ def test_the_page_calls_nothing_adapted_by_its_bare_name(rows, tmp_path):
         assert (f"| {facts.system}, visits pooled |" if exact else f"| {facts.label} |") in tables
         assert f"| {facts.system} |" not in tables
     assert text.count("not run: its constants were not found in a public source") == len(related.NOT_RUN) == 2
+    searched = {one["system"] for one in beside.public_code()["searched"]}
+    assert {one.system for one in related.NOT_RUN} <= searched
+    compared = {one["system"] for one in beside.public_code()["runs"]}
+    systems = {kind.facts.system.split(",")[0] for kind in related.ALL} | {one.system for one in related.NOT_RUN}
+    assert compared | searched == systems  # every system has been looked for
+    assert "DIFFERS" not in text
     assert "(fluid)" in text
     for learner in LEARNERS:
         assert f"| {learner} |" in text
@@ -73,6 +82,29 @@ def test_one_reward_methods_pay_for_every_reward(rows):
     assert lines["HySRL"].unsafe_share == 0.5
     samples, unsafe, gap = mean_curve(lines["Dope"])
     np.testing.assert_allclose([samples, unsafe, gap], [[100.0, 1_200.0], [0.1, 0.2], [1.0, 0.1]])
+
+
+def test_declared_rewards_pay_once_or_for_every_reward(rows):
+    lines = [line for line in comparison.lines_of(rows, "B") if line.name == "Declared rewards"]
+    assert [line.samples for line in lines] == [1_200, 24_000]
+    assert [line.cells[2] for line in lines] == ["declared", "one"]
+    assert len({line.label for line in lines}) == 2
+
+
+def test_plain_learners_are_as_good_as_the_plan_when_their_records_say_so(rows):
+    table = comparison.plain_table(rows).rows
+    by_learner = {(row[0], row[1], row[2]): row[3:] for row in table}
+    assert by_learner["grid, cell (0, 4)", "Q-learning", "0.1"] == ["40", "7", "95%"]
+    assert by_learner["grid, cell (0, 4)", "Q-learning", "1"] == ["not in 50 (0 of 1 seeds)", "9", "85%"]
+
+
+def test_a_public_number_that_differs_shows(rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "draw_curves", lambda *given: None)
+    for row in rows:
+        if row["settings"].get("quantity") == "dope_value":
+            row["result"]["number"] += 0.1
+    by_name = {one.name: one.within for one in comparison.draw(rows, tmp_path).comparisons}
+    assert by_name["numbers of public code that differ from ours without a reason"] is False
 
 
 def test_an_unsafe_safe_method_shows(rows, tmp_path, monkeypatch):
@@ -95,8 +127,13 @@ def test_runs_are_exact_about_what_was_deployed():
 
 @pytest.mark.slow
 def test_plain_learning_on_the_grid():
+    best = best_value("grid")
     found = plain_run({"system": "grid", "learner": "Q-learning", "penalty": 0.1, "seed": 0})
     assert found["unsafe"] > 0
-    assert found["value"] >= 0.95 * found["bar"]
+    assert found["records"][-1][2] == found["value"] >= 0.95 * best
+    at = passed(found, 0.9 * best)
+    assert at["episodes"] <= found["ran"]
+    assert at["unsafe"] <= found["unsafe"]
     simulated = plain_run({"system": "grid", "learner": "plan on the simulator", "penalty": 0.0, "seed": 0})
-    assert simulated["episodes"] is None
+    assert passed(simulated, best)["episodes"] is None
+    assert simulated["ran"] == 100_000

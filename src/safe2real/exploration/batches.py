@@ -81,7 +81,7 @@ def run_in_batches(
     expected: bool = False,
     growth: float = GROWTH,
     rewards: Sequence[Floats] = (),
-    progress: Callable[[int, Decision, Evidence], None] | None = None,
+    progress: Callable[[int, Decision, Evidence], bool | None] | None = None,
 ) -> tuple[BatchedRun, Evidence]:
     """Run `method` on the known system `real` until it stops, or for `most` episodes.
 
@@ -93,7 +93,7 @@ def run_in_batches(
         expected: the fluid limit in place of samples.
         growth: the share of all episodes so far that one plan is deployed for.
         rewards: [S, A] or [H, S, A] each; what every deployed mixture is worth to them is kept.
-        progress: is told (episodes so far, decision, evidence) before every batch.
+        progress: is told (episodes so far, decision, evidence) before every batch; the run ends where it answers True.
 
     Returns:
         The record, and the evidence at its end.
@@ -118,8 +118,8 @@ def run_in_batches(
             problem, evidence, seed=problem.settings.seed, round_number=done + 1, memory=memory
         )  # fmt: skip
         memory, last = decision.memory, decision.uncertainty
-        if progress is not None:
-            progress(done, decision, evidence)
+        if progress is not None and progress(done, decision, evidence):
+            break
         mixture = decision.mixture(problem.baseline)
         if mixture is None:
             stopped = decision.reason is Reason.STOP

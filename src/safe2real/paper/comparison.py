@@ -12,15 +12,18 @@ from safe2real.methods import related
 from safe2real.methods.related.facts import Facts, Fidelity
 from safe2real.paper import comparison_page
 from safe2real.paper.artefact import Artefact, Comparison, Outcome, Table
+from safe2real.paper.beside import OURS as BESIDE
+from safe2real.paper.beside import beside_run, beside_tables, both_sides
 from safe2real.paper.comparison_figure import draw_curves
-from safe2real.paper.comparison_runs import OURS, REWARDS, barrier_run, compared_run, transferred_run
-from safe2real.paper.plain_runs import LEARNERS, TASKS, bar_run, plain_run
+from safe2real.paper.comparison_runs import DECLARED, OURS, REWARDS, barrier_run, compared_run, transferred_run
+from safe2real.paper.plain_runs import LEARNERS, TASKS, bar_run, passed, plain_run
 from safe2real.paper.store import Plain, Row, Task
 from safe2real.standing import Standing
 
 SEEDS = 3
-ANY_REWARD = {"A": [*OURS, "RFExpress", "VIZero", "Sweet"], "B": [*OURS, "RFExpress", "Sweet"]}
-ONE_REWARD = ["OptPess", "Dope", "HySRL"]
+AT_ONCE = {"A": [*OURS, "RFExpress", "VIZero", "Sweet"], "B": [*OURS, DECLARED, "RFExpress", "Sweet"]}
+"""One run serves all rewards."""
+ONE_BY_ONE = {"A": ["OptPess", "Dope", "HySRL"], "B": [DECLARED, "OptPess", "Dope", "HySRL"]}
 PENALTIES = (0.0, 0.1, 1.0)
 OTHERS = {"LogBarrier": barrier_run, "ExplorationTransfer": transferred_run}  # in panel A, with runs of their own
 _ERROR = 1e-9
@@ -34,6 +37,9 @@ _OURS = {
         ("Algorithm 3", False, True, ("sigma_s", "eps_s", "tau")),
     )
 }
+_OURS[DECLARED] = Facts(
+    DECLARED, "this library", "", Fidelity.EXACT, True, False, True, True, ("xi", "sigma_s", "eps_s", "epsilon", "rewards")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,8 @@ class Line:
 
     @property
     def runs(self) -> int:
-        """That 20 rewards need."""
-        return 1 if self.facts.any_reward else REWARDS
+        """That 20 rewards need: one where a run has an output for each of them."""
+        return 1 if len(self.results[0]["gaps"]) == REWARDS else REWARDS
 
     @property
     def samples(self) -> float:
@@ -88,7 +94,7 @@ class Line:
         return [
             self.label,
             yes[facts.safe],
-            "any" if facts.any_reward else "one",
+            "any" if facts.any_reward else "declared" if self.runs == 1 else "one",
             yes[facts.uses_simulator],
             ", ".join(facts.told),
             f"{self.samples:.2g}" + (" (fluid)" if fluid else ""),
@@ -118,11 +124,12 @@ HEADER = [
 def tasks(seeds: int | None) -> list[Task]:
     chosen = range(seeds or SEEDS)
     found = []
-    for panel, names in ANY_REWARD.items():
+    for panel, names in AT_ONCE.items():
         repeated = chosen if panel == "B" else range(1)  # nothing is random in the fluid limit
         found += [Task(compared_run, _settings(panel, name, None, seed)) for name in names for seed in repeated]
-        found += [Task(compared_run, _settings(panel, name, i, 0)) for name in ONE_REWARD for i in range(REWARDS)]
+        found += [Task(compared_run, _settings(panel, name, i, 0)) for name in ONE_BY_ONE[panel] for i in range(REWARDS)]
     found += [Task(run, {"reward": i, "seed": 0}) for run in OTHERS.values() for i in range(REWARDS)]
+    found += [Task(beside_run, {"quantity": quantity, "seed": 0}) for quantity in BESIDE]
     found += [Task(bar_run, {"system": system, "seed": seed}) for system in TASKS for seed in chosen]
     for system in TASKS:
         for learner in LEARNERS:
@@ -138,39 +145,47 @@ def _settings(panel: str, name: str, reward: int | None, seed: int) -> Plain:
 
 def lines_of(rows: Sequence[Row], panel: str) -> list[Line]:
     """Every method of a panel, ours first."""
+    listed = [(name, True) for name in AT_ONCE[panel]] + [(name, False) for name in ONE_BY_ONE[panel]]
+    own = [row for row in rows if row["kind"] == "compared" and row["settings"]["panel"] == panel]
     found = []
-    for name in [*ANY_REWARD[panel], *ONE_REWARD, *(OTHERS if panel == "A" else ())]:
-        facts = _OURS[name] if name in OURS else getattr(related, name).facts
-        label = facts.label
-        if name in OURS:
-            label = f"{name}, literal constants" if panel == "A" else f"{name}, all refinements"
-        elif panel == "B":
-            label = facts.structure
-        elif facts.fidelity is Fidelity.EXACT:
-            label = f"{facts.system}, visits pooled"  # over steps: exact otherwise, and still not the bare name
-        if name in OTHERS:
-            results = [row["result"] for row in rows if row["kind"] == OTHERS[name].__name__.removesuffix("_run")]
-        else:
-            own = [row for row in rows if row["kind"] == "compared"]
-            results = [r["result"] for r in own if r["settings"]["panel"] == panel and r["settings"]["method"] == name]
-        found.append(Line(name, label, facts, results))
+    for name, at_once in listed:
+        mine = [row for row in own if row["settings"]["method"] == name and at_once == (row["settings"]["reward"] is None)]
+        found.append(_line(name, panel, at_once, [row["result"] for row in mine]))
+    for name, run in OTHERS.items() if panel == "A" else ():
+        results = [row["result"] for row in rows if row["kind"] == run.__name__.removesuffix("_run")]
+        found.append(_line(name, panel, False, results))
     return found
+
+
+def _line(name: str, panel: str, at_once: bool, results: list[Plain]) -> Line:
+    facts = _OURS[name] if name in _OURS else getattr(related, name).facts
+    label = facts.label
+    if name == DECLARED:
+        label = f"{name}, all {REWARDS} at once" if at_once else f"{name}, one at a time"
+    elif name in OURS:
+        label = f"{name}, literal constants" if panel == "A" else f"{name}, all refinements"
+    elif panel == "B":
+        label = facts.structure
+    elif facts.fidelity is Fidelity.EXACT:
+        label = f"{facts.system}, visits pooled"  # over steps: exact otherwise, and still not the bare name
+    return Line(name, label, facts, results)
 
 
 def plain_table(rows: Sequence[Row]) -> Table:
     """Episodes and unsafe episodes until each learner is as good as the certified plan, medians over seeds."""
     lines = []
     for system, reward in TASKS.items():
-        bars = [row["result"] for row in rows if row["kind"] == "bar" and row["settings"]["system"] == system]
-        episodes, unsafe = (float(np.median([one[key] for one in bars])) for key in ("episodes", "unsafe"))
+        own = [row for row in rows if row["settings"].get("system") == system]
+        bars = {row["settings"]["seed"]: row["result"] for row in own if row["kind"] == "bar"}
+        episodes, unsafe = (float(np.median([one[key] for one in bars.values()])) for key in ("episodes", "unsafe"))
         lines.append(
             [f"{system}, {reward}", "certified plan, declared reward", "-", f"{episodes:,.0f}", f"{unsafe:,.0f}", "100%"]
         )
         groups: dict[tuple[str, float], list[Plain]] = {}
-        for row in rows:
-            if row["kind"] == "plain" and row["settings"]["system"] == system:
+        for row in own:
+            if row["kind"] == "plain":
                 key = row["settings"]["learner"], row["settings"]["penalty"]
-                groups.setdefault(key, []).append(row["result"])
+                groups.setdefault(key, []).append(passed(row["result"], bars[row["settings"]["seed"]]["value"]))
         for (learner, penalty), group in groups.items():
             reached = [one["episodes"] for one in group if one["episodes"] is not None]
             ran = max(one.get("ran", 0) for one in group)
@@ -194,6 +209,9 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
     outcome.table = Table(HEADER, [line.cells for line in panels["A"]])
     outcome.more["comparison-radius"] = Table(HEADER, [line.cells for line in panels["B"]])
     outcome.more["comparison-plain"] = plain_table(rows)
+    numbers = {row["settings"]["quantity"]: row["result"] for row in rows if row["kind"] == "beside"}
+    outcome.more["comparison-beside"], outcome.more["comparison-searched"] = beside_tables(numbers)
+    other = sum(not one.agree for one in both_sides(numbers) if not one.public["explained"])
     outcome.more["comparison-bounds"] = comparison_page.bounds_table(panels["A"])
     outcome.more["comparison-systems"] = comparison_page.systems_table(panels["A"])
     safe = [line for lines in panels.values() for line in lines if line.facts.safe]
@@ -205,6 +223,7 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         Comparison.count("methods with a proof of safety that deployed anything unsafe", 0, unsafe),
         Comparison("panel B: samples of Algorithm 2 / of Algorithm 1", "> 1", f"{second / own:.1f}x", second > own),
         Comparison("panel B: largest unsafe share without constraints", "> 0", f"{rivals:.0%}", rivals > 0.0),
+        Comparison.count("numbers of public code that differ from ours without a reason", 0, other),
         Comparison.count("adapted methods that a table calls by their bare names", 0, len(bare)),
     ]
     draw_curves(panels, folder, outcome)
@@ -212,8 +231,8 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         "Panel A: the constants that each was published with, in the fluid limit (expected visits, nothing sampled). "
         "Panel B: sampled runs with one certified radius for all: the structure of each, never the method itself.",
     ]
-    tables = {"A": outcome.table, "B": outcome.more["comparison-radius"], "plain": outcome.more["comparison-plain"]}
-    tables |= {"bounds": outcome.more["comparison-bounds"], "systems": outcome.more["comparison-systems"]}
+    named = ("radius", "plain", "bounds", "systems", "beside", "searched")
+    tables = {"A": outcome.table, **{name: outcome.more[f"comparison-{name}"] for name in named}}
     (folder / "page.md").write_text(comparison_page.page(panels, tables, rows))
     return outcome
 

@@ -16,6 +16,8 @@ _STYLES: dict[str, tuple[str, str]] = {
     "Algorithm 1": (BLUE, "-"),
     "Algorithm 2": (BLUE, "--"),
     "Algorithm 3": (BLUE, ":"),
+    "Declared rewards, all 20 at once": ("black", "-"),
+    "Declared rewards, one at a time": ("black", ":"),
     "RFExpress": (ORANGE, "-"),
     "VIZero": (ORANGE, ":"),
     "Sweet": (GREEN, "-"),
@@ -47,7 +49,7 @@ def draw_curves(panels: dict[str, Any], folder: Path, outcome: Outcome) -> None:
     for row, (panel, lines) in enumerate(panels.items()):
         for line in lines:
             samples, unsafe, gap = mean_curve(line)
-            colour, style = _STYLES[line.name]
+            colour, style = _STYLES.get(line.label) or _STYLES[line.name]
             marker = {"marker": "o", "ms": 4} if samples.size == 1 else {}
             axes[row, 0].plot(samples, np.maximum(gap, _FLOOR), style, color=colour, label=line.label, **marker)
             axes[row, 1].plot(samples, 100.0 * unsafe, style, color=colour, label=line.label, **marker)

@@ -20,12 +20,12 @@ from safe2real.exploration.plan import plan
 from safe2real.exploration.simulate import simulate
 from safe2real.methods import related
 from safe2real.methods.base import Method
+from safe2real.methods.related.barrier_evidence import expected_gradients
 from safe2real.model.checks import Floats
 from safe2real.model.policy import Policy
 from safe2real.paper.declared_systems import instance
 from safe2real.paper.store import Plain
-from safe2real.planning.evaluate import constraint_values, evaluate, value_functions
-from safe2real.planning.evaluate import occupancy as occupancy_of
+from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
@@ -42,6 +42,7 @@ OURS: dict[str, Method] = {
     "Algorithm 2": methods.RewardFree(),
     "Algorithm 3": methods.Unconstrained(),
 }
+DECLARED = "Declared rewards"  # this library's method for rewards that are known before it explores
 
 
 @cache
@@ -80,11 +81,13 @@ def problem_of(panel: str, seed: int) -> Problem:
     return Problem(found.model, found.baseline, Settings.paper(**stated) if panel == "A" else Settings(**stated))
 
 
-def method_of(name: str, panel: str, reward: Floats | None) -> Method:
-    """One of `OURS`, or a related system with its own constants (A) or with our radius (B)."""
+def method_of(name: str, panel: str, asked: list[Floats]) -> Method:
+    """One of ours, or a related system with its own constants (A) or with our radius (B), for the first reward asked."""
     if name in OURS:
         return OURS[name]
-    ours, episodes, given = panel == "B", EPISODES[panel], np.zeros((25, 4)) if reward is None else reward
+    if name == DECLARED:
+        return methods.ForRewards({f"{i:02}": reward for i, reward in enumerate(asked)}, EPSILON, relative=False)
+    ours, episodes, given = panel == "B", EPISODES[panel], asked[0]
     made: dict[str, Callable[[], related.Related]] = {
         "RFExpress": lambda: related.RFExpress(EPSILON, ours=ours),
         "VIZero": lambda: related.VIZero(episodes, EPSILON, ours=ours),
@@ -108,7 +111,7 @@ def compared_run(settings: Plain) -> Plain:
     panel, number = settings["panel"], settings["reward"]
     problem = problem_of(panel, settings["seed"])
     asked = list(rewards()) if number is None else [rewards()[number]]
-    method = method_of(settings["method"], panel, None if number is None else asked[0])
+    method = method_of(settings["method"], panel, asked)
     points: list[tuple[int, float, float]] = []  # (samples, mean gap, share that is feasible) of what it would give out
     horizon, due = problem.simulator.horizon, [0]
 
@@ -203,21 +206,15 @@ def barrier_run(settings: Plain) -> Plain:
     evidence = related.LogBarrier(reward, BARRIER_BATCH, BARRIER_ETA).evidence(problem)
     curve, unsafe, due, threshold = [], 0, 0, float(real.thresholds[0])
     for step in range(BARRIER_STEPS):
-        policy, values, gradients = evidence.policy, [], []
-        visits = occupancy_of(real, policy)
-        for table in evidence.tables:
-            utility = table[0] if len(table) == 1 else table
-            after = value_functions(real, policy, utility)  # [H + 1, S]
-            ahead = real.kernel.to_dense() @ after[1:, None, :, None]  # [H, S, A, 1]
-            gradients.append(visits * (utility + ahead[..., 0] - after[:-1, :, None]))
-            values.append(float(real.start @ after[0]))
+        policy = evidence.policy
+        values, gradients = expected_gradients(real, policy, evidence.tables)
         unsafe += values[1] < threshold - REAL_ERROR
         samples = (step + 1) * BARRIER_BATCH * real.horizon
         if samples >= CHECKPOINTS[due] or step + 1 == BARRIER_STEPS:
             due = int(np.searchsorted(CHECKPOINTS, samples, side="right"))
             gap, miss = worth(policy, reward)
             curve.append([samples, unsafe / (step + 1), gap, float(miss <= REAL_ERROR)])
-        evidence.expect(np.array(values), np.array(gradients))
+        evidence.expect(values, gradients)
         if evidence.norm <= BARRIER_ETA / 2.0:
             break
     gap, miss = worth(evidence.policy, reward)

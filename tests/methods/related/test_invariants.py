@@ -162,9 +162,10 @@ def test_hysrl_finds_the_region_and_brackets_the_best_value():
         _, left, limit = method.searching(case.problem, evidence)
         assert left > limit  # literal constants ask for more than that
         np.testing.assert_array_equal(method.region(case.problem, evidence), wrong)
-        policy, gap = method.learning(case.problem, evidence)
-        best = solve(free, REWARD).value
-        assert best - evaluate(free, policy, REWARD) <= gap
+        bracket, gap = method.learning(case.problem, evidence)
+        best, start = solve(free, REWARD).value, case.reality.start
+        assert start @ bracket.lower[0] <= best <= start @ bracket.upper[0]
+        assert best - evaluate(free, bracket.policy, REWARD) <= gap
     stopped = decide(case, method, informed(case, method, 10**13))
     assert stopped.reason is Reason.STOP
     assert stopped.uncertainty <= 0.05

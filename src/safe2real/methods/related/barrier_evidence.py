@@ -11,6 +11,7 @@ delta / (t (t + 1)), so all iterations hold together.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -19,8 +20,10 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.model.checks import Floats, Indices
+from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
+from safe2real.planning.evaluate import occupancy, value_functions
 from safe2real.problem.problem import Problem
 
 
@@ -119,6 +122,22 @@ class BarrierEvidence(Evidence):
         self.slack = least - moved * along - 0.5 * smooth * moved**2
         self.iteration += 1
         self._clear()
+
+
+def expected_gradients(real: CMDP, policy: MarkovPolicy, tables: Sequence[Floats]) -> tuple[Floats, Floats]:
+    """(values [1 + K], gradients [1 + K, H, S, A]) of a softmax policy on a known system: what batches tend to.
+
+    The gradient of V is the advantage of every action times how often it is taken (the policy gradient theorem).
+    """
+    visits, dense = occupancy(real, policy), real.kernel.to_dense()  # [H, S, A], [S, A, S] or [H, S, A, S]
+    values, gradients = [], []
+    for table in tables:
+        utility = table[0] if len(table) == 1 else table
+        after = value_functions(real, policy, utility)  # [H + 1, S]
+        ahead = np.einsum("sat,ht->hsa" if dense.ndim == 3 else "hsat,ht->hsa", dense, after[1:])
+        gradients.append(visits * (utility + ahead - after[:-1, :, None]))
+        values.append(float(real.start @ after[0]))
+    return np.array(values), np.array(gradients)
 
 
 def _softmax(theta: Floats) -> Floats:

@@ -10,7 +10,8 @@ class Fidelity(StrEnum):
     """How near an implementation is to what its authors published."""
 
     EXACT = "exact"
-    """Their algorithm with their constants; visits are pooled over steps where the system is stationary."""
+    """Their algorithm with their constants; visits are pooled over steps where the system is stationary, which keeps their
+    bounds (docs/comparison-proofs.md)."""
     ADAPTED = "adapted"
     """Something that they published does not fit here or is not printed, and was replaced as `Facts.differs` says."""
     VARIANT = "variant"
@@ -61,12 +62,12 @@ NOT_RUN = (
         "Yu, Lee, Overman, Lee: Improved Regret Bound for Safe Reinforcement Learning via Tighter Cost Pessimism and Reward "
         "Optimism. Reinforcement Learning Journal (RLC), 2025",
         "yu2025improved",
-        "not run: its constants were not found in a public source",
+        "not run: its constants were not found in a public source; what was searched for stands on this page",
     ),
     NotRun(
         "MIN-UCB-VI / MAX-LCB-VI",
         "Wu, Zheng, Zuo, Xu, Kong. arXiv, 2026",
         "wu2026unified",
-        "not run: its constants were not found in a public source",
+        "not run: its constants were not found in a public source; what was searched for stands on this page",
     ),
 )

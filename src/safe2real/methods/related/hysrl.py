@@ -35,7 +35,7 @@ from safe2real.methods.related.facts import Facts, Fidelity
 from safe2real.model.checks import unit_number
 from safe2real.model.cmdp import without_steps
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.planning.clipped import bracketed, clipped_maximum, clipped_value
+from safe2real.planning.clipped import Bracket, bracketed, clipped_maximum, clipped_value
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem
 
@@ -102,8 +102,8 @@ class HySRL(Related):
         everywhere = self.ignores_simulator(problem)
         return np.ones(distances.size, dtype=np.bool_) if everywhere else distances > problem.settings.mismatch_gap / 2.0
 
-    def learning(self, problem: Problem, evidence: Evidence) -> tuple[MarkovPolicy, float]:
-        """Phase 2: (the policy of the upper value, how far from the best it may be)."""
+    def learning(self, problem: Problem, evidence: Evidence) -> tuple[Bracket, float]:
+        """Phase 2: (upper and lower values with the policy of the upper one, how far from the best it may be)."""
         wrong, delta = self.region(problem, evidence), problem.settings.delta
         model, visits = empirical(evidence, wrong), visits_of(evidence)
         reward = without_steps(checked_reward(problem, self.reward))
@@ -111,7 +111,7 @@ class HySRL(Related):
         if self.ours:
             bonus = np.where(inside, span_radii(evidence), 0.0)
             found = bracketed(model, reward, np.zeros_like(visits), bonus, share=0.0, cap=float(horizon))
-            return found.policy, clipped_value(model, found.policy, 2.0 * bonus, gain=1.0, cap=float(horizon))
+            return found, clipped_value(model, found.policy, 2.0 * bonus, gain=1.0, cap=float(horizon))
         first = level_of(model, visits, delta, events=6.0, successors=float(model.num_states))
         second = level_of(model, visits, delta, events=6.0, successors=1.0)
         scale = np.where(inside, np.sqrt(over(second, visits)), 0.0)
@@ -121,7 +121,7 @@ class HySRL(Related):
             found.variances > 0.0, 6.0 * np.nan_to_num(scale, posinf=horizon**2) * np.sqrt(found.variances), 0.0
         )
         gap = clipped_value(model, found.policy, spread + 35.0 * added, gain=1.0 + 3.0 / horizon, cap=float(horizon))
-        return found.policy, gap
+        return found, gap
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
         ended = refuted_decision(evidence)
@@ -131,10 +131,10 @@ class HySRL(Related):
             policy, left, limit = self.searching(problem, evidence)
             if left > limit:
                 return as_it_is(Mixture.of([1.0], [policy]), np.empty(0), float(problem.simulator.horizon))
-        policy, gap = self.learning(problem, evidence)
+        bracket, gap = self.learning(problem, evidence)
         if gap <= self.epsilon:
             return Decision(Reason.STOP, uncertainty=gap)
-        return as_it_is(Mixture.of([1.0], [policy]), np.empty(0), gap)
+        return as_it_is(Mixture.of([1.0], [bracket.policy]), np.empty(0), gap)
 
     def output(self, problem: Problem, evidence: Evidence, reward: ArrayLike) -> Mixture:
         """The best policy of the model made of both, without constraints; `reward` must be its own."""

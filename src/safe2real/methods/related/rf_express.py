@@ -46,7 +46,8 @@ class Uncertainty:
     """How wrong values on the empirical model can be, for all policies at once or for one.
 
     Guarantee: with probability at least 1 - delta, at all times, |V_r - V_r on the model| of every policy and every reward
-    in [0, 1] is at most `of` that policy (Menard et al., Lemma 1). With `ours` it is the sum of (H - 1 - h) radius.
+    in [0, 1] is at most `of` that policy (Menard et al.; derived in docs/comparison-proofs.md). With `ours` it is the sum
+    of (H - 1 - h) radius.
     """
 
     model: CMDP  # on the empirical rows
