@@ -22,7 +22,7 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.model.checks import Floats, Indices
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.trajectory import Trajectory
+from safe2real.model.trajectory import Trajectory, with_end
 from safe2real.planning.evaluate import occupancy, value_functions
 from safe2real.problem.problem import Problem
 
@@ -84,11 +84,12 @@ class BarrierEvidence(Evidence):
         self._add(np.zeros(1, dtype=np.uint32), np.zeros(0, dtype=np.uint32))
 
     def _add(self, states: Indices, actions: Indices) -> None:
-        steps = np.arange(actions.size)
-        here = states[: actions.size].astype(np.int64)
+        before, taken = with_end(self.problem.simulator, states, actions)  # the end pays, and has no action to learn
+        summed, before = np.arange(taken.size), before[: taken.size].astype(np.int64)
+        steps, here = summed[: actions.size], before[: actions.size]
         for j, table in enumerate(self.tables):
-            earned = table[steps if len(table) > 1 else 0, here, actions]
-            to_go = np.cumsum(earned[::-1])[::-1] if actions.size else earned
+            earned = table[summed if len(table) > 1 else 0, before, taken]
+            to_go = np.cumsum(earned[::-1])[::-1][: actions.size]
             self._returns[j] += earned.sum()
             self._gradients[j, steps, here] -= to_go[:, None] * self.probabilities[steps, here]
             self._gradients[j, steps, here, actions] += to_go
