@@ -153,7 +153,7 @@ class Study:
 
     def people(self, policy: s2r.model.Policy) -> float:
         """Expected steps among people in reality, exact."""
-        return self.case.horizon - float(s2r.planning.constraint_values(self.real, policy)[0])
+        return self.real.wordings[0].number(s2r.planning.constraint_values(self.real, policy)[0])
 
     def plan(self, errand: Errand) -> Outcome:
         """Plan from what was learnt, and compare with the truth, which the learner never sees."""
@@ -205,7 +205,7 @@ class Study:
                 bounds, real = tuple(plan.bound for plan in plans), tuple(plan.suboptimality for plan in plans)
                 checkpoints.append(Checkpoint(self.learner.samples, uncertainty, bounds, real))
             progress(1.0 if stopped else float(np.log(horizon / uncertainty) / np.log(horizon / tolerance)))
-        people = horizon - np.concatenate([run.real_values[:, 0] for run in runs])
+        people = self.real.horizon - np.concatenate([run.real_values[:, 0] for run in runs])
         deployed = np.concatenate([run.deployed for run in runs])
         weight = np.concatenate([run.exploration_weight[: len(run.deployed)] for run in runs])
         return Exploration(

@@ -59,7 +59,8 @@ def test_plans_are_the_best_among_those_that_pay_for_every_arrival() -> None:
     solution = s2r.solve(model, REWARD)
     weights, parts = solution.policy.weights, solution.policy.policies
     falls, worth = np.einsum("i,ij->j", weights, [enumerated(model, carried_out(part, model)) for part in parts])
-    assert falls == pytest.approx(0.4) and worth == pytest.approx(solution.value)
+    assert falls == pytest.approx(0.4)
+    assert worth == pytest.approx(solution.value)
     assert model.wordings[0].number(solution.constraint_values[0]) == pytest.approx(falls)
     # The best feasible mixture of two policies, by trying them all.
     tables = itertools.product(range(ACTIONS), repeat=STEPS * STATES)
@@ -80,7 +81,8 @@ def test_a_policy_has_an_action_for_every_step_and_none_for_the_end() -> None:
     model = cliff()
     short = MarkovPolicy.uniform(horizon=STEPS, num_states=STATES, num_actions=ACTIONS)
     whole = fitted(short, model)
-    assert whole.shape == model.shape == (STEPS + 1, STATES, ACTIONS) and fitted(whole, model) is whole
+    assert whole.shape == model.shape == (STEPS + 1, STATES, ACTIONS)
+    assert fitted(whole, model) is whole
     assert carried_out(whole, model).shape == (STEPS, STATES, ACTIONS)
     falls, _ = enumerated(model, short)
     assert model.wordings[0].number(constraint_values(model, short)[0]) == pytest.approx(falls)
@@ -176,8 +178,10 @@ def test_a_trial_pays_for_the_last_fall() -> None:
 def test_a_campaign_hands_out_actions_for_every_step_and_verifies(tmp_path) -> None:  # type: ignore[no-untyped-def]
     problem = problem_of(cliff())
     again = from_document(to_document(problem))
-    assert again.simulator.counts_end and again.simulator.shape == problem.simulator.shape
-    assert to_document(problem)["horizon"] == STEPS and "counts_end" not in to_document(problem_of(cliff(False)))
+    assert again.simulator.counts_end
+    assert again.simulator.shape == problem.simulator.shape
+    assert to_document(problem)["horizon"] == STEPS
+    assert "counts_end" not in to_document(problem_of(cliff(False)))
     truth = problem.simulator.with_kernel(real_of(problem.simulator))
     with Campaign.create(tmp_path / "end.db", problem) as campaign:
         for number in range(25):
@@ -210,7 +214,8 @@ def test_the_lake_counts_every_fall() -> None:
     fell = lambda s, a, t, reward, over: over and not reward  # noqa: E731
     system = from_gymnasium(gymnasium.make("FrozenLake-v1"), 6, cost=fell, limit=0.2, ended=0, name="falls")
     model = system.model
-    assert model.counts_end and model.steps == 6
+    assert model.counts_end
+    assert model.steps == 6
     solution = s2r.solve(model, system.where([15, 10, 6]))
     lake = gymnasium.make("FrozenLake-v1", max_episode_steps=6)
     found = system.rollout(solution.policy, lake, 3_000, seed=1)
@@ -218,7 +223,8 @@ def test_the_lake_counts_every_fall() -> None:
     seen = np.mean([holes[np.asarray(one.states)].any() for one in found.trajectories])
     counted = model.wordings[0].number(solution.constraint_values[0])
     assert found.constraints[0].mean == pytest.approx(seen)
-    assert seen == pytest.approx(counted, abs=0.03) and counted == pytest.approx(0.2, abs=1e-6)
+    assert seen == pytest.approx(counted, abs=0.03)
+    assert counted == pytest.approx(0.2, abs=1e-6)
     assert (found.uncounted == 0.0).all()
     costed = from_gymnasium(gymnasium.make("FrozenLake-v1"), 6, cost=np.eye(16)[5], limit=1.0, ended=0)
     assert costed.model.counts_end  # to be in a hole at the end costs as much as before

@@ -55,7 +55,7 @@ def expected_cost(env, policy, horizon, cost, ended):
     """The table followed by hand: probability of every state, cost of every transition, nothing of the package."""
     table, total = env.unwrapped.P, 0.0
     alive, arrived, over = np.array(env.unwrapped.initial_state_distrib, dtype=float), 0.0, 0.0
-    for h in range(horizon):
+    for _h in range(horizon):
         total += over * ended  # from the second step after the end; in the first the arrival itself is paid
         after, finished = np.zeros(len(table)), 0.0
         for s, a in np.ndindex(len(table), len(table[0])):
