@@ -15,7 +15,7 @@ from safe2real.paper.warehouse_floor import ACTIONS, FLOOR, GAP, SMALL_FLOOR, Wa
 from safe2real.planning.linear_program import solve_linear_program
 from safe2real.systems.finite import from_gymnasium
 
-ROUNDING = 1e-8  # of exact values; V_c sums 36 steps
+ROUNDING = 1e-8  # of exact values; V_c sums 37 steps
 PEEK = 12  # errands planned at every checkpoint on the way
 
 
@@ -184,10 +184,10 @@ class Study:
 
         `simulate` in pieces is the same run, bit for bit, as in one; the pieces are for checkpoints and the progress bar.
         """
-        horizon, tolerance = self.case.horizon, self.learner.settings.tolerance
+        horizon, tolerance = self.real.horizon, self.learner.settings.tolerance  # H steps are summed, the end among them
         peeks = self.errands()
         peeks = peeks[:: max(1, len(peeks) // PEEK)]
-        waiting = [samples // horizon for samples in self.case.checkpoints]
+        waiting = [samples // self.case.horizon for samples in self.case.checkpoints]
         runs: list[s2r.exploration.Run] = []
         checkpoints: list[Checkpoint] = []
         episodes, seconds, stopped = 0, 0.0, False
@@ -205,7 +205,7 @@ class Study:
                 bounds, real = tuple(plan.bound for plan in plans), tuple(plan.suboptimality for plan in plans)
                 checkpoints.append(Checkpoint(self.learner.samples, uncertainty, bounds, real))
             progress(1.0 if stopped else float(np.log(horizon / uncertainty) / np.log(horizon / tolerance)))
-        people = self.real.horizon - np.concatenate([run.real_values[:, 0] for run in runs])
+        people = horizon - np.concatenate([run.real_values[:, 0] for run in runs])
         deployed = np.concatenate([run.deployed for run in runs])
         weight = np.concatenate([run.exploration_weight[: len(run.deployed)] for run in runs])
         return Exploration(

@@ -180,8 +180,8 @@ def _check_sums(returns: Floats, ranges: Sequence[tuple[float, float]]) -> None:
     if outside.size:
         i, k = outside[0].tolist()
         raise InvalidInput(
-            f"episodes[{i}] has a sum of {returns[i, k]:g} of constraint {k}, and none lies outside [{low[k]:g}, {high[k]:g}] "
-            "if known and support are true: they are not; leave them out"
+            f"episodes[{i}] has a sum of {returns[i, k]:g} of constraint {k}, and none lies outside [{low[k]:g}, "
+            f"{high[k]:g}] if known and support are true: they are not; leave them out"
         )
 
 
