@@ -58,7 +58,7 @@ class Study:
 
     def exact(self, policy: s2r.MarkovPolicy | s2r.Mixture) -> Exact:
         value = s2r.evaluate(self.real, policy, self.reward)
-        return Exact(float(value), HORIZON - float(constraint_values(self.real, policy)[0]))
+        return Exact(float(value), self.real.wordings[0].number(constraint_values(self.real, policy)[0]))
 
 
 @dataclass(frozen=True, eq=False, slots=True)

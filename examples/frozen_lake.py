@@ -48,11 +48,11 @@ class World:
 
     @property
     def limit(self) -> float:
-        return float(self.system.model.horizon - self.system.model.thresholds[0])
+        return self.system.model.wordings[0].number(self.system.model.thresholds[0])
 
     def cost(self, kernel: s2r.Kernel, policy: s2r.model.Policy) -> float:
         model = self.system.model.with_kernel(kernel)
-        return float(model.horizon - s2r.planning.constraint_values(model, policy)[0])
+        return model.wordings[0].number(s2r.planning.constraint_values(model, policy)[0])
 
 
 def lake(slippery: Sequence[Cell]) -> gymnasium.Env[Any, Any]:
@@ -85,7 +85,7 @@ def frozen_lake() -> World:
         slippery=((2, 4), (3, 4), (4, 4)),
         system=system,
         baseline=s2r.MarkovPolicy.deterministic(system.per_state(actions.ravel()), num_actions=4, horizon=horizon),
-        margin=1.5,
+        margin=1.4,
         rewards=rewards,
         unit="steps under water",
     )
@@ -177,7 +177,7 @@ def explore(
         real=real,
         stops=tuple(run.rounds for _, run in done if run.stopped),
         unsafe=tuple(run.unsafe_share(model.thresholds) for _, run in done),
-        highest_cost=max(float(model.horizon - run.real_values.min()) for _, run in done),
+        highest_cost=max(model.wordings[0].number(run.real_values.min()) for _, run in done),
         plans=plans,
         on_the_way=tuple((episodes, _mean_bound(world, real, plans, episodes)) for episodes in on_the_way),
         seconds=time.perf_counter() - began,
@@ -223,9 +223,9 @@ def report(study: Study, console: Console) -> None:
     world, model = study.world, study.world.system.model
     suspects, wrong = study.learner.evidence.suspects, study.real.distances_to(model.kernel) > 0.0
     reachable = np.isin(np.arange(model.num_states), np.flatnonzero(study.run.state_visits))
-    console.print(f"\n[bold]{world.name}[/bold]: at most {world.limit:g} expected {world.unit} in {model.horizon} steps")
+    console.print(f"\n[bold]{world.name}[/bold]: at most {world.limit:g} expected {world.unit} in {model.steps} steps")
     console.print(
-        f"  certified stop after {', '.join(f'{stop:,}' for stop in study.stops)} episodes of {model.horizon} steps "
+        f"  certified stop after {', '.join(f'{stop:,}' for stop in study.stops)} episodes of {model.steps} steps "
         f"({len(study.stops)} of {len(study.unsafe)} seeds stopped)\n"
         f"  unsafe policies deployed: {max(study.unsafe):.0%}; highest exact cost of any of them "
         f"{study.highest_cost:.4f} (limit {world.limit:g}); the baseline's {world.cost(study.real, world.baseline):.4f}\n"

@@ -80,8 +80,8 @@ def _marks(study: Study) -> Any:
 def _draw_costs(axes: Axes, study: Study) -> None:
     """The exact cost of every mixture that was deployed in the first run."""
     world, run = study.world, study.run
-    samples = np.cumsum(run.deployed) * world.system.model.horizon
-    costs = world.system.model.horizon - run.real_values[:, 0]
+    samples = np.cumsum(run.deployed) * world.system.model.steps
+    costs = [world.system.model.wordings[0].number(value) for value in run.real_values[:, 0]]
     axes.plot(samples, costs, ".", color=BLUE, markersize=3, label="deployed mixture, exact on the real system")
     axes.axhline(world.limit, color=RED, linewidth=1.5, label=f"limit {world.limit:g}")
     unsafe = max((plan.simulator[2] for plan in study.plans), default=0.0)

@@ -149,7 +149,7 @@ def explore_cells(cars: Cars, learner: s2r.Learner, episodes: int, report: Repor
             progress=lambda n, delta, base=done: report(max((base + n) / episodes, (tolerance / delta) ** 2)),
         )  # fmt: skip
         began.append(done + np.cumsum(run.deployed) - run.deployed)
-        costs.append(HORIZON - run.real_values[:, 0])
+        costs.append(cars.real.horizon - run.real_values[:, 0])
         done, stopped = done + run.rounds, run.stopped or run.halted
         plan = learner.plan(reward)
         if contradicted is None and learner.evidence.refuted.any():
@@ -180,6 +180,7 @@ def drive(
         for step in range(HORIZON):
             sums[episode] += reward[state, 0], paid[state]
             state = env.step(chosen.act(step, state, rng))[0]
+        sums[episode, 1] += paid[state]  # to be fast at the end is paid for too, nothing is earned there
     goal, fast = sums.mean(axis=0).tolist()
     goal_error, fast_error = (1.96 * sums.std(axis=0, ddof=1) / np.sqrt(drives)).tolist()
     return Driven(name, worth(real, policy, reward), (goal, fast), (goal_error, fast_error))

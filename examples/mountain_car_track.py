@@ -74,7 +74,8 @@ def model_of(track: Track, *, points: int, grid: tuple[int, int] = (17, 13)) -> 
 
 def worth(model: s2r.CMDP, policy: s2r.model.Policy, reward: NDArray[np.float64]) -> tuple[float, float]:
     """(steps at the goal, steps above the limit), exactly."""
-    return float(s2r.evaluate(model, policy, reward)), float(HORIZON - s2r.planning.constraint_values(model, policy)[0])
+    above = model.wordings[0].number(s2r.planning.constraint_values(model, policy)[0])
+    return float(s2r.evaluate(model, policy, reward)), above
 
 
 def at_goal(found: EstimatedModel) -> NDArray[np.float64]:

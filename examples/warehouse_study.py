@@ -15,7 +15,7 @@ from safe2real.paper.warehouse_floor import ACTIONS, FLOOR, GAP, SMALL_FLOOR, Wa
 from safe2real.planning.linear_program import solve_linear_program
 from safe2real.systems.finite import from_gymnasium
 
-ROUNDING = 1e-8  # of exact values; V_c sums 36 steps
+ROUNDING = 1e-8  # of exact values; V_c sums 37 steps
 PEEK = 12  # errands planned at every checkpoint on the way
 
 
@@ -153,7 +153,7 @@ class Study:
 
     def people(self, policy: s2r.model.Policy) -> float:
         """Expected steps among people in reality, exact."""
-        return self.case.horizon - float(s2r.planning.constraint_values(self.real, policy)[0])
+        return self.real.wordings[0].number(s2r.planning.constraint_values(self.real, policy)[0])
 
     def plan(self, errand: Errand) -> Outcome:
         """Plan from what was learnt, and compare with the truth, which the learner never sees."""
@@ -184,10 +184,10 @@ class Study:
 
         `simulate` in pieces is the same run, bit for bit, as in one; the pieces are for checkpoints and the progress bar.
         """
-        horizon, tolerance = self.case.horizon, self.learner.settings.tolerance
+        horizon, tolerance = self.real.horizon, self.learner.settings.tolerance  # H steps are summed, the end among them
         peeks = self.errands()
         peeks = peeks[:: max(1, len(peeks) // PEEK)]
-        waiting = [samples // horizon for samples in self.case.checkpoints]
+        waiting = [samples // self.case.horizon for samples in self.case.checkpoints]
         runs: list[s2r.exploration.Run] = []
         checkpoints: list[Checkpoint] = []
         episodes, seconds, stopped = 0, 0.0, False

@@ -63,7 +63,7 @@ def test_the_gymnasium_environment_itself_can_be_explored(studies):
         s2r.Problem(world.system.model, world.baseline, studies[0].learner.settings, known=world.system.known)
     )
     explore_environment(learner, world.system.as_env(world.make(world.slippery)), max_rounds=20)
-    assert learner.samples == 20 * world.system.model.horizon
+    assert learner.samples == 20 * world.system.model.steps
     assert not learner.doubts()
 
 

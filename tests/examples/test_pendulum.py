@@ -22,7 +22,9 @@ def test_the_logs_have_the_layout_and_the_heavier_physics(logged):
 def test_model_margin_and_clone_are_those_of_the_logs(logged):
     found, margin, clone = learn(logged)
     mean, _ = fast_steps(logged)
-    assert margin.means[0] == pytest.approx(HORIZON - mean)  # an edge of the cells lies at the speed that counts as fast
+    assert margin.means[0] == pytest.approx(
+        found.system.model.horizon - mean
+    )  # an edge of the cells lies at the speed that counts as fast
     assert margin.margins[0] < LIMIT - mean
     assert found.visits.sum() == 60 * HORIZON
     grid = cells()

@@ -167,6 +167,7 @@ def test_rewards_over_the_states_of_an_environment(tmp_path):
         (f"{16 * [1]}", [(17, 4)]),
         (f"{16 * [4 * [1]]}", [(17, 4)]),
         (f"{3 * [16 * [0]]}", 3 * [(17, 4)]),
+        (f"{6 * [16 * [4 * [1]]]}", [(6, 17, 4)]),  # a step for every action, though the end counts too
     ):
         found = read_spec_file(write(tmp_path, LAKE.replace('"environment"', written))).options.rewards
         assert [reward.shape for reward in found] == shapes

@@ -61,7 +61,7 @@ def _lake() -> Instance:
     actions[1:5], actions[:, 7] = up, down
     cells = ((2, 4), (3, 4), (4, 4))
     return _of(
-        system, environment, cells, actions, 1.5, 63, {f"cell {cell}": 8 * cell[0] + cell[1] for cell in ((5, 4), (6, 3))}
+        system, environment, cells, actions, 1.4, 63, {f"cell {cell}": 8 * cell[0] + cell[1] for cell in ((5, 4), (6, 3))}
     )
 
 
@@ -129,7 +129,7 @@ def _of(
         model=model,
         real=real,
         baseline=MarkovPolicy.deterministic(
-            system.per_state(actions.ravel()), num_actions=model.num_actions, horizon=model.horizon
+            system.per_state(actions.ravel()), num_actions=model.num_actions, horizon=model.steps
         ),
         margin=margin,
         known=system.known,

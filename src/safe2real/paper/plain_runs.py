@@ -137,8 +137,13 @@ See = Callable[[int, float, Policy], bool]
 
 
 def _penalised(found: Instance, name: str, penalty: float) -> Floats:
-    """(r - penalty (1 - c) + penalty) / (1 + penalty): the same order of policies, in [0, 1]."""
-    return np.asarray((found.rewards[name] + penalty * found.model.utilities[0, 0]) / (1.0 + penalty))
+    """[H, S, A] (r - penalty (1 - c) + penalty) / (1 + penalty): the same order of policies, in [0, 1].
+
+    Where the end is paid for, it is by the penalty alone: nothing is earned there.
+    """
+    earned = np.zeros(found.model.shape)
+    earned[: found.model.steps] = found.rewards[name]
+    return np.asarray((earned + penalty * found.model.utilities[0]) / (1.0 + penalty))
 
 
 def from_simulator(found: Instance, name: str, penalty: float, seed: int, see: See) -> None:
@@ -167,8 +172,10 @@ def q_learning(found: Instance, name: str, penalty: float, seed: int, see: See) 
     utility = _penalised(found, name, penalty).tolist()
     rows = [(row[0].tolist(), np.cumsum(row[1])[:-1].tolist()) for row in map(found.real.row, range(states * actions))]
     source, start = random.Random(seed), int(found.model.start.argmax())
-    values = [[[float(horizon - step)] * actions for _ in range(states)] for step in range(horizon + 1)]
-    visits = [[[0] * actions for _ in range(states)] for _ in range(horizon)]
+    steps = range(found.model.steps)
+    values = [[[float(horizon - step)] * actions for _ in range(states)] for step in steps]
+    values.append(utility[-1] if found.model.counts_end else [[0.0] * actions for _ in range(states)])
+    visits = [[[0] * actions for _ in range(states)] for _ in steps]
     look = 0.0
     for episode in range(MOST):
         if episode >= look:
@@ -179,14 +186,14 @@ def q_learning(found: Instance, name: str, penalty: float, seed: int, see: See) 
             if see(episode, float(constraint_values(found.reality, noisy)[0]), greedy):
                 return
         state = start
-        for step in range(horizon):
+        for step in steps:
             here = values[step][state]
             action = source.randrange(actions) if source.random() < _EXPLORING else here.index(max(here))
             successors, ends = rows[state * actions + action]
             after = int(successors[bisect.bisect_right(ends, source.random())])
             visits[step][state][action] += 1
             rate = (horizon + 1.0) / (horizon + visits[step][state][action])
-            here[action] += rate * (utility[state][action] + max(values[step + 1][after]) - here[action])
+            here[action] += rate * (utility[step][state][action] + max(values[step + 1][after]) - here[action])
             state = after
 
 

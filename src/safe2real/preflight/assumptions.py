@@ -219,6 +219,7 @@ def _stop(level: Level, said: str, cure: str, numbers: dict[str, float], changes
 
 
 def without_constraints(model: CMDP) -> CMDP:
+    """The same rows for as many summed steps; what is summed counts in each of them, the end like any other."""
     return CMDP.of(model.kernel, model.horizon, model.start)
 
 

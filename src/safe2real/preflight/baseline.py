@@ -22,8 +22,10 @@ from safe2real.planning.evaluate import constraint_values, occupancy, value_func
 from safe2real.planning.solve import solve
 from safe2real.preflight.assumptions import without_constraints
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
+from safe2real.preflight.rollout_findings import rollout_findings
 from safe2real.problem.problem import Problem
-from safe2real.systems.measure import estimate_margin, spans
+from safe2real.systems.measure import estimate_margin
+from safe2real.systems.spans import spans
 from safe2real.theory.changes import Change, change, one_of
 
 _ROUNDING = 1e-9
@@ -81,9 +83,13 @@ def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | N
     free = without_constraints(model)
     own = constraint_values(model, problem.baseline)
     there = constraint_values(model.with_kernel(real), problem.baseline)
-    estimate = estimate_margin(model, rollouts, delta=delta) if rollouts and model.num_constraints else None
+    estimate, declared = None, _declared(problem)
+    if rollouts and model.num_constraints:
+        if rollout_findings(problem, rollouts):  # which refute it
+            declared = {}
+        estimate = estimate_margin(model, rollouts, delta=delta, **declared)
     ranges = []
-    for k, (wording, (low, high)) in enumerate(zip(model.wordings, spans(model), strict=True)):
+    for k, (wording, (low, high)) in enumerate(zip(model.wordings, spans(model, **declared), strict=True)):
         utility, measured, expected = without_steps(model.utilities[k]), None, None
         if estimate is not None:
             measured = float(estimate.lower_bounds[k]), float(estimate.upper_bounds[k])
@@ -103,6 +109,11 @@ def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | N
             )
         )
     return tuple(ranges)
+
+
+def _declared(problem: Problem) -> dict[str, Any]:
+    """What narrows the range of a sum (`systems.spans`)."""
+    return {"known": problem.known_rows(), "support": problem.support}
 
 
 def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Finding]:
@@ -241,7 +252,7 @@ def _smaller_margin(slack: float) -> tuple[Change, ...]:
 def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constraints: int, delta: float) -> Finding:
     model = problem.simulator.with_kernel(real)
     spread, slack = spread_of(model, problem.baseline, k), one.baseline_real - one.threshold - one.margin
-    low, high = spans(model)[k]
+    low, high = spans(problem.simulator, **_declared(problem))[k]
     needed, half = (
         values_needed(one.baseline_real, spread, one.threshold + share, delta / constraints, low=low, high=high)
         for share in (one.margin, one.margin / 2.0)
@@ -270,7 +281,7 @@ def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
     """
     horizon, pairs = model.horizon, model.num_states * model.num_actions
     utility = np.broadcast_to(model.utilities[k].reshape(-1, pairs), (horizon, pairs))
-    values = value_functions(model, policy, without_steps(model.utilities[k]))
+    values = value_functions(model, policy, utility.reshape(model.shape))  # the end too, where it counts
     visits = occupancy(model, policy).reshape(horizon, pairs)
     rows, successors, shares = model.kernel.transitions()
     pair, per_step = rows % pairs, not model.kernel.is_stationary

@@ -223,7 +223,7 @@ def check_problem(
         guessed=guessed,
         certified=problem.settings.certified,
         tolerance=problem.settings.tolerance,
-        horizon=problem.simulator.horizon,
+        horizon=problem.simulator.steps,
         assumed=remaining(problem),
         recommendations=tuple(recommended),
         comparison=comparison,

@@ -91,7 +91,7 @@ def options_of(value: Any, model: CMDP, files: ArrayFiles, environment: Environm
     if "rewards" in given:
         listed = given["rewards"]
         states = model.num_states if environment is None else environment.num_states
-        single = _is_one_reward(listed, (model.horizon, states, model.num_actions))
+        single = _is_one_reward(listed, (model.steps, states, model.num_actions))
         named = [("run.rewards", listed)] if single else [(f"run.rewards[{i}]", one) for i, one in enumerate(listed)]
         given["rewards"] = tuple(_reward(one, name, model, files, environment) for name, one in named)
     return RunOptions(**given)
@@ -132,7 +132,7 @@ def _reward(value: Any, name: str, model: CMDP, files: ArrayFiles, environment: 
     if environment is not None:
         array = environment.over_states(array, 1 if array.ndim == 1 else 2, name)
     array = per_pair(array, model.num_states, model.num_actions)
-    shapes = ((model.num_states, model.num_actions), (model.horizon, model.num_states, model.num_actions))
+    shapes = ((model.num_states, model.num_actions), (model.steps, model.num_states, model.num_actions))
     if array.shape not in shapes or not ((array >= 0.0) & (array <= 1.0)).all():
         raise InvalidInput(
             f"{name} has shape {array.shape} and entries from {array.min(initial=0.0):g} to {array.max(initial=0.0):g}; "

@@ -147,7 +147,7 @@ def random_rewards(model: CMDP, number: int) -> list[Floats]:
 
 def trial_findings(problem: Problem, trials: Sequence[Trial], assumed: Standing) -> list[Finding]:
     """What the rehearsals say, all seeds together; `assumed` is what they are worth by the assumptions."""
-    horizon, runs = problem.simulator.horizon, len(trials)
+    runs = len(trials)
     standing = shown_standing(trials, assumed)
     findings = [_safety_finding(trials, assumed)] if problem.simulator.num_constraints else []
     findings.append(_stop_finding(trials, problem.settings.tolerance, problem.simulator.steps, standing))
@@ -165,7 +165,7 @@ def trial_findings(problem: Problem, trials: Sequence[Trial], assumed: Standing)
     course = {n: float(np.mean([look.plan_bound for look in looks if look.samples == n])) for n in shown}
     if not any(np.isnan(bound) for bound in course.values()):
         listed = ", ".join(f"{bound:.3g} after {samples:,} samples" for samples, bound in course.items())
-        said = f"plans for random rewards are within {listed}, of a possible {horizon} ({WORTH[standing]})"
+        said = f"plans for random rewards are within {listed}, of a possible {problem.simulator.steps} ({WORTH[standing]})"
         findings.append(
             Finding(Code.PLANS, Level.OK, said, numbers={"bounds": {str(n): bound for n, bound in course.items()}})
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, Trajectory
@@ -56,6 +57,11 @@ class EstimatedModel(RowAccuracy, Runnable):
     @property
     def model(self) -> CMDP:
         return self.system.model
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """[S, A] rows that are true by construction: those after the end of an episode."""
+        return self.system.known
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
         """The (real) environment `env`, which shows numbers, seen as `system`; a continuous one goes in as `Discretised`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from safe2real import radii
 from safe2real._compiled import radii as _kernels
@@ -17,10 +17,14 @@ from safe2real.evidence.counts import Counts
 from safe2real.evidence.rule import rule_of
 from safe2real.model.checks import Floats, finite_number, positive_integer, probability_of_failure, unit_number
 from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
 from safe2real.radii.base import Radius, System
+from safe2real.systems.spans import spans
+
+_ROUNDING = 1e-9  # of sums
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -117,7 +121,14 @@ class MarginEstimate:
     episodes: int
 
 
-def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float) -> MarginEstimate:
+def estimate_margin(
+    model: CMDP,
+    episodes: Sequence[Trajectory],
+    *,
+    delta: float,
+    known: ArrayLike | None = None,
+    support: Kernel | None = None,
+) -> MarginEstimate:
     """The Slater margin of a policy from independent episodes of it on the real system (paper, assumption verification).
 
     The bounds on V_c are those of `betting`, at delta / K for each constraint, so that all lower ones hold together with
@@ -125,15 +136,20 @@ def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float
     margin is confirmed, and stop when it is. What must not be chosen is which episodes are given.
 
     Args:
-        model: with the constraints; its kernel does not matter.
+        model: with the constraints; of its kernel only the known rows matter.
         episodes: all of them, whatever happened in them, H steps each.
         delta: probability that a lower bound is wrong.
+        known: [S, A] or [H, S, A], rows that are exact, as in `Problem`; `system.known` has those after the end of an
+            episode. What ends an episode then costs at most once, and far fewer episodes confirm a margin (`spans`). The
+            bounds rest on it.
+        support: what can follow in the other rows, as in `Problem`; likewise.
 
     Returns:
         Bounds for each constraint; `margins` can be stated as xi where they are positive.
 
     Raises:
-        InvalidInput: without an episode or a constraint, or where an episode is not one of `model`.
+        InvalidInput: without an episode or a constraint, or where an episode is not one of `model`, or has a sum that
+            none can have if `known` and `support` are true.
     """
     probability_of_failure("delta", delta)
     if len(episodes) == 0:
@@ -143,7 +159,9 @@ def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float
     checked = [check_trajectory(model, episode) for episode in episodes]
     returns = np.array([utilities_along(model, one.states, one.actions).sum(axis=1) for one in checked])
     alpha = delta / model.num_constraints
-    bounds = np.array([mean_bounds(returns[:, k], alpha, low=low, high=high) for k, (low, high) in enumerate(spans(model))])
+    ranges = spans(model, known=known, support=support)
+    _check_sums(returns, ranges)
+    bounds = np.array([mean_bounds(returns[:, k], alpha, low=low, high=high) for k, (low, high) in enumerate(ranges)])
     lower, upper = bounds.T
     return MarginEstimate(
         margins=lower - model.thresholds,
@@ -155,13 +173,16 @@ def estimate_margin(model: CMDP, episodes: Sequence[Trajectory], *, delta: float
     )
 
 
-def spans(model: CMDP) -> list[tuple[float, float]]:
-    """For each constraint the smallest and the largest sum that any H steps can have, on whatever system."""
-    ends = []
-    for utility in model.utilities:
-        times = 1 if len(utility) > 1 else model.horizon
-        ends.append((times * float(utility.min(axis=(1, 2)).sum()), times * float(utility.max(axis=(1, 2)).sum())))
-    return ends
+def _check_sums(returns: Floats, ranges: Sequence[tuple[float, float]]) -> None:
+    """[n, K] against what any episode can have."""
+    low, high = np.array(ranges).T
+    outside = np.argwhere((returns < low - _ROUNDING) | (returns > high + _ROUNDING))
+    if outside.size:
+        i, k = outside[0].tolist()
+        raise InvalidInput(
+            f"episodes[{i}] has a sum of {returns[i, k]:g} of constraint {k}, and none lies outside [{low[k]:g}, "
+            f"{high[k]:g}] if known and support are true: they are not; leave them out"
+        )
 
 
 def clone_baseline(

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.betting import mean_bounds
@@ -30,10 +30,10 @@ from safe2real.model.checks import (
 from safe2real.model.cmdp import CMDP, step_rewards
 from safe2real.model.policy import carried_out, fitted
 from safe2real.model.shown import rounded_down, rounded_up
-from safe2real.model.trajectory import Trajectory, utilities_along
+from safe2real.model.trajectory import Trajectory, utilities_along, with_end
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
-from safe2real.systems.measure import spans
+from safe2real.systems.spans import spans
 
 _ROUNDING = 1e-9
 
@@ -130,18 +130,20 @@ def roll_out_on(
     reward: ArrayLike | None = None,
     delta: float = 0.05,
     progress: bool | Report | None = None,
+    known: ArrayLike | None = None,
 ) -> Rollout:
     """Run a plan, or a policy, for some episodes in an environment that shows states of `model`.
 
     Args:
         env: in the model's numbers, episodes of H steps: what `system.as_env` gives.
-        model: with the constraints; its rows do not matter.
+        model: with the constraints; of its rows only the known ones matter.
         plan: a plan, a Mixture or a MarkovPolicy. Each episode draws one policy of a mixture.
         episodes: how many; all of them count.
         seed: of the policy and of the environment: the same gives the same episodes again.
         reward: [S, A] or [H, S, A] in [0, 1]; the one that was planned for if None.
         delta: probability that some interval is wrong.
         progress: a bar with the time left: True, False, or None for one on terminals; or a function of (done, in all).
+        known: [S, A] rows that are exact by construction, those after the end of an episode: intervals are narrower for it.
 
     Returns:
         Means and intervals, beside what the plan promises.
@@ -166,7 +168,7 @@ def roll_out_on(
             seen.append(Trajectory.of(model, states, actions))
             sums[i] = utilities_along(model, states, actions).sum(axis=1)
             if table is not None:
-                values[i] = _along(table, states, actions)
+                values[i] = _along(table, *with_end(model, np.asarray(states), np.asarray(actions)))
             if report is not None:
                 report(i + 1, episodes)
     alpha = delta / (2 * (model.num_constraints + (table is not None)) or 1)
@@ -174,7 +176,7 @@ def roll_out_on(
         episodes=episodes,
         delta=delta,
         value=None if table is None else _observed_value(values, table, model.horizon, alpha, plan, reward is None),
-        constraints=_observed_constraints(sums, model, alpha, certificate),
+        constraints=_observed_constraints(sums, model, spans(model, known=known), alpha, certificate),
         standing=None if certificate is None else certificate.standing,
         values=frozen(values),
         sums=frozen(sums),
@@ -214,9 +216,9 @@ def _reward_table(model: CMDP, plan: Any, reward: ArrayLike | None) -> Floats | 
     return step_rewards(model, "reward", reward, unit_interval=True)
 
 
-def _along(table: Floats, states: list[int], actions: list[int]) -> float:
+def _along(table: Floats, states: NDArray[Any], actions: NDArray[Any]) -> float:
     steps = np.arange(len(actions)) if len(table) > 1 else 0
-    return float(table[steps, np.asarray(states[:-1]), np.asarray(actions)].sum())
+    return float(table[steps, states[:-1], actions].sum())
 
 
 def _check_wordings(model: CMDP, certificate: Any) -> None:
@@ -243,10 +245,12 @@ def _observed_value(values: Floats, table: Floats, horizon: int, alpha: float, p
     return Observed("value", float(values.mean()), low, high, ">=", promised)
 
 
-def _observed_constraints(sums: Floats, model: CMDP, alpha: float, certificate: Any) -> tuple[Observed, ...]:
+def _observed_constraints(
+    sums: Floats, model: CMDP, ranges: Sequence[tuple[float, float]], alpha: float, certificate: Any
+) -> tuple[Observed, ...]:
     found = []
     bounds = None if certificate is None else certificate.lower_bounds
-    for k, (words, (low, high)) in enumerate(zip(model.wordings, spans(model), strict=True)):
+    for k, (words, (low, high)) in enumerate(zip(model.wordings, ranges, strict=True)):
         ends = mean_bounds(sums[:, k], alpha, low=low, high=high)
         least, most = sorted(words.number(end) for end in ends)
         promised = words.number(bounds[k]) if bounds is not None and k < len(bounds) else None
@@ -288,4 +292,7 @@ class Runnable:
         See `systems.rollout.roll_out_on` for the arguments and what is guaranteed.
         """
         seen = self.as_env(env)
-        return roll_out_on(seen, self.model, plan, episodes, seed=seed, reward=reward, delta=delta, progress=progress)
+        known = getattr(self, "known", None)  # of `from_dynamics` no row is known by construction
+        return roll_out_on(
+            seen, self.model, plan, episodes, seed=seed, reward=reward, delta=delta, progress=progress, known=known
+        )
