@@ -41,7 +41,7 @@ def inner(function: Any) -> Any:
 
 def _jit(function: Any, **options: bool) -> Any:
     njit: Any = numba.njit
-    dispatcher = njit(error_model="numpy", no_cfunc_wrapper=True, **options)(function)
+    dispatcher = njit(error_model="numpy", no_cfunc_wrapper=True, nogil=True, **options)(function)
     dispatcher._cache = SourceCache(function)
     return dispatcher
 

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from safe2real.engines.opening import ENGINES
 from safe2real.errors import Safe2RealError
-from safe2real.paper.catalogue import ENGINES, NAMES
+from safe2real.paper.catalogue import NAMES
 
 
 def reproduce(
