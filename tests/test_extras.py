@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-HIDDEN = ("sqlalchemy", "typer", "rich", "matplotlib", "jinja2", "joblib", "pandas")
+HIDDEN = ("sqlalchemy", "typer", "rich", "matplotlib", "jinja2", "distributed", "ray", "pandas")
 CORE = "import safe2real, safe2real.exploration, safe2real.theory.bounds, safe2real.systems, safe2real.preflight"
 
 
@@ -27,7 +27,12 @@ MISSING = [
     ("matplotlib", "import safe2real.report.preflight_figures", "figures need the package matplotlib,{}[report]'"),
     ("jinja2", "from safe2real.report.page import render; render('')", "pages need the package jinja2,{}[report]'"),
     ("pandas", "from safe2real.tables import to_pandas; to_pandas([])", "data frames need the package pandas,{}[tables]'"),
-    ("joblib", "import safe2real.paper.engine", "runs of the paper need the package joblib,{}[paper]'"),
+    (
+        "distributed",
+        "from safe2real.engines import opened; opened('dask').__enter__()",
+        "Dask clusters need the package distributed,{}[dask]'",
+    ),
+    ("ray", "from safe2real.engines import opened; opened('ray').__enter__()", "Ray clusters need the package ray,{}[ray]'"),
     (
         "matplotlib",
         "from safe2real.systems import WindyGridEnv; e = WindyGridEnv(render_mode='rgb_array'); e.reset(); e.render()",

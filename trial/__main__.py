@@ -12,14 +12,17 @@ from typing import Annotated
 
 import typer
 
+from safe2real.cli.engine_options import Address, EngineName
 from safe2real.cli.streams import progress_bar
+from safe2real.engines.base import Engine
+from safe2real.engines.opening import opened
 from safe2real.errors import InvalidInput
 from trial.examine import Flaw, Outcome
 from trial.record import Record
 from trial.systems import Case, draw_case
 from trial.table import markdown
 from trial.tally import Tallies
-from trial.workers import Plan, compile_everything, processes, run_in_order
+from trial.workers import Plan, compile_everything, run_in_order
 
 _SAVE_EVERY = 60.0  # seconds
 _MOST_CONTROLS = 450  # runs of each control
@@ -37,25 +40,24 @@ def control_runs(deployments: int) -> int:
     return min(_MOST_CONTROLS, max(12, math.isqrt(deployments)))
 
 
-def conduct(deployments: int, seed: int, jobs: int, out: Path | None) -> Record:
+def conduct(deployments: int, seed: int, engine: Engine, out: Path | None) -> Record:
     """The controls, then the trial, until it has made as many deployments; the record is saved once a minute."""
-    record = Record(seed=seed, asked=deployments, longest=longest_run(deployments), jobs=jobs)
+    record = Record(seed=seed, asked=deployments, longest=longest_run(deployments), jobs=engine.workers)
     typer.echo("preparing compiled code (minutes the first time, then seconds)", err=True)
     compile_everything()
     began = saved = time.monotonic()
-    with processes(jobs) as pool:
-        for flaw in (Flaw.HALF_RADIUS, Flaw.MARGIN, Flaw.TESTED_MARGIN):
-            outcomes = run_in_order(Plan(seed, record.longest, flaw), pool, jobs)
-            record.controls[flaw] = _control(outcomes, control_runs(deployments), f"control: {flaw}")
-        for outcome in _until(run_in_order(Plan(seed, record.longest), pool, jobs), deployments):
-            record.trial.add(outcome)
-            if outcome.failures:
-                record.describe(_described(draw_case(seed, outcome.number, record.longest), outcome))
-            now = time.monotonic()
-            record.seconds = now - began
-            if out is not None and now - saved > _SAVE_EVERY:
-                record.write(out)
-                saved = now
+    for flaw in (Flaw.HALF_RADIUS, Flaw.MARGIN, Flaw.TESTED_MARGIN):
+        outcomes = run_in_order(Plan(seed, record.longest, flaw), engine)
+        record.controls[flaw] = _control(outcomes, control_runs(deployments), f"control: {flaw}")
+    for outcome in _until(run_in_order(Plan(seed, record.longest), engine), deployments):
+        record.trial.add(outcome)
+        if outcome.failures:
+            record.describe(_described(draw_case(seed, outcome.number, record.longest), outcome))
+        now = time.monotonic()
+        record.seconds = now - began
+        if out is not None and now - saved > _SAVE_EVERY:
+            record.write(out)
+            saved = now
     record.complete = True
     if out is not None:
         record.write(out)
@@ -93,21 +95,27 @@ def _described(case: Case, outcome: Outcome) -> dict[str, object]:
 def main(
     deployments: Annotated[float, typer.Option(help="How many to make, e.g. 1e7.")] = 1e7,
     seed: Annotated[int, typer.Option(help="The same seed and deployments give the same result.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes.")] = 2,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 for one per core.")] = -1,
+    engine: EngineName = "local",
+    address: Address = None,
     out: Annotated[Path | None, typer.Option(help="Where to write the result as JSON.")] = None,
     table: Annotated[Path | None, typer.Option(help="Print the tables of a result, and do nothing else.")] = None,
     run: Annotated[int | None, typer.Option(help="Run one case of the trial again, by its number.")] = None,
 ) -> None:
     """Try the guarantee on random systems that are as hard as the assumptions allow."""
-    if not (math.isfinite(deployments) and deployments >= 1 and jobs >= 1 and seed >= 0):
-        raise typer.BadParameter("deployments and jobs are at least 1, and the seed is not negative")
+    if not (math.isfinite(deployments) and deployments >= 1 and seed >= 0):
+        raise typer.BadParameter("deployments is at least 1, and the seed is not negative")
     if run is not None:
         longest = longest_run(int(deployments))
         described = _described(draw_case(seed, run, longest), Plan(seed, longest).outcome(run))
         typer.echo(json.dumps(described, indent=2))
         return
     try:
-        record = conduct(int(deployments), seed, jobs, out) if table is None else Record.read(table)
+        if table is not None:
+            record = Record.read(table)
+        else:
+            with opened(engine, jobs=jobs, address=address) as workers:
+                record = conduct(int(deployments), seed, workers, out)
     except InvalidInput as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error

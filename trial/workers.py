@@ -1,20 +1,17 @@
-"""Many runs on several cores, in order: what comes out does not depend on how many cores there are."""
+"""Many runs on several cores or machines, in order: what comes out does not depend on how many there are."""
 
 from __future__ import annotations
 
 import itertools
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
 
+from safe2real.engines.base import Engine, in_order
+from safe2real.engines.job import Job
 from trial.examine import Flaw, Outcome, examine
 from trial.systems import draw_case
 
 _AT_ONCE = 8  # runs that one task does
-_AHEAD = 3  # tasks per core that wait their turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +38,8 @@ def compile_everything() -> None:
         plan.outcome(number)
 
 
-@contextmanager
-def processes(jobs: int) -> Iterator[Executor | None]:
-    """As many processes, or none where one is enough."""
-    if jobs == 1:
-        yield None
-        return
-    # Started afresh and not forked: a fork would inherit threads of libraries that do not survive it.
-    with ProcessPoolExecutor(max_workers=jobs, mp_context=get_context("spawn")) as pool:
-        try:
-            yield pool
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def run_in_order(plan: Plan, pool: Executor | None, jobs: int) -> Iterator[Outcome]:
+def run_in_order(plan: Plan, engine: Engine) -> Iterator[Outcome]:
     """The outcomes of cases 0, 1, 2, ... without end; a few more than are taken may be run."""
-    waiting: deque[Future[list[Outcome]]] = deque()
-    try:
-        for first in itertools.count(0, _AT_ONCE):
-            task = range(first, first + _AT_ONCE)
-            if pool is None:
-                yield from map(plan.outcome, task)
-                continue
-            waiting.append(pool.submit(plan.outcomes, task))
-            if len(waiting) >= _AHEAD * jobs:
-                yield from waiting.popleft().result()
-    finally:
-        for future in waiting:
-            future.cancel()
+    tasks = (range(first, first + _AT_ONCE) for first in itertools.count(0, _AT_ONCE))
+    for outcomes in in_order(engine.run(Job(plan.outcomes, compile_everything), tasks)):
+        yield from outcomes

@@ -70,6 +70,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = (
     "campaign",
     "client",
+    "engines",
     "errors",
     "evidence",
     "exploration",

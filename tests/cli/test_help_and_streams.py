@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 
 from safe2real.cli import app, streams
 from safe2real.cli import campaign as module
+from safe2real.engines import ENGINES
 from safe2real.errors import InvalidInput
-from safe2real.paper.catalogue import ENGINES, NAMES
+from safe2real.paper.catalogue import NAMES
 from safe2real.paper.reproduce import ARTEFACTS
 from tests.cases import each
 from tests.cli.driving import campaign

@@ -6,13 +6,14 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from safe2real.engines import opened
 from safe2real.errors import InvalidInput
 from trial.__main__ import app, control_runs, longest_run
 from trial.examine import Flaw, Kind, Outcome
 from trial.record import Record
 from trial.table import markdown
 from trial.tally import Tallies, Tally, interval
-from trial.workers import Plan, processes, run_in_order
+from trial.workers import Plan, run_in_order
 
 
 def outcome(number=0, delta=0.05, failures=(), unsafe=0, halted=False, radius="adaptive"):
@@ -108,9 +109,10 @@ def test_the_table_shows_every_number():
 
 def test_runs_come_in_order_whatever_the_number_of_processes():
     plan = Plan(seed=1, longest=150)
-    alone = list(itertools.islice(run_in_order(plan, None, 1), 10))
-    with processes(2) as pool:
-        together = list(itertools.islice(run_in_order(plan, pool, 2), 10))
+    with opened(jobs=1) as engine:
+        alone = list(itertools.islice(run_in_order(plan, engine), 10))
+    with opened(jobs=2) as engine:
+        together = list(itertools.islice(run_in_order(plan, engine), 10))
     assert together == alone
     assert [one.number for one in alone] == list(range(10))
 
@@ -137,8 +139,9 @@ def test_the_program_writes_prints_and_repeats_a_trial(tmp_path):
     printed = CliRunner().invoke(app, ["--table", str(file)])
     assert printed.stdout == done.stdout
     again = Tallies()
-    for one in itertools.islice(run_in_order(Plan(2, longest_run(2000)), None, 1), made[2]):
-        again.add(one)
+    with opened(jobs=1) as engine:
+        for one in itertools.islice(run_in_order(Plan(2, longest_run(2000)), engine), made[2]):
+            again.add(one)
     assert again.to_json() == document["trial"]
     one = CliRunner().invoke(app, [*arguments, "--run", "4"])
     assert json.loads(one.stdout)["number"] == 4
@@ -146,4 +149,6 @@ def test_the_program_writes_prints_and_repeats_a_trial(tmp_path):
 
 def test_the_program_refuses_what_it_cannot_do(tmp_path):
     assert CliRunner().invoke(app, ["--deployments", "0"]).exit_code == 2
+    assert CliRunner().invoke(app, ["--jobs", "0"]).exit_code == 2
+    assert CliRunner().invoke(app, ["--engine", "slurm"]).exit_code == 2
     assert CliRunner().invoke(app, ["--table", str(tmp_path / "missing.json")]).exit_code == 2

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from safe2real.cli.engine_options import Address, EngineName
 from safe2real.cli.exits import NOT_READY
 from safe2real.cli.streams import answer, progress_bar, read_text
 
@@ -58,6 +60,11 @@ def check(
         Path | None, typer.Option(metavar="DIR", help="Write a page, the figure and the findings (JSON) there.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    engine: EngineName = "local",
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes for rehearsals, -1 for one per core; without it, this one.")
+    ] = None,
+    address: Address = None,
     no_code: NoCode = False,
     files_anywhere: FilesAnywhere = False,
 ) -> None:
@@ -68,6 +75,7 @@ def check(
     rehearsals on a guess of the real system, how many samples to expect, and
     what is recommended: with or without the simulator, what to declare.
     """
+    from safe2real.engines.opening import opened
     from safe2real.model.encoding import within
     from safe2real.preflight.baseline import check_rollouts
     from safe2real.preflight.check import check_problem
@@ -78,7 +86,9 @@ def check(
     if rollouts is not None:
         episodes = read_rollouts(given.problem.simulator, read_text(str(rollouts)), str(rollouts))
         check_rollouts(given.problem, episodes, str(rollouts))
-    with progress_bar("rehearsed rounds") as progress, within(spec.name):
+    alone = engine == "local" and jobs in (None, 1) and address is None
+    workers = nullcontext() if alone else opened(engine, jobs=-1 if jobs is None else jobs, address=address)
+    with progress_bar("rehearsed rounds") as progress, within(spec.name), workers as running:
         found = check_problem(
             given.problem,
             method=given.method,
@@ -89,6 +99,7 @@ def check(
             seconds=seconds,
             accuracy=accuracy,
             compare=compare,
+            engine=running,
             progress=progress,
         )
     if out is not None:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from safe2real.cli.engine_options import Address, EngineName
 from safe2real.errors import Safe2RealError
-from safe2real.paper.catalogue import ENGINES, NAMES
+from safe2real.paper.catalogue import NAMES
 
 
 def reproduce(
@@ -18,8 +19,8 @@ def reproduce(
     seeds: Annotated[int | None, typer.Option(help="Seeds per setting; the paper's numbers by default.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
     out: Annotated[Path, typer.Option(help="Where results go; finished runs found there are not repeated.")] = Path("out"),
-    engine: Annotated[str, typer.Option(help=f"Where runs are done: {', '.join(ENGINES)}.")] = "local",
-    address: Annotated[str | None, typer.Option(help="Address of a Dask or Ray cluster.")] = None,
+    engine: EngineName = "local",
+    address: Address = None,
 ) -> None:
     """Regenerate the paper's tables and figures, with its values beside ours, into one report."""
     from rich.console import Console

@@ -3,6 +3,7 @@
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.learner_files import load_learner
+from safe2real.exploration.many import simulate_many
 from safe2real.exploration.plan import Origin, Plan
 from safe2real.exploration.plan_files import load_plan
 from safe2real.exploration.policy_trial import PolicyTrial, Turn
@@ -28,5 +29,6 @@ __all__ = [
     "plan_with_structure",
     "roll_out",
     "simulate",
+    "simulate_many",
     "trial_run",
 ]

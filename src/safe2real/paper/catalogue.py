@@ -31,7 +31,6 @@ NAMES = (  # in the paper's order; files have the same names, with underscores
     "certified",
     "comparison",
 )
-ENGINES = ("local", "dask", "ray")
 
 
 def artefact_of(name: str) -> Artefact:

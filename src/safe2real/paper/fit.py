@@ -16,13 +16,15 @@ import argparse
 import itertools
 from dataclasses import replace
 
-import joblib
 import numpy as np
 
+from safe2real.engines.base import in_order
+from safe2real.engines.job import Job
+from safe2real.engines.opening import opened
 from safe2real.paper import printed
 from safe2real.paper.inferred import INFERRED, Constants
 from safe2real.paper.runs import METHODS, explore_task
-from safe2real.paper.store import Task
+from safe2real.paper.store import Plain, Task
 
 GAPS = (0.0, 0.3, 0.5, 0.7, 0.85, 1.0)
 
@@ -41,6 +43,10 @@ def selection(constants: Constants, seeds: int) -> list[tuple[str, float, Task]]
     return cells
 
 
+def _done(task: Task) -> Plain:
+    return task.run(task.settings)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options = {"threshold": "threshold", "margin": "margin", "tolerance": "tolerance", "radius_scale": "radius",
@@ -53,7 +59,8 @@ def main() -> None:
     for values in itertools.product(*lists):
         constants = replace(INFERRED, **dict(zip(options, values, strict=True)))
         cells = selection(constants, given.seeds)
-        results = joblib.Parallel(n_jobs=-1)(joblib.delayed(task.run)(task.settings) for _, _, task in cells)
+        with opened() as engine:
+            results = list(in_order(engine.run(Job(_done), [task for _, _, task in cells])))
         groups: dict[str, list[tuple[float, float, float]]] = {}
         for (name, reported, _), result in zip(cells, results, strict=True):
             groups.setdefault(name, []).append((result["samples"] / reported, result["lost"], result["unsafe_share"]))

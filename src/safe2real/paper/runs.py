@@ -39,12 +39,6 @@ def explore_run(settings: Plain) -> Plain:
     return summary(grid, learner, run) | plans(grid, learner, settings["seed"], settings["rewards"])
 
 
-def compile_everything() -> None:
-    """One round, so that compiled code is on disk before several processes would all make it."""
-    grid = WindyGrid.paper()
-    simulate(learner_on(grid, seed=0, mismatch_gap=0.68), grid.real(), max_rounds=1)
-
-
 def summary(grid: WindyGrid, learner: Learner, run: Run) -> Plain:
     """What is kept of a run."""
     return {

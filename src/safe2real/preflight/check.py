@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from safe2real.engines.base import Engine
 from safe2real.errors import InvalidInput
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
@@ -137,6 +138,7 @@ def check_problem(
     seconds: float | None = None,
     accuracy: float | None = None,
     compare: bool = True,
+    engine: Engine | None = None,
     progress: Report | bool | None = None,
 ) -> Preflight:
     """Look at everything that can be looked at before the first deployment; the real system is not touched.
@@ -153,6 +155,7 @@ def check_problem(
         accuracy: how far the simulator's rows are off at most where they are right, in TV distance: gaps are proposed from
             it. Of an estimated simulator it is that of its rows, or calibrated_gap where that is larger, if None.
         compare: rehearse with and without the simulator's rows, and say which is expected to be cheaper.
+        engine: runs the rehearsals side by side (see `safe2real.engines`); one by one in this process if None.
         progress: shows a bar with the time left in the rehearsals: True always, False never, None on a terminal; or a
             function that is told (done, total) rounds.
 
@@ -198,13 +201,14 @@ def check_problem(
             other = other_than(method) if compare else None
             parts = runs if other is None else 2 * runs + 2
             rewards = random_rewards(problem.simulator, _REWARDS)
-            rehearsals = Rehearsals(rewards, max_rounds, parts, seconds, report)
+            rehearsals = Rehearsals(rewards, max_rounds, parts, seconds, report, engine)
             first, rehearse = problem.settings.seed, None
-            trials = [rehearsals.run(problem, method, real, seed=first + i, looks_ahead=True) for i in range(runs)]
+            trials = rehearsals.run_each(problem, method, real, seeds=range(first, first + runs), looks_ahead=True)
             findings += trial_findings(problem, trials, assumed)
             recommended += advise_without_separation(problem, method, findings, accuracy)
             if other is not None:
-                others = [rehearsals.run(problem, other, real, seed=one.seed, rounds=one.rounds) for one in trials]
+                seeds, lengths = [one.seed for one in trials], [one.rounds for one in trials]
+                others = rehearsals.run_each(problem, other, real, seeds=seeds, rounds=lengths)
                 comparison = compared(method, trials, others, problem.simulator.steps)
                 if comparison is not None:
                     recommended.append(advise_method(method, comparison, guessed=guessed, separated=not recommended))

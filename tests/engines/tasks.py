@@ -1,0 +1,79 @@
+"""Tasks that workers find by their names; they leave a note of every start, so that what ran twice is seen."""
+
+import os
+import signal
+import sys
+import time
+import uuid
+from pathlib import Path
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+def noted(task: tuple[str, int, float]) -> tuple[int, int]:
+    """(folder, number, seconds) -> (number, its square); every start leaves a file `number.pid.unique` in the folder."""
+    folder, number, seconds = task
+    (Path(folder) / f"{number}.{os.getpid()}.{uuid.uuid4().hex[:8]}").touch()
+    time.sleep(seconds)
+    return number, number * number
+
+
+def killed_once(task: tuple[str, int]) -> int:
+    """Number 3 ends its process the first time; all others are left alone."""
+    folder, number = task
+    mark = Path(folder) / "killed"
+    if number == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
+def always_killed(number: int) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def failing(number: int) -> int:
+    if number == 2:
+        raise ValueError("number 2 is a mistake")
+    return number
+
+
+def process(_: int) -> int:
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def available(_: int) -> int:
+    from safe2real.engines.cores import cores
+
+    return cores()
+
+
+def noted_preparation() -> None:
+    """Needs the folder in the environment: one line per call, at its begin and its end."""
+    for word in ("begin", "end"):
+        with open(os.environ["SAFE2REAL_TEST_NOTES"], "a") as file:
+            file.write(f"{word} {os.getpid()}\n")
+        time.sleep(0.3)
+
+
+def compile_a_little() -> None:
+    from safe2real.exploration.prepare import compile_everything
+
+    compile_everything()
+
+
+def compilations(_: int) -> tuple[int, int, int]:
+    """(process, how many functions it compiled, how many it loaded)."""
+    time.sleep(1.0)  # so that nobody does the tasks of all
+    found = {
+        id(thing): thing
+        for name, module in list(sys.modules.items())
+        if name.startswith("safe2real._compiled")
+        for thing in vars(module).values()
+        if hasattr(thing, "stats")
+    }
+    misses = sum(sum(one.stats.cache_misses.values()) for one in found.values())
+    return os.getpid(), misses, sum(sum(one.stats.cache_hits.values()) for one in found.values())

@@ -1,0 +1,136 @@
+"""Studies over seeds in one call: equal to the runs one by one, several at a time, and nothing waits for the interpreter."""
+
+import threading
+import time
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+
+from safe2real import methods
+from safe2real._compiled import rounds as compiled_rounds
+from safe2real.engines import opened
+from safe2real.engines.cores import cores
+from safe2real.errors import InvalidInput
+from safe2real.exploration import Learner, simulate, simulate_many
+from safe2real.problem.problem import Problem
+from tests.cases import each
+from tests.exploration.random_problems import random_problem, settings_for
+
+SEEDS = [5, 0, 7, 1, 2**40]
+
+
+def study(constraints=1):
+    model, real, baseline = random_problem(3, per_step=False, constraints=constraints)
+    return Problem(model, baseline, settings_for(seed=11)), real
+
+
+def one_by_one(problem, real, method, rounds):
+    for seed in SEEDS:
+        learner = Learner(replace(problem, settings=replace(problem.settings, seed=seed)), method)
+        yield learner, simulate(learner, real, max_rounds=rounds)
+
+
+def same(run, other):
+    for field in fields(run):
+        np.testing.assert_array_equal(getattr(run, field.name), getattr(other, field.name), err_msg=field.name)
+
+
+def visits(learner, run):
+    """What is kept of a run: a function of a module, so that workers find it."""
+    return run.rounds, learner.evidence.counts.visits.copy()
+
+
+@each("constraints", [1, 2])
+@each("method", [methods.SimToReal(), methods.Unconstrained()])
+def test_every_run_is_the_one_that_simulate_makes(method, constraints):
+    problem, real = study(constraints)
+    made = simulate_many(problem, SEEDS, real, method=method, max_rounds=400, threads=3)
+    for run, (_, other) in zip(made, one_by_one(problem, real, method, 400), strict=True):
+        same(run, other)
+    assert len({run.uncertainty.tobytes() for run in made}) > 1  # seeds are other runs
+
+
+def test_a_method_without_compiled_rounds_is_the_same_too():
+    problem, real = study()
+    problem = replace(problem, settings=replace(problem.settings, robust_safety=True))
+    reward = np.random.default_rng(0).random((problem.simulator.num_states, problem.simulator.num_actions))
+    method = methods.ForRewards({"r": reward})
+    made = simulate_many(problem, SEEDS[:3], real, method=method, max_rounds=20, threads=2)
+    for run, (_, other) in zip(made, one_by_one(problem, real, method, 20), strict=False):
+        same(run, other)
+
+
+def test_what_is_kept_is_taken_where_the_run_was_made_in_the_order_of_the_seeds():
+    problem, real = study()
+    told = []
+    kept = simulate_many(
+        problem, SEEDS, real, max_rounds=300, keep=visits, threads=2, progress=lambda done, total: told.append((done, total))
+    )
+    for (rounds, seen), (learner, run) in zip(kept, one_by_one(problem, real, None, 300), strict=True):
+        assert rounds == run.rounds
+        np.testing.assert_array_equal(seen, learner.evidence.counts.visits)
+    assert told == [(done, len(SEEDS)) for done in range(1, len(SEEDS) + 1)]
+
+
+def test_what_runs_beside_others_has_one_core():
+    problem, real = study()
+    count = simulate_many(problem, SEEDS, real, max_rounds=1, keep=lambda learner, run: cores(), threads=2)
+    assert count == [1] * len(SEEDS)
+    assert cores() >= 1
+
+
+@pytest.mark.slow
+def test_processes_make_the_same_runs():
+    problem, real = study()
+    with opened(jobs=2) as engine:
+        kept = simulate_many(problem, SEEDS, real, max_rounds=300, keep=visits, engine=engine)
+        runs = simulate_many(problem, SEEDS, real, max_rounds=300, engine=engine)
+    for (rounds, seen), run, (learner, other) in zip(kept, runs, one_by_one(problem, real, None, 300), strict=True):
+        assert rounds == other.rounds
+        np.testing.assert_array_equal(seen, learner.evidence.counts.visits)
+        same(run, other)
+
+
+def test_compiled_rounds_leave_the_interpreter_to_others(monkeypatch):
+    """A thread that only looks at the clock goes on while rounds run: without that, threads would take turns."""
+    problem, real = study()
+    simulate_many(problem, [0], real, max_rounds=10)
+    spans, ticks, over = [], [], threading.Event()
+    inside = compiled_rounds.run
+
+    def timed(*arguments):
+        began = time.perf_counter()
+        result = inside(*arguments)
+        spans.append((began, time.perf_counter()))
+        return result
+
+    def tick():
+        while not over.wait(0.001):
+            ticks.append(time.perf_counter())
+
+    monkeypatch.setattr(compiled_rounds, "run", timed)
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    endless = replace(problem, settings=replace(problem.settings, tolerance=1e-9))
+    simulate_many(endless, [0], real, max_rounds=8_000, threads=1)
+    over.set()
+    ticking.join()
+    most = max(sum(began < tick < ended for tick in ticks) for began, ended in spans)
+    assert most >= 5
+
+
+@each(
+    ("seeds", "options", "said"),
+    [
+        ([1, -1], {}, r"seeds\[1\] is -1"),
+        ([1], {"max_rounds": 0}, "max_rounds is 0"),
+        ([1], {"threads": 0}, "threads is 0"),
+    ],
+)
+def test_what_is_no_study_is_refused(seeds, options, said):
+    problem, real = study()
+    with pytest.raises(InvalidInput, match=said):
+        simulate_many(problem, seeds, real, **options)
+    with pytest.raises(InvalidInput, match="give the Kernel of the real system"):
+        simulate_many(problem, [1, 2], problem.simulator, threads=2)
