@@ -11,6 +11,7 @@ import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
+from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.campaign.load import load_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.report.export import export_json, salvage_json
@@ -209,3 +210,25 @@ def test_a_restore_by_the_book(place, tmp_path):
         run_rounds(campaign, SYSTEM, 1)
         assert campaign.verify().holds
         assert campaign.status(forecast=False).told == 5
+
+
+def test_who_is_alone_looks_once_for_each_call_and_others_are_heard(tmp_path, monkeypatch):
+    place, system, begun = tmp_path / "arm.db", three_states(), []
+    transaction = SQLJournal.transaction
+
+    def counted(self, *, writing):
+        begun.append(writing)
+        return transaction(self, writing=writing)
+
+    with Campaign.create(place, system.specification) as campaign:
+        run_rounds(campaign, system, 3)
+        monkeypatch.setattr(SQLJournal, "transaction", counted)
+        run_rounds(campaign, system, 2)
+        assert begun == [True] * 4  # nothing is read but under the lock, where nobody else can write
+        with Campaign.open(place) as other:
+            run_rounds(other, system, 1, "another")
+        begun.clear()
+        assert campaign.ask(worker="cell").number == 7  # the first call plans under the lock what it did not know of
+        campaign.abandon(campaign.ask(worker="cell").id, "power")
+        assert begun[:3] == [True, False, True]
+        assert campaign.verify().holds

@@ -57,7 +57,8 @@ def _in_words(certificate: Certificate, k: int) -> dict[str, Any]:
     }
 
 
-def deployment_document(deployment: Deployment) -> dict[str, Any]:
+def deployment_document(deployment: Deployment, *, policy: bool = True) -> dict[str, Any]:
+    """A deployment; without `policy` for one who is given the mixture, of which it is number `drawn`."""
     return {
         "id": deployment.id,
         "number": deployment.number,
@@ -67,7 +68,7 @@ def deployment_document(deployment: Deployment) -> dict[str, Any]:
         "exploration_weight": deployment.exploration_weight,
         "uncertainty": finite_or_none(deployment.uncertainty),
         "drawn": deployment.drawn,
-        "policy": policy_to_json(deployment.policy, plain=True),
+        **({"policy": policy_to_json(deployment.policy, plain=True)} if policy else {}),
         "certificate": certificate_document(deployment.certificate),
     }
 

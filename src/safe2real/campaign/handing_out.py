@@ -40,7 +40,7 @@ def hand_out(record: Record, worker: str, n: int) -> list[Deployment]:
             f"n is {shown(n)}; one call hands out at most {ask_limit()} deployments: ask again for more, or set "
             f"{DEPLOYMENTS} if that is meant"
         )
-    record.catch_up().learner.propose()  # planned before others are kept waiting; usually nothing has changed below
+    record.early().learner.propose()  # planned before others are kept waiting; usually nothing has changed below
     while True:
         fresh: list[Event] = []
         with record.journal.writing() as transaction:
@@ -56,8 +56,7 @@ def hand_out(record: Record, worker: str, n: int) -> list[Deployment]:
                 bodies = [AskBody.read(event) for event in (*(one.event for one in held), *fresh)]
                 named = {digest for body in bodies for digest in body.policies}
                 policies = {digest: record.policy(transaction, digest) for digest in named}
-        for event in fresh:
-            replay.apply(event)
+        record.take(fresh)
         if not withdrawn:  # else what was waiting behind the withdrawn ones counts now: look again
             record.keep_snapshot()
             return [deployment_of(record, one, policies) for one in replay.held_by(worker)[:n]]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from safe2real.campaign.events import CREATE, Event
@@ -18,6 +19,7 @@ from safe2real.model.encoding import digest_of, from_text, policy_from_bytes, po
 from safe2real.model.naming import Extensions
 from safe2real.model.policy import MarkovPolicy
 
+_A_MOMENT = 1.0  # seconds
 _REMEMBERED = 1000  # policies kept decoded: enough for a fleet; they can be read again
 
 
@@ -42,6 +44,7 @@ class Record:
             ) from error
         self.replay = Replay(self.fresh_learner())
         self.covered = 0  # by the newest snapshot that is known
+        self._alone_at = float("-inf")  # when the record was read and held nothing new
         self._policies: dict[str, MarkovPolicy] = {}
         self._baseline_content: bytes | None = None
 
@@ -63,10 +66,22 @@ class Record:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """The only writer, with all taken in that others have recorded."""
-        self.catch_up()  # before others are kept waiting
+        self.early()
         with self.journal.writing() as transaction:
             self.catch_up(transaction)
             yield transaction
+
+    def early(self) -> Replay:
+        """What is known before others are kept waiting; it is caught up with again when they are.
+
+        Where nobody else wrote when this object looked a moment ago, there is hardly anything to read: it is not looked.
+        """
+        return self.replay if time.monotonic() - self._alone_at < _A_MOMENT else self.catch_up()
+
+    def take(self, events: Sequence[Event]) -> None:
+        """Take in what this object has just recorded, so that it need not be read again."""
+        for event in events:
+            self.replay.apply(event)
 
     def catch_up(self, transaction: Transaction | None = None) -> Replay:
         """Take in what others have recorded."""
@@ -75,7 +90,8 @@ class Record:
                 return self.catch_up(own)
         if self.replay.sequence == 0:
             self._resume(transaction)
-        for event in transaction.events(self.replay.sequence):
+        before = self.replay.sequence
+        for event in transaction.events(before):
             if event.kind == CREATE and not self._began(event):
                 raise StorageFailure(
                     "the campaign's name or its specification was changed after it was created, so nothing is handed out; "
@@ -88,6 +104,7 @@ class Record:
                 "would be given twice: restore a copy"
             )
         self.journal.remember(self.replay.sequence, self.replay.digest)
+        self._alone_at = time.monotonic() if self.replay.sequence == before else float("-inf")
         return self.replay
 
     def _resume(self, transaction: Transaction) -> None:

@@ -27,8 +27,9 @@ def tell(record: Record, id: str, seen: Seen, worker: str | None, force: str | N
         forced = _forced_by(record.by, known[ASK], worker, force)
         body = AskBody.read(known[ASK])
         check_actions(record.policy(transaction, body.policies[body.drawn]), seen.path, f"deployment {id}")
-        *_, event = transaction.append([*forced, Draft(TELL, content, known[ASK].deployment, record.by)])
-    return Receipt(event.sequence, True, seen.transitions)
+        added = transaction.append([*forced, Draft(TELL, content, known[ASK].deployment, record.by)])
+    record.take(added)
+    return Receipt(added[-1].sequence, True, seen.transitions)
 
 
 def abandon(record: Record, id: str, reason: str, worker: str | None, force: str | None) -> Receipt:

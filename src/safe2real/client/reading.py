@@ -20,7 +20,7 @@ from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
-from safe2real.model.encoding import mixture_from_json, policy_from_json
+from safe2real.model.encoding import mixture_from_json
 from safe2real.model.legend import Legend
 from safe2real.model.wording import Wording
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing
@@ -49,10 +49,11 @@ def _wording(document: Any, threshold: float) -> Wording:
 
 
 def deployment_from(document: Any, withdrawn: Any) -> Deployment:
+    mixture = mixture_from_json(document["mixture"], "mixture")
     return Deployment(
         **{key: document[key] for key in ("id", "number", "worker", "at", "drawn", "exploration_weight")},
-        policy=policy_from_json(document["policy"], "policy"),
-        mixture=mixture_from_json(document["mixture"], "mixture"),
+        policy=mixture.policies[document["drawn"]],
+        mixture=mixture,
         reason=Reason[document["reason"]],
         uncertainty=_number(document["uncertainty"], math.inf),
         certificate=certificate_from(document["certificate"]),

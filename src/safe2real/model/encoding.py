@@ -27,6 +27,7 @@ from safe2real.model.limits import AS_NUMBER, BYTES, check_bytes, human, text_li
 from safe2real.model.policy import MarkovPolicy, Mixture
 
 PLAIN_SIZE = 4096  # entries up to which an array is written as a list
+_SHORT = 64  # the same where no person reads it
 _DTYPES = ("<f8", "<u4", "<u2", "|u1", "|b1", "<i8")
 
 
@@ -86,8 +87,8 @@ def packed(array: NDArray[Any]) -> dict[str, Any]:
     return {"dtype": little.dtype.str, "shape": list(array.shape), "zlib": compressed}
 
 
-def array_to_json(array: NDArray[Any]) -> Any:
-    return array.tolist() if array.size <= PLAIN_SIZE else packed(array)
+def array_to_json(array: NDArray[Any], plain_size: int = PLAIN_SIZE) -> Any:
+    return array.tolist() if array.size <= plain_size else packed(array)
 
 
 def array_from_json(value: Any, name: str) -> Any:
@@ -180,9 +181,12 @@ def check_keys(value: Any, name: str, *, required: tuple[str, ...], optional: tu
     return dict(value)
 
 
-def policy_to_json(policy: MarkovPolicy, *, plain: bool = False) -> dict[str, Any]:
-    """A policy as an object; `plain` writes nested lists whatever their size."""
-    write = (lambda array: array.tolist()) if plain else array_to_json
+def policy_to_json(policy: MarkovPolicy, *, plain: bool = False, plain_size: int = PLAIN_SIZE) -> dict[str, Any]:
+    """A policy as an object; `plain` writes nested lists whatever their size, else only up to `plain_size` entries."""
+
+    def write(array: NDArray[Any]) -> Any:
+        return array.tolist() if plain else array_to_json(array, plain_size)
+
     if policy.actions is not None:
         kind = np.min_scalar_type(policy.num_actions - 1)
         return {"kind": "deterministic", "num_actions": policy.num_actions, "actions": write(policy.actions.astype(kind))}
@@ -239,7 +243,8 @@ def mixture_from_json(value: Any, name: str, *, horizon: int | None = None, num_
 
 
 def mixture_to_json(mixture: Mixture, *, plain: bool = True) -> dict[str, Any]:
+    """A mixture as an object; without `plain` it is short to send and quick to read, for programs."""
     return {
         "weights": mixture.weights.tolist(),
-        "policies": [policy_to_json(policy, plain=plain) for policy in mixture.policies],
+        "policies": [policy_to_json(policy, plain=plain, plain_size=_SHORT) for policy in mixture.policies],
     }

@@ -26,8 +26,8 @@ def ask(campaign: Campaign, call: Call) -> Any:
     deployments = campaign.ask_batch(given.get("n", 1), worker=worker)
     documents = []
     for one in deployments:
-        document = deployment_document(one)
-        if packed:
+        document = deployment_document(one, policy=not packed)
+        if packed and not with_mixture:
             document["policy"] = policy_to_json(one.policy)
         if with_mixture:
             document["mixture"] = mixture_to_json(one.mixture, plain=not packed)

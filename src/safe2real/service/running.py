@@ -60,6 +60,7 @@ def configured(app: FastAPI) -> uvicorn.Config:
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=_GOODBYE,
         limit_concurrency=_CONNECTIONS,
+        forwarded_allow_ips=["127.0.0.1", "::1"],  # whose word on X-Forwarded-For counts: a proxy on this machine
         h11_max_incomplete_event_size=64 << 10,  # of headers
     )
 

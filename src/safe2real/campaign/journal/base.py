@@ -42,6 +42,7 @@ class Transaction(ABC):
 
     place = "the journal"  # for messages; these three are set by `Journal`
     keys: Keys | None = None  # sign what is added
+    unsigned = False  # whether it is known that the record is not signed
     added: tuple[int, str] | None = None  # sequence and digest of the last event that was appended here
 
     # What a journal brings
@@ -76,6 +77,10 @@ class Transaction(ABC):
         """The campaign's name; None where there is none, or not one."""
         header = self.header()
         return None if header is None else header.name
+
+    def identity(self, sequence: int) -> tuple[str | None, str | None]:
+        """The campaign's name, and the digest of one event; None for that of number 0."""
+        return self.name(), self.digest_at(sequence) if sequence else None
 
     def last(self) -> tuple[int, str]:
         """(sequence, digest) of the newest event."""
@@ -166,8 +171,9 @@ class Transaction(ABC):
 
     def _sign(self, events: Sequence[Event]) -> None:
         """A record is signed from its first event to its last, or not at all."""
-        if events[0].sequence > 1:
+        if events[0].sequence > 1 and not (self.unsigned and self.keys is None):
             signed = self.is_signed()
+            self.unsigned = not signed
             if signed != (self.keys is not None):
                 state = "signed, and this process has no key" if signed else "not signed, and this process has a key"
                 raise InvalidInput(
@@ -184,6 +190,7 @@ class Journal(ABC):
     place = "the journal"  # as messages name it
     keys: Keys | None = None  # sign what is added
     _name: str | None = None  # of the campaign, once it was read
+    _unsigned = False  # whether it is known that the record is not signed, which stays so
     _known = (0, BEFORE_THE_FIRST)  # sequence and digest of an event that the record must go on to hold
 
     @abstractmethod
@@ -248,19 +255,22 @@ class Journal(ABC):
     @contextmanager
     def _begun(self, *, writing: bool) -> Iterator[Transaction]:
         with self.transaction(writing=writing) as transaction:
-            transaction.place, transaction.keys = self.place, self.keys
+            transaction.place, transaction.keys, transaction.unsigned = self.place, self.keys, self._unsigned
             yield transaction
+        self._unsigned = transaction.unsigned
 
     def _recognise(self, transaction: Transaction) -> None:
         """Refuse a record that is not the one this process has seen before."""
-        if self._name is not None and transaction.name() != self._name:
+        sequence, digest = self._known
+        if self._name is None and not sequence:
+            return
+        name, found = transaction.identity(sequence)
+        if self._name is not None and name != self._name:
             raise StorageFailure(
-                f"{self.place} was campaign {self._name} and is {transaction.name() or 'none'} now: another database was "
+                f"{self.place} was campaign {self._name} and is {name or 'none'} now: another database was "
                 "put in its place, and nothing was written to it. Open the campaign again"
             )
-        sequence, digest = self._known
-        found = transaction.digest_at(sequence) if sequence else digest
-        if found != digest:
+        if sequence and found != digest:
             end, _ = transaction.last()
             how = f"ends with event {end} now" if found is None else "holds another event in its place now"
             raise StorageFailure(

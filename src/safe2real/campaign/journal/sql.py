@@ -37,8 +37,12 @@ _BATCH = 20_000  # rows read or written at once
 _PARAMETERS = 500  # in one statement
 _CREATING = 0x5AFE2EA1  # the name of a lock on a PostgreSQL database
 
-# Made once: a check of a long record asks thousands of times.
+# Made once: a check of a long record asks thousands of times, and every transaction asks for the second.
 _POLICY = sql.select(_policies.c.content).where(_policies.c.digest == sql.bindparam("digest"))
+
+_IDENTITY = sql.select(_campaign.c.name, _events.c.digest).select_from(
+    _campaign.outerjoin(_events, _events.c.sequence == sql.bindparam("sequence"))
+)
 
 
 class SQLJournal(Journal):
@@ -129,6 +133,10 @@ class SQLTransaction(Transaction):
     def name(self) -> str | None:
         names = self._connection.execute(sql.select(_campaign.c.name)).scalars().all()
         return str(names[0]) if len(names) == 1 else None
+
+    def identity(self, sequence: int) -> tuple[str | None, str | None]:
+        rows = self._connection.execute(_IDENTITY, {"sequence": sequence}).all()
+        return (str(rows[0].name), rows[0].digest) if len(rows) == 1 else (None, None)
 
     def header(self) -> Header | None:
         if not self._has(_campaign):
