@@ -28,7 +28,7 @@ class _Serving(JsonErrors):
 commands = typer.Typer(
     cls=_Serving,
     no_args_is_help=True,
-    subcommand_metavar="PLACE | token ...",
+    subcommand_metavar="PLACE | token ... | warm",
     help="Serve campaigns over HTTP: `safe2real serve PLACE [--host --port --no-auth]`. PLACE is a folder of "
     "SQLite campaigns (NAME.db), or postgresql://user@host/database, where each campaign is a schema.",
 )
@@ -69,6 +69,15 @@ def run(
         raise InvalidInput("--silent-after is given and no --alert-url: nobody would be told; give both")
     alerts = None if alert_url is None else AlertTerms.of(alert_url, silent_after)
     serve(place, host, port, auth=not no_auth, alerts=alerts)
+
+
+@commands.command()
+def warm() -> None:
+    """Compile what the service needs, which its first request would wait for; in a container's build, or before a start."""
+    from safe2real.service.warming import warm as compile_all
+
+    compile_all()
+    answer({"warm": True})
 
 
 @tokens.command()
