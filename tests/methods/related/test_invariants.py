@@ -3,13 +3,15 @@
 import numpy as np
 import pytest
 
-from safe2real import Learner, MarkovPolicy, Mixture, simulate, solve
+from safe2real import CMDP, AtLeast, Kernel, Learner, MarkovPolicy, Mixture, simulate, solve
 from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.exploration.batches import run_in_batches
 from safe2real.methods import Reason, related
+from safe2real.methods.related.barrier_evidence import expected_gradients
 from safe2real.methods.related.rf_express import Uncertainty
-from safe2real.planning import constraint_values, evaluate
+from safe2real.methods.related.transfer import covering
+from safe2real.planning import constraint_values, evaluate, occupancy
 from safe2real.testing.systems import random_case
 
 REWARD = np.random.default_rng(5).random((4, 2))
@@ -94,8 +96,26 @@ def test_vi_zero_is_optimistic_about_every_error_and_ends_in_time():
         for policy in policies(20):
             off = abs(evaluate(case.reality, policy, REWARD) - evaluate(evidence.model, policy, REWARD))
             assert off <= found.uncertainty
+    level = np.log(2 * 4 * 2 * 100_000 * 3 / 0.05)  # d = 2 returns
+    bonus = np.sqrt(2 * 3**2 * level / 30_000) + 3**2 * 4 * level / 30_000
+    np.testing.assert_allclose(method.bonus(case.problem, informed(case, method, 30_000, 1)), bonus)
     assert decide(case, method, informed(case, method, 40_000)).reason is Reason.STOP  # 106,000 episodes
     assert decide(case, related.VIZero(10**9, epsilon=0.5), informed(case, method, 10**8)).reason is Reason.STOP
+
+
+def test_what_is_hardly_known_is_worth_the_clip_and_no_more():
+    case = random_case(1)
+    express, zero, hybrid = related.RFExpress(), related.VIZero(10**6), related.HySRL(REWARD, reachability=0.5, epsilon=0.05)
+    evidence = informed(case, express, 10)
+    assert decide(case, express, evidence).uncertainty == pytest.approx(3 * np.exp(1) * np.sqrt(3.0) + 3.0)
+    assert Uncertainty.on(case.problem, evidence, ours=False).of(case.problem.baseline) == pytest.approx(
+        3 * np.exp(1) * np.sqrt(3.0) + 3.0
+    )
+    assert decide(case, zero, informed(case, zero, 10)).uncertainty == pytest.approx(3.0)
+    assert hybrid.searching(case.problem, informed(case, hybrid, 10))[1] == pytest.approx(3.0 + 1.0)
+    bracket, gap = hybrid.learning(case.problem, informed(case, hybrid, 10))
+    assert gap <= 3.0
+    assert bracket.upper.max() <= 3.0
 
 
 # Optimism and pessimism
@@ -130,9 +150,20 @@ def test_what_is_planned_is_optimistic_and_what_is_claimed_is_pessimistic(method
 def test_dope_waits_as_long_as_the_authors_code_does():
     case, method = random_case(0), related.Dope(REWARD, 10**9)
     assert method.warm_up_for(case.problem) == pytest.approx(4**2 * 2 * 3**3 / 0.3**2)
-    assert decide(case, method, informed(case, method, 3_000)).reason is Reason.BASELINE  # 8,000 episodes of 9,600
+    evidence = informed(case, method, 10**7)
+    for episodes, reason in ((9_599, Reason.BASELINE), (9_600, Reason.MIXTURE)):  # however much it knows
+        evidence.counts.episodes = episodes
+        assert decide(case, method, evidence).reason is reason
     with pytest.raises(InvalidInput, match="warm_up"):
         related.Dope(REWARD, 10, warm_up=-1)
+
+
+def test_optpess_waits_until_half_of_the_margin_is_certain():
+    case, method = random_case(0), related.OptPess(REWARD, 10**9)
+    for visits, reason in ((10**6, Reason.BASELINE), (4 * 10**6, Reason.MIXTURE)):
+        evidence = informed(case, method, visits)
+        assert method.optimum(case.problem, evidence, REWARD).is_feasible  # it could leave the baseline at both
+        assert decide(case, method, evidence).reason is reason
 
 
 def test_sweet_mixes_as_much_as_is_certified_and_no_more():
@@ -166,9 +197,17 @@ def test_hysrl_finds_the_region_and_brackets_the_best_value():
         best, start = solve(free, REWARD).value, case.reality.start
         assert start @ bracket.lower[0] <= best <= start @ bracket.upper[0]
         assert best - evaluate(free, bracket.policy, REWARD) <= gap
+    first = decide(case, method, evidence)
+    assert (first.reason, first.uncertainty) == (Reason.MIXTURE, 3.0)  # phase 1, in which nothing is known of values
+    searching, _, _ = method.searching(case.problem, evidence)
+    np.testing.assert_array_equal(first.policies[0].probabilities, searching.probabilities)
     stopped = decide(case, method, informed(case, method, 10**13))
     assert stopped.reason is Reason.STOP
     assert stopped.uncertainty <= 0.05
+    closer = related.HySRL(REWARD, reachability=0.5, epsilon=1e-7)
+    second = decide(case, closer, informed(case, closer, 10**13))
+    assert second.reason is Reason.MIXTURE
+    assert 1e-7 < second.uncertainty < 0.05
 
 
 def test_hysrl_does_without_the_simulator_where_the_accuracy_does_not_need_it():
@@ -191,6 +230,18 @@ def test_transfer_explores_evaluates_both_and_keeps_the_better():
     output = learner.method.output(case.problem, evidence, REWARD)
     assert evaluate(free, output, REWARD) >= max(worth) - 0.2
     assert solve(free, REWARD).value - max(worth) < 0.2
+
+
+def test_exploration_policies_reach_what_acting_at_random_does_not():
+    """A chain whose other action leads back to its start."""
+    rows = np.zeros((6, 2, 6))
+    rows[np.arange(6), 0, np.minimum(np.arange(6) + 1, 5)] = rows[:, 1, 0] = 1.0
+    model = CMDP.of(Kernel.from_dense(rows), 7, 0, [AtLeast(np.ones((6, 2)), 1.0)])
+    uniform = MarkovPolicy.uniform(horizon=7, num_states=6, num_actions=2)
+    found = covering(type(random_case(0).problem)(model, uniform, random_case(0).problem.settings))
+    reached, at_random = (occupancy(model, policy)[:, 5].sum() for policy in (found, uniform))
+    assert at_random == pytest.approx(4 / 64)
+    assert reached > 3.0 * at_random
 
 
 # Log barrier
@@ -216,13 +267,38 @@ def test_the_log_barrier_climbs_and_every_bound_of_it_is_true():
     assert evaluate(case.reality, method.output(case.problem, evidence, REWARD), REWARD) > before
 
 
-def test_gradients_are_those_of_the_values():
-    """Against differences, with many episodes."""
+def test_the_log_barrier_stops_where_its_gradient_is_short():
+    case, method = random_case(4), related.LogBarrier(REWARD, batch=400, eta=0.05)
+    evidence = method.evidence(case.problem)
+    assert decide(case, method, evidence).reason is Reason.MIXTURE
+    flat = np.zeros((2, 3, 4, 2))
+    evidence.expect(np.array([1.0, case.reality.thresholds[0] + 0.3]), flat)
+    stopped = decide(case, method, evidence)
+    assert (stopped.reason, stopped.uncertainty) == (Reason.STOP, 0.0)
+    for length, reason in ((0.024, Reason.STOP), (0.026, Reason.MIXTURE)):  # eta / 2 is between
+        flat[0, 0, 0, 0] = length
+        evidence.expect(np.array([1.0, case.reality.thresholds[0] + 0.3]), flat)
+        assert decide(case, method, evidence).reason is reason
+
+
+def test_expected_gradients_are_what_batches_tend_to_per_step_too():
     case = random_case(2)
-    method = related.LogBarrier(REWARD, batch=10**6)
-    evidence, step = method.evidence(case.problem), 1e-5
-    collect(case, evidence, 8_000, 1)
-    found = evidence._gradients / evidence._number
+    policy, tables = case.problem.baseline, [REWARD[None], case.reality.utilities[0]]
+    values, gradients = expected_gradients(case.reality, policy, tables)
+    repeated = case.reality.with_kernel(case.real.repeated(3))
+    again = expected_gradients(repeated, policy, tables)
+    np.testing.assert_allclose(again[1], gradients, atol=1e-12)
+    evidence = related.LogBarrier(REWARD, batch=10**6).evidence(case.problem)
+    collect(case, evidence, 3_000, 1)
+    np.testing.assert_allclose(evidence._gradients / evidence._number, gradients, atol=0.06)
+    np.testing.assert_allclose(evidence._returns / evidence._number, values, atol=0.06)
+
+
+def test_gradients_are_those_of_the_values():
+    """Against differences."""
+    case, step = random_case(2), 1e-5
+    evidence = related.LogBarrier(REWARD).evidence(case.problem)
+    _, found = expected_gradients(case.reality, case.problem.baseline, evidence.tables)
     for j, utility in enumerate((REWARD, case.reality.utilities[0, 0])):
         for h, s, a in ((0, 0, 1), (1, 2, 0)):
             values = []
@@ -231,7 +307,20 @@ def test_gradients_are_those_of_the_values():
                 theta[h, s, a] += sign * step
                 table = np.exp(theta) / np.exp(theta).sum(axis=-1, keepdims=True)
                 values.append(evaluate(case.reality, MarkovPolicy.stochastic(table), utility))
-            assert found[j, h, s, a] == pytest.approx((values[0] - values[1]) / (2 * step), abs=0.03)
+            assert found[j, h, s, a] == pytest.approx((values[0] - values[1]) / (2 * step), abs=1e-8)
+
+
+def test_the_barrier_pushes_away_from_the_threshold():
+    """Up V_r and, the more the less slack there is, up V_c."""
+    case, method = random_case(4), related.LogBarrier(REWARD, batch=10**9, eta=0.05)
+    evidence = method.evidence(case.problem)
+    before, gradients = evidence.theta.copy(), np.zeros((2, 3, 4, 2))
+    gradients[0, 0, 0, 0], gradients[1, 1, 1, 1] = 0.1, 0.6
+    evidence.expect(np.array([1.0, case.reality.thresholds[0] + 0.3]), gradients)
+    moved = evidence.theta - before
+    assert moved[0, 0, 0] > 0.0
+    assert moved[1, 1, 1] / moved[0, 0, 0] == pytest.approx(0.05 / 0.3 * 0.6 / 0.1)
+    assert np.count_nonzero(moved) == 2
 
 
 def test_a_baseline_that_never_takes_an_action_has_no_logarithm():
