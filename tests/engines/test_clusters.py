@@ -16,6 +16,12 @@ pytestmark = pytest.mark.slow
 CLUSTERS = ("dask", "ray")
 
 
+@pytest.fixture(autouse=True)
+def as_important_as_this_process(monkeypatch):
+    """Ray makes its workers the least important processes of a machine; where others work, they would hardly run."""
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+
+
 def started(folder):
     """(number, process) of every start, in their order."""
     files = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)

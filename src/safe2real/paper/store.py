@@ -78,9 +78,11 @@ class Store:
         }
         path = self.folder / f"{task.kind}.jsonl"
         # A line that a power cut left unfinished must not swallow the next one.
-        torn = path.exists() and path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
-        with path.open("a") as file:
-            file.write(("\n" if torn else "") + json.dumps(row) + "\n")
+        with path.open("ab+") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 1))
+            torn = file.read(1) not in (b"", b"\n")
+            file.write((("\n" if torn else "") + json.dumps(row) + "\n").encode())
             file.flush()
             os.fsync(file.fileno())
         self._rows[task.id] = row
