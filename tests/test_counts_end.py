@@ -13,6 +13,8 @@ import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.errors import InvalidInput, OutOfOrder
 from safe2real.exploration import roll_out
+from safe2real.methods.base import Reason
+from safe2real.methods.sim_to_real import spans_of
 from safe2real.model.policy import MarkovPolicy, carried_out, fitted
 from safe2real.model.trajectory import Trajectory, utilities_along
 from safe2real.planning.evaluate import constraint_values
@@ -230,3 +232,27 @@ def test_the_lake_counts_every_fall() -> None:
     assert costed.model.counts_end  # to be in a hole at the end costs as much as before
     acting = from_gymnasium(gymnasium.make("FrozenLake-v1"), 6, cost=np.ones((16, 4)), limit=1.0, ended=0)
     assert not acting.model.counts_end  # and nothing is done at the end
+
+
+def beside_a_cliff(known: np.ndarray, **changes: object) -> Problem:
+    """0 leads to 1, where action 1 earns and may fall, or to 2, from where only the last action leads to 1."""
+    rows = np.zeros((4, ACTIONS, 4))
+    rows[0, 0], rows[1, 1] = [0.1, 0.9, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5]
+    rows[0, 1, 2] = rows[1, 0, 1] = rows[2, :, 1] = rows[3, :, 3] = 1.0
+    cost = (np.arange(4) == 3).astype(float)
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 2, 0, s2r.AtMost(cost, 0.1, "falls"), counts_end=True)
+    aside = MarkovPolicy.deterministic([1, 0, 0, 0], num_actions=ACTIONS, horizon=2)
+    settings = s2r.Settings(margin=0.1, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.025, seed=1)
+    return Problem(model, aside, replace(settings, **changes), known=np.repeat(known[:, None], ACTIONS, axis=1))  # type: ignore[arg-type]
+
+
+def test_a_run_does_not_wait_for_what_only_the_end_would_show() -> None:
+    problem = beside_a_cliff(np.arange(4) != 1)
+    reward = np.zeros((4, ACTIONS))
+    reward[1, 1] = 1.0
+    learner = s2r.Learner(problem, s2r.methods.ForRewards({"risk": reward}, accuracy=0.2))
+    s2r.simulate(learner, problem.simulator.kernel, max_rounds=1_000)
+    assert learner.stopped  # not by going to 1 with the last action, which is safe and shows nothing
+    literal = beside_a_cliff(np.arange(4) != 3, span_bonus=False)
+    assert spans_of(literal).tolist() == [3.0, 3.0, 0.0]
+    assert s2r.Learner(literal).decide().reason is Reason.STOP  # what is not known is where nobody acts

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import safe2real as s2r
 from safe2real.paper import plain_runs
 from safe2real.paper.declared_systems import instance
+from safe2real.paper.instance import Instance
 from safe2real.planning.evaluate import constraint_values, evaluate
 
 
@@ -13,18 +15,18 @@ def test_a_penalty_is_worth_what_the_constraint_is(name):
     found = instance(name)
     reward = next(iter(found.rewards))
     worth = evaluate(found.model, found.baseline, plain_runs._penalised(found, reward, 0.5))
-    earned, safety = (
-        evaluate(found.model, found.baseline, found.rewards[reward]),
-        constraint_values(found.model, found.baseline),
-    )
+    earned = evaluate(found.model, found.baseline, found.rewards[reward])
+    safety = constraint_values(found.model, found.baseline)
     assert worth == pytest.approx((earned + 0.5 * safety[0]) / 1.5)
 
 
-def test_q_learning_acts_in_every_step_and_is_paid_for_the_end(monkeypatch):
+def test_q_learning_is_paid_for_the_state_that_its_last_action_leads_to(monkeypatch):
     monkeypatch.setattr(plain_runs, "MOST", 400)
-    found = instance("lake")
-    points = plain_runs.q_learning(found, "goal", 1e6, seed=0)
-    assert points[0][2].shape == (found.model.steps, found.model.num_states, found.model.num_actions)
-    # With a penalty that is all that counts, what is learnt is to stay out of the water.
-    safety = [float(constraint_values(found.reality, policy)[0]) for _, _, policy in points]
-    assert np.mean(safety[-3:]) > safety[0]
+    rows = np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])  # action 1 leads into state 1, which costs
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 1, 0, s2r.AtMost([0.0, 1.0], 0.5), counts_end=True)
+    still = s2r.MarkovPolicy.deterministic([0, 0], num_actions=2, horizon=1)
+    found = Instance(model, model.kernel, still, 0.5, None, None, {"leave": np.array([[0.0, 1.0], [0.0, 0.0]])})
+    for penalty, action in ((0.0, 1), (10.0, 0)):
+        *_, (_, _, policy) = plain_runs.q_learning(found, "leave", penalty, seed=0)
+        assert policy.shape == (1, 2, 2)
+        assert policy.actions[0, 0] == action

@@ -149,10 +149,10 @@ def test_a_gymnasium_environment_and_its_slippery_reality(tmp_path):
     model = given.problem.simulator
     assert model.num_states == 17  # one more: after the end
     assert np.asarray(given.problem.known).sum() == 6 * 4  # four holes, the goal, and after the end
-    assert model.thresholds.tolist() == [5.5]
+    assert (model.counts_end, model.thresholds.tolist()) == (True, [6.5])  # 6 steps and the end, less 0.5
     # Into the hole of state 5 at the first chance: 1 -> 5 is paid once, on arrival.
     down = s2r.MarkovPolicy.deterministic(np.where(np.arange(17) == 0, 2, 1), num_actions=4, horizon=6)
-    assert s2r.planning.constraint_values(model, down)[0] == pytest.approx(5.0)
+    assert model.wordings[0].number(s2r.planning.constraint_values(model, down)[0]) == pytest.approx(1.0)
     assert given.reality.distances_to(model.kernel).reshape(-1).max() == pytest.approx(2 / 3)
     assert given.problem.baseline.actions[0, 1] == 3
     (reward,) = given.options.rewards

@@ -45,6 +45,14 @@ def test_intervals_hold_the_exact_values():
     assert "betting" in text
 
 
+def test_the_end_pays_only_where_a_reward_says_so():
+    for reward, paid in ((np.ones((MODEL.num_states, 4)), 15.0), (np.ones(MODEL.shape), 16.0)):
+        found = SYSTEM.rollout(POLICY, ENV, 2, reward=reward)
+        assert found.values.tolist() == [paid] * 2
+        assert s2r.evaluate(MODEL, POLICY, reward) == pytest.approx(paid)
+    assert SYSTEM.rollout(promising(1.0, 14.0), ENV, 20).values.max() <= 15.0
+
+
 def test_the_same_seed_gives_the_same_rollout():
     first, again, other = (SYSTEM.rollout(POLICY, ENV, 20, seed=seed, reward=REWARD) for seed in (1, 1, 2))
     assert np.array_equal(first.returns, again.returns)

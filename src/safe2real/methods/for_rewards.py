@@ -23,7 +23,7 @@ from safe2real.methods.intervals import Found, Interval, Start, interval_of, sea
 from safe2real.methods.mixing import candidate_share
 from safe2real.methods.stakes import guess_of, rates, stake_of
 from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, shown
-from safe2real.model.cmdp import CMDP, step_rewards
+from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.encoding import array_from_json
 from safe2real.planning.pessimistic import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets
@@ -236,7 +236,8 @@ def _exploring(
     """The certified mixture that is expected to gain most: the index [R] on the guess, V_c at its worst over the sets."""
     model = sets.model
     steps = model.kernel.num_rows // (model.num_states * model.num_actions)
-    reward = (index / index.max()).reshape(steps, model.num_states, model.num_actions)
+    table = (index / index.max()).reshape(steps, model.num_states, model.num_actions)
+    reward = step_rewards(model, "index", without_steps(table), unit_interval=True)  # of visits: none is made at the end
     exactly = RowSets(guess, np.zeros(index.size), evidence.reach)
     first = trusted_column(sets, problem.baseline, reward, evidence.trusted, exactly)
     # More than what is trusted of the baseline is not counted on here: what is deployed is certified by that alone.

@@ -79,6 +79,19 @@ class SimToReal(Method):
 
 
 @lru_cache(maxsize=8)
+def spans_of(problem: Problem) -> Floats:
+    """[H], or [1] where it is the same at every step: what a row's distance is multiplied by in each step.
+
+    What can still follow, H - 1 - h, or the paper's H. Where the last step only collects nothing follows it and nobody
+    visits its rows: a bonus there would pay for data that never come, and a run would not stop.
+    """
+    model = problem.simulator
+    left = model.horizon - 1.0 - np.arange(model.horizon)
+    if problem.settings.span_bonus:
+        return left
+    return np.where(left > 0.0, float(model.horizon), 0.0) if model.counts_end else np.full(1, float(model.horizon))
+
+
 def terms_of(problem: Problem, kept: int) -> rounds.Terms:
     """What has to hold in every round, for compiled code; `kept` constraints are kept to."""
     settings, model = problem.settings, problem.simulator
@@ -90,7 +103,7 @@ def terms_of(problem: Problem, kept: int) -> rounds.Terms:
         margins=problem.margins[:kept].copy(),
         baseline=problem.baseline.probabilities.copy(),
         tolerance=float(settings.tolerance),
-        spans=(horizon - 1.0 - np.arange(horizon)) / horizon if settings.span_bonus else np.ones(1),
+        spans=spans_of(problem) / horizon,
         chained=find(settings.refinements, Chain) is not None and settings.span_bonus,
         robust=settings.robust_safety,
         certified=settings.certified,

@@ -7,6 +7,7 @@ import numpy as np
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
+from safe2real.methods.sim_to_real import spans_of
 from safe2real.model.checks import finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.shown import count, rounded_down, rounded_up
@@ -166,11 +167,10 @@ def floor_of(problem: Problem, method: Method) -> float:
     The largest value of H (span of the step) over rows that are not known, among policies feasible on the simulator: at most
     H (H - 1) / 2 with the span bonus and H^2 without.
     """
-    model, settings = problem.simulator, problem.settings
     if not method.reuses_simulator:
         return 0.0
-    steps = np.arange(model.horizon)
-    weight = model.horizon - 1.0 - steps if settings.span_bonus else np.full(model.horizon, float(model.horizon))
+    model = problem.simulator
+    weight = np.broadcast_to(spans_of(problem), model.horizon)
     unknown = ~problem.known_rows().reshape((-1, model.num_states, model.num_actions))
     paid = weight[:, None, None] * unknown
     solution = solve(model, paid)

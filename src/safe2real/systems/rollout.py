@@ -168,7 +168,7 @@ def roll_out_on(
             seen.append(Trajectory.of(model, states, actions))
             sums[i] = utilities_along(model, states, actions).sum(axis=1)
             if table is not None:
-                values[i] = _along(table, *with_end(model, np.asarray(states), np.asarray(actions)))
+                values[i] = _along(table, model, np.asarray(states), np.asarray(actions))
             if report is not None:
                 report(i + 1, episodes)
     alpha = delta / (2 * (model.num_constraints + (table is not None)) or 1)
@@ -216,7 +216,9 @@ def _reward_table(model: CMDP, plan: Any, reward: ArrayLike | None) -> Floats | 
     return step_rewards(model, "reward", reward, unit_interval=True)
 
 
-def _along(table: Floats, states: NDArray[Any], actions: NDArray[Any]) -> float:
+def _along(table: Floats, model: CMDP, states: NDArray[Any], actions: NDArray[Any]) -> float:
+    if len(table) == model.horizon:  # which says what the end pays; one for all steps is for those with an action
+        states, actions = with_end(model, states, actions)
     steps = np.arange(len(actions)) if len(table) > 1 else 0
     return float(table[steps, states[:-1], actions].sum())
 
