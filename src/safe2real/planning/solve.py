@@ -71,13 +71,29 @@ class Solution:
         return self.status is not Status.INFEASIBLE and self.shortfall == 0.0
 
 
-def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> Solution:
+def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None, device: str = "cpu") -> Solution:
     """The exact optimum of `reward` ([S, A] or [H, S, A], any finite numbers) over the policies that meet every constraint.
 
-    `warm` is the solution of a similar problem (other rewards, slightly other rows): its policies are evaluated anew in
-    `model` and the search starts from them. The answer is certified in the same way, so a poor start costs time only.
+    Args:
+        model: the system and its constraints.
+        reward: what is maximised.
+        warm: the solution of a similar problem (other rewards, slightly other rows): its policies are evaluated anew in
+            `model` and the search starts from them. The answer is certified in the same way: a poor start costs time only.
+        device: "cpu", or "cuda" for a GPU (extra `gpu`; at most one constraint), which pays from some 10,000 states on.
+            The answer is certified by the same bound; its policies stay on the GPU until their actions are read.
+
+    Returns:
+        The best mixture of deterministic policies, and the dual bound that proves it.
+
+    Raises:
+        InvalidInput: The reward or the warm start does not fit the model, or there is no such device, or no room on it.
     """
+    check_device(device)
     objective = checked_utility(model, reward, "reward")
+    if device == "cuda":
+        from safe2real.planning.cuda.solve import solve_on_device  # which gives solutions
+
+        return solve_on_device([model], [objective], warm).solution(0)
     constraints = model.num_constraints
     slots = slots_for(constraints)
     policies = np.empty((slots, *model.shape[:2]), dtype=np.uint32)
@@ -121,9 +137,14 @@ def warm_parts(model: CMDP, warm: Solution | None) -> list[Indices]:
     """The policies [H, S] of a solution that a search can start from."""
     if warm is None:
         return []
+    check_warm(model, warm)
+    return [part.actions for part in warm.policy.policies[: model.num_constraints + 1] if part.actions is not None]
+
+
+def check_warm(model: CMDP, warm: Solution) -> None:
+    """Refuse a warm start that was made for another system."""
     if warm.policy.shape != model.shape:
         raise InvalidInput(f"the warm start has shape (H, S, A) = {warm.policy.shape}; this system has {model.shape}")
-    return [part.actions for part in warm.policy.policies[: model.num_constraints + 1] if part.actions is not None]
 
 
 def warm_multipliers(model: CMDP, warm: Solution | None) -> Floats:
@@ -152,6 +173,12 @@ def as_solution(model: CMDP, found: Outcome, take: Callable[[list[int]], Indices
         sweeps=found.sweeps,
         wordings=model.wordings,
     )
+
+
+def check_device(device: str) -> None:
+    """Refuse what is neither "cpu" nor "cuda"."""
+    if device not in ("cpu", "cuda"):
+        raise InvalidInput(f'device is {device!r}; choose "cpu", or "cuda" for a GPU')
 
 
 def slots_for(constraints: int) -> int:
