@@ -13,7 +13,7 @@
 //   values     [systems][states + 1][LANES][PARTS]
 //   utility    [systems][1 or H][A][states][PARTS]
 //   actions    [slots][systems][H][states]
-//   slot       [systems][LANES] where a policy is written or read; -1: nowhere, and none is computed if all are
+//   slot       [systems][LANES] where a policy is written or read; -1: the lane is idle
 // The strides of rows, utilities and starts are 0 where all systems of a batch share them.
 
 #ifdef __CUDACC__
@@ -27,6 +27,12 @@
 #define STRIDE 1LL
 #endif
 #define WARP 32
+#ifndef UNROLL
+#define UNROLL 4
+#endif
+#ifndef BOUNDS
+#define BOUNDS
+#endif
 
 typedef long long wide;
 #if BYTES == 1
@@ -45,138 +51,102 @@ struct alignas(PARTS * LANES % 2 ? 8 : 16) Values {
     Parts lane[LANES];
 };
 
-// Where things are, for one step.
-struct Step {
-    const wide *offset;
-    const unsigned *successor;
-    const double *probability;
-    wide chunk, thread;    // the first action's chunk, and the place in it
-    const Parts *utility;  // of the first action
-    const Values *later;
-};
-
+// A thread is one lane of one state. Neighbouring threads are the lanes of one state: they read the same rows, and side by
+// side the values of the same successor.
 #define STEP_ARGUMENTS                                                                                                   \
     const wide *offset, const unsigned *successor, const double *probability, wide row_first, wide row_stride,          \
         const Parts *utility, wide utility_first, wide utility_stride, const Values *later, Values *now,                 \
         ACTION *actions, wide action_first, wide action_stride, const int *slot, wide systems, wide states, wide A
 
-#define STEP                                                                                                             \
-    {offset, successor, probability, system * row_stride + row_first + s / WARP * A, s % WARP,                           \
-     utility + system * utility_stride + utility_first + s, later + system * (states + 1)}
+#define EACH_LANE_OF_EACH_STATE for (wide i = FIRST; i < systems * states * LANES; i += STRIDE)
 
-#define ACTION_OF(lane) actions[(slot[system * LANES + lane] * systems + system) * action_stride + action_first + s]
+#define HERE                                                                                                             \
+    const wide l = i % LANES, system = systems == 1 ? 0 : i / LANES / states, s = i / LANES - system * states;           \
+    const int place = slot[system * LANES + l];                                                                          \
+    if (place < 0) continue;                                                                                             \
+    const wide chunk = system * row_stride + row_first + s / WARP * A;                                                   \
+    const Parts *here = utility + system * utility_stride + utility_first + s;                                           \
+    const Values *after = later + system * (states + 1);                                                                 \
+    ACTION *action = actions + (place * systems + system) * action_stride + action_first + s
 
-// `visit(p, t)` for every transition of a row. Rows are read once per step and pass by the cache (__ldcs), which is for
-// the values: those are read in no order.
-template <class Visit> __device__ inline void each_transition(const Step &step, wide a, Visit visit) {
+#define VALUE_OF(a) row_value(offset, successor, probability, chunk + (a), s % WARP, here[(a) * states], after, l)
+
+// Reward and constraint values of an action in one lane: its utilities, and what its row expects of the next step. Rows are
+// read once per step and pass by the cache (__ldcs), which is for the values: those are read in no order.
+__device__ inline Parts row_value(
+    const wide *offset, const unsigned *successor, const double *probability, wide chunk, wide place, Parts total,
+    const Values *later, wide l
+) {
 #if WIDTH > 0
-    const wide at = (step.chunk + a) * (WIDTH * WARP) + step.thread;
+    wide at = chunk * (WIDTH * WARP) + place;
 #pragma unroll
-    for (int j = 0; j < WIDTH; j++) visit(__ldcs(step.probability + at + j * WARP), __ldcs(step.successor + at + j * WARP));
+    for (int j = 0; j < WIDTH; j++, at += WARP) {
 #else
-    const wide end = step.offset[step.chunk + a + 1];
-    for (wide at = step.offset[step.chunk + a] + step.thread; at < end; at += WARP)
-        visit(__ldcs(step.probability + at), __ldcs(step.successor + at));
+    const wide end = offset[chunk + 1];
+    for (wide at = offset[chunk] + place; at < end; at += WARP) {
 #endif
-}
-
-// Reward and constraint values of an action in all lanes: its utilities and what its row expects of the next step.
-__device__ inline Values all_lanes(const Step &step, wide states, wide a) {
-    Values total;
-    const Parts utility = step.utility[a * states];
-#pragma unroll
-    for (int l = 0; l < LANES; l++) total.lane[l] = utility;
-    each_transition(step, a, [&](double p, unsigned t) {
-        const Values next = step.later[t];
-#pragma unroll
-        for (int l = 0; l < LANES; l++)
-#pragma unroll
-            for (int k = 0; k < PARTS; k++) total.lane[l].part[k] += p * next.lane[l].part[k];
-    });
-    return total;
-}
-
-__device__ inline Parts one_lane(const Step &step, wide states, wide a, int l) {
-    Parts total = step.utility[a * states];
-    each_transition(step, a, [&](double p, unsigned t) {
-        const Parts next = step.later[t].lane[l];
+        const double p = __ldcs(probability + at);
+        const Parts next = later[__ldcs(successor + at)].lane[l];
 #pragma unroll
         for (int k = 0; k < PARTS; k++) total.part[k] += p * next.part[k];
-    });
+    }
     return total;
-}
-
-__device__ inline bool idle(const int *slot, wide system) {
-    for (int l = 0; l < LANES; l++)
-        if (slot[system * LANES + l] >= 0) return false;
-    return true;
 }
 
 // The step's best actions for weights [systems][LANES][PARTS], and their values.
-extern "C" __global__ void greedy(STEP_ARGUMENTS, const double *weights) {
-    for (wide i = FIRST; i < systems * states; i += STRIDE) {
-        const wide system = i / states, s = i - system * states;
-        if (idle(slot, system)) continue;
-        const Step step = STEP;
-        Values top;
-        double best[LANES];
-        unsigned choice[LANES];
+extern "C" __global__ void BOUNDS greedy(STEP_ARGUMENTS, const double *weights) {
+    EACH_LANE_OF_EACH_STATE {
+        HERE;
+        const double *weight = weights + (system * LANES + l) * PARTS;
+        Parts top;
+        double best = 0.0;
+        wide choice = 0;
+#pragma unroll UNROLL
         for (wide a = 0; a < A; a++) {
-            const Values q = all_lanes(step, states, a);
-#pragma unroll
-            for (int l = 0; l < LANES; l++) {
-                const double *weight = weights + (system * LANES + l) * PARTS;
-                double weighted = weight[0] * q.lane[l].part[0];
-                for (int k = 1; k < PARTS; k++) weighted += weight[k] * q.lane[l].part[k];
-                if (a == 0 || weighted > best[l]) {
-                    best[l] = weighted;
-                    choice[l] = (unsigned)a;
-                    top.lane[l] = q.lane[l];
-                }
+            const Parts q = VALUE_OF(a);
+            double weighted = weight[0] * q.part[0];
+            for (int k = 1; k < PARTS; k++) weighted += weight[k] * q.part[k];
+            if (a == 0 || weighted > best) {
+                best = weighted;
+                choice = a;
+                top = q;
             }
         }
-        now[system * (states + 1) + s] = top;
-#pragma unroll
-        for (int l = 0; l < LANES; l++)
-            if (slot[system * LANES + l] >= 0) ACTION_OF(l) = (ACTION)choice[l];
+        now[system * (states + 1) + s].lane[l] = top;
+        *action = (ACTION)choice;
     }
 }
 
 #if PARTS == 2
-// In lane 0: of the actions whose utility is within `tie` of the most that is possible, the one with the largest reward.
+// Of the actions whose utility is within `tie` of the most that is possible, the one with the largest reward.
 extern "C" __global__ void safest(STEP_ARGUMENTS, double tie) {
-    for (wide i = FIRST; i < systems * states; i += STRIDE) {
-        const wide system = i / states, s = i - system * states;
-        if (slot[system * LANES] < 0) continue;
-        const Step step = STEP;
+    EACH_LANE_OF_EACH_STATE {
+        HERE;
         double most = 0.0;
         for (wide a = 0; a < A; a++) {
-            const double utility = one_lane(step, states, a, 0).part[1];
-            if (a == 0 || utility > most) most = utility;
+            const double safety = VALUE_OF(a).part[1];
+            if (a == 0 || safety > most) most = safety;
         }
         Parts top;
         wide choice = -1;
         for (wide a = 0; a < A; a++) {
-            const Parts q = one_lane(step, states, a, 0);
+            const Parts q = VALUE_OF(a);
             if (q.part[1] >= most - tie && (choice < 0 || q.part[0] > top.part[0])) {
                 choice = a;
                 top = q;
             }
         }
-        now[system * (states + 1) + s].lane[0] = top;
-        ACTION_OF(0) = (ACTION)choice;
+        now[system * (states + 1) + s].lane[l] = top;
+        *action = (ACTION)choice;
     }
 }
 #endif
 
 // The step's values of the policies in the slots.
 extern "C" __global__ void follow(STEP_ARGUMENTS) {
-    for (wide i = FIRST; i < systems * states; i += STRIDE) {
-        const wide system = i / states, s = i - system * states;
-        const Step step = STEP;
-        for (int l = 0; l < LANES; l++)
-            if (slot[system * LANES + l] >= 0)
-                now[system * (states + 1) + s].lane[l] = one_lane(step, states, ACTION_OF(l), l);
+    EACH_LANE_OF_EACH_STATE {
+        HERE;
+        now[system * (states + 1) + s].lane[l] = VALUE_OF(*action);
     }
 }
 
