@@ -17,10 +17,10 @@ import numpy as np
 
 from safe2real._compiled import outcomes
 from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Array
 
 TIE = 1e-15  # actions whose safety differs by less than this times H are equally safe
-LANES = 4  # multipliers of one pass over all rows
 SLOTS = LANES + 2  # policies held at once: those of a pass, and the two that are mixed
 # What `ask` and `tell` answer besides a number of multipliers and a status.
 BREAK_TIES = -1  # of the actions that are equally safe up to rounding take the most rewarding, into slots[0]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from safe2real._compiled import bracket, outcomes
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import compiled, inner, released
 from safe2real._compiled.evaluation import evaluate_actions
+from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Instance, Rows
-from safe2real._compiled.sweeps import sweep, sweep_lexicographic, sweep_pair
+from safe2real._compiled.sweeps import room_for, sweep, sweep_lanes, sweep_lexicographic
+from safe2real._compiled.team import alone
 from safe2real._compiled.transitions import layout
 
 
@@ -21,31 +23,57 @@ def solve(
     that went with them. Returns (status, bound, shortfall, sweeps). Bare arrays, because numba recognises them several
     times faster than a tuple when it is called from Python.
     """
-    S, A = reward.shape[1], reward.shape[2]
-    rows = Rows(begin, length, successor, probability)
-    uniform, packed = layout(rows, S * A)
-    instance = Instance(rows, start, reward, utilities, thresholds, H, uniform, packed)
-    if thresholds.size == 0:
-        bound = sweep(instance, reward, actions[0], np.empty((2, S)))
+    instance = instance_of(Rows(begin, length, successor, probability), start, reward, utilities, thresholds, H)
+    room = np.empty(room_for(start.size, 1 + thresholds.size))
+    return search_over(instance, warm, actions, lines, weights, multipliers, room, alone())
+
+
+@released
+def solve_together(
+    rows, start, reward, utilities, thresholds, H, warm, actions, lines, weights, multipliers, room, team
+):  # fmt: skip
+    """As `solve`, by a team: every member calls it, with `lines`, `weights` and `multipliers` of its own and the same
+    otherwise.
+    """
+    instance = instance_of(rows, start, reward, utilities, thresholds, H)
+    return search_over(instance, warm, actions, lines, weights, multipliers, room, team)
+
+
+@inner
+def instance_of(rows, start, reward, utilities, thresholds, H):
+    uniform, packed = layout(rows, reward.shape[1] * reward.shape[2])
+    return Instance(rows, start, reward, utilities, thresholds, H, uniform, packed)
+
+
+@inner
+def search_over(instance, warm, actions, lines, weights, multipliers, room, team):
+    reward, utilities, H = instance.reward, instance.utilities, instance.H
+    S = reward.shape[1]
+    if instance.thresholds.size == 0:
+        bound = sweep(instance, reward, actions[0], room[: 2 * S].reshape((2, S)), team)
         lines[0, 0] = bound
         weights[:] = 0.0
         weights[0] = 1.0
         return outcomes.OPTIMAL, bound, 0.0, 1
-    parts, q = np.empty((2, 2, S)), np.empty((2, A))
+    parts = room[: 4 * S].reshape((2, 2, S))
     for slot in range(warm):
-        evaluate_actions(instance, actions[slot], lines[slot], parts)
+        evaluate_actions(instance, actions[slot], lines[slot], parts, team)
     rate = extent(reward) / max(extent(utilities[0]), 1e-300)
-    search = bracket.begin(lines, weights, multipliers, thresholds, H, warm, rate)
-    status = bracket.GO_ON
+    search = bracket.begin(lines, weights, multipliers, instance.thresholds, H, warm, rate)
+    status, factors = bracket.GO_ON, np.empty(2 * LANES)
     while status == bracket.GO_ON:
         count = bracket.ask(search)
         if count == bracket.BREAK_TIES:
             slot = search.slots[0]
-            sweep_lexicographic(instance, utilities[0], reward, bracket.TIE * H, actions[slot], parts, q)
-            evaluate_actions(instance, actions[slot], lines[slot], parts)
-        for lane in range(count):
-            slot = search.slots[lane]
-            sweep_pair(instance, search.asked[lane], actions[slot], lines[slot], parts, q)
+            sweep_lexicographic(instance, utilities[0], reward, bracket.TIE * H, actions[slot], parts, team)
+            evaluate_actions(instance, actions[slot], lines[slot], parts, team)
+        else:
+            for j in range(LANES):
+                if j >= count:  # nothing is asked of this lane: it does what the first does
+                    search.asked[j], search.slots[j] = search.asked[0], search.slots[0]
+                last = search.asked[j] == np.inf  # the utility alone
+                factors[j], factors[LANES + j] = 0.0 if last else 1.0, 1.0 if last else search.asked[j]
+            sweep_lanes(instance, (0, 0), factors, search.slots, actions, lines, room, team)
         status = bracket.tell(search, count)
     return status, search.numbers[bracket.BOUND], search.numbers[bracket.SHORTFALL], int(search.numbers[bracket.PASSES])
 

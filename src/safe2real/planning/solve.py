@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real._compiled import columns, crossing, outcomes
+from safe2real._compiled.sweeps import room_for
+from safe2real._compiled.team import Team
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, Indices, frozen
 from safe2real.model.cmdp import CMDP
@@ -24,6 +26,7 @@ from safe2real.model.shown import rounded_up
 from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import checked_utility
 from safe2real.planning.sweeper import SLOTS, Outcome, Sweeper, search_by
+from safe2real.planning.threads import run_together, threads_for
 
 
 class Status(Enum):
@@ -71,22 +74,26 @@ class Solution:
         return self.status is not Status.INFEASIBLE and self.shortfall == 0.0
 
 
-def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None, device: str = "cpu") -> Solution:
-    """The exact optimum of `reward` ([S, A] or [H, S, A], any finite numbers) over the policies that meet every constraint.
+def solve(
+    model: CMDP, reward: ArrayLike, *, warm: Solution | None = None, threads: int | None = None, device: str = "cpu"
+) -> Solution:
+    """The exact optimum of a reward over the policies that meet every constraint.
 
     Args:
-        model: the system and its constraints.
-        reward: what is maximised.
+        model: the system, and its constraints.
+        reward: [S, A] or [H, S, A], any finite numbers.
         warm: the solution of a similar problem (other rewards, slightly other rows): its policies are evaluated anew in
             `model` and the search starts from them. The answer is certified in the same way: a poor start costs time only.
+        threads: how many sweep together; None for as many as pay. The answer is the same, bit for bit, for any number.
         device: "cpu", or "cuda" for a GPU (extra `gpu`; at most one constraint), which pays from some 10,000 states on.
             The answer is certified by the same bound; its policies stay on the GPU until their actions are read.
 
     Returns:
-        The best mixture of deterministic policies, and the dual bound that proves it.
+        The best mixture, its values by evaluation, and a dual bound that shows that nothing is better.
 
     Raises:
-        InvalidInput: The reward or the warm start does not fit the model, or there is no such device, or no room on it.
+        InvalidInput: for a reward or a warm start of another shape, for a number of threads that is none, and for a device
+            that is not there or has no room for the system.
     """
     check_device(device)
     objective = checked_utility(model, reward, "reward")
@@ -100,14 +107,29 @@ def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None, devic
     parts = warm_parts(model, warm)
     for slot, actions in enumerate(parts):
         policies[slot] = actions
-    lines, weights, multipliers = np.zeros((slots, 1 + constraints)), np.zeros(slots), warm_multipliers(model, warm)
+    multipliers = warm_multipliers(model, warm)
     start, utilities, thresholds = model.arrays
-    search = crossing.solve if constraints < 2 else columns.solve
-    status, bound, shortfall, sweeps = search(
-        *model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
-        len(parts), policies, lines, weights, multipliers,
-    )  # fmt: skip
-    found = Outcome(status, bound, shortfall, sweeps, lines, weights, multipliers)
+    together = threads_for(model.kernel, model.horizon, threads)
+    lines, weights = np.zeros((slots, 1 + constraints)), np.zeros(slots)
+    if together == 1 or constraints > 1:
+        search = crossing.solve if constraints < 2 else columns.solve
+        status, bound, shortfall, sweeps = search(
+            *model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
+            len(parts), policies, lines, weights, multipliers,
+        )  # fmt: skip
+        found = Outcome(status, bound, shortfall, sweeps, lines, weights, multipliers)
+    else:
+        room = np.empty(room_for(model.num_states, 1 + constraints))
+
+        def member(team: Team) -> Outcome:
+            own = (lines.copy(), weights.copy(), multipliers.copy())
+            ended = crossing.solve_together(
+                model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
+                len(parts), policies, *own, room, team,
+            )  # fmt: skip
+            return Outcome(*ended, *own)
+
+        found = run_together(member, together)
     return as_solution(model, found, lambda used: policies.take(used, axis=0))
 
 
