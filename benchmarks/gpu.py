@@ -3,7 +3,7 @@
 Prints one JSON object per line. Times are medians of some repetitions after one that is not counted: of `upload` (rows and
 utilities copied and packed), `search` (everything from there to a proven optimum, its policies on the device) and `fetch`
 (the policies of the mixture to the host). `whole` is one call of `solve`, the actions not read. The CPU is given as it is:
-start with `taskset -c 0,1` for two cores; above `--cpu-states` states it only does one sweep, which is said.
+start with `taskset -c 0,1` for two cores; above `--cpu-states` states it is left out.
 """
 
 from __future__ import annotations
@@ -123,11 +123,9 @@ def one_size(states: int, kind: str, *, repeats: int, cpu_states: int) -> dict[s
 
 
 def on_cpu(model: CMDP, reward: Floats, found: Solution, cpu_states: int) -> dict[str, Any]:
-    """The CPU's plan and its proof of the device's policies, or what its passes would take where that is too long."""
+    """The CPU's plan, and its own proof of the device's policies."""
     if model.num_states > cpu_states:
-        free = model.with_constraints(0)
-        taken, _ = timed(lambda: solve(free, reward), 0)
-        return {"cpu_one_sweep_without_constraint": taken, "cores": len(os.sched_getaffinity(0))}
+        return {}
     taken, yours = timed(lambda: solve(model, reward), 3 if model.num_states <= 10_000 else 0)
     begin = time.perf_counter()
     again = solve(model, reward, warm=found)

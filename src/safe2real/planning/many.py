@@ -68,11 +68,12 @@ def solve_many(
     listed = [models] if isinstance(models, CMDP) else list(models)
     if not listed:
         raise InvalidInput("models is empty; give one system, or as many as there are rewards")
-    for i, model in enumerate(listed):
-        if _kind(model) != _kind(listed[0]):
+    kinds = [_kind(model) for model in listed]
+    for i, kind in enumerate(kinds):
+        if kind != kinds[0]:
             raise InvalidInput(
-                f"models[{i}] has (H, S, A), constraints and stationary rows {_kind(model)}; models[0] has "
-                f"{_kind(listed[0])}: solve systems of one kind at once"
+                f"models[{i}] has (H, S, A), constraints and stationary rows {kind}; models[0] has {kinds[0]}: solve "
+                "systems of one kind at once"
             )
     given: list[Any] = list(rewards) if isinstance(rewards, (list, tuple)) else [rewards]
     count = max(len(listed), len(given))

@@ -203,7 +203,7 @@ def test_without_a_gpu(cupy, monkeypatch):
 def test_what_does_not_fit_is_refused_with_its_size(cupy, monkeypatch):
     model, reward = build(Recipe(7, 6, 3, 5, 1, False, "dense", "random", "active", False))
     monkeypatch.setattr(cupy.cuda.runtime, "memGetInfo", lambda: (0, 2**30))
-    monkeypatch.setattr(cupy, "get_default_memory_pool", lambda: emulated.Pool())
+    monkeypatch.setattr(cupy, "get_default_memory_pool", emulated.Pool)
     with pytest.raises(
         s2r.errors.InvalidInput, match=r"1 systems of shape \(H, S, A\) = \(5, 6, 3\) need .* GiB .* are free"
     ):

@@ -185,4 +185,6 @@ def _stacked(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     if len(arrays) == 1:
         return arrays[0][None]  # large ones are not copied
     steps = max(len(array) for array in arrays)
+    if all(len(array) == steps for array in arrays):
+        return np.stack(arrays)
     return np.stack([np.broadcast_to(array, (steps, *array.shape[1:])) for array in arrays])

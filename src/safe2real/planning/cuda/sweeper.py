@@ -76,7 +76,8 @@ class Sweeper:
         for h in range(horizon - 1, -1, -1):
             now = batch.values[h % 2]
             launch(
-                kernel, batch.systems * states * batch.lanes, rows.offset, rows.successor, rows.probability, h * rows.step, rows.stride,
+                kernel, batch.systems * states * batch.lanes,
+                rows.offset, rows.successor, rows.probability, h * rows.step, rows.stride,
                 batch.utility, h * batch.utility_step, batch.utility_stride,
                 later, now, batch.actions, h * states, horizon * states, self._slots, batch.systems, states, actions, *own,
             )  # fmt: skip
