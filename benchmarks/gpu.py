@@ -100,7 +100,7 @@ def one_size(states: int, kind: str, *, repeats: int, cpu_states: int) -> dict[s
 
     def search() -> Solution:
         with device._stream():
-            return device.search(placed[0], [model], [reward[None]]).solution(0)
+            return device.search(placed[0], [model]).solution(0)
 
     search_time, found = timed(search, repeats)
     held = cupy.get_default_memory_pool().used_bytes() / 2**30
@@ -143,19 +143,20 @@ def on_cpu(model: CMDP, reward: Floats, found: Solution, cpu_states: int) -> dic
     }
 
 
-def many(count: int) -> dict[str, Any]:
-    """Many small systems at once, against one after the other on one core."""
-    drawn = [random_instance(Size(25, 4, 12, ragged=True), seed) for seed in range(count)]
+def many(count: int, size: Size) -> dict[str, Any]:
+    """Many small systems at once, against one after the other on the CPU."""
+    drawn = [random_instance(size, seed) for seed in range(count)]
     models, rewards = [one.model for one in drawn], [one.reward for one in drawn]
     taken, found = timed(lambda: solve_many(models, rewards, device="cuda"), 3)
     begin = time.perf_counter()
     answers = solve_many(models, rewards)
     one_by_one = time.perf_counter() - begin
     return {
-        "what": "many systems (25, 4, 12)",
+        "what": f"many systems {size}",
         "systems": count,
         "whole": taken,
-        "cpu_one_core": one_by_one,
+        "cpu": one_by_one,
+        "cores": len(os.sched_getaffinity(0)),
         "ratio": one_by_one / taken,
         "passes_of_the_longest": int(found.sweeps.max()),
         "value_differs": float(np.abs(found.values - answers.values).max()),
@@ -176,7 +177,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(json.dumps({"device": name, "cupy": cupy.__version__, "numpy": np.__version__}), flush=True)
     for count in given.systems:
-        print(json.dumps(many(int(count))), flush=True)
+        for size in (Size(25, 4, 12, ragged=True), Size(400, 4, 50)):
+            print(json.dumps(many(int(count if size.states < 100 else count / 10), size)), flush=True)
     for states in given.states:
         for kind in given.kinds:
             result = one_size(int(states), kind, repeats=given.repeats, cpu_states=int(given.cpu_states))

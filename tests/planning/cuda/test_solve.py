@@ -117,7 +117,7 @@ def test_unrolled_rows_bit_for_bit(cupy, monkeypatch):
     model, reward = large_system(10_007, per_step=False, ragged=False, uniform=False)
     alone = s2r.CMDP.of(model.kernel, model.horizon, 5, s2r.AtLeast(model.utilities[0, 0], float(model.thresholds[0])))
     check_same(s2r.solve(alone, reward, device="cuda"), s2r.solve(alone, reward))
-    assert compiled == [(2, LANES, 6, 1)]
+    assert compiled == [(2, LANES, 2, 6, 1)]
 
 
 def test_more_actions_than_a_byte_holds(cupy):
@@ -208,3 +208,11 @@ def test_what_does_not_fit_is_refused_with_its_size(cupy, monkeypatch):
         s2r.errors.InvalidInput, match=r"1 systems of shape \(H, S, A\) = \(5, 6, 3\) need .* GiB .* are free"
     ):
         s2r.solve(model, reward, device="cuda")
+
+
+@each("group", [1, 2, LANES])
+def test_however_many_lanes_a_thread_carries(group, cupy, monkeypatch):
+    monkeypatch.setattr(batch, "group_for", lambda lanes, value_bytes: min(lanes, group))
+    for seed in range(1, 12):
+        model, reward = one_constraint(seed)
+        check_same(s2r.solve(model, reward, device="cuda"), s2r.solve(model, reward))

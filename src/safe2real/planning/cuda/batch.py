@@ -52,6 +52,8 @@ class Batch:
     values: Any  # [3, N, S + 1, L, U]: of two steps, and zeros; entry S is the mean. L policies are found in one pass
     sums: Any  # [N, parts, L, U] on the way to sums over all states
     actions: Any  # [slots, N, H, S] policies, as the smallest unsigned type
+    group: int  # how many of the L a thread carries
+    extents: Floats  # [N or 1, U] largest minus smallest entry of the reward and of each utility
 
     @property
     def parts(self) -> int:
@@ -105,7 +107,8 @@ def upload(cupy: Any, models: Sequence[CMDP], rewards: Sequence[Floats], slots: 
 
     same = int(widths.flat[0]) if (widths == widths.flat[0]).all() else 0
     unrolled = same if same <= WIDEST_UNROLLED and systems * states >= UNROLLED_FROM else 0
-    compiled = kernels(parts, lanes, unrolled, action.itemsize)
+    group = group_for(lanes, 8 * lanes * parts * systems * states)
+    compiled = kernels(parts, lanes, group, unrolled, action.itemsize)
     utility = cupy.empty((tables, steps, actions, states, parts), dtype=np.float64)
     utility[..., 0] = cupy.asarray(_stacked(rewards)).transpose(0, 1, 3, 2)
     for k in range(parts - 1):
@@ -121,7 +124,14 @@ def upload(cupy: Any, models: Sequence[CMDP], rewards: Sequence[Floats], slots: 
         values=cupy.zeros((3, systems, states + 1, lanes, parts), dtype=np.float64),
         sums=cupy.empty((systems, folded, lanes, parts), dtype=np.float64),
         actions=cupy.zeros((slots, systems, horizon, states), dtype=action),
+        group=group,
+        extents=cupy.asnumpy(utility.max(axis=(1, 2, 3)) - utility.min(axis=(1, 2, 3))),
     )
+
+
+def group_for(lanes: int, value_bytes: int) -> int:
+    """How many lanes a thread carries: two, or all where values are far from fitting in a cache (measured on an H200)."""
+    return min(2, lanes) if value_bytes <= 2**28 else lanes
 
 
 def fold_parts(states: int) -> tuple[int, ...]:

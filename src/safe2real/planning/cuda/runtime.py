@@ -54,9 +54,9 @@ def check_memory(cupy: Any, needed: int, what: str) -> None:
 class Kernels:
     """The functions of `sweeps.cu` for one kind of problem, launched with one thread per item."""
 
-    def __init__(self, cupy: Any, *, parts: int, lanes: int, width: int, action_bytes: int) -> None:
+    def __init__(self, cupy: Any, *, parts: int, lanes: int, group: int, width: int, action_bytes: int) -> None:
         source = resources.files("safe2real.planning.cuda").joinpath("sweeps.cu").read_text(encoding="utf-8")
-        defined = (f"-DPARTS={parts}", f"-DLANES={lanes}", f"-DWIDTH={width}", f"-DBYTES={action_bytes}")
+        defined = (f"-DPARTS={parts}", f"-DLANES={lanes}", f"-DGROUP={group}", f"-DWIDTH={width}", f"-DBYTES={action_bytes}")
         module = cupy.RawModule(code=source, options=(*OPTIONS, *defined))
         names = ["greedy", "follow", "fold", "pack"] + (["safest"] if parts == 2 else [])
         # Fetched before any launch is recorded, because loading machine code is nothing that can be recorded.
@@ -69,6 +69,6 @@ class Kernels:
 
 
 @cache
-def kernels(parts: int, lanes: int, width: int, action_bytes: int) -> Kernels:
+def kernels(parts: int, lanes: int, group: int, width: int, action_bytes: int) -> Kernels:
     """Compiled once per process and kind; CuPy keeps machine code on disk between processes."""
-    return Kernels(find_cupy(), parts=parts, lanes=lanes, width=width, action_bytes=action_bytes)
+    return Kernels(find_cupy(), parts=parts, lanes=lanes, group=group, width=width, action_bytes=action_bytes)

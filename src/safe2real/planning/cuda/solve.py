@@ -85,10 +85,10 @@ def solve_on_device(models: Sequence[CMDP], rewards: Sequence[Floats], warm: Sol
     cupy = find_cupy()
     with _ONE_AT_A_TIME, _stream():
         batch = upload(cupy, models, rewards, slots_for(constraints), LANES if constraints else 1)
-        return search(batch, models, rewards, warm)
+        return search(batch, models, warm)
 
 
-def search(batch: Batch, models: Sequence[CMDP], rewards: Sequence[Floats], warm: Solution | None = None) -> Answers:
+def search(batch: Batch, models: Sequence[CMDP], warm: Solution | None = None) -> Answers:
     """`solve_on_device` for a batch that is there already, under the stream of `upload`."""
     sweeper, systems = Sweeper(batch), batch.systems
     if batch.parts == 1:
@@ -98,8 +98,7 @@ def search(batch: Batch, models: Sequence[CMDP], rewards: Sequence[Floats], warm
             np.zeros((systems, 0)), np.zeros(systems), np.ones(systems, dtype=np.int64),
         )  # fmt: skip
     thresholds = np.broadcast_to(np.array([model.arrays.thresholds[0] for model in models]), systems)
-    utilities = [model.arrays.utilities[0] for model in models]
-    rates = np.broadcast_to(_extents(rewards) / np.maximum(_extents(utilities), 1e-300), systems)
+    rates = np.broadcast_to(batch.extents[:, 0] / np.maximum(batch.extents[:, 1], 1e-300), systems)
     known, multiplier = 0 if warm is None else _place(batch, warm), float(warm_multipliers(models[0], warm)[0])
     found, status = search_all(sweeper, thresholds, rates, known, multiplier)
     return Answers(
@@ -118,14 +117,6 @@ def _place(batch: Batch, warm: Solution) -> int:
         batch.actions[count] = batch.cupy.asarray(part.actions) if held is None else held
         count += 1
     return count
-
-
-def _extents(tables: Sequence[Floats]) -> Floats:
-    """[n] largest minus smallest entry of each."""
-    if len({table.shape for table in tables}) == 1 < len(tables):  # many small ones
-        flat = np.stack(tables).reshape(len(tables), -1)
-        return np.asarray(flat.max(axis=1) - flat.min(axis=1))
-    return np.array([table.max() - table.min() for table in tables])
 
 
 @cache

@@ -76,7 +76,7 @@ class Sweeper:
         for h in range(horizon - 1, -1, -1):
             now = batch.values[h % 2]
             launch(
-                kernel, batch.systems * states * batch.lanes,
+                kernel, batch.systems * states * (batch.lanes // batch.group),
                 rows.offset, rows.successor, rows.probability, h * rows.step, rows.stride,
                 batch.utility, h * batch.utility_step, batch.utility_stride,
                 later, now, batch.actions, h * states, horizon * states, self._slots, batch.systems, states, actions, *own,

@@ -1,6 +1,7 @@
 // One step of backward induction on the device, and the little around it. Compiled when it is first used, with
 //   PARTS    values of one policy that are carried together: the reward and K constraints
 //   LANES    policies that one pass over all rows finds, each for weights of its own
+//   GROUP    lanes that one thread carries
 //   WIDTH    stored transitions of every row where all have as many (the loop is then unrolled), 0 where they differ
 //   BYTES    of the smallest unsigned type that holds an action: 1, 2 or 4
 // float64 throughout, and never contracted to fused multiply-adds (--fmad=false): every sum is the one that the CPU
@@ -27,12 +28,6 @@
 #define STRIDE 1LL
 #endif
 #define WARP 32
-#ifndef UNROLL
-#define UNROLL 4
-#endif
-#ifndef BOUNDS
-#define BOUNDS
-#endif
 
 typedef long long wide;
 #if BYTES == 1
@@ -51,32 +46,47 @@ struct alignas(PARTS * LANES % 2 ? 8 : 16) Values {
     Parts lane[LANES];
 };
 
-// A thread is one lane of one state. Neighbouring threads are the lanes of one state: they read the same rows, and side by
-// side the values of the same successor.
+// A thread is GROUP lanes of one state. Neighbouring threads are the other lanes of that state: they read the same rows,
+// and side by side the values of the same successor.
 #define STEP_ARGUMENTS                                                                                                   \
     const wide *offset, const unsigned *successor, const double *probability, wide row_first, wide row_stride,          \
         const Parts *utility, wide utility_first, wide utility_stride, const Values *later, Values *now,                 \
         ACTION *actions, wide action_first, wide action_stride, const int *slot, wide systems, wide states, wide A
 
-#define EACH_LANE_OF_EACH_STATE for (wide i = FIRST; i < systems * states * LANES; i += STRIDE)
+#define EACH_THREAD for (wide i = FIRST; i < systems * states * (LANES / GROUP); i += STRIDE)
 
 #define HERE                                                                                                             \
-    const wide l = i % LANES, system = systems == 1 ? 0 : i / LANES / states, s = i / LANES - system * states;           \
-    const int place = slot[system * LANES + l];                                                                          \
-    if (place < 0) continue;                                                                                             \
+    const wide first = i % (LANES / GROUP) * GROUP, at_state = i / (LANES / GROUP);                                      \
+    const wide system = systems == 1 ? 0 : at_state / states, s = at_state - system * states;                            \
+    const int *own = slot + system * LANES + first;                                                                      \
+    if (idle(own)) continue;                                                                                             \
     const wide chunk = system * row_stride + row_first + s / WARP * A;                                                   \
     const Parts *here = utility + system * utility_stride + utility_first + s;                                           \
     const Values *after = later + system * (states + 1);                                                                 \
-    ACTION *action = actions + (place * systems + system) * action_stride + action_first + s
+    Values &result = now[system * (states + 1) + s]
 
-#define VALUE_OF(a) row_value(offset, successor, probability, chunk + (a), s % WARP, here[(a) * states], after, l)
+#define VALUES_OF(a) row_values(offset, successor, probability, chunk + (a), s % WARP, here[(a) * states], after, first)
+#define ACTION_OF(g) actions[(own[g] * systems + system) * action_stride + action_first + s]
 
-// Reward and constraint values of an action in one lane: its utilities, and what its row expects of the next step. Rows are
-// read once per step and pass by the cache (__ldcs), which is for the values: those are read in no order.
-__device__ inline Parts row_value(
-    const wide *offset, const unsigned *successor, const double *probability, wide chunk, wide place, Parts total,
-    const Values *later, wide l
+struct Group {
+    Parts lane[GROUP];
+};
+
+__device__ inline bool idle(const int *own) {
+    for (int g = 0; g < GROUP; g++)
+        if (own[g] >= 0) return false;
+    return true;
+}
+
+// Reward and constraint values of an action: its utilities, and what its row expects of the next step. Rows are read once
+// per step and pass by the cache (__ldcs), which is for the values: those are read in no order.
+__device__ inline Group row_values(
+    const wide *offset, const unsigned *successor, const double *probability, wide chunk, wide place, Parts utility,
+    const Values *later, wide first
 ) {
+    Group total;
+#pragma unroll
+    for (int g = 0; g < GROUP; g++) total.lane[g] = utility;
 #if WIDTH > 0
     wide at = chunk * (WIDTH * WARP) + place;
 #pragma unroll
@@ -86,67 +96,79 @@ __device__ inline Parts row_value(
     for (wide at = offset[chunk] + place; at < end; at += WARP) {
 #endif
         const double p = __ldcs(probability + at);
-        const Parts next = later[__ldcs(successor + at)].lane[l];
+        const Parts *next = later[__ldcs(successor + at)].lane + first;
 #pragma unroll
-        for (int k = 0; k < PARTS; k++) total.part[k] += p * next.part[k];
+        for (int g = 0; g < GROUP; g++) {
+            const Parts value = next[g];
+#pragma unroll
+            for (int k = 0; k < PARTS; k++) total.lane[g].part[k] += p * value.part[k];
+        }
     }
     return total;
 }
 
 // The step's best actions for weights [systems][LANES][PARTS], and their values.
-extern "C" __global__ void BOUNDS greedy(STEP_ARGUMENTS, const double *weights) {
-    EACH_LANE_OF_EACH_STATE {
+extern "C" __global__ void greedy(STEP_ARGUMENTS, const double *weights) {
+    EACH_THREAD {
         HERE;
-        const double *weight = weights + (system * LANES + l) * PARTS;
-        Parts top;
-        double best = 0.0;
-        wide choice = 0;
-#pragma unroll UNROLL
+        const double *weight = weights + (system * LANES + first) * PARTS;
+        Group top;
+        double best[GROUP];
+        unsigned choice[GROUP];
+#pragma unroll 1  // more actions at once take registers, hence threads, and were slower
         for (wide a = 0; a < A; a++) {
-            const Parts q = VALUE_OF(a);
-            double weighted = weight[0] * q.part[0];
-            for (int k = 1; k < PARTS; k++) weighted += weight[k] * q.part[k];
-            if (a == 0 || weighted > best) {
-                best = weighted;
-                choice = a;
-                top = q;
+            const Group q = VALUES_OF(a);
+#pragma unroll
+            for (int g = 0; g < GROUP; g++) {
+                double weighted = weight[g * PARTS] * q.lane[g].part[0];
+                for (int k = 1; k < PARTS; k++) weighted += weight[g * PARTS + k] * q.lane[g].part[k];
+                if (a == 0 || weighted > best[g]) {
+                    best[g] = weighted;
+                    choice[g] = (unsigned)a;
+                    top.lane[g] = q.lane[g];
+                }
             }
         }
-        now[system * (states + 1) + s].lane[l] = top;
-        *action = (ACTION)choice;
+#pragma unroll
+        for (int g = 0; g < GROUP; g++) {
+            result.lane[first + g] = top.lane[g];
+            if (own[g] >= 0) ACTION_OF(g) = (ACTION)choice[g];
+        }
     }
 }
 
 #if PARTS == 2
-// Of the actions whose utility is within `tie` of the most that is possible, the one with the largest reward.
+// In the first lane of every group: of the actions whose utility is within `tie` of the most that is possible, the one
+// with the largest reward.
 extern "C" __global__ void safest(STEP_ARGUMENTS, double tie) {
-    EACH_LANE_OF_EACH_STATE {
+    EACH_THREAD {
         HERE;
         double most = 0.0;
         for (wide a = 0; a < A; a++) {
-            const double safety = VALUE_OF(a).part[1];
+            const double safety = VALUES_OF(a).lane[0].part[1];
             if (a == 0 || safety > most) most = safety;
         }
         Parts top;
         wide choice = -1;
         for (wide a = 0; a < A; a++) {
-            const Parts q = VALUE_OF(a);
+            const Parts q = VALUES_OF(a).lane[0];
             if (q.part[1] >= most - tie && (choice < 0 || q.part[0] > top.part[0])) {
                 choice = a;
                 top = q;
             }
         }
-        now[system * (states + 1) + s].lane[l] = top;
-        *action = (ACTION)choice;
+        result.lane[first] = top;
+        ACTION_OF(0) = (ACTION)choice;
     }
 }
 #endif
 
 // The step's values of the policies in the slots.
 extern "C" __global__ void follow(STEP_ARGUMENTS) {
-    EACH_LANE_OF_EACH_STATE {
+    EACH_THREAD {
         HERE;
-        now[system * (states + 1) + s].lane[l] = VALUE_OF(*action);
+        for (int g = 0; g < GROUP; g++)
+            if (own[g] >= 0) result.lane[first + g] = VALUES_OF(ACTION_OF(g)).lane[g];
     }
 }
 
