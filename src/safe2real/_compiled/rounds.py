@@ -75,9 +75,12 @@ class Log(NamedTuple):
     suspects: Array  # [T]
 
 
-def searches(terms: Terms) -> tuple[bool | None, bool | None]:
-    """The arguments `one` and `several`: which search is used, for K <= 1 or K >= 2; the other is None, and not compiled."""
-    return (None, True) if terms.thresholds.size > 1 else (True, None)
+def searches(terms: Terms) -> tuple[bool | None, tuple[int, ...] | None]:
+    """The arguments `one` and `several`: which search is used, for K <= 1 or K >= 2; the other is None, and not compiled.
+
+    `several` is a tuple of 1 + K, so that their number is known when a search is compiled.
+    """
+    return (None, (0,) * (1 + terms.thresholds.size)) if terms.thresholds.size > 1 else (True, None)
 
 
 @inner
@@ -111,8 +114,8 @@ def search(one, several, rows, terms, bonus, warm, candidate):
     status, bound = INFEASIBLE, -np.inf
     if several is not None:
         status, bound, _, _ = columns.solve(
-            begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H, warm,
-            candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
+            several, begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H,
+            warm, candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
         )  # fmt: skip
     if one is not None:
         status, bound, _, _ = crossing.solve(

@@ -10,7 +10,7 @@ later, in an order that the team does not change: results are the same bits for 
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -30,7 +30,7 @@ _WORD = ir.IntType(64)
 class Team(NamedTuple):
     """One member's view."""
 
-    index: int  # of this member
+    member: int  # which of them
     size: int
     signals: Array  # [SIGNALS] int64, zeros at first; shared
 
@@ -104,7 +104,7 @@ def wait_for_all(team):
 @inner
 def share_of(team, states):
     """(first state of this member, first state of the next)."""
-    return np.int64(team.index * states // team.size), np.int64((team.index + 1) * states // team.size)
+    return np.int64(team.member * states // team.size), np.int64((team.member + 1) * states // team.size)
 
 
 @inner
@@ -113,6 +113,7 @@ def alone():
     return Team(0, 1, np.empty(0, dtype=np.int64))
 
 
-def most_threads():
+def most_threads() -> int:
     """What the environment allows a process, in NUMBA_NUM_THREADS; all cores if it says nothing."""
-    return int(config.NUMBA_NUM_THREADS)
+    settings: Any = config
+    return int(settings.NUMBA_NUM_THREADS)

@@ -111,10 +111,11 @@ def solve(
     start, utilities, thresholds = model.arrays
     together = threads_for(model.kernel, model.horizon, threads)
     lines, weights = np.zeros((slots, 1 + constraints)), np.zeros(slots)
-    if together == 1 or constraints > 1:
-        search = crossing.solve if constraints < 2 else columns.solve
-        status, bound, shortfall, sweeps = search(
-            *model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
+    like = ((0,) * (1 + constraints),) if constraints > 1 else ()  # how many, where code is compiled for their number
+    search = columns if constraints > 1 else crossing
+    if together == 1:
+        status, bound, shortfall, sweeps = search.solve(
+            *like, *model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
             len(parts), policies, lines, weights, multipliers,
         )  # fmt: skip
         found = Outcome(status, bound, shortfall, sweeps, lines, weights, multipliers)
@@ -123,11 +124,11 @@ def solve(
 
         def member(team: Team) -> Outcome:
             own = (lines.copy(), weights.copy(), multipliers.copy())
-            ended = crossing.solve_together(
-                model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
+            status, bound, shortfall, sweeps = search.solve_together(
+                *like, model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
                 len(parts), policies, *own, room, team,
             )  # fmt: skip
-            return Outcome(*ended, *own)
+            return Outcome(status, bound, shortfall, sweeps, *own)
 
         found = run_together(member, together)
     return as_solution(model, found, lambda used: policies.take(used, axis=0))

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from safe2real._compiled import bracket, outcomes
+from safe2real._compiled import bracket, lanes, outcomes
 from safe2real.model.checks import Floats, Indices
 
 
@@ -47,7 +47,7 @@ class Sweeper(Protocol):
         """[n, H, S] the policies of some slots."""
 
 
-LANES, SLOTS = bracket.LANES, bracket.SLOTS
+LANES, SLOTS = lanes.LANES, bracket.SLOTS
 
 
 class Outcome(NamedTuple):

@@ -43,7 +43,7 @@ def threads_for(kernel: Kernel, horizon: int, threads: int | None) -> int:
     transitions = kernel.rows.successor.size // (1 if kernel.is_stationary else horizon)
     if transitions < 2 * WORTH_A_THREAD:
         return 1
-    return min(transitions // WORTH_A_THREAD, cores(), kernel.num_states)
+    return min(int(transitions) // WORTH_A_THREAD, cores(), kernel.num_states)
 
 
 def cores() -> int:
