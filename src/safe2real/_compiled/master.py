@@ -128,11 +128,13 @@ def simplex(lines, used, thresholds, basis, minimise_shortfall, dual):
 
 
 @inner
-def free_slot(lines, used, thresholds, basis, weights, dual):
-    """A slot for a new policy: an unused one, or that of the idle policy the current prices like least."""
+def free_slot(lines, used, taken, thresholds, basis, weights, dual):
+    """A slot for a new policy that is not `taken`: an unused one, or that of the idle policy the prices like least."""
     entry = np.empty(thresholds.size + 1)
     slot, worst = -1, np.inf
     for j in range(used.size):
+        if taken[j]:
+            continue
         if not used[j]:
             return j
         column(lines, thresholds, j, entry)

@@ -21,6 +21,7 @@ from safe2real._compiled.robust import worst_value
 from safe2real._compiled.rollout import roll_out
 from safe2real._compiled.rows import Array, Instance, Rows, Sets
 from safe2real._compiled.tally import lacks_room
+from safe2real._compiled.team import alone
 from safe2real._compiled.transitions import dot, rows_per_step
 
 CHAINS = 3  # chains tried, each with scales from the last
@@ -75,9 +76,12 @@ class Log(NamedTuple):
     suspects: Array  # [T]
 
 
-def searches(terms: Terms) -> tuple[bool | None, bool | None]:
-    """The arguments `one` and `several`: which search is used, for K <= 1 or K >= 2; the other is None, and not compiled."""
-    return (None, True) if terms.thresholds.size > 1 else (True, None)
+def searches(terms: Terms) -> tuple[bool | None, tuple[int, ...] | None]:
+    """The arguments `one` and `several`: which search is used, for K <= 1 or K >= 2; the other is None, and not compiled.
+
+    `several` is a tuple of 1 + K, so that their number is known when a search is compiled.
+    """
+    return (None, (0,) * (1 + terms.thresholds.size)) if terms.thresholds.size > 1 else (True, None)
 
 
 @inner
@@ -111,8 +115,8 @@ def search(one, several, rows, terms, bonus, warm, candidate):
     status, bound = INFEASIBLE, -np.inf
     if several is not None:
         status, bound, _, _ = columns.solve(
-            begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H, warm,
-            candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
+            several, begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H,
+            warm, candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
         )  # fmt: skip
     if one is not None:
         status, bound, _, _ = crossing.solve(
@@ -258,7 +262,7 @@ def real_values(reality, terms, candidate, alpha, seen, lines, parts, out):
     for slot in range(candidate.weights.size):
         if candidate.weights[slot] > 0.0:
             if copy_actions(candidate.actions[slot], seen[slot]):
-                evaluate_actions(instance, seen[slot], lines[slot], parts)
+                evaluate_actions(instance, seen[slot], lines[slot], parts, alone())
             for k in range(out.size):
                 out[k] += alpha * candidate.weights[slot] * lines[slot, 1 + k]
 

@@ -1,0 +1,125 @@
+"""Exact plans of one or many systems on a GPU.
+
+Problem, algorithm and stopping rule are those of `planning.solve`; the sweeps run on the device and the search on the host.
+What is proven: a feasible mixture's value meets a dual bound (weak duality), both from float64 values whose sums are formed
+as the CPU forms them, without fused multiply-adds. `solve(model, reward, warm=solution)` on the CPU evaluates the same
+policies anew and proves the result again, with nothing of the device in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real._compiled import bracket, outcomes
+from safe2real.errors import InvalidInput
+from safe2real.model.checks import Floats, frozen
+from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import Mixture
+from safe2real.planning.cuda.batch import Batch, upload
+from safe2real.planning.cuda.policies import DevicePolicy
+from safe2real.planning.cuda.runtime import CURE, find_cupy
+from safe2real.planning.cuda.searches import search_all
+from safe2real.planning.cuda.sweeper import Sweeper
+from safe2real.planning.solve import Solution, Status, check_warm, slots_for, warm_multipliers
+from safe2real.planning.sweeper import LANES
+
+_ONE_AT_A_TIME = threading.Lock()  # launches are recorded on one stream
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Answers:
+    """What was found for N systems with K constraints each; C policies per system lie on the device."""
+
+    batch: Batch
+    models: Sequence[CMDP]  # N, or one that all share
+    status: NDArray[np.int64]  # [N] codes
+    lines: Floats  # [N, C, 1 + K]
+    weights: Floats  # [N, C]
+    bound: Floats  # [N]
+    multipliers: Floats  # [N, K]
+    shortfall: Floats  # [N]
+    sweeps: NDArray[np.int64]  # [N]
+
+    def solution(self, i: int) -> Solution:
+        """The answer for system i, as `planning.solve` gives it; its policies stay on the device until they are read."""
+        used = np.flatnonzero(self.weights[i] > 0.0)
+        shape, cupy = self.batch.shape, self.batch.cupy
+        parts = tuple(DevicePolicy(shape, cupy, self.batch.actions[int(slot), i]) for slot in used)
+        totals = frozen(self.weights[i] @ self.lines[i])
+        return Solution(
+            status=Status(int(self.status[i])),
+            policy=Mixture(frozen(self.weights[i, used]), parts),
+            value=float(totals[0]),
+            bound=float(self.bound[i]),
+            constraint_values=totals[1:],
+            multipliers=frozen(self.multipliers[i]),
+            shortfall=float(self.shortfall[i]),
+            sweeps=int(self.sweeps[i]),
+            wordings=self.models[i if len(self.models) > 1 else 0].wordings,
+        )
+
+
+def solve_on_device(models: Sequence[CMDP], rewards: Sequence[Floats], warm: Solution | None = None) -> Answers:
+    """The exact optimum of every system, all searched at once.
+
+    Args:
+        models: N systems of one shape, or one that all share.
+        rewards: N of them, [1 or H, S, A] each, or one that all share.
+        warm: solution of a similar problem from which all searches start.
+
+    Raises:
+        InvalidInput: There is no GPU or no CuPy, or the systems do not fit on it.
+    """
+    constraints = models[0].num_constraints
+    if constraints > 1:
+        raise InvalidInput(f'device is "cuda" and the system has {constraints} constraints; give at most one, or {CURE}')
+    if warm is not None:
+        check_warm(models[0], warm)
+    cupy = find_cupy()
+    with _ONE_AT_A_TIME, _stream():
+        batch = upload(cupy, models, rewards, slots_for(constraints), LANES if constraints else 1)
+        return search(batch, models, warm)
+
+
+def search(batch: Batch, models: Sequence[CMDP], warm: Solution | None = None) -> Answers:
+    """`solve_on_device` for a batch that is there already, under the stream of `upload`."""
+    sweeper, systems = Sweeper(batch), batch.systems
+    if batch.parts == 1:
+        lines = sweeper.greedy(np.ones((systems, 1, 1)), np.zeros((systems, 1), dtype=np.int32))
+        return Answers(
+            batch, models, np.full(systems, outcomes.OPTIMAL), lines, np.ones((systems, 1)), lines[:, 0, 0],
+            np.zeros((systems, 0)), np.zeros(systems), np.ones(systems, dtype=np.int64),
+        )  # fmt: skip
+    thresholds = np.broadcast_to(np.array([model.arrays.thresholds[0] for model in models]), systems)
+    rates = np.broadcast_to(batch.extents[:, 0] / np.maximum(batch.extents[:, 1], 1e-300), systems)
+    known, multiplier = 0 if warm is None else _place(batch, warm), float(warm_multipliers(models[0], warm)[0])
+    found, status = search_all(sweeper, thresholds, rates, known, multiplier)
+    return Answers(
+        batch, models, status, found.lines, found.weights, found.numbers[:, bracket.BOUND], found.multipliers,
+        found.numbers[:, bracket.SHORTFALL], found.numbers[:, bracket.PASSES].astype(np.int64),
+    )  # fmt: skip
+
+
+def _place(batch: Batch, warm: Solution) -> int:
+    """Put the policies of a warm start into the first slots of every system; returns how many there are."""
+    count = 0
+    for part in warm.policy.policies[: batch.parts]:
+        held = part.held if isinstance(part, DevicePolicy) else None
+        if held is None and part.actions is None:
+            continue
+        batch.actions[count] = batch.cupy.asarray(part.actions) if held is None else held
+        count += 1
+    return count
+
+
+@cache
+def _stream() -> Any:
+    """One for all plans: what is freed on a stream is given out again on that stream alone."""
+    return find_cupy().cuda.Stream(non_blocking=True)
