@@ -214,7 +214,7 @@ def test_a_row_with_mass_outside_its_support_may_keep_it_but_not_gain_there(case
         support = s2r.Kernel.from_dense(np.tile(allowed / allowed.sum(), (S, 1, 1)))
         reach, rows = reach_of(support, kernel), kernel.rows
         nothing = np.full(S, np.inf)
-        low = worst_expectation(Sets(rows, reach, np.full(S, gap), nothing), 0, values, values.min(), np.empty(S))
+        low = worst_expectation(Sets(rows, reach, np.full(S, gap), nothing), 0, values)
         # keeping what is outside is allowed in this linear program, and going there is not
         stated = linear_minima(row[None], np.array([gap]), allowed[None], values)[0]
         assert low == pytest.approx(stated, abs=1e-9)
@@ -223,7 +223,7 @@ def test_a_row_with_mass_outside_its_support_may_keep_it_but_not_gain_there(case
             assert low <= exact + 1e-9
             checked += 1
         everywhere = Sets(rows, reach, np.ones(S), nothing)
-        assert worst_expectation(everywhere, 0, values, values.min(), np.empty(S)) == values[allowed].min()
+        assert worst_expectation(everywhere, 0, values) == values[allowed].min()
     assert checked > cases // 3
 
 
@@ -261,15 +261,13 @@ def test_the_worst_expectation_over_a_kl_ball_is_its_minimum() -> None:
         divergence = float(10.0 ** rng.uniform(-5.0, 1.0))
         kernel = s2r.Kernel.from_dense(np.tile(row, (S, 1, 1)))
         sets = Sets(kernel.rows, reach_of(None, kernel), np.ones(S), np.full(S, divergence))
-        low = worst_expectation(sets, 0, values, values.min(), np.empty(S))
+        low = worst_expectation(sets, 0, values)
         exact = likelihood_minimum(row, divergence, values)
         assert low <= exact + 1e-9, case
         assert low >= exact - 3e-2 * (exact - values.min()) - 1e-9, case  # the grid is that coarse
         # and the ball that says less never wins
-        both = worst_expectation(sets._replace(gap=np.full(S, 0.1)), 0, values, values.min(), np.empty(S))
-        alone = worst_expectation(
-            sets._replace(gap=np.full(S, 0.1), divergence=np.full(S, np.inf)), 0, values, values.min(), np.empty(S)
-        )
+        both = worst_expectation(sets._replace(gap=np.full(S, 0.1)), 0, values)
+        alone = worst_expectation(sets._replace(gap=np.full(S, 0.1), divergence=np.full(S, np.inf)), 0, values)
         assert both == max(low, alone), case
 
 
