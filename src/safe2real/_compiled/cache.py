@@ -34,6 +34,11 @@ def compiled(function: Any) -> Any:
     return _jit(function)
 
 
+def released(function: Any) -> Any:
+    """As `compiled`, without the interpreter's lock: several threads of Python's can be in it at once."""
+    return _jit(function, nogil=True)
+
+
 def inner(function: Any) -> Any:
     """A function that only compiled functions call: without the code that takes Python's arguments apart."""
     return _jit(function, no_cpython_wrapper=True)

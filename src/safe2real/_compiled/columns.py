@@ -11,6 +11,7 @@ from safe2real._compiled.cache import compiled, inner
 from safe2real._compiled.evaluation import evaluate_actions
 from safe2real._compiled.rows import Array, Instance, Rows
 from safe2real._compiled.sweeps import sweep
+from safe2real._compiled.team import Team, alone
 from safe2real._compiled.transitions import dot, layout
 
 
@@ -20,13 +21,14 @@ class Work(NamedTuple):
     weighted: Array  # [1 or H, S, A]
     values: Array  # [2, S]
     parts: Array  # [2, 1 + K, S]
+    team: Team
 
 
 @inner
 def make_work(instance):
     K, utility_steps, S, A = instance.utilities.shape
     weighted = np.empty((max(instance.reward.shape[0], utility_steps), S, A))
-    return Work(weighted, np.empty((2, S)), np.empty((2, 1 + K, S)))
+    return Work(weighted, np.empty((2, S)), np.empty((2, 1 + K, S)), alone())
 
 
 @inner
@@ -47,8 +49,8 @@ def combine(reward, utilities, multipliers, weighted):
 def price(instance, objective, multipliers, actions, line, work):
     """One sweep: the policy that maximises objective + multipliers . utilities, its line, and (returned) that maximum."""
     combine(objective, instance.utilities, multipliers, work.weighted)
-    best = sweep(instance, work.weighted, actions, work.values)
-    evaluate_actions(instance, actions, line, work.parts)
+    best = sweep(instance, work.weighted, actions, work.values, work.team)
+    evaluate_actions(instance, actions, line, work.parts, work.team)
     return best
 
 
@@ -74,7 +76,7 @@ def solve(
     basis = np.empty(K + 1, dtype=np.int64)
     sweeps = 0
     for slot in range(warm):
-        evaluate_actions(instance, actions[slot], lines[slot], work.parts)
+        evaluate_actions(instance, actions[slot], lines[slot], work.parts, work.team)
         used[slot] = True
     if warm == 0:
         multipliers[:] = 0.0

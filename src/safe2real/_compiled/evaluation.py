@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.team import share_of, wait_for_all
 from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_step, spread
 
 
@@ -53,16 +54,18 @@ def value_functions(rows, utility, policy):
 
 
 @inner
-def evaluate_actions(instance, actions, line, parts):
+def evaluate_actions(instance, actions, line, parts, team):
     """Values of the reward and of K >= 1 constraints under the policy `actions` [H, S], into `line` [1 + K].
 
-    `parts` [2, 1 + K, S] is working space; written like `sweeps.sweep_pair_over`.
+    `parts` [2, 1 + K, S] is working space that the team shares; written like `sweeps.sweep_over`.
     """
     begin, length, successor, probability = instance.rows
     reward, utilities, H, uniform = instance.reward, instance.utilities, instance.H, instance.uniform
     S, A, K = reward.shape[1], reward.shape[2], utilities.shape[0]
     stride = rows_per_step(begin, S, A)
-    parts[H % 2] = 0.0
+    begun, ended = share_of(team, S)
+    parts[H % 2, :, begun:ended] = 0.0
+    wait_for_all(team)
     for h in range(H - 1, -1, -1):
         later, now = np.uint64((h + 1) % 2), np.uint64(h % 2)
         reward_step = np.uint64(h if reward.shape[0] > 1 else 0)
@@ -71,8 +74,8 @@ def evaluate_actions(instance, actions, line, parts):
             part = np.uint64(1 + k)
             mean = mean_of(parts[later, 0]) if uniform else 0.0
             other_mean = mean_of(parts[later, part]) if uniform else 0.0
-            first = np.uint64(h * stride)
-            for s in range(S):
+            first = np.uint64(h * stride + begun * A)
+            for s in range(begun, ended):
                 a = np.uint64(actions[h, s])
                 row = first + a
                 first += np.uint64(A)
@@ -89,5 +92,7 @@ def evaluate_actions(instance, actions, line, parts):
                     i += np.uint64(1)
                 parts[now, 0, s] = total
                 parts[now, part, s] = other
+        wait_for_all(team)
     for j in range(1 + K):
         line[j] = dot(instance.start, parts[0, j])
+    wait_for_all(team)  # before anybody writes values again

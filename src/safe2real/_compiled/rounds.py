@@ -21,6 +21,7 @@ from safe2real._compiled.robust import worst_value
 from safe2real._compiled.rollout import roll_out
 from safe2real._compiled.rows import Array, Instance, Rows, Sets
 from safe2real._compiled.tally import lacks_room
+from safe2real._compiled.team import alone
 from safe2real._compiled.transitions import dot, rows_per_step
 
 CHAINS = 3  # chains tried, each with scales from the last
@@ -257,7 +258,7 @@ def real_values(reality, terms, candidate, alpha, seen, lines, parts, out):
     for slot in range(candidate.weights.size):
         if candidate.weights[slot] > 0.0:
             if copy_actions(candidate.actions[slot], seen[slot]):
-                evaluate_actions(instance, seen[slot], lines[slot], parts)
+                evaluate_actions(instance, seen[slot], lines[slot], parts, alone())
             for k in range(out.size):
                 out[k] += alpha * candidate.weights[slot] * lines[slot, 1 + k]
 

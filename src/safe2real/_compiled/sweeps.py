@@ -1,28 +1,35 @@
-"""Backward induction: the best policy for one weighted sum of reward and utilities, by one pass over all rows."""
+"""Backward induction: the best policies for four weighted sums of reward and utilities, by one pass over all rows."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import inner
+from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.lanes import LANES, added, choose, expected, lane, load, prefetch, scaled, splat, store
+from safe2real._compiled.team import share_of, wait_for_all
 from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_step
+
+AHEAD = 32  # transitions between asking for a successor's values and using them
+FAR = 262_144  # bytes of values beyond which they are asked for ahead: half a processor's own cache
 
 
 @inner
-def sweep(instance, weighted, actions, values):
+def sweep(instance, weighted, actions, values, team):
     """Backward induction on `weighted` [1 or H, S, A]: the greedy policy into `actions` [H, S]; returns its weighted value.
 
-    `values` [2, S] is working space.
+    `values` [2, S] is working space that the team shares.
     """
     rows, H = instance.rows, instance.H
     S, A = weighted.shape[1], weighted.shape[2]
     stride = rows_per_step(rows.begin, S, A)
-    values[H % 2] = 0.0
+    begun, ended = share_of(team, S)
+    values[H % 2, begun:ended] = 0.0
+    wait_for_all(team)
     for h in range(H - 1, -1, -1):
         utility, later, now = weighted[h if weighted.shape[0] > 1 else 0], values[(h + 1) % 2], values[h % 2]
         mean = mean_of(later) if instance.uniform else 0.0
-        row = np.uint64(h * stride)
-        for s in range(S):
+        row = np.uint64(h * stride + begun * A)
+        for s in range(begun, ended):
             best = -np.inf
             choice = np.uint32(0)
             for a in range(A):
@@ -34,90 +41,127 @@ def sweep(instance, weighted, actions, values):
                 choice = np.uint32(a) if better else choice
             now[s] = best
             actions[h, s] = choice
-    return dot(instance.start, values[0])
+        wait_for_all(team)
+    total = dot(instance.start, values[0])
+    wait_for_all(team)  # before anybody writes values again
+    return total
+
+
+@compiled
+def room_for(S, size):
+    """How many numbers of working space `sweep_lanes` needs for S states and V = `size` values."""
+    return 2 * S * size * LANES + 8
 
 
 @inner
-def sweep_pair(instance, multiplier, actions, line, parts, q):
-    """Backward induction on reward + multiplier * utility for K = 1: the greedy policy into `actions` [H, S], its two values
-    into `line` [2]. An infinite multiplier means the utility alone. `parts` [2, 2, S] and `q` [2, A] are working space.
+def values_in(room, S, size):
+    """The working space [2, S * V * LANES] on a boundary of cache lines: half of all loads would touch two otherwise."""
+    first = (-room.ctypes.data) % 64 // 8
+    return room[first : first + 2 * S * size * LANES].reshape((2, S * size * LANES))
+
+
+@inner
+def sweep_lanes(instance, like, weights, slots, actions, lines, room, team):
+    """Backward induction on LANES weighted sums of the reward and K utilities at once.
+
+    weights [1 + K, LANES] flat. The greedy policies go into actions[slots[j]] [H, S] and their values into lines[slots[j]],
+    for every lane j. `like` is any tuple of 1 + K; `room` is working space that the team shares.
     """
-    if instance.packed and not instance.uniform:
-        sweep_pair_over(instance, None, multiplier, actions, line, parts, q)
+    values = values_in(room, instance.reward.shape[1], len(like))
+    if not instance.packed or instance.uniform:
+        sweep_over(instance, like, True, True, weights, slots, actions, values, team)
+    elif 4 * values.size <= FAR:
+        sweep_over(instance, like, None, None, weights, slots, actions, values, team)
     else:
-        sweep_pair_over(instance, True, multiplier, actions, line, parts, q)
+        sweep_over(instance, like, None, True, weights, slots, actions, values, team)
+    total = scaled(load(like, values[0], np.uint64(0)), instance.start[0], 1.0)
+    for s in range(1, instance.start.size):
+        total = added(total, scaled(load(like, values[0], np.uint64(s)), instance.start[s], 1.0))
+    store(total, weights, np.uint64(0))
+    for k in range(len(like)):
+        for j in range(LANES):
+            lines[slots[j], k] = weights[k * LANES + j]
+    wait_for_all(team)  # before anybody writes values again
 
 
 @inner
-def sweep_pair_over(instance, any_rows, multiplier, actions, line, parts, q):
-    """`sweep_pair` for rows of any kind, or (`any_rows` is None) for packed ones of which none is uniform.
+def sweep_over(instance, like, any_rows, far, weights, slots, actions, values, team):
+    """`sweep_lanes` for rows of any kind, or (`any_rows` is None) for packed ones of which none is uniform.
 
-    It carries the two values of the greedy policy instead of their weighted sum, so that nothing is left to evaluate.
-    `any_rows` is known when this is compiled: where it is None `begin` need not be read. The values of all actions go to
-    `q` and the best is fetched from there, because selecting three numbers at once is compiled to a branch, and which
-    action wins cannot be predicted. Indices instead of slices, because making a slice costs as much as several rows;
-    unsigned, because a signed index is tested for being negative at every use.
+    It carries the values of the greedy policies instead of their weighted sum, so that nothing is left to evaluate.
+    `any_rows` and `far` are known when this is compiled: where `any_rows` is None `begin` need not be read, and where `far`
+    is None all values are near. Unsigned indices, because a signed one is tested for being negative at every use.
     """
     begin, length, successor, probability = instance.rows
     reward, utilities, H, uniform = instance.reward, instance.utilities, instance.H, instance.uniform
     S, A = reward.shape[1], reward.shape[2]
+    pairs = np.uint64(S * A)
     stride = rows_per_step(begin, S, A)
-    reward_weight, utility_weight = (0.0, 1.0) if multiplier == np.inf else (1.0, multiplier)
-    parts[H % 2] = 0.0
+    between = np.uint64(utilities.shape[1]) * pairs
+    final = np.uint64(successor.size - 1)
+    first, last = share_of(team, S)
+    factors = load(like, weights, np.uint64(0))
+    for s in range(first * len(like) * LANES, last * len(like) * LANES):
+        values[H % 2, s] = 0.0
+    wait_for_all(team)
     for h in range(H - 1, -1, -1):
-        later, now = np.uint64((h + 1) % 2), np.uint64(h % 2)
-        reward_step = np.uint64(h if reward.shape[0] > 1 else 0)
-        utility_step = np.uint64(h if utilities.shape[1] > 1 else 0)
-        mean = mean_of(parts[later, 0]) if uniform else 0.0
-        other_mean = mean_of(parts[later, 1]) if uniform else 0.0
-        row = np.uint64(h * stride)
+        later, now = values[(h + 1) % 2], values[h % 2]
+        mean = mean_lanes(like, later, S) if uniform else factors
+        pair = np.uint64(first * A)
+        rewards = pair + (np.uint64(h) * pairs if reward.shape[0] > 1 else np.uint64(0))
+        at = pair + (np.uint64(h) * pairs if utilities.shape[1] > 1 else np.uint64(0))
+        row = np.uint64(h * stride) + pair
         i = np.uint64(begin[row])
-        for s in range(S):
-            best = -np.inf
-            choice = np.uint32(0)
+        for s in range(first, last):
+            best, choice, chosen = splat(-np.inf), splat(0.0), factors
             for a in range(A):
-                total = reward[reward_step, s, a]
-                other = utilities[0, utility_step, s, a]
-                n = length[row]
+                n = np.uint64(length[row])
                 if any_rows is not None:
                     i = np.uint64(begin[row])
-                    total += mean if n == 0 else 0.0
-                    other += other_mean if n == 0 else 0.0
                 end = i + n
-                while i < end:
-                    p = probability[i]
-                    t = successor[i]
-                    total += p * parts[later, 0, t]
-                    other += p * parts[later, 1, t]
-                    i += np.uint64(1)
+                if far is not None:
+                    for j in range(i + np.uint64(AHEAD), end + np.uint64(AHEAD)):
+                        prefetch(like, later, np.uint64(successor[min(j, final)]))
+                total = expected(like, reward, utilities, at, rewards, between, i, end, probability, successor, later)
+                if any_rows is not None and n == 0:
+                    total = added(total, mean)
+                best, choice, chosen = choose(factors, total, splat(np.float64(a)), best, choice, chosen)
+                i = end
                 row += np.uint64(1)
-                q[0, a] = total
-                q[1, a] = other
-                weighted = reward_weight * total + utility_weight * other
-                better = weighted > best
-                best = weighted if better else best
-                choice = np.uint32(a) if better else choice
-            parts[now, 0, s] = q[0, choice]
-            parts[now, 1, s] = q[1, choice]
-            actions[h, s] = choice
-    line[0] = dot(instance.start, parts[0, 0])
-    line[1] = dot(instance.start, parts[0, 1])
+                at += np.uint64(1)
+                rewards += np.uint64(1)
+            store(chosen, now, np.uint64(s))
+            for j in range(LANES):
+                actions[slots[j], h, s] = np.int64(lane(choice, j))
+        wait_for_all(team)
 
 
 @inner
-def sweep_lexicographic(instance, first, second, tie, actions, parts, q):
+def mean_lanes(like, values, S):
+    """What a uniform row expects of `values` [S, V, LANES], flat."""
+    total = load(like, values, np.uint64(0))
+    for s in range(1, S):
+        total = added(total, load(like, values, np.uint64(s)))
+    return scaled(total, 1.0, np.float64(S))
+
+
+@inner
+def sweep_lexicographic(instance, first, second, tie, actions, parts, team):
     """Backward induction on `first`; among actions within `tie` of the best, the one with the largest `second`."""
     rows, H = instance.rows, instance.H
     S, A = first.shape[1], first.shape[2]
     stride = rows_per_step(rows.begin, S, A)
-    parts[H % 2] = 0.0
+    begun, ended = share_of(team, S)
+    q = np.empty((2, A))
+    parts[H % 2, :, begun:ended] = 0.0
+    wait_for_all(team)
     for h in range(H - 1, -1, -1):
         later, now = (h + 1) % 2, h % 2
         v, w = parts[later, 0], parts[later, 1]
         v_mean, w_mean = mean_of(v), mean_of(w)
         first_step, second_step = h if first.shape[0] > 1 else 0, h if second.shape[0] > 1 else 0
-        row = np.uint64(h * stride)
-        for s in range(S):
+        row = np.uint64(h * stride + begun * A)
+        for s in range(begun, ended):
             best = -np.inf
             for a in range(A):
                 q[0, a] = first[first_step, s, a] + expectation(rows, row, v, v_mean)
@@ -130,3 +174,4 @@ def sweep_lexicographic(instance, first, second, tie, actions, parts, q):
                     choice = a
             parts[now, 0, s], parts[now, 1, s] = q[0, choice], q[1, choice]
             actions[h, s] = choice
+        wait_for_all(team)

@@ -8,6 +8,7 @@ column generation with backward induction as the pricing step. Stopping rule: a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -15,13 +16,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real._compiled import columns, crossing, outcomes
+from safe2real._compiled.sweeps import room_for
+from safe2real._compiled.team import Team
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, frozen
+from safe2real.model.checks import Floats, Indices, frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.shown import rounded_up
 from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import checked_utility
+from safe2real.planning.sweeper import SLOTS, Outcome, Sweeper, search_by
+from safe2real.planning.threads import run_together, threads_for
 
 
 class Status(Enum):
@@ -69,55 +74,114 @@ class Solution:
         return self.status is not Status.INFEASIBLE and self.shortfall == 0.0
 
 
-def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None) -> Solution:
-    """The exact optimum of `reward` ([S, A] or [H, S, A], any finite numbers) over the policies that meet every constraint.
+def solve(model: CMDP, reward: ArrayLike, *, warm: Solution | None = None, threads: int | None = None) -> Solution:
+    """The exact optimum of a reward over the policies that meet every constraint.
 
-    `warm` is the solution of a similar problem (other rewards, slightly other rows): its policies are evaluated anew in
-    `model` and the search starts from them. The answer is certified in the same way, so a poor start costs time only.
+    Args:
+        model: the system, and its constraints.
+        reward: [S, A] or [H, S, A], any finite numbers.
+        warm: the solution of a similar problem (other rewards, slightly other rows): its policies are evaluated anew in
+            `model` and the search starts from them. The answer is certified in the same way: a poor start costs time only.
+        threads: how many sweep together; None for as many as pay. The answer is the same, bit for bit, for any number.
+
+    Returns:
+        The best mixture, its values by evaluation, and a dual bound that shows that nothing is better.
+
+    Raises:
+        InvalidInput: for a reward or a warm start of another shape, and for a number of threads that is none.
     """
-    horizon, states, actions = model.shape
     objective = checked_utility(model, reward, "reward")
     constraints = model.num_constraints
     slots = slots_for(constraints)
-    policies = np.empty((slots, horizon, states), dtype=np.uint32)
-    count = 0
-    if warm is not None:
-        if warm.policy.shape != model.shape:
-            raise InvalidInput(f"the warm start has shape (H, S, A) = {warm.policy.shape}; this system has {model.shape}")
-        for part in warm.policy.policies[: constraints + 1]:
-            if part.actions is not None:
-                policies[count] = part.actions
-                count += 1
-    lines = np.zeros((slots, 1 + constraints))
-    weights = np.zeros(slots)
-    multipliers = np.zeros(constraints)
-    if warm is not None and warm.multipliers.size == constraints:
-        multipliers[:] = warm.multipliers
+    policies = np.empty((slots, *model.shape[:2]), dtype=np.uint32)
+    parts = warm_parts(model, warm)
+    for slot, actions in enumerate(parts):
+        policies[slot] = actions
+    multipliers = warm_multipliers(model, warm)
     start, utilities, thresholds = model.arrays
-    search = crossing.solve if constraints < 2 else columns.solve
-    code, bound, shortfall, sweeps = search(
-        *model.kernel.rows, start, objective, utilities, thresholds, horizon,
-        count, policies, lines, weights, multipliers,
-    )  # fmt: skip
+    together = threads_for(model.kernel, model.horizon, threads)
+    lines, weights = np.zeros((slots, 1 + constraints)), np.zeros(slots)
+    if together == 1 or constraints > 1:
+        search = crossing.solve if constraints < 2 else columns.solve
+        status, bound, shortfall, sweeps = search(
+            *model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
+            len(parts), policies, lines, weights, multipliers,
+        )  # fmt: skip
+        found = Outcome(status, bound, shortfall, sweeps, lines, weights, multipliers)
+    else:
+        room = np.empty(room_for(model.num_states, 1 + constraints))
+
+        def member(team: Team) -> Outcome:
+            own = (lines.copy(), weights.copy(), multipliers.copy())
+            ended = crossing.solve_together(
+                model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
+                len(parts), policies, *own, room, team,
+            )  # fmt: skip
+            return Outcome(*ended, *own)
+
+        found = run_together(member, together)
+    return as_solution(model, found, lambda used: policies.take(used, axis=0))
+
+
+def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution | None = None) -> Solution:
+    """As `solve`, with the sweeps of `sweeper`, whose rows, reward and utilities are those of `model` and `objective`.
+
+    Args:
+        sweeper: of K <= 1 constraints, with `sweeper.SLOTS` slots.
+        model: whose thresholds and shape are read.
+        objective: the reward [1 or H, S, A].
+        warm: as in `solve`.
+
+    Returns:
+        The solution, certified as ever; its `sweeps` are the passes that `sweeper` made.
+    """
+    parts = warm_parts(model, warm)
+    for slot, actions in enumerate(parts):
+        sweeper.put(slot, actions)
+    _, utilities, thresholds = model.arrays
+    rate = 1.0 if thresholds.size == 0 else float(np.ptp(objective)) / max(float(np.ptp(utilities[0])), 1e-300)
+    multipliers = warm_multipliers(model, warm)
+    found = search_by(sweeper, thresholds, model.horizon, rate=rate, warm=len(parts), multipliers=multipliers)
+    return as_solution(model, found, sweeper.take)
+
+
+def warm_parts(model: CMDP, warm: Solution | None) -> list[Indices]:
+    """The policies [H, S] of a solution that a search can start from."""
+    if warm is None:
+        return []
+    if warm.policy.shape != model.shape:
+        raise InvalidInput(f"the warm start has shape (H, S, A) = {warm.policy.shape}; this system has {model.shape}")
+    return [part.actions for part in warm.policy.policies[: model.num_constraints + 1] if part.actions is not None]
+
+
+def warm_multipliers(model: CMDP, warm: Solution | None) -> Floats:
+    """[K] those of a solution to start from, or zeros."""
+    if warm is not None and warm.multipliers.size == model.num_constraints:
+        return warm.multipliers.copy()
+    return np.zeros(model.num_constraints)
+
+
+def as_solution(model: CMDP, found: Outcome, take: Callable[[list[int]], Indices]) -> Solution:
+    """What a search found, with the policies that it mixes; `take` gives those of some slots, [n, H, S]."""
     # Every call to NumPy costs as much as a hundred rows of a sweep, so there are few of them here.
-    share = weights.tolist()
+    share = found.weights.tolist()
     used = [j for j, weight in enumerate(share) if weight > 0.0]
-    kept = frozen(policies.take(used, axis=0))
-    parts = [MarkovPolicy(horizon, states, actions, kept[i], None) for i in range(len(used))]
-    totals = frozen(weights.dot(lines))
+    kept = frozen(take(used))
+    parts = [MarkovPolicy(*model.shape, kept[i], None) for i in range(len(used))]
+    totals = frozen(found.weights.dot(found.lines))
     return Solution(
-        status=_STATUS[code],
+        status=_STATUS[found.status],
         policy=Mixture(frozen(np.array([share[j] for j in used])), tuple(parts)),
         value=float(totals[0]),
-        bound=bound,
+        bound=found.bound,
         constraint_values=totals[1:],
-        multipliers=frozen(multipliers),
-        shortfall=shortfall,
-        sweeps=sweeps,
+        multipliers=frozen(found.multipliers),
+        shortfall=found.shortfall,
+        sweeps=found.sweeps,
         wordings=model.wordings,
     )
 
 
 def slots_for(constraints: int) -> int:
     """How many policies the search may hold at once."""
-    return (1, 3)[constraints] if constraints < 2 else 4 * constraints + 12
+    return (1, SLOTS)[constraints] if constraints < 2 else 4 * constraints + 12

@@ -1,0 +1,265 @@
+"""The search for the one multiplier of one constraint: along the dual function to where two of its lines cross.
+
+A deterministic policy is a line (one constraint) or a plane (several) under the dual function
+    D(l) = max over policies of  V_reward + l . (V_constraints - thresholds),      l >= 0,
+which is convex and piecewise linear, and D(l) is an upper bound on the constrained optimum for every l >= 0 (weak duality).
+A solution is accepted only because a feasible mixture's value meets such a bound, never because a search has stalled.
+
+The search says which multipliers it wants to know about (`ask`), somebody sweeps there and writes down the lines, and it
+draws its conclusions (`tell`): so the same search serves compiled sweeps, threads, and devices that Python drives.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from safe2real._compiled import outcomes
+from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.lanes import LANES
+from safe2real._compiled.rows import Array
+
+TIE = 1e-15  # actions whose safety differs by less than this times H are equally safe
+SLOTS = LANES + 2  # policies held at once: those of a pass, and the two that are mixed
+# What `ask` and `tell` answer besides a number of multipliers and a status.
+BREAK_TIES = -1  # of the actions that are equally safe up to rounding take the most rewarding, into slots[0]
+GO_ON = -1
+
+# Two policies whose constraint values differ by less than this do not define a multiplier.
+NARROWEST_BRACKET = 1e-9
+# How far from the multiplier of a warm start the first ones to try lie, relatively.
+WARM_REACH = 0.02
+# How far around an estimate of the multiplier the next ones to try lie, as a share of what is between the two policies:
+# at first, at most, and by how much it changes when the multiplier did or did not lie there. Tuned by counting passes.
+FIRST_SHARE, LARGEST_SHARE, HIT, MISS = 1.0 / 32.0, 0.25, 0.5, 8.0
+
+
+class Search(NamedTuple):
+    """What is known of one problem; C = SLOTS policies, each a line."""
+
+    lines: Array  # [C, 2] value of the reward and of the constraint
+    at: Array  # [C] multiplier at which the policy of a slot is best; NaN where that is not known
+    held: Array  # [2] slots of the policy that meets the threshold and of the one that misses it; -1 for none
+    asked: Array  # [LANES] multipliers
+    slots: Array  # [LANES] where their policies go
+    weights: Array  # [C] the best mixture so far
+    multipliers: Array  # [1] where the bound is smallest
+    threshold: float
+    H: int
+    numbers: Array  # [NUMBERS], one for each name below
+
+
+NUMBERS = 12
+BOUND, SHORTFALL, PASSES, GUESS, REACH, SHARE, LOW, HIGH, CROSSING, WARM, RATE, TIED = range(NUMBERS)
+
+
+@compiled
+def begin(lines, weights, multipliers, thresholds, H, warm, rate):
+    """The search before its first question. The first `warm` slots hold policies whose lines are known; `multipliers` went
+    with them. `rate` makes the whole range of the utility worth that of the reward, which is nearer to most solutions than
+    infinity is.
+    """
+    at, held = np.full(SLOTS, np.nan), np.full(2, -1)
+    asked, slots, numbers = np.zeros(LANES), np.zeros(LANES, dtype=np.int64), np.zeros(NUMBERS)
+    search = Search(lines, at, held, asked, slots, weights, multipliers, thresholds[0], H, numbers)
+    for slot in range(warm):
+        held[0 if meets(search, slot) else 1] = slot
+    if held[0] >= 0 and held[1] >= 0 and lines[held[0], 1] - lines[held[1], 1] < NARROWEST_BRACKET:
+        held[:] = -1
+    numbers[GUESS], numbers[REACH] = multipliers[0], WARM_REACH
+    numbers[RATE] = rate if 0.0 < rate < 1e100 else 1.0
+    numbers[WARM] = 1.0 if held[0] >= 0 or held[1] >= 0 else 0.0
+    if numbers[WARM] == 0.0 or not 0.0 < multipliers[0] < np.inf:
+        guess_from_rate(search)
+    numbers[BOUND], numbers[SHARE] = np.inf, FIRST_SHARE
+    return search
+
+
+@inner
+def guess_from_rate(search):
+    """Without a warm start a quarter of the rate and the rate itself are tried."""
+    search.numbers[GUESS], search.numbers[REACH] = 0.625 * search.numbers[RATE], 0.6
+
+
+@inner
+def meets(search, slot):
+    slack = outcomes.FEASIBILITY_TOLERANCE * max(1.0, search.H)
+    return search.lines[slot, 1] >= search.threshold - slack
+
+
+@inner
+def choose_slots(search, count):
+    """Slots for so many new policies, besides the two that are held."""
+    slot = 0
+    for lane in range(count):
+        while slot == search.held[0] or slot == search.held[1]:
+            slot += 1
+        search.slots[lane] = slot
+        slot += 1
+
+
+@compiled
+def ask(search):
+    """How many multipliers `asked` to sweep at, with their policies into `slots`; or BREAK_TIES, with its policy there."""
+    numbers, asked, at = search.numbers, search.asked, search.at
+    safe, unsafe = search.held[0], search.held[1]
+    numbers[CROSSING], numbers[LOW] = np.inf, np.nan
+    edge = safe >= 0 and at[safe] == np.inf and search.lines[safe, 1] < search.threshold + NARROWEST_BRACKET
+    if edge and numbers[TIED] == 0.0:
+        # Only the safest policies will do, and no finite multiplier may tell them apart by reward.
+        choose_slots(search, 1)
+        return BREAK_TIES
+    if safe < 0 or unsafe < 0:
+        # 0 and infinity between them leave nothing open: the constraint does not bind, or two lines are known afterwards.
+        asked[0], asked[3] = 0.0, np.inf
+        asked[1], asked[2] = numbers[GUESS] * (1.0 - numbers[REACH]), numbers[GUESS] * (1.0 + numbers[REACH])
+        count = 4
+    else:
+        count = ask_between(search, safe, unsafe)
+    choose_slots(search, count)
+    return count
+
+
+@inner
+def ask_between(search, safe, unsafe):
+    """The crossing of the two lines that are held, and around the place where the dual function is estimated to be least."""
+    lines, numbers, asked = search.lines, search.numbers, search.asked
+    rise = lines[safe, 1] - lines[unsafe, 1]
+    crossing = max(0.0, (lines[unsafe, 0] - lines[safe, 0]) / rise)
+    numbers[CROSSING] = max(height(search, safe, crossing), height(search, unsafe, crossing))
+    asked[0] = crossing
+    low, high = search.at[unsafe], search.at[safe]
+    if np.isnan(low) or np.isnan(high):
+        asked[1], asked[2], asked[3] = (1.0 - WARM_REACH) * crossing, (1.0 + WARM_REACH) * crossing, numbers[GUESS]
+        return 4
+    if not low < high or not low < crossing:
+        return 1
+    if high == np.inf or (low > 0.0 and high > 8.0 * low):
+        # Orders of magnitude apart: by equal factors.
+        first, last = max(low, 1e-3 * crossing), min(high, crossing) if high == np.inf else high
+        for lane in range(1, 4):
+            asked[lane] = first * (last / first) ** (0.25 * lane)
+        return 4
+    numbers[LOW], estimate, numbers[HIGH] = around_least(search, safe, unsafe, low, high)
+    asked[1], asked[2], asked[3] = numbers[LOW], estimate, numbers[HIGH]
+    return 4
+
+
+@inner
+def height(search, slot, multiplier):
+    """Of a policy's line at a multiplier."""
+    return search.lines[slot, 0] + multiplier * (search.lines[slot, 1] - search.threshold)
+
+
+@inner
+def around_least(search, safe, unsafe, low, high):
+    """Where the cubic with the dual function's values and slopes at both ends is least, and a little to both sides."""
+    width = high - low
+    left, right = search.lines[unsafe, 1] - search.threshold, search.lines[safe, 1] - search.threshold
+    fall = 3.0 * (height(search, safe, high) - height(search, unsafe, low)) / width
+    middle = left + right - fall
+    root = np.sqrt(max(0.0, middle * middle - left * right))
+    estimate = high - width * (right + root - middle) / (right - left + 2.0 * root)
+    if not low < estimate < high:
+        estimate = low - width * left / (right - left)
+    reach = search.numbers[SHARE] * width
+    return (
+        max(estimate - reach, low + 0.25 * (estimate - low)),
+        estimate,
+        min(estimate + reach, high - 0.25 * (high - estimate)),
+    )
+
+
+@compiled
+def tell(search, count):
+    """Draw the conclusions from the lines of the `count` multipliers asked for: a status, or GO_ON."""
+    lines, held, numbers = search.lines, search.held, search.numbers
+    numbers[PASSES] += 1.0
+    if count == BREAK_TIES:
+        numbers[TIED] = 1.0
+        if meets(search, search.slots[0]):
+            held[0] = search.slots[0]
+            search.at[held[0]] = np.inf
+        return GO_ON
+    for lane in range(count):
+        slot, multiplier = search.slots[lane], search.asked[lane]
+        search.at[slot] = multiplier
+        if multiplier < np.inf:
+            peak = height(search, slot, multiplier)
+            ceiling = peak + outcomes.ROUNDING * (max(1.0, abs(peak)) + search.H * multiplier)
+            if ceiling < numbers[BOUND]:
+                numbers[BOUND], search.multipliers[0] = ceiling, multiplier
+            if multiplier == 0.0 and meets(search, slot):
+                return only(search, slot, outcomes.OPTIMAL, 0.0)  # the best policy without the constraint meets it
+        elif not meets(search, slot):
+            numbers[BOUND], numbers[SHORTFALL] = -np.inf, search.threshold - lines[slot, 1]
+            return only(search, slot, outcomes.INFEASIBLE, np.inf)
+    first_safe, first_unsafe = held[0], held[1]
+    value = hold_best(search, count)
+    scale = max(1.0, abs(value))
+    on_dual = False
+    if first_safe >= 0 and first_unsafe >= 0:
+        rounding = outcomes.ROUNDING * (scale + search.H * search.asked[0])
+        on_dual = height(search, search.slots[0], search.asked[0]) <= numbers[CROSSING] + rounding
+        if not on_dual and first_safe == held[0] and first_unsafe == held[1]:
+            # One lies above the crossing; but a safe policy that just meets the threshold is worth the same with any other.
+            held[0 if meets(search, search.slots[0]) else 1] = search.slots[0]
+            value = mix(search, held[0], held[1])
+    if numbers[BOUND] - value <= outcomes.TARGET_EXCESS * scale or on_dual:
+        if numbers[BOUND] - value <= outcomes.ACCEPTED_EXCESS * scale:
+            return outcomes.OPTIMAL
+        if numbers[WARM] == 0.0:
+            return outcomes.INACCURATE
+        # A poor start; forget it and begin again.
+        held[:] = -1
+        numbers[WARM], numbers[BOUND] = 0.0, np.inf
+        guess_from_rate(search)
+        return GO_ON
+    if numbers[PASSES] >= outcomes.MAX_SWEEPS:
+        return outcomes.INACCURATE
+    if numbers[LOW] == numbers[LOW]:
+        hit = numbers[LOW] <= search.at[held[1]] and search.at[held[0]] <= numbers[HIGH]
+        numbers[SHARE] = numbers[SHARE] * HIT if hit else min(LARGEST_SHARE, numbers[SHARE] * MISS)
+    return GO_ON
+
+
+@inner
+def only(search, slot, status, multiplier):
+    search.weights[:] = 0.0
+    search.weights[slot] = 1.0
+    search.multipliers[0] = multiplier
+    return status
+
+
+@inner
+def hold_best(search, count):
+    """Hold, of the policies held and the `count` new ones, the two whose mixture is worth most; returns its value."""
+    slots, safe, unsafe = search.slots, search.held[0], search.held[1]
+    value = mix(search, safe, unsafe) if safe >= 0 and unsafe >= 0 else -np.inf
+    for i in range(-1, count):
+        one = search.held[0] if i < 0 else slots[i]
+        if one < 0 or not meets(search, one):
+            continue
+        for j in range(-1, count):
+            other = search.held[1] if j < 0 else slots[j]
+            if other < 0 or meets(search, other):
+                continue
+            worth = mix(search, one, other)
+            if worth > value:
+                value, safe, unsafe = worth, one, other
+    search.held[0], search.held[1] = safe, unsafe
+    return mix(search, safe, unsafe)
+
+
+@inner
+def mix(search, safe, unsafe):
+    """Weights of the best mixture of a safe and an unsafe policy that meets the threshold; returns its value."""
+    lines = search.lines
+    share = (search.threshold - lines[unsafe, 1]) / (lines[safe, 1] - lines[unsafe, 1])
+    # A safe policy that is also the more rewarding one needs no mixing.
+    share = 1.0 if lines[safe, 0] >= lines[unsafe, 0] else min(1.0, share)
+    search.weights[:] = 0.0
+    search.weights[safe] = share
+    search.weights[unsafe] = 1.0 - share
+    return share * lines[safe, 0] + (1.0 - share) * lines[unsafe, 0]
