@@ -10,6 +10,8 @@ from scipy.sparse import block_diag, csr_array
 
 import safe2real as s2r
 from safe2real._compiled.rows import Sets
+from safe2real.planning.optimistic import optimistic_policy, worst_values
+from safe2real.planning.pessimistic import greedy_column
 from safe2real.planning.robust import RowSets, best_value, reach_of, worst_constraint_values, worst_value
 from tests.cases import sampled
 from tests.compiled.calling import worst_expectation
@@ -367,3 +369,17 @@ def test_what_does_not_fit_is_refused() -> None:
     for support in (wrong if A > 1 else s2r.Kernel.from_dense(np.eye(S + 1)[:, None]), model.kernel.repeated(3), model):
         with pytest.raises(s2r.errors.InvalidInput, match="give a kernel of the simulator's shape"):
             worst_value(model, policy, case.utility, good, support=support)
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    for seed in range(12):
+        case = instance(seed)
+        model, reward, found = case.model, np.ascontiguousarray(case.model.utilities[0]), []
+        for threads in (1, 2, 3):
+            sets = RowSets(model, case.gaps.reshape(-1), reach_of(case.support, model.kernel), threads=threads)
+            column = greedy_column(sets, reward, np.full(model.num_constraints, 0.7))
+            policy, values = optimistic_policy(sets, reward)
+            numbers = [sets.worst(case.policy, reward), sets.best(reward), *column.line, *values.reshape(-1)]
+            numbers += worst_values(sets, policy, reward).reshape(-1).tolist()
+            found.append((numbers, policy.probabilities.tolist(), column.policy.probabilities.tolist()))
+        assert found[0] == found[1] == found[2]

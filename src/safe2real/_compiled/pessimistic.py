@@ -1,4 +1,4 @@
-"""Backward induction over sets of rows: policies by their worst case, values at their worst, what is at stake in a row.
+"""Backward induction over sets of rows: policies by their worst case, and what is at stake in a row.
 
 Letters as in `transitions`. For values at their best hand in the negative of the utility, and negate what comes back.
 """
@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import compiled, inner, released
 from safe2real._compiled.master import simplex, weights_of
-from safe2real._compiled.robust import BLOCK, cheapest, follow
+from safe2real._compiled.robust import BLOCK
+from safe2real._compiled.team import share_of, wait_for_all
 from safe2real._compiled.transitions import dot, expectation, rows_per_step
 from safe2real._compiled.worst_rows import later_of, least_of_rows, longest_row, needs_order
 
@@ -43,47 +44,32 @@ def sweep_states(reward_sets, sets, reward, utilities, prices, h, laters, longes
                 now[j, s] = q[j, choice]
 
 
-@compiled
-def sweep(reward_sets, sets, reward, utilities, prices, start, actions, line):
+@released
+def sweep(reward_sets, sets, reward, utilities, prices, start, actions, line, values, team):
     """The policy that is greedy for prices[0] L_r + sum_k prices[1 + k] L_ck, where every L is carried under its own
     worst kernel: `reward` over `reward_sets`, `utilities` [K, 1 or H, S, A] over `sets`.
 
     The policy goes into `actions` [H, S]. The carried numbers, into `line` [1 + K], are what `robust.worst_value` gives
-    for it: whatever was chosen, they are its own.
+    for it: whatever was chosen, they are its own. `values` [2, 1 + K, S] is working space, zeros at first; a team works as
+    in `robust`.
     """
     H, S = actions.shape
     K = utilities.shape[0]
     longest = max(longest_row(sets.rows), longest_row(reward_sets.rows))
     reward_ordered, ordered = needs_order(reward_sets), needs_order(sets)
-    values = np.zeros((2, 1 + K, S))
+    low, high = share_of(team, S)
     for h in range(H - 1, -1, -1):
         after = values[(h + 1) % 2]
         laters = [later_of(after[0], reward_ordered)]
         for k in range(K):
             laters.append(later_of(after[1 + k], ordered))
         sweep_states(
-            reward_sets, sets, reward, utilities, prices, h, laters, longest, 0, S, actions[h], values[h % 2]
+            reward_sets, sets, reward, utilities, prices, h, laters, longest, low, high, actions[h], values[h % 2]
         )  # fmt: skip
-    for j in range(1 + K):
-        line[j] = dot(start, values[0, j])
-
-
-@compiled
-def worst_values(sets, utility, policy, fixed):
-    """`robust.worst_value` from every step and state on: [H + 1, S], the last row 0."""
-    H = fixed.shape[0] if fixed.size > 0 else policy.shape[0]
-    values = np.empty((H + 1, utility.shape[1]))
-    follow(sets, utility, policy, fixed, values)
-    return values
-
-
-@compiled
-def cheapest_policy(sets, cost, actions):
-    """`robust.least_cost` with the policy that attains it into `actions` [H, S]; returns the values [H + 1, S]."""
-    H, S = actions.shape
-    values = np.empty((H + 1, S))
-    cheapest(sets, cost, H, values, actions)
-    return values
+        wait_for_all(team)
+    if team.index == 0:
+        for j in range(1 + K):
+            line[j] = dot(start, values[0, j])
 
 
 @compiled

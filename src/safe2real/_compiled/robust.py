@@ -1,15 +1,17 @@
 """The worst and the best over all kernels within TV and KL balls around the rows of a model, by backward induction.
 
 Letters as in `transitions`. For values at their best hand in the negative of the utility, and negate what comes back.
-A step is made of any number of calls for some of its states each, which give the same numbers as one call for all.
-`values` is [H + 1, S], or [2, S] where only those of the first step are asked for: step h is in line h modulo its length.
+A team shares the states of each step out: a state's value is computed by one member in an order that the team does not
+change. All members are given the same arrays. `values` is [H + 1, S], or [2, S] where only those of the first step are
+asked for: step h is in line h modulo its length.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import compiled, inner, released
+from safe2real._compiled.team import alone, share_of, wait_for_all
 from safe2real._compiled.transitions import dot, rows_per_step
 from safe2real._compiled.worst_rows import later_of, least_of_rows, longest_row, needs_order
 
@@ -64,46 +66,48 @@ def cheapest_states(sets, cost, h, later, longest, low, high, now, actions):
                 actions[s] = choice
 
 
-@inner
-def follow(sets, utility, policy, fixed, values):
-    """Lower bounds on V_f of a policy over all kernels in `sets`, row by row and step by step; the minima for TV alone.
+@released
+def follow(sets, utility, policy, fixed, start, values, team):
+    """A lower bound on V_f of a policy over all kernels in `sets`, row by row and step by step; the minimum for TV alone.
 
     Follows the deterministic actions `fixed` [H, S] when that is not empty, otherwise `policy` [H, S, A]; `utility`
     is [1 or H, S, A].
     """
     H = fixed.shape[0] if fixed.size > 0 else policy.shape[0]
     longest, ordered, kept = longest_row(sets.rows), needs_order(sets), values.shape[0]
-    values[H % kept] = 0.0
+    low, high = share_of(team, start.size)
+    values[H % kept, low:high] = 0.0
+    wait_for_all(team)
     for h in range(H - 1, -1, -1):
         later = later_of(values[(h + 1) % kept], ordered)
-        follow_states(sets, utility, policy, fixed, h, later, longest, 0, utility.shape[1], values[h % kept])
+        follow_states(sets, utility, policy, fixed, h, later, longest, low, high, values[h % kept])
+        wait_for_all(team)
+    total = dot(start, values[0])
+    wait_for_all(team)  # before anybody writes to `values` again
+    return total
 
 
-@inner
-def cheapest(sets, cost, H, values, actions):
-    """Lower bounds over policies AND kernels in `sets` on the expected sum of `cost` [1 or H, S, A]; the policy that attains
-    them into `actions` [H, S], where it is not empty. With cost = - utility they are minus the optimistic values.
+@released
+def cheapest(sets, cost, start, H, values, actions, team):
+    """A lower bound over policies AND kernels in `sets` on the expected sum of `cost` [1 or H, S, A]; the policy that
+    attains it into `actions` [H, S], where that is not empty. With cost = - utility it is minus the optimistic value.
     """
     longest, ordered, kept = longest_row(sets.rows), needs_order(sets), values.shape[0]
+    low, high = share_of(team, start.size)
     nowhere = np.empty(0, dtype=np.uint32)
-    values[H % kept] = 0.0
+    values[H % kept, low:high] = 0.0
+    wait_for_all(team)
     for h in range(H - 1, -1, -1):
         later = later_of(values[(h + 1) % kept], ordered)
         into = actions[h] if actions.size > 0 else nowhere
-        cheapest_states(sets, cost, h, later, longest, 0, cost.shape[1], values[h % kept], into)
+        cheapest_states(sets, cost, h, later, longest, low, high, values[h % kept], into)
+        wait_for_all(team)
+    total = dot(start, values[0])
+    wait_for_all(team)  # before anybody writes to `values` again
+    return total
 
 
 @compiled
 def worst_value(sets, utility, policy, fixed, start):
-    """`follow` from the start."""
-    values = np.empty((2, start.size))
-    follow(sets, utility, policy, fixed, values)
-    return dot(start, values[0])
-
-
-@compiled
-def least_cost(sets, cost, start, H):
-    """`cheapest` from the start."""
-    values = np.empty((2, start.size))
-    cheapest(sets, cost, H, values, np.empty((0, 0), dtype=np.uint32))
-    return dot(start, values[0])
+    """`follow` for compiled callers."""
+    return follow(sets, utility, policy, fixed, start, np.empty((2, start.size)), alone())
