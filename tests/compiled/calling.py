@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from safe2real._compiled import chain, clearing, likelihood, radii, robust
+from safe2real._compiled import chain, clearing, likelihood, radii, worst_rows
 
 
 def radius_at(rule: radii.Rule, row: int, visits: int, seen: int) -> float:
@@ -15,8 +15,14 @@ def radius_at(rule: radii.Rule, row: int, visits: int, seen: int) -> float:
 
 
 @njit
-def worst_expectation(sets: Any, row: Any, values: Any, lowest: Any, left: Any) -> Any:
-    return robust.worst_expectation(sets, row, values, lowest, left)
+def worst_expectation(sets: Any, row: Any, values: Any) -> Any:
+    """The least expectation of one row."""
+    longest, out = worst_rows.longest_row(sets.rows), np.empty(1)
+    room, heap = np.empty(longest), np.empty(longest, dtype=np.int64)
+    later = worst_rows.later_of(values, worst_rows.needs_order(sets))
+    everybody, nobody = np.empty((0, 0)), np.empty(0, dtype=np.uint32)
+    worst_rows.least_of_rows(sets, row, later, nobody, everybody, 0, 1, 1, room, heap, out)
+    return out[0]
 
 
 @njit

@@ -10,6 +10,8 @@ from scipy.sparse import block_diag, csr_array
 
 import safe2real as s2r
 from safe2real._compiled.rows import Sets
+from safe2real.planning.optimistic import optimistic_policy, worst_values
+from safe2real.planning.pessimistic import greedy_column
 from safe2real.planning.robust import RowSets, best_value, reach_of, worst_constraint_values, worst_value
 from tests.cases import sampled
 from tests.compiled.calling import worst_expectation
@@ -214,7 +216,7 @@ def test_a_row_with_mass_outside_its_support_may_keep_it_but_not_gain_there(case
         support = s2r.Kernel.from_dense(np.tile(allowed / allowed.sum(), (S, 1, 1)))
         reach, rows = reach_of(support, kernel), kernel.rows
         nothing = np.full(S, np.inf)
-        low = worst_expectation(Sets(rows, reach, np.full(S, gap), nothing), 0, values, values.min(), np.empty(S))
+        low = worst_expectation(Sets(rows, reach, np.full(S, gap), nothing), 0, values)
         # keeping what is outside is allowed in this linear program, and going there is not
         stated = linear_minima(row[None], np.array([gap]), allowed[None], values)[0]
         assert low == pytest.approx(stated, abs=1e-9)
@@ -223,7 +225,7 @@ def test_a_row_with_mass_outside_its_support_may_keep_it_but_not_gain_there(case
             assert low <= exact + 1e-9
             checked += 1
         everywhere = Sets(rows, reach, np.ones(S), nothing)
-        assert worst_expectation(everywhere, 0, values, values.min(), np.empty(S)) == values[allowed].min()
+        assert worst_expectation(everywhere, 0, values) == values[allowed].min()
     assert checked > cases // 3
 
 
@@ -261,15 +263,13 @@ def test_the_worst_expectation_over_a_kl_ball_is_its_minimum() -> None:
         divergence = float(10.0 ** rng.uniform(-5.0, 1.0))
         kernel = s2r.Kernel.from_dense(np.tile(row, (S, 1, 1)))
         sets = Sets(kernel.rows, reach_of(None, kernel), np.ones(S), np.full(S, divergence))
-        low = worst_expectation(sets, 0, values, values.min(), np.empty(S))
+        low = worst_expectation(sets, 0, values)
         exact = likelihood_minimum(row, divergence, values)
         assert low <= exact + 1e-9, case
         assert low >= exact - 3e-2 * (exact - values.min()) - 1e-9, case  # the grid is that coarse
         # and the ball that says less never wins
-        both = worst_expectation(sets._replace(gap=np.full(S, 0.1)), 0, values, values.min(), np.empty(S))
-        alone = worst_expectation(
-            sets._replace(gap=np.full(S, 0.1), divergence=np.full(S, np.inf)), 0, values, values.min(), np.empty(S)
-        )
+        both = worst_expectation(sets._replace(gap=np.full(S, 0.1)), 0, values)
+        alone = worst_expectation(sets._replace(gap=np.full(S, 0.1), divergence=np.full(S, np.inf)), 0, values)
         assert both == max(low, alone), case
 
 
@@ -369,3 +369,17 @@ def test_what_does_not_fit_is_refused() -> None:
     for support in (wrong if A > 1 else s2r.Kernel.from_dense(np.eye(S + 1)[:, None]), model.kernel.repeated(3), model):
         with pytest.raises(s2r.errors.InvalidInput, match="give a kernel of the simulator's shape"):
             worst_value(model, policy, case.utility, good, support=support)
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    for seed in range(12):
+        case = instance(seed)
+        model, reward, found = case.model, np.ascontiguousarray(case.model.utilities[0]), []
+        for threads in (1, 2, 3):
+            sets = RowSets(model, case.gaps.reshape(-1), reach_of(case.support, model.kernel), threads=threads)
+            column = greedy_column(sets, reward, np.full(model.num_constraints, 0.7))
+            policy, values = optimistic_policy(sets, reward)
+            numbers = [sets.worst(case.policy, reward), sets.best(reward), *column.line, *values.reshape(-1)]
+            numbers += worst_values(sets, policy, reward).reshape(-1).tolist()
+            found.append((numbers, policy.probabilities.tolist(), column.policy.probabilities.tolist()))
+        assert found[0] == found[1] == found[2]

@@ -228,13 +228,14 @@ def observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step):
 def observe_episodes(tally, belief, rule, states, actions, ends, H, S, A, rows_per_step):
     """`observe_episode` for episodes laid end to end, until a row needs more room; returns how many were counted.
 
+    With H = 0 there is room for all of them.
     Episode i has actions[ends[i] : ends[i + 1]] and one state more, its states beginning at ends[i] + i.
     """
     for i in range(ends.size - 1):
         here = actions[ends[i] : ends[i + 1]]
         visited = states[ends[i] + i : ends[i + 1] + i + 1]
         observe_episode(tally, belief, rule, visited, here, S, A, rows_per_step)
-        if lacks_room(tally, visited, here, H, S, A, rows_per_step):
+        if H > 0 and lacks_room(tally, visited, here, H, S, A, rows_per_step):
             return i + 1
     return ends.size - 1
 

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner
-from safe2real._compiled.robust import worst_value
+from safe2real._compiled.cache import compiled, inner, released
+from safe2real._compiled.robust import follow
 from safe2real._compiled.rows import Array
+from safe2real._compiled.team import alone
 
 SAMPLES, NEXT, EPISODES = 0, 1, 2  # places in `counters`
 LEFT, HALTED = 0, 1  # places in `flags`
@@ -110,7 +111,14 @@ def take_log(trust, states, actions, ends):
 @compiled
 def look(trust, sets, refuted):
     """The baseline's V_c at its worst and at its best over the confidence sets, and what follows."""
-    trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
+    look_with(trust, sets, refuted, np.empty((2, trust.start.size)), alone())
+
+
+@released
+def look_with(trust, sets, refuted, values, team):
+    """`look` by a team, which is given `values` [2, S] to work in; the first member concludes."""
+    if team.index == 0:
+        trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
     if trust.flags[LEFT]:
         return
     for row in range(refuted.size):
@@ -121,7 +129,10 @@ def look(trust, sets, refuted):
         for sign in (-1.0, 1.0):  # the best is minus the worst of minus the utility
             if sign > 0.0 and not trust.raises:
                 continue
-            bound = sign * worst_value(sets, sign * trust.utilities[k], trust.baseline, nobody, trust.start)
+            utility = sign * trust.utilities[k]
+            bound = sign * follow(sets, utility, trust.baseline, nobody, trust.start, values, team)
+            if team.index > 0:
+                continue
             if sign < 0.0:
                 trust.ceiling[k] = min(trust.ceiling[k], bound)
                 if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:

@@ -1,4 +1,4 @@
-"""Backward induction over sets of rows: policies by their worst case, values at their worst, what is at stake in a row.
+"""Backward induction over sets of rows: policies by their worst case, and what is at stake in a row.
 
 Letters as in `transitions`. For values at their best hand in the negative of the utility, and negate what comes back.
 """
@@ -7,97 +7,69 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled
+from safe2real._compiled.cache import compiled, inner, released
 from safe2real._compiled.master import simplex, weights_of
-from safe2real._compiled.robust import lowest_of, working_space, worst_expectation
-from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_step
+from safe2real._compiled.robust import BLOCK
+from safe2real._compiled.team import share_of, wait_for_all
+from safe2real._compiled.transitions import dot, expectation, rows_per_step
+from safe2real._compiled.worst_rows import later_of, least_of_rows, longest_row, needs_order
 
 
-@compiled
-def sweep(reward_sets, sets, reward, utilities, prices, start, actions, line):
+@inner
+def sweep_states(reward_sets, sets, reward, utilities, prices, h, laters, longest, low, high, actions, now):
+    """One step of `sweep` for the states `low` to `high`: into `actions` [S] and `now` [1 + K, S]."""
+    S, A, K = reward.shape[1], reward.shape[2], utilities.shape[0]
+    nobody, all_of_them = np.empty(0, dtype=np.uint32), np.empty((0, 0))
+    room, heap = np.empty(longest), np.empty(longest, dtype=np.int64)
+    q, total = np.empty((1 + K, BLOCK * A)), np.empty(BLOCK * A)
+    reward_step, step = h if reward.shape[0] > 1 else 0, h if utilities.shape[1] > 1 else 0
+    reward_row, row = h * rows_per_step(reward_sets.rows.begin, S, A), h * rows_per_step(sets.rows.begin, S, A)
+    for first in range(low, high, BLOCK):
+        last = min(high, first + BLOCK)
+        least_of_rows(reward_sets, reward_row, laters[0], nobody, all_of_them, first, last, A, room, heap, q[0])
+        for i in range((last - first) * A):
+            q[0, i] = reward[reward_step, first + i // A, i % A] + q[0, i]
+            total[i] = prices[0] * q[0, i]
+        for k in range(K):
+            least_of_rows(sets, row, laters[1 + k], nobody, all_of_them, first, last, A, room, heap, q[1 + k])
+            for i in range((last - first) * A):
+                q[1 + k, i] = utilities[k, step, first + i // A, i % A] + q[1 + k, i]
+                total[i] += prices[1 + k] * q[1 + k, i]
+        for s in range(first, last):
+            choice = (s - first) * A
+            for i in range(choice + 1, (s - first) * A + A):
+                choice = i if total[i] > total[choice] else choice
+            actions[s] = choice - (s - first) * A
+            for j in range(1 + K):
+                now[j, s] = q[j, choice]
+
+
+@released
+def sweep(reward_sets, sets, reward, utilities, prices, start, actions, line, values, team):
     """The policy that is greedy for prices[0] L_r + sum_k prices[1 + k] L_ck, where every L is carried under its own
     worst kernel: `reward` over `reward_sets`, `utilities` [K, 1 or H, S, A] over `sets`.
 
     The policy goes into `actions` [H, S]. The carried numbers, into `line` [1 + K], are what `robust.worst_value` gives
-    for it: whatever was chosen, they are its own.
+    for it: whatever was chosen, they are its own. `values` [2, 1 + K, S] is working space, zeros at first; a team works as
+    in `robust`.
     """
     H, S = actions.shape
-    A, K = reward.shape[2], utilities.shape[0]
-    stride = rows_per_step(sets.rows.begin, S, A)
-    reward_stride = rows_per_step(reward_sets.rows.begin, S, A)
-    values, q, total = np.zeros((1 + K, S)), np.empty((1 + K, S * A)), np.empty(S * A)
-    left = np.empty(max(working_space(sets.rows, S).size, working_space(reward_sets.rows, S).size))
+    K = utilities.shape[0]
+    longest = max(longest_row(sets.rows), longest_row(reward_sets.rows))
+    reward_ordered, ordered = needs_order(reward_sets), needs_order(sets)
+    low, high = share_of(team, S)
     for h in range(H - 1, -1, -1):
-        after = values[0]
-        lowest = lowest_of(after)
-        step = h if reward.shape[0] > 1 else 0
-        for i in range(S * A):
-            least = worst_expectation(reward_sets, h * reward_stride + i, after, lowest, left)
-            q[0, i] = reward[step, i // A, i % A] + least
-            total[i] = prices[0] * q[0, i]
-        step = h if utilities.shape[1] > 1 else 0
+        after = values[(h + 1) % 2]
+        laters = [later_of(after[0], reward_ordered)]
         for k in range(K):
-            after = values[1 + k]
-            lowest = lowest_of(after)
-            for i in range(S * A):
-                least = worst_expectation(sets, h * stride + i, after, lowest, left)
-                q[1 + k, i] = utilities[k, step, i // A, i % A] + least
-                total[i] += prices[1 + k] * q[1 + k, i]
-        for s in range(S):
-            choice = s * A
-            for i in range(s * A + 1, s * A + A):
-                choice = i if total[i] > total[choice] else choice
-            actions[h, s] = choice - s * A
-            for j in range(1 + K):
-                values[j, s] = q[j, choice]
-    for j in range(1 + K):
-        line[j] = dot(start, values[j])
-
-
-@compiled
-def worst_values(sets, utility, policy, fixed):
-    """`robust.worst_value` from every step and state on: [H + 1, S], the last row 0."""
-    is_fixed = fixed.size > 0
-    H = fixed.shape[0] if is_fixed else policy.shape[0]
-    S, A = utility.shape[1], utility.shape[2]
-    stride = rows_per_step(sets.rows.begin, S, A)
-    values, left = np.zeros((H + 1, S)), working_space(sets.rows, S)
-    for h in range(H - 1, -1, -1):
-        after = values[h + 1]
-        lowest = lowest_of(after)
-        step = h if utility.shape[0] > 1 else 0
-        for s in range(S):
-            total = 0.0
-            first = np.int64(fixed[h, s]) if is_fixed else 0
-            for a in range(first, first + 1 if is_fixed else A):
-                share = 1.0 if is_fixed else policy[h, s, a]
-                if share > 0.0:
-                    least = worst_expectation(sets, h * stride + s * A + a, after, lowest, left)
-                    total += share * (utility[step, s, a] + least)
-            values[h, s] = total
-    return values
-
-
-@compiled
-def cheapest_policy(sets, cost, actions):
-    """`robust.least_cost` with the policy that attains it into `actions` [H, S]; returns the values [H + 1, S]."""
-    H, S = actions.shape
-    A = cost.shape[2]
-    stride = rows_per_step(sets.rows.begin, S, A)
-    values, left = np.zeros((H + 1, S)), working_space(sets.rows, S)
-    for h in range(H - 1, -1, -1):
-        after = values[h + 1]
-        lowest = lowest_of(after)
-        step = h if cost.shape[0] > 1 else 0
-        for s in range(S):
-            best, choice = np.inf, 0
-            for a in range(A):
-                least = cost[step, s, a] + worst_expectation(sets, h * stride + s * A + a, after, lowest, left)
-                if least < best:
-                    best, choice = least, a
-            values[h, s] = best
-            actions[h, s] = choice
-    return values
+            laters.append(later_of(after[1 + k], ordered))
+        sweep_states(
+            reward_sets, sets, reward, utilities, prices, h, laters, longest, low, high, actions[h], values[h % 2]
+        )  # fmt: skip
+        wait_for_all(team)
+    if team.index == 0:
+        for j in range(1 + K):
+            line[j] = dot(start, values[0, j])
 
 
 @compiled
@@ -109,16 +81,20 @@ def add_stakes(sets, guess, values, visits, weight, out):
     """
     H, S, A = visits.shape
     stride = rows_per_step(sets.rows.begin, S, A)
-    left = working_space(sets.rows, S)
+    longest, ordered, nobody = longest_row(sets.rows), needs_order(sets), np.empty(0, dtype=np.uint32)
+    room, heap = np.empty(longest), np.empty(longest, dtype=np.int64)
+    least = np.empty(BLOCK * A)
     for h in range(H):
-        after = values[h + 1]
-        lowest, mean = lowest_of(after), mean_of(after)
-        for s in range(S):
-            for a in range(A):
+        later = later_of(values[h + 1], ordered)
+        for first in range(0, S, BLOCK):
+            last = min(S, first + BLOCK)
+            least_of_rows(sets, h * stride, later, nobody, visits[h], first, last, A, room, heap, least)
+            for i in range((last - first) * A):
+                s, a = first + i // A, i % A
                 row = h * stride + s * A + a
                 if visits[h, s, a] > 0.0 and sets.gap[row] > 0.0:
-                    least = worst_expectation(sets, row, after, lowest, left)
-                    out[row] += weight * visits[h, s, a] * abs(expectation(guess, np.uint64(row), after, mean) - least)
+                    guessed = expectation(guess, np.uint64(row), later.values, later.mean)
+                    out[row] += weight * visits[h, s, a] * abs(guessed - least[i])
 
 
 @compiled

@@ -24,67 +24,95 @@ class Around(NamedTuple):
     gap: Array  # [R] TV distance; [0] for boxes
 
 
+FEW = 32  # successors of a row among which the next one in the order is looked for; for more, the order is walked
+
+
 @inner
-def fill_box(around, row, order, values, room, out):
+def next_stored(rows, first, n, rank, last, direction):
+    """Which transition of a row is next after the rank `last`, or before it where `direction` is -1; -1 where none is."""
+    found, nearest = -1, rank.size + 1
+    for i in range(first, first + n):
+        apart = direction * (rank[rows.successor[i]] - last)
+        if 0 < apart < nearest:
+            found, nearest = i, apart
+    return found
+
+
+@inner
+def fill_box(around, row, order, rank, values, room, out):
     """The expectation of every line of `values` [C, S] under the box's vertex that is best for the first state of `order`,
     then the next, into `out` [C]: all start at their lower bounds, and what is left of the mass goes to the best.
+
+    `rank` [S] is the place of each state in the order. `room` [S] is -1 wherever nothing is stored, before and after.
     """
     rows, S = around.rows, order.size
     first, n = np.int64(rows.begin[row]), np.int64(rows.length[row])
     left = 1.0
     out[:] = 0.0
+    elsewhere = around.rest[row]
     if n == 0:
         least = max(0.0, 1.0 / S - around.rest[row])
-        room[:] = min(1.0, 1.0 / S + around.rest[row]) - least
+        elsewhere = min(1.0, 1.0 / S + around.rest[row]) - least
         left -= S * least
         for s in range(S):
             for j in range(out.size):
                 out[j] += least * values[j, s]
     else:
-        room[:] = around.rest[row]
         for i in range(first, first + n):
             s, least = rows.successor[i], around.low[i]
             room[s] = around.high[i] - least
             left -= least
             for j in range(out.size):
                 out[j] += least * values[j, s]
-    for k in range(S):
-        if left <= 0.0:
-            break
+    k = -1
+    while left > 0.0 and k < S - 1:
+        k += 1
+        if elsewhere == 0.0 and n <= FEW:  # only stored ones have room
+            i = next_stored(rows, first, n, rank, k - 1, 1)
+            if i < 0:
+                break
+            k = rank[rows.successor[i]]
         s = order[k]
-        moved = min(left, room[s])
+        moved = min(left, room[s] if room[s] >= 0.0 else elsewhere)
         left -= moved
         for j in range(out.size):
             out[j] += moved * values[j, s]
+    for i in range(first, first + n):
+        room[rows.successor[i]] = -1.0
 
 
 @inner
-def fill_ball(around, row, order, values, room, out):
+def fill_ball(around, row, order, rank, values, room, out):
     """The same for a TV ball: mass moves from the worst successors of the row to the best state."""
     rows, S = around.rows, order.size
     first, n = np.int64(rows.begin[row]), np.int64(rows.length[row])
     out[:] = 0.0
     if n == 0:
-        room[:] = 1.0 / S
         for s in range(S):
             for j in range(out.size):
                 out[j] += values[j, s] / S
     else:
-        room[:] = 0.0
         for i in range(first, first + n):
             s, p = rows.successor[i], rows.probability[i]
             room[s] = p
             for j in range(out.size):
                 out[j] += p * values[j, s]
-    left, best = around.gap[row], order[0]
-    for k in range(S - 1, 0, -1):
-        if left <= 0.0:
-            break
+    left, best, elsewhere = around.gap[row], order[0], 1.0 / S if n == 0 else 0.0
+    k = S
+    while left > 0.0 and k > 1:
+        k -= 1
+        if 0 < n <= FEW:
+            i = next_stored(rows, first, n, rank, k + 1, -1)
+            if i < 0 or rank[rows.successor[i]] == 0:
+                break
+            k = rank[rows.successor[i]]
         s = order[k]
-        moved = min(left, room[s])
+        moved = min(left, room[s] if room[s] >= 0.0 else elsewhere)
         left -= moved
         for j in range(out.size):
             out[j] += moved * (values[j, best] - values[j, s])
+    for i in range(first, first + n):
+        room[rows.successor[i]] = -1.0
 
 
 @compiled
@@ -96,21 +124,24 @@ def sweep(around, reward, utilities, prices, start, actions, line):
     A, K = reward.shape[2], utilities.shape[0]
     stride = rows_per_step(around.rows.begin, S, A)
     later, now = np.zeros((1 + K, S)), np.zeros((1 + K, S))
-    weighted, room, out, is_box = np.zeros(S), np.empty(S), np.empty(1 + K), around.gap.size == 0
+    weighted, room, out, is_box = np.zeros(S), np.full(S, -1.0), np.empty(1 + K), around.gap.size == 0
+    rank = np.empty(S, dtype=np.int64)
     for h in range(H - 1, -1, -1):
         for s in range(S):
             weighted[s] = 0.0
             for j in range(1 + K):
                 weighted[s] -= prices[j] * later[j, s]
         order = np.argsort(weighted)
+        for k in range(S):
+            rank[order[k]] = k
         for s in range(S):
             best = -np.inf
             for a in range(A):
                 row = h * stride + s * A + a
                 if is_box:
-                    fill_box(around, row, order, later, room, out)
+                    fill_box(around, row, order, rank, later, room, out)
                 else:
-                    fill_ball(around, row, order, later, room, out)
+                    fill_ball(around, row, order, rank, later, room, out)
                 out[0] += reward[h if reward.shape[0] > 1 else 0, s, a]
                 total = prices[0] * out[0]
                 for k in range(K):

@@ -2,18 +2,26 @@
 
 Pooled over steps for stationary dynamics (each episode adds H visits), per step otherwise (each adds one visit to one row of
 every step), exactly as the paper counts. Memory grows with the distinct transitions seen, not with S^2.
+
+A row's successors lie in a segment of their own. Compiled rounds count without asking, so every segment needs room for a
+whole episode there: `make_room`. Where that is much memory, rows get it only as they are seen: `room_for`.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safe2real._compiled import tally as compiled_tally
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, bare, positive_integer, whole_numbers
+from safe2real.model.checks import Floats, Indices, bare, positive_integer, whole_numbers
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
+
+_MOST = int(np.iinfo(np.uint32).max)  # transitions that can be indexed
+_ROOM_AT_ONCE = 2**22  # slots of 20 bytes that all rows are given at the beginning, if it takes no more
 
 
 class Counts:
@@ -29,8 +37,9 @@ class Counts:
         self.episodes = 0
         # New successors a row can meet in one episode; every segment keeps that much room.
         self._new_per_episode = horizon if simulator.is_stationary else 1
-        likely = simulator.length.astype(np.int64) + self._new_per_episode + 4
-        self.tally = self._lay_out(np.minimum(simulator.num_states, likely), None)
+        likely = np.minimum(simulator.num_states, simulator.length.astype(np.int64) + self._new_per_episode + 4)
+        self.has_room = int(likely.sum()) <= _ROOM_AT_ONCE  # whether every row has room for any episode
+        self.tally = self._lay_out(likely if self.has_room else np.zeros_like(likely), None)
 
     @property
     def rows_per_step(self) -> int:
@@ -54,16 +63,29 @@ class Counts:
         whole_numbers("actions", trajectory.actions, below=self.simulator.num_actions, what="actions")
         if len(trajectory.actions) != horizon or len(trajectory.states) != horizon + 1:
             raise InvalidInput(f"the episode has {len(trajectory.actions)} actions; these counts are for {horizon} steps")
+        self.room_for(*self.transitions_of(trajectory.states, trajectory.actions, np.array([0, horizon])))
         compiled_tally.record_episode(
             self.tally, bare(trajectory.states), bare(trajectory.actions), self.simulator.num_actions, self.rows_per_step
         )
         self.episodes += 1
-        self.make_room()
+        self.keep_room()
+
+    def transitions_of(
+        self, states: Indices, actions: Indices, ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(row, successor) of every step of episodes laid end to end, as in `HybridModel.observe_all`."""
+        lengths = np.diff(ends)
+        episode = np.repeat(np.arange(lengths.size), lengths)
+        at = np.arange(int(ends[0]), int(ends[-1]))
+        step = at - ends[:-1][episode]
+        rows = states[at + episode].astype(np.int64) * self.simulator.num_actions + actions[at]
+        return rows + step * self.rows_per_step, states[at + episode + 1].astype(np.int64)
 
     def add(self, rows: NDArray[np.int64], successors: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
         """Add transitions that were counted elsewhere, each as often as `counts` [n] says; no order is known of them."""
+        self.room_for(rows, successors)
         for row, successor, count in zip(rows.tolist(), successors.tolist(), counts.tolist(), strict=True):
-            self.make_room()
+            self.keep_room()
             first, length = int(self.tally.begin[row]), int(self.tally.length[row])
             found = np.flatnonzero(self.tally.successor[first : first + length] == successor)
             at = first + (int(found[0]) if found.size else length)
@@ -75,10 +97,8 @@ class Counts:
 
     def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """(rows, successors, how often) of everything that was seen."""
-        length = self.tally.length.astype(np.int64)
-        rows = np.repeat(np.arange(length.size), length)
-        within = np.arange(rows.size) - np.repeat(np.cumsum(length) - length, length)
-        at = self.tally.begin.astype(np.int64)[rows] + within
+        length = self.tally.length
+        rows, at = np.repeat(np.arange(length.size), length), places_of(self.tally.begin, length)
         return rows, self.tally.successor[at].astype(np.int64), self.tally.count[at]
 
     def empirical_row(self, row: int) -> Floats:
@@ -100,26 +120,63 @@ class Counts:
 
     def make_room(self) -> bool:
         """Give rows whose segment could overflow in the next episode twice the space; says whether anything moved."""
+        self.has_room = True
         tally, size = self.tally, self.simulator.num_states
-        needed = np.minimum(size, tally.length.astype(np.int64) + self._new_per_episode)
-        full = tally.capacity < needed
-        if not full.any():
+        if not self.lacking_room.size:
             return False
         # Rows that will soon be full move in the same go: laying out costs as much for one row as for all.
-        roomy = np.minimum(size, 2 * needed)
+        roomy = np.minimum(size, 2 * self._needed)
         self.tally = self._lay_out(np.maximum(tally.capacity.astype(np.int64), roomy), tally)
         return True
+
+    @property
+    def lacking_room(self) -> NDArray[np.int64]:
+        """Rows whose segment could overflow in the next episode."""
+        return np.flatnonzero(self.tally.capacity < self._needed)
+
+    @property
+    def _needed(self) -> NDArray[np.int64]:
+        """[R] slots with which an episode cannot overflow the segment."""
+        return np.asarray(np.minimum(self.simulator.num_states, self.tally.length.astype(np.int64) + self._new_per_episode))
+
+    def keep_room(self) -> bool:
+        """`make_room` where every row has had room before."""
+        return self.has_room and self.make_room()
+
+    def room_for(self, rows: NDArray[np.int64], successors: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Make sure that these transitions can be recorded, where not every row has room; gives the rows that moved.
+
+        A row that is full goes to the end of the store, where it has twice the space.
+        """
+        if self.has_room:
+            return np.empty(0, dtype=np.int64)
+        tally, size = self.tally, self.simulator.num_states
+        moving, new = np.unique(np.unique(rows * size + successors) // size, return_counts=True)
+        needed = np.minimum(size, tally.length[moving].astype(np.int64) + new)
+        full = needed > tally.capacity[moving]
+        moving, needed = np.asarray(moving[full], dtype=np.int64), needed[full]
+        if not moving.size:
+            return moving
+        capacity = np.minimum(size, np.maximum(needed, 2 * tally.capacity[moving].astype(np.int64)))
+        begin = self._used + np.cumsum(capacity) - capacity
+        self._used += int(capacity.sum())
+        if self._used > tally.successor.size:
+            total = _indexable(max(self._used, min(tally.successor.size * 3 // 2, _MOST)))
+            kept = ("successor", "probability", "count")
+            tally = self.tally = tally._replace(**{name: _longer(getattr(tally, name), total) for name in kept})
+        length = tally.length[moving]
+        source, target = places_of(tally.begin[moving], length), places_of(begin, length)
+        for array in (tally.successor, tally.probability, tally.count):
+            array[target] = array[source]
+        tally.begin[moving], tally.capacity[moving] = begin, capacity
+        return moving
 
     def _lay_out(self, capacity: NDArray[np.int64], old: compiled_tally.Tally | None) -> compiled_tally.Tally:
         """Fresh segments of the given capacities behind the simulator's transitions, with the old content copied in."""
         simulator = self.simulator
         rows, stored = simulator.num_rows, simulator.successor.size
         begin = stored + np.cumsum(capacity) - capacity
-        total = stored + int(capacity.sum())
-        if total > np.iinfo(np.uint32).max:
-            raise InvalidInput(
-                f"{total} transitions would have to be kept; at most {np.iinfo(np.uint32).max} can be indexed"
-            )
+        total = self._used = _indexable(stored + int(capacity.sum()))
         successor = np.zeros(total, dtype=np.uint32)
         probability = np.zeros(total)
         count = np.zeros(total, dtype=np.int64)
@@ -127,9 +184,7 @@ class Counts:
         length, visits = np.zeros(rows, dtype=np.uint32), np.zeros(rows, dtype=np.int64)
         if old is not None:
             length, visits = old.length, old.visits
-            within = np.arange(int(length.sum())) - np.repeat(np.cumsum(length, dtype=np.int64) - length, length)
-            source = np.repeat(old.begin.astype(np.int64), length) + within
-            target = np.repeat(begin, length) + within
+            source, target = places_of(old.begin, length), places_of(begin, length)
             for new, previous in ((successor, old.successor), (probability, old.probability), (count, old.count)):
                 new[target] = previous[source]
         return compiled_tally.Tally(
@@ -143,3 +198,23 @@ class Counts:
             count=count,
             visits=visits,
         )
+
+
+def places_of(begin: NDArray[Any], length: NDArray[Any]) -> NDArray[np.int64]:
+    """Where the transitions lie that rows have, row after row."""
+    sizes = length.astype(np.int64)
+    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.repeat(begin.astype(np.int64), sizes) + within
+
+
+def _indexable(total: int) -> int:
+    if total > _MOST:
+        raise InvalidInput(f"{total} transitions would have to be kept; at most {_MOST} can be indexed")
+    return total
+
+
+def _longer(array: NDArray[Any], total: int) -> NDArray[Any]:
+    """The same with zeros behind it."""
+    result = np.zeros(total, dtype=array.dtype)
+    result[: array.size] = array
+    return result

@@ -18,7 +18,7 @@ from safe2real._compiled import belief as compiled_belief
 from safe2real._compiled import radii as compiled_radii
 from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.tally import record_episode
-from safe2real.evidence.counts import Counts
+from safe2real.evidence.counts import Counts, places_of
 from safe2real.evidence.near import near_of
 from safe2real.evidence.rule import Separation, rule_of
 from safe2real.model.checks import Floats, Indices, bare
@@ -108,6 +108,7 @@ class HybridModel:
         simulator, done, episodes = self.counts.simulator, 0, len(ends) - 1
         states, actions = bare(states), bare(actions)
         self._check_support(states, actions, ends)
+        self._room_for(states, actions, ends)
         while done < episodes:
             first = int(ends[done])
             counted = compiled_belief.observe_episodes(
@@ -117,14 +118,14 @@ class HybridModel:
                 states[first + done :],
                 actions[first:],
                 ends[done:] - first,
-                self.counts.horizon,
+                self.counts.horizon if self.counts.has_room else 0,  # else there is room for these already
                 simulator.num_states,
                 simulator.num_actions,
                 self.counts.rows_per_step,
             )
             self.counts.episodes += counted
             done += counted
-            self.make_room()
+            self._keep_room()
 
     def record(self, trajectory: Trajectory, planned: NDArray[np.int64], growth: float) -> bool:
         """Count one checked episode and leave the model as it is until `update`: for plans that are made now and then.
@@ -135,6 +136,7 @@ class HybridModel:
         simulator = self.counts.simulator
         states, actions = bare(trajectory.states), bare(trajectory.actions)
         self._check_support(states, actions, np.array([0, trajectory.length]))
+        self._room_for(states, actions, np.array([0, trajectory.length]))
         due, _ = compiled_belief.record_watching(
             self.counts.tally,
             self.belief,
@@ -150,7 +152,7 @@ class HybridModel:
         )
         self.counts.episodes += 1
         self.behind = True
-        self.make_room()
+        self._keep_room()
         return bool(due)
 
     def record_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
@@ -160,6 +162,7 @@ class HybridModel:
         """
         states, actions = bare(states), bare(actions)
         self._check_support(states, actions, ends)
+        self._room_for(states, actions, ends)
         for i in range(len(ends) - 1):
             first, last = int(ends[i]), int(ends[i + 1])
             record_episode(
@@ -170,7 +173,7 @@ class HybridModel:
                 self.counts.rows_per_step,
             )
             self.counts.episodes += 1
-            self.make_room()
+            self._keep_room()
         self.update()
 
     def refute(self, step: int, state: int, action: int) -> None:
@@ -186,10 +189,21 @@ class HybridModel:
         self.behind = False
 
     def make_room(self) -> None:
-        """Enlarge segments that are nearly full, and point the model at their new places."""
+        """Give every row room for any episode, as compiled rounds need it, and point the model at the rows' new places."""
         if self.counts.make_room():
             # no update: what the model knows must not depend on when segments happen to move
             learnt = self.learnt
+            self.belief.begin[learnt] = self.counts.tally.begin[learnt]
+
+    def _keep_room(self) -> None:
+        if self.counts.has_room:
+            self.make_room()
+
+    def _room_for(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Room for episodes laid end to end, where not every row has it."""
+        if not self.counts.has_room:
+            moved = self.counts.room_for(*self.counts.transitions_of(states, actions, ends))
+            learnt = moved[self.belief.begin[moved] >= self.counts.simulator.successor.size]
             self.belief.begin[learnt] = self.counts.tally.begin[learnt]
 
     @property
@@ -296,28 +310,13 @@ class HybridModel:
 
     def to_kernel(self) -> Kernel:
         """The hybrid model as a kernel of its own: empirical rows inside `suspects`, simulator rows outside."""
-        simulator, tally, belief = self.counts.simulator, self.counts.tally, self.belief
-        rows, successors, probabilities = [], [], []
-        for row in range(simulator.num_rows):
-            first, count = int(belief.begin[row]), int(belief.length[row])
-            here = tally.successor[first : first + count] if count else np.arange(simulator.num_states)
-            rows.append(np.full(len(here), row))
-            successors.append(here)
-            share = tally.probability[first : first + count]
-            probabilities.append(share if count else np.full(len(here), 1.0 / simulator.num_states))
-        steps, states, actions = np.unravel_index(
-            np.concatenate(rows), (simulator.horizon or 1, simulator.num_states, simulator.num_actions)
-        )
-        per_step = {} if simulator.is_stationary else {"steps": steps, "horizon": simulator.horizon}
-        return Kernel.from_triples(
-            states,
-            actions,
-            np.concatenate(successors),
-            np.concatenate(probabilities),
-            num_states=simulator.num_states,
-            num_actions=simulator.num_actions,
-            **per_step,  # type: ignore[arg-type]
-        )
+        simulator, tally, length = self.counts.simulator, self.counts.tally, self.belief.length
+        at = places_of(self.belief.begin, length)
+        owner = np.repeat(np.arange(length.size, dtype=np.int64), length)
+        order = np.argsort(owner * simulator.num_states + tally.successor[at], kind="stable")  # sorted within rows
+        begin = np.cumsum(length, dtype=np.int64) - length
+        rows = Rows(begin.astype(np.uint32), length.copy(), tally.successor[at][order], tally.probability[at][order])
+        return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
 
     def _system(self) -> System:
         return System(self.counts.simulator.num_states, self.counts.simulator.num_actions, self.counts.horizon)

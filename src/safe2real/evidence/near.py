@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from safe2real._compiled.rows import Reach
+from safe2real.evidence.counts import places_of
 from safe2real.model.kernel import Kernel
 
 
@@ -13,20 +14,17 @@ def near_of(simulator: Kernel, reach: Reach) -> Reach:
 
     Rows of one state, at one step, have the same. A row whose support is declared has none: that is worth more.
     """
-    states, actions, rows = simulator.num_states, simulator.num_actions, simulator.num_rows
-    begin, length = np.zeros(rows, dtype=np.uint32), np.zeros(rows, dtype=np.uint32)
-    found: list[np.ndarray] = []
-    stored = 0
-    for first in range(0, rows, actions):
-        own = slice(first, first + actions)
-        if (simulator.length[own] == 0).any():
-            continue  # a uniform row: everything is near
-        near = np.unique(np.concatenate([simulator.row(row)[0] for row in range(first, first + actions)]))
-        if near.size >= states:
-            continue
-        begin[own], length[own] = stored, near.size
-        found.append(near.astype(np.uint32))
-        stored += near.size
+    states, actions = simulator.num_states, simulator.num_actions
+    stored = np.repeat(
+        (simulator.length.reshape(-1, actions) > 0).all(axis=1), actions
+    )  # else a row is uniform: all are near
+    owner = np.repeat(np.arange(stored.size)[stored] // actions, simulator.length[stored])
+    successor = simulator.successor[places_of(simulator.begin[stored], simulator.length[stored])]
+    pairs = np.unique(owner * states + successor)
+    size = np.bincount(pairs // states, minlength=stored.size // actions)
+    pairs, size = pairs[(size < states)[pairs // states]], np.where(size < states, size, 0)
+    begin, length = np.repeat(np.cumsum(size) - size, actions), np.repeat(size, actions)
     if reach.length.size:
         length[reach.length > 0] = 0
-    return Reach(begin, length, np.concatenate(found) if found else np.zeros(1, dtype=np.uint32))
+    near = (pairs % states).astype(np.uint32) if pairs.size else np.zeros(1, dtype=np.uint32)
+    return Reach(begin.astype(np.uint32), length.astype(np.uint32), near)

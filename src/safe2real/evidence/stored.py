@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.counts import Counts
+from safe2real.evidence.counts import Counts, places_of
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.returns import CandidateReturns
@@ -101,7 +101,7 @@ def take_evidence(archive: Archive, evidence: Evidence, name: str = "evidence") 
 
 def _put_counts(archive: Archive, counts: Counts, name: str) -> None:
     tally = counts.tally
-    at = _places(tally.begin, tally.length)
+    at = places_of(tally.begin, tally.length)
     for field in ("capacity", "length", "visits"):
         archive.put(f"{name}.{field}", getattr(tally, field))
     for field in ("successor", "probability", "count"):
@@ -126,10 +126,10 @@ def _take_counts(archive: Archive, counts: Counts, name: str) -> None:
         raise archive.wrong(f"{name} has rows, successors or visits that do not fit together")
     tally = counts._lay_out(capacity.astype(np.int64), None)
     tally.length[:], tally.visits[:] = length, visits
-    at = _places(tally.begin, tally.length)
+    at = places_of(tally.begin, tally.length)
     tally.successor[at], tally.probability[at], tally.count[at] = successor, probability, count
     counts.tally, counts.episodes = tally, episodes
-    counts.make_room()  # what a whole file has already
+    counts.has_room = counts.lacking_room.size == 0  # where it is not, rows get it when it is needed
 
 
 def _put_belief(archive: Archive, model: HybridModel, name: str) -> None:
@@ -252,10 +252,3 @@ def _tallies(archive: Archive, document: dict[str, Any], name: str) -> dict[str,
 def _fill(archive: Archive, name: str, target: NDArray[Any]) -> None:
     """Into the array that is there, which compiled code knows."""
     target[...] = archive.array(name, target.dtype, target.shape)
-
-
-def _places(begin: NDArray[np.uint32], length: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Where the transitions lie that rows have, row after row."""
-    sizes = length.astype(np.int64)
-    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.repeat(begin.astype(np.int64), sizes) + within

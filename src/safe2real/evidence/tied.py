@@ -140,12 +140,13 @@ class TiedEvidence(Evidence):
         """Row by row, as if nothing were tied: what the test of the ties looks at."""
         states, actions = bare(states), bare(actions)
         self._check_support(states, actions, ends)
+        self.counts.room_for(*self._transitions(states, actions, ends))
         for i in range(len(ends) - 1):
             first, last = int(ends[i]), int(ends[i + 1])
             visited, chosen = states[first + i : last + i + 1], actions[first:last]
             record_episode(self.counts.tally, visited, chosen, self.counts.simulator.num_actions, self.counts.rows_per_step)
             self.counts.episodes += 1
-            self.counts.make_room()
+            self.counts.keep_room()
 
     def _learn_at_once(self, rows: Ints, successors: Ints, often: Ints) -> None:
         outcomes = self.pooling.outcomes(rows, successors)

@@ -16,6 +16,7 @@ from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
+from safe2real.planning.threads import run_together, threads_for
 
 RETURNS_SHARE = 0.1
 """The returns of a baseline that has its margin refute it with probability at most this share of delta: a false alarm."""
@@ -102,4 +103,7 @@ class BaselineTrust:
 
     def look(self, hybrid: HybridModel) -> None:
         """Hold the baseline against the confidence sets as they are."""
-        compiled_margin.look(self.state, hybrid.row_sets, hybrid.belief.refuted)
+        values = np.empty((2, self.state.start.size))
+        given = self.state, hybrid.row_sets, hybrid.belief.refuted, values
+        size = threads_for(hybrid.counts.simulator, hybrid.counts.horizon, None)
+        run_together(lambda team: compiled_margin.look_with(*given, team), size)

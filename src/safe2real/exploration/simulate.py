@@ -130,6 +130,7 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
     decision, memory, planned = learner.hand_over()
     memory = empty_memory(learner.problem, evidence.kept) if memory is None else copy_of(memory)
     pending = _NO_PLAN if decision is None else (decision.reason.value, decision.uncertainty, decision.exploration_weight)
+    evidence.make_room()  # compiled rounds count without asking
     done, ended = 0, False
     while done < max_rounds and not ended:
         log, before = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints), evidence.samples
@@ -276,6 +277,7 @@ def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int,
         )
     remaining = positive_integer("episodes", episodes)
     source = np.uint64(seed_number("seed", seed))
+    counts.make_room()
     while remaining > 0:
         done = rollout.collect(
             counts.tally,

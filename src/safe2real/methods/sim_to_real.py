@@ -11,7 +11,6 @@ margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertain
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -78,7 +77,6 @@ class SimToReal(Method):
         return evidence.lower_bounds(recorded.candidate, now.uncertainty)
 
 
-@lru_cache(maxsize=8)
 def spans_of(problem: Problem) -> Floats:
     """[H], or [1] where it is the same at every step: what a row's distance is multiplied by in each step.
 
@@ -86,7 +84,7 @@ def spans_of(problem: Problem) -> Floats:
     visits its rows: a bonus there would pay for data that never come, and a run would not stop.
     """
     model = problem.simulator
-    left = model.horizon - 1.0 - np.arange(model.horizon)
+    left = np.asarray(model.horizon - 1.0 - np.arange(model.horizon), dtype=np.float64)
     if problem.settings.span_bonus:
         return left
     return np.where(left > 0.0, float(model.horizon), 0.0) if model.counts_end else np.full(1, float(model.horizon))

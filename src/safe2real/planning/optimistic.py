@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from safe2real._compiled import pessimistic
-from safe2real.model.checks import Floats, bare, frozen
+from safe2real._compiled import robust
+from safe2real.model.checks import Floats, frozen
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.robust import RowSets
 
@@ -103,15 +103,17 @@ def optimistic_policy(balls: RowSets, utility: Floats) -> tuple[MarkovPolicy, Fl
     """
     model = balls.model
     actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
-    values = pessimistic.cheapest_policy(balls.arrays, -utility, actions)
+    values = np.empty((model.horizon + 1, model.num_states))
+    given = balls.arrays, -utility, model.arrays.start, model.horizon, values, actions
+    balls.together(lambda team: robust.cheapest(*given, team))
     return MarkovPolicy(*model.shape, frozen(actions), None), -values
 
 
 def worst_values(balls: RowSets, policy: MarkovPolicy, utility: Floats) -> Floats:
     """Lower bounds [H + 1, S] on the real values of a policy from every step and state on; utility [1 or H, S, A]."""
-    fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
-    table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
-    return np.asarray(pessimistic.worst_values(balls.arrays, bare(utility), table, fixed))
+    values = np.empty((balls.model.horizon + 1, balls.model.num_states))
+    balls.follow(policy, utility, values)
+    return values
 
 
 def best_values(balls: RowSets, policy: MarkovPolicy, utility: Floats) -> Floats:

@@ -73,16 +73,10 @@ def greedy_column(balls: RowSets, reward: Floats, prices: Floats, reward_balls: 
     weights = prices if prices.size == model.num_constraints + 1 else np.concatenate([[1.0], prices])
     actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
     line = np.empty(1 + model.num_constraints)
-    pessimistic.sweep(
-        (balls if reward_balls is None else reward_balls).arrays,
-        balls.arrays,
-        bare(reward),
-        model.arrays.utilities,
-        weights,
-        model.arrays.start,
-        actions,
-        line,
-    )
+    sets, others = balls.arrays, (balls if reward_balls is None else reward_balls).arrays
+    values = np.zeros((2, line.size, model.num_states))
+    given = (bare(reward), model.arrays.utilities, weights, model.arrays.start, actions, line, values)
+    balls.together(lambda team: pessimistic.sweep(others, sets, *given, team))
     return Column(MarkovPolicy(*model.shape, frozen(actions), None), line)
 
 

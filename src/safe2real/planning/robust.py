@@ -9,17 +9,22 @@ than the value on the model minus a bonus.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real._compiled import robust
 from safe2real._compiled.rows import Reach, Sets
+from safe2real._compiled.team import Team
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, bare, finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import Mixture, Policy, fitted
+from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
 from safe2real.planning.evaluate import checked_utility
+from safe2real.planning.threads import run_together, threads_for
 
 
 def worst_value(model: CMDP, policy: Policy, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
@@ -46,9 +51,15 @@ def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Ker
 class RowSets:
     """A model and where the real rows lie around it: reality at its worst and at its best."""
 
-    def __init__(self, model: CMDP, gaps: Floats, reach: Reach, divergences: Floats | None = None) -> None:
-        """`gaps` [R] are TV distances, `divergences` [R] bound KL(model row, real row) where they are not inf."""
+    def __init__(
+        self, model: CMDP, gaps: Floats, reach: Reach, divergences: Floats | None = None, *, threads: int | None = None
+    ) -> None:
+        """`gaps` [R] are TV distances, `divergences` [R] bound KL(model row, real row) where they are not inf.
+
+        So many `threads` share the states out, None for as many as pay; the numbers are the same for any number of them.
+        """
         self.model, self.gaps, self.reach = model, gaps, reach
+        self._threads = threads_for(model.kernel, model.horizon, threads)
         self.divergences = np.full(gaps.shape, np.inf) if divergences is None else divergences
 
     @property
@@ -61,9 +72,21 @@ class RowSets:
         if isinstance(policy, Mixture):
             parts = zip(policy.weights, policy.policies, strict=True)
             return float(sum(weight * self.worst(part, utility) for weight, part in parts))
+        return self.follow(policy, utility, np.empty((2, self.model.num_states)))
+
+    def follow(self, policy: MarkovPolicy, utility: Floats, values: Floats) -> float:
+        """The same of one Markov policy; the worst values from every step and state on go into `values` [H + 1, S].
+
+        With [2, S] only those of the first step are kept.
+        """
         fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
         table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
-        return float(robust.worst_value(self.arrays, bare(utility), table, fixed, self.model.arrays.start))
+        given = self.arrays, bare(utility), table, fixed, self.model.arrays.start, values
+        return float(self.together(lambda team: robust.follow(*given, team)))
+
+    def together(self, member: Callable[[Team], Any]) -> Any:
+        """What a compiled pass gives that takes its share of the states from a team."""
+        return run_together(member, self._threads)
 
     def worst_constraints(self, policy: Policy) -> Floats:
         """[K]"""
@@ -72,7 +95,9 @@ class RowSets:
     def best(self, utility: Floats) -> float:
         """`best_value` of a utility [1 or H, S, A] that has been checked."""
         model = self.model
-        return -float(robust.least_cost(self.arrays, -utility, model.arrays.start, model.horizon))
+        values, nobody = np.empty((2, model.num_states)), np.empty((0, 0), dtype=np.uint32)
+        given = self.arrays, -utility, model.arrays.start, model.horizon, values, nobody
+        return -float(self.together(lambda team: robust.cheapest(*given, team)))
 
     def best_feasible(self, reward: Floats, multipliers: Floats, largest: float) -> float:
         """An upper bound on V_r of every policy that meets the constraints in reality, by Lagrangian duality.
