@@ -54,6 +54,8 @@ class Connection(H11Protocol):
             self._arriving = self.loop.call_later(self.HEAD, self.transport.abort)
 
 
-def _cancelled(timer: asyncio.TimerHandle | None) -> None:
+def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """No timer, where there was one."""
     if timer is not None:
         timer.cancel()
+    return None
