@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import uvicorn
 from starlette.testclient import TestClient
 
@@ -32,11 +33,12 @@ API = "/api/v1/campaigns"
 ROLES = ("worker", "operator", "auditor")
 
 
-class Client(TestClient):
-    """Requests to a service in this process, as somebody."""
+class Asking:
+    """Requests to a service as somebody."""
 
     tokens: dict[str, str]
     service: Service
+    request: Any
 
     def by(self, name: str, method: str, path: str, **how: Any) -> Any:
         headers = {"Authorization": f"Bearer {self.tokens[name]}", **how.pop("headers", {})}
@@ -49,6 +51,27 @@ class Client(TestClient):
         return self.by(
             name, "POST", f"{API}/arm/deployments/{deployment['id']}/tell", json={**episode_of(deployment), **more}
         )
+
+
+class Client(Asking, TestClient):
+    """To a service in this process, without a network."""
+
+
+class Wire(Asking, httpx2.Client):
+    """To a service that listens, through a socket."""
+
+
+@contextmanager
+def reached(place: Path) -> Iterator[Wire]:
+    """The same as `serving`, through a socket."""
+    service = Service(places_at(str(place)))
+    with listening(service) as url, Wire(base_url=url, timeout=30.0) as client:
+        client.service = service
+        assert service.tokens is not None
+        client.tokens = {role: service.tokens.add(role, role) for role in ROLES}
+        made = client.by("operator", "POST", API, json={"name": "arm", "problem": problem_document(three_states())})
+        assert made.status_code == 201, made.text
+        yield client
 
 
 @contextmanager

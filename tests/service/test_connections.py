@@ -1,5 +1,6 @@
 """Whoever sends or reads a byte now and then does not hold a connection for ever."""
 
+import http.client
 import json
 import os
 import socket
@@ -112,11 +113,15 @@ def test_others_are_answered_meanwhile(service):
 
 
 def test_an_idle_connection_stays(service):
-    with connected(service[0]) as connection:
-        for _ in range(2):
-            connection.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert b"200 OK" in connection.recv(65536)
-            time.sleep(1.0)  # longer than a head may take
+    connection = http.client.HTTPConnection("127.0.0.1", int(service[0].rpartition(":")[2]), timeout=10)
+    sockets = set()
+    for _ in range(2):
+        connection.request("GET", "/api/v1/health")
+        assert connection.getresponse().read() == b'{"status":"ok"}'
+        sockets.add(connection.sock)
+        time.sleep(1.0)  # longer than a head may take
+    assert len(sockets) == 1
+    connection.close()
 
 
 @pytest.mark.slow

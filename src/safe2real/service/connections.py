@@ -40,24 +40,22 @@ class Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        _cancel(self._being_read)
-        self._being_read = None
+        self._being_read = _cancelled(self._being_read)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _cancel(self._arriving)
-        _cancel(self._being_read)
-        self._arriving = self._being_read = None
+        self._arriving, self._being_read = _cancelled(self._arriving), _cancelled(self._being_read)
         super().connection_lost(exc)
 
     def _look(self) -> None:
         """While a request is answered there is nothing to wait for here; else the time runs, and more bytes do not help."""
         if self.cycle is not None and not self.cycle.response_complete:
-            _cancel(self._arriving)
-            self._arriving = None
+            self._arriving = _cancelled(self._arriving)
         elif self._arriving is None and not self.transport.is_closing():
             self._arriving = self.loop.call_later(self.HEAD, self.transport.abort)
 
 
-def _cancel(timer: asyncio.TimerHandle | None) -> None:
+def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """No timer, where there was one."""
     if timer is not None:
         timer.cancel()
+    return None
