@@ -24,7 +24,10 @@ slow: $(READY)
 torture: $(READY)
 	$(BIN)/python -m torture --minutes 10
 
+# Measurements with the facts of the machine into out/bench.json, docs/performance.md from them, a line of history; then targets.
 bench: $(READY)
+	$(BIN)/python -m benchmarks.measure --out out/bench.json
+	$(BIN)/python -m benchmarks.page out/bench.json
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.rectangular
 	$(BIN)/python -m benchmarks.exploration

@@ -68,12 +68,10 @@ def sweep_lanes(instance, like, weights, slots, actions, lines, room, team):
     for every lane j. `like` is any tuple of 1 + K; `room` is working space that the team shares.
     """
     values = values_in(room, instance.reward.shape[1], len(like))
-    if not instance.packed or instance.uniform:
-        sweep_over(instance, like, True, True, weights, slots, actions, values, team)
-    elif 4 * values.size <= FAR:
-        sweep_over(instance, like, None, None, weights, slots, actions, values, team)
+    if instance.packed and not instance.uniform:
+        sweep_over(instance, like, None, weights, slots, actions, values, team)
     else:
-        sweep_over(instance, like, None, True, weights, slots, actions, values, team)
+        sweep_over(instance, like, True, weights, slots, actions, values, team)
     total = scaled(load(like, values[0], np.uint64(0)), instance.start[0], 1.0)
     for s in range(1, instance.start.size):
         total = added(total, scaled(load(like, values[0], np.uint64(s)), instance.start[s], 1.0))
@@ -85,12 +83,12 @@ def sweep_lanes(instance, like, weights, slots, actions, lines, room, team):
 
 
 @inner
-def sweep_over(instance, like, any_rows, far, weights, slots, actions, values, team):
+def sweep_over(instance, like, any_rows, weights, slots, actions, values, team):
     """`sweep_lanes` for rows of any kind, or (`any_rows` is None) for packed ones of which none is uniform.
 
     It carries the values of the greedy policies instead of their weighted sum, so that nothing is left to evaluate.
-    `any_rows` and `far` are known when this is compiled: where `any_rows` is None `begin` need not be read, and where `far`
-    is None all values are near. Unsigned indices, because a signed one is tested for being negative at every use.
+    `any_rows` is known when this is compiled: where it is None `begin` need not be read. Unsigned indices, because a signed
+    one is tested for being negative at every use.
     """
     begin, length, successor, probability = instance.rows
     reward, utilities, H, uniform = instance.reward, instance.utilities, instance.H, instance.uniform
@@ -101,6 +99,7 @@ def sweep_over(instance, like, any_rows, far, weights, slots, actions, values, t
     final = np.uint64(successor.size - 1)
     first, last = share_of(team, S)
     factors = load(like, weights, np.uint64(0))
+    far = 4 * values.size > FAR
     for s in range(first * len(like) * LANES, last * len(like) * LANES):
         values[H % 2, s] = 0.0
     wait_for_all(team)
@@ -119,7 +118,7 @@ def sweep_over(instance, like, any_rows, far, weights, slots, actions, values, t
                 if any_rows is not None:
                     i = np.uint64(begin[row])
                 end = i + n
-                if far is not None:
+                if far:
                     for j in range(i + np.uint64(AHEAD), end + np.uint64(AHEAD)):
                         prefetch(like, later, np.uint64(successor[min(j, final)]))
                 total = expected(like, reward, utilities, at, rewards, between, i, end, probability, successor, later)

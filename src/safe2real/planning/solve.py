@@ -8,6 +8,7 @@ column generation with backward induction as the pricing step. Stopping rule: a 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -39,6 +40,9 @@ class Status(Enum):
     INACCURATE = outcomes.INACCURATE
     """Rounding stopped the search: the policy meets its thresholds, but `bound` may be above `value` by more than 1e-9."""
 
+
+# Actions of all policies of a search beyond which they are kept in the smallest type that holds them: 16 MiB and more.
+LARGE = 2**22
 
 _STATUS = {status.value: status for status in Status}
 
@@ -103,17 +107,19 @@ def solve(
         return solve_on_device([model], [objective], warm).solution(0)
     constraints = model.num_constraints
     slots = slots_for(constraints)
-    policies = np.empty((slots, *model.shape[:2]), dtype=np.uint32)
+    together = threads_for(model.kernel, model.horizon, threads)
+    shape = (slots, *model.shape[:2])
+    large = together > 1 or math.prod(shape) > LARGE
+    policies = np.empty(shape, dtype=np.min_scalar_type(model.num_actions - 1) if large else np.uint32)
     parts = warm_parts(model, warm)
     for slot, actions in enumerate(parts):
         policies[slot] = actions
     multipliers = warm_multipliers(model, warm)
     start, utilities, thresholds = model.arrays
-    together = threads_for(model.kernel, model.horizon, threads)
     lines, weights = np.zeros((slots, 1 + constraints)), np.zeros(slots)
     like = ((0,) * (1 + constraints),) if constraints > 1 else ()  # how many, where code is compiled for their number
     search = columns if constraints > 1 else crossing
-    if together == 1:
+    if not large:
         status, bound, shortfall, sweeps = search.solve(
             *like, *model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
             len(parts), policies, lines, weights, multipliers,
@@ -131,7 +137,7 @@ def solve(
             return Outcome(status, bound, shortfall, sweeps, *own)
 
         found = run_together(member, together)
-    return as_solution(model, found, lambda used: policies.take(used, axis=0))
+    return as_solution(model, found, lambda used: policies.take(used, axis=0).astype(np.uint32, copy=False))
 
 
 def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution | None = None) -> Solution:
