@@ -47,4 +47,4 @@ def test_compiled_code_is_made_once_for_a_machine(name, tmp_path, monkeypatch):
     assert len({process for process, *_ in seen} - {os.getpid()}) == 2
     made = sorted((compiled, loaded) for _, compiled, loaded in seen)
     assert made[0][0] == 0 < made[0][1]  # one has loaded everything
-    assert made[-1][0] > 10  # the other has made it
+    assert made[-1][0] > 0  # the other has made it

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real.engines import cores as engine_cores
 from safe2real.planning import threads
 from tests.cases import each, sampled
 from tests.planning.test_solve import fixed_recipe
@@ -98,3 +99,12 @@ def test_a_number_of_threads_that_is_none_is_refused(wrong: object) -> None:
     model, reward = build(fixed_recipe(1))
     with pytest.raises(s2r.errors.InvalidInput, match="threads"):
         s2r.solve(model, reward, threads=wrong)  # type: ignore[arg-type]
+
+
+def test_a_plan_within_one_of_many_tasks_has_one_thread(monkeypatch):
+    monkeypatch.setattr(engine_cores.os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.setattr(threads.team, "most_threads", lambda: 8)
+    assert threads.cores() == 8
+    with engine_cores.on_one_core():
+        assert threads.cores() == 1
+    assert threads.cores() == 8

