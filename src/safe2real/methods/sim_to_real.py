@@ -78,7 +78,6 @@ class SimToReal(Method):
         return evidence.lower_bounds(recorded.candidate, now.uncertainty)
 
 
-@lru_cache(maxsize=8)
 def spans_of(problem: Problem) -> Floats:
     """[H], or [1] where it is the same at every step: what a row's distance is multiplied by in each step.
 
@@ -92,6 +91,7 @@ def spans_of(problem: Problem) -> Floats:
     return np.where(left > 0.0, float(model.horizon), 0.0) if model.counts_end else np.full(1, float(model.horizon))
 
 
+@lru_cache(maxsize=8)
 def terms_of(problem: Problem, kept: int) -> rounds.Terms:
     """What has to hold in every round, for compiled code; `kept` constraints are kept to."""
     settings, model = problem.settings, problem.simulator
