@@ -31,7 +31,7 @@ def test_the_first_certified_plan_is_short_and_as_promised(tmp_path):
     assert len(block.splitlines()) <= 25
     done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "Certified: expected steps under water <= 0.6 (limit 0.6)" in done.stdout
+    assert "Certified: expected steps under water <= 0.7 (limit 0.7)" in done.stdout
     assert "contradicted" not in done.stdout  # of what was promised, by what was seen
     reached, best = re.search(r"probability ([\d.]+); no safe policy does better than ([\d.]+)", done.stdout).groups()
-    assert f"It ends with {reached} and {best}, after 483 episodes" in text
+    assert f"It ends with {reached} and {best}, after 981 episodes" in text

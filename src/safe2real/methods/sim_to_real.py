@@ -84,12 +84,13 @@ def spans_of(problem: Problem) -> Floats:
     visits its rows: a bonus there would pay for data that never come, and a run would not stop.
     """
     model = problem.simulator
-    left = np.asarray(model.horizon - 1.0 - np.arange(model.horizon), dtype=np.float64)
+    left: Floats = model.horizon - 1.0 - np.arange(model.horizon, dtype=np.float64)
     if problem.settings.span_bonus:
         return left
     return np.where(left > 0.0, float(model.horizon), 0.0) if model.counts_end else np.full(1, float(model.horizon))
 
 
+@lru_cache(maxsize=8)
 def terms_of(problem: Problem, kept: int) -> rounds.Terms:
     """What has to hold in every round, for compiled code; `kept` constraints are kept to."""
     settings, model = problem.settings, problem.simulator
