@@ -192,3 +192,20 @@ def test_a_terminal_state_where_episodes_also_begin_is_refused_however_many_begi
     for start in ([1], [0, 1]):
         with pytest.raises(s2r.errors.InvalidInput, match="state 1 is entered both with and without"):
             s2r.Kernel.from_gymnasium(table, start=start)
+
+
+def test_distances_are_those_of_the_dense_rows_however_many_are_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(8)
+    monkeypatch.setattr("safe2real.model.kernel._AT_ONCE", 7)
+    for case in range(20):
+        states, lead = int(rng.integers(1, 9)), (3,) if case % 2 else ()
+        pair = []
+        for _ in range(2):
+            dense = rng.random((*lead, states, 2, states)) * (rng.random((*lead, states, 2, states)) < 0.5)
+            dense[..., 0] += 0.01
+            dense /= dense.sum(axis=-1, keepdims=True)
+            dense[rng.random(dense.shape[:-1]) < 0.3] = 1.0 / states
+            pair.append(s2r.Kernel.from_dense(dense))
+        apart = 0.5 * np.abs(pair[0].to_dense() - pair[1].to_dense()).sum(axis=-1)
+        np.testing.assert_allclose(pair[0].distances_to(pair[1]), apart, atol=1e-15)
+        assert not pair[0].distances_to(pair[0]).any()

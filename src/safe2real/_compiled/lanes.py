@@ -44,6 +44,8 @@ def _splat(builder, number):
 
 
 def _data(context, builder, kind, array):
+    if kind.layout != "C":  # addresses are computed here: another order in memory would be read as if it were this one
+        raise TypeError(f"an array of a sweep lies in memory in another order ({kind}); give np.ascontiguousarray of it")
     return context.make_array(kind)(context, builder, array).data
 
 

@@ -117,7 +117,7 @@ def look(trust, sets, refuted):
 @released
 def look_with(trust, sets, refuted, values, team):
     """`look` by a team, which is given `values` [2, S] to work in; the first member concludes."""
-    if team.index == 0:
+    if team.member == 0:
         trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
     if trust.flags[LEFT]:
         return
@@ -131,7 +131,7 @@ def look_with(trust, sets, refuted, values, team):
                 continue
             utility = sign * trust.utilities[k]
             bound = sign * follow(sets, utility, trust.baseline, nobody, trust.start, values, team)
-            if team.index > 0:
+            if team.member > 0:
                 continue
             if sign < 0.0:
                 trust.ceiling[k] = min(trust.ceiling[k], bound)

@@ -67,7 +67,7 @@ def sweep(reward_sets, sets, reward, utilities, prices, start, actions, line, va
             reward_sets, sets, reward, utilities, prices, h, laters, longest, low, high, actions[h], values[h % 2]
         )  # fmt: skip
         wait_for_all(team)
-    if team.index == 0:
+    if team.member == 0:
         for j in range(1 + K):
             line[j] = dot(start, values[0, j])
 

@@ -151,7 +151,9 @@ class Counts:
         if self.has_room:
             return np.empty(0, dtype=np.int64)
         tally, size = self.tally, self.simulator.num_states
-        moving, new = np.unique(np.unique(rows * size + successors) // size, return_counts=True)
+        owner = distinct(rows * size + successors) // size  # a row for every successor of it
+        moving = distinct(owner)
+        new = np.searchsorted(owner, moving, side="right") - np.searchsorted(owner, moving)
         needed = np.minimum(size, tally.length[moving].astype(np.int64) + new)
         full = needed > tally.capacity[moving]
         moving, needed = np.asarray(moving[full], dtype=np.int64), needed[full]
@@ -205,6 +207,12 @@ def places_of(begin: NDArray[Any], length: NDArray[Any]) -> NDArray[np.int64]:
     sizes = length.astype(np.int64)
     within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     return np.repeat(begin.astype(np.int64), sizes) + within
+
+
+def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Each of them once, in order; by a sort, which is several times as fast here as the hashes of `np.unique`."""
+    ordered = np.sort(numbers)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if ordered.size else ordered
 
 
 def _indexable(total: int) -> int:

@@ -139,11 +139,17 @@ def visits_to_clear(hybrid: HybridModel, distance: Floats, *, as_seen: bool = Tr
 
 def _visits_until(rule: compiled_radii.Rule, limits: Floats, seen: NDArray[np.int64], near: NDArray[np.bool_]) -> Floats:
     """The fewest visits after which each row's radius is at most `limits` [R], by bisection; inf where none is enough."""
-    low = np.zeros(limits.shape, dtype=np.int64)  # the radius is above the limit here
-    high = np.full(limits.shape, _NEVER, dtype=np.int64)
-    radius = np.empty(limits.shape)
+    never = limits < 0.0
+    low = np.where(never, _NEVER - 1, 0)  # the radius is above the limit here
+    high = np.where(never, _NEVER, 1)
+    radius, growing = np.empty(limits.shape), ~never
+    while growing.any():  # doubled until they are enough: most rows need some thousand visits
+        compiled_radii.radii(rule, high.astype(np.float64), seen, near, radius)
+        growing &= (radius > limits) & (high < _NEVER)
+        low = np.where(growing, high, low)
+        high = np.where(growing, 2 * high, high)
     while (high - low > 1).any():
-        middle = low + (high - low) // 2
+        middle = np.maximum(1, low + (high - low) // 2)
         compiled_radii.radii(rule, middle.astype(np.float64), seen, near, radius)
         enough = radius <= limits
         high = np.where(enough, middle, high)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from safe2real._compiled.rows import Reach
-from safe2real.evidence.counts import places_of
+from safe2real.evidence.counts import distinct, places_of
 from safe2real.model.kernel import Kernel
 
 
@@ -20,7 +20,7 @@ def near_of(simulator: Kernel, reach: Reach) -> Reach:
     )  # else a row is uniform: all are near
     owner = np.repeat(np.arange(stored.size)[stored] // actions, simulator.length[stored])
     successor = simulator.successor[places_of(simulator.begin[stored], simulator.length[stored])]
-    pairs = np.unique(owner * states + successor)
+    pairs = distinct(owner * states + successor)
     size = np.bincount(pairs // states, minlength=stored.size // actions)
     pairs, size = pairs[(size < states)[pairs // states]], np.where(size < states, size, 0)
     begin, length = np.repeat(np.cumsum(size) - size, actions), np.repeat(size, actions)

@@ -11,6 +11,7 @@ margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertain
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np

@@ -167,7 +167,7 @@ def step_utilities(
                 f"{entry_at(name, array, outside, 'g')}; {what} lie in [0, 1]: {shift}divide by their largest value"
                 f"{likewise}"
             )
-    return array.reshape((-1, num_states, num_actions))
+    return np.ascontiguousarray(array.reshape((-1, num_states, num_actions)))  # compiled passes read it as it lies
 
 
 def distributions(name: str, value: ArrayLike) -> Floats:

@@ -281,7 +281,9 @@ def step_rewards(model: CMDP, name: str, values: ArrayLike, *, unit_interval: bo
             )
         return table
     done = step_utilities(name, values, horizon=model.steps, **sizes)
-    return np.concatenate([np.broadcast_to(done, (model.steps, states, actions)), np.zeros((1, states, actions))])
+    table = np.zeros(model.shape)
+    table[: model.steps] = done
+    return table
 
 
 def without_steps(table: Floats) -> Floats:

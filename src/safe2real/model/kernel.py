@@ -30,6 +30,8 @@ from safe2real.model.checks import (
 )
 from safe2real.model.table import TransitionTable, read_table, terminal_states
 
+_AT_ONCE = 2**22  # transitions that are compared at once
+
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Kernel:
@@ -288,26 +290,37 @@ class Kernel:
             raise InvalidInput(
                 f"the kernels have rows of shape {self.shape} and {other.shape}; compare kernels of one shape"
             )
-        difference, result = np.zeros(self.num_states), np.empty(self.num_rows)
-        for index in range(self.num_rows):
-            (mine, p), (yours, q) = self.row(index), other.row(index)
-            difference[mine] = p
-            difference[yours] -= q
-            result[index] = np.abs(difference).sum() / 2.0
-            difference[mine] = difference[yours] = 0.0
+        result, states = np.empty(self.num_rows), self.num_states
+        written = np.cumsum(np.where(self.rows.length == 0, states, self.rows.length.astype(np.int64)))
+        written += np.cumsum(np.where(other.rows.length == 0, states, other.rows.length.astype(np.int64)))
+        first = 0
+        while first < self.num_rows:  # as many rows at once as a few million transitions
+            before = written[first - 1] if first else 0
+            last = max(first + 1, int(np.searchsorted(written, before + _AT_ONCE)))
+            (mine, here, p), (yours, there, q) = self.transitions(first, last), other.transitions(first, last)
+            place = np.concatenate([(mine - first) * states + here, (yours - first) * states + there])
+            order = np.argsort(place, kind="stable")
+            begins = np.flatnonzero(np.diff(place[order], prepend=-1))
+            apart = np.abs(np.add.reduceat(np.concatenate([p, -q])[order], begins))
+            result[first:last] = np.bincount(place[order][begins] // states, apart, minlength=last - first) / 2.0
+            first = last
         return frozen(result.reshape(self.shape))
 
-    def transitions(self) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """Every transition as (row, successor, probability) in the order of rows; uniform rows are written out."""
-        length, states = self.rows.length.astype(np.int64), self.num_states
+    def transitions(self, first: int = 0, last: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """Transitions as (row, successor, probability) in the order of rows; uniform rows are written out.
+
+        Those of all rows, or of the rows from `first` to before `last`.
+        """
+        chosen = slice(first, self.num_rows if last is None else last)
+        length, states = self.rows.length[chosen].astype(np.int64), self.num_states
         sizes = np.where(length == 0, states, length)
-        rows = np.repeat(np.arange(self.num_rows), sizes)
+        rows = np.repeat(np.arange(length.size), sizes)
         within = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # the place of each in its row
         successors, probabilities = within.copy(), np.full(rows.size, 1.0 / states)
         stored = (length > 0)[rows]
-        at = self.rows.begin.astype(np.int64)[rows[stored]] + within[stored]
+        at = self.rows.begin[chosen].astype(np.int64)[rows[stored]] + within[stored]
         successors[stored], probabilities[stored] = self.rows.successor[at], self.rows.probability[at]
-        return rows, successors, probabilities
+        return rows + first, successors, probabilities
 
     def to_dense(self) -> Floats:
         """The array [S, A, S] or [H, S, A, S]; meant for small systems and for tests."""

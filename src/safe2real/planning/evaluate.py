@@ -58,4 +58,4 @@ def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Fl
 
 def checked_utility(model: CMDP, utility: ArrayLike, name: str = "utility") -> Floats:
     """Any finite numbers [S, A] or [H, S, A] as [1 or H, S, A], an array of our own."""
-    return step_rewards(model, name, utility, unit_interval=False)
+    return np.ascontiguousarray(step_rewards(model, name, utility, unit_interval=False))
