@@ -59,7 +59,7 @@ def programs(result: dict[str, Any]) -> str:
 def storm(result: dict[str, Any]) -> str:
     """Against Storm."""
     if not result["storm"]:
-        return "Storm was not installed for this run."
+        return "Not measured in this run."
     rows = [
         [row["size"], *(ratio(row["ratio"][n]) for n in ("1", "2")), f"{row['storm_seconds']:.2f} s", str(row["passes"])]
         for row in result["storm"]

@@ -2,6 +2,5 @@
 
 `rows` holds the tuple that everything is about and `cache` the decorators. A known model: `transitions`, `evaluation`,
 `lanes` and `sweeps` (a pass), `team` (threads), `bracket` and `crossing` (at most one constraint), `master` and `columns`
-(several). What data say: `tally`, `radii`,
-`belief`, `robust`, `margin`. Runs: `draws`, `rollout`, `rounds`.
+(several). What data say: `tally`, `radii`, `belief`, `robust`, `margin`. Runs: `draws`, `rollout`, `rounds`.
 """

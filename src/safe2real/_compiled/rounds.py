@@ -113,6 +113,7 @@ def search(one, several, rows, terms, bonus, warm, candidate):
     """The policy of the largest `bonus` [1 or H, S, A] that is feasible on the model, into `candidate`: (status, bound)."""
     begin, length, successor, probability = rows
     status, bound = INFEASIBLE, -np.inf
+    warm = np.int64(warm)  # of a type that does not say which number
     if several is not None:
         status, bound, _, _ = columns.solve(
             several, begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H,

@@ -15,8 +15,8 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
 from safe2real.model.kernel import Kernel
 
-# Transitions of one step that are worth another thread: it takes 10 microseconds for them, and members meet after each step
-# in about one. Measured: at 25,000 transitions two threads take 0.6 of the time of one, at 5,000 as long as one.
+# Transitions of one step that are worth another thread: some 15 microseconds of work, after which members meet. An estimate
+# from the time of a transition; where threads begin to pay has not been measured on an idle machine.
 WORTH_A_THREAD = 10_000
 MOST = 64  # beyond this many cores the memory is what is waited for
 
