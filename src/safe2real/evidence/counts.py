@@ -158,7 +158,7 @@ class Counts:
         full = needed > tally.capacity[moving]
         moving, needed = np.asarray(moving[full], dtype=np.int64), needed[full]
         if not moving.size:
-            return moving
+            return np.asarray(moving)
         capacity = np.minimum(size, np.maximum(needed, 2 * tally.capacity[moving].astype(np.int64)))
         begin = self._used + np.cumsum(capacity) - capacity
         self._used += int(capacity.sum())
@@ -171,7 +171,7 @@ class Counts:
         for array in (tally.successor, tally.probability, tally.count):
             array[target] = array[source]
         tally.begin[moving], tally.capacity[moving] = begin, capacity
-        return moving
+        return np.asarray(moving)
 
     def _lay_out(self, capacity: NDArray[np.int64], old: compiled_tally.Tally | None) -> compiled_tally.Tally:
         """Fresh segments of the given capacities behind the simulator's transitions, with the old content copied in."""
