@@ -15,7 +15,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
 from safe2real.model.kernel import Kernel
 
-# Transitions of one step that are worth another thread. Cautious: on two busy cores two threads took 2.3 times as long as one
+# Transitions of one step that are worth another thread. Cautious: on two busy cores two took 2.3 times as long as one
 # at 50,000 transitions and as long as one at 200,000. Where they begin to pay on an idle machine has not been measured.
 WORTH_A_THREAD = 100_000
 MOST = 64  # beyond this many cores the memory is what is waited for
