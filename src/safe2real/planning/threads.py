@@ -15,9 +15,9 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
 from safe2real.model.kernel import Kernel
 
-# Transitions of one step that are worth another thread: some 15 microseconds of work, after which members meet. An estimate
-# from the time of a transition; where threads begin to pay has not been measured on an idle machine.
-WORTH_A_THREAD = 10_000
+# Transitions of one step that are worth another thread. Cautious: on two busy cores two took 2.3 times as long as one
+# at 50,000 transitions and as long as one at 200,000. Where they begin to pay on an idle machine has not been measured.
+WORTH_A_THREAD = 100_000
 MOST = 64  # beyond this many cores the memory is what is waited for
 
 
