@@ -232,3 +232,14 @@ def test_warm_start_of_another_system_is_refused():
     other, other_reward = build(Recipe(1, 4, 3, 4, 1, False, "dense", "random", "active", False))
     with pytest.raises(s2r.errors.InvalidInput, match=r"\(4, 4, 3\).*\(4, 5, 3\)"):
         s2r.solve(model, reward, warm=s2r.solve(other, other_reward))
+
+
+def test_the_order_in_memory_changes_nothing():
+    rng = np.random.default_rng(4)
+    kernel = s2r.Kernel.from_dense(rng.dirichlet(np.ones(6), size=(6, 3)))
+    model = s2r.CMDP.of(kernel, 5, 0, s2r.AtMost(np.asfortranarray(rng.random((5, 6, 3))), 2.0))
+    reward = rng.random((5, 6, 3))
+    plain, other = s2r.solve(model, reward), s2r.solve(model, np.asfortranarray(reward))
+    assert other.value == plain.value
+    assert s2r.evaluate(model, other.policy, reward) == pytest.approx(other.value)
+    assert s2r.solve(model, np.broadcast_to(reward[:1], reward.shape)).value == s2r.solve(model, reward[0]).value
