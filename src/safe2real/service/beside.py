@@ -95,16 +95,17 @@ async def stream(service: Service, request: Request, call: Call) -> Response:
     """Server-sent events: `record` for each new event, `status` after changes; Last-Event-ID goes on where it broke."""
     hosted = await service.hosted(call.name)
     after = resumed_from(request.headers.get("last-event-id"))
-    if service.streams >= service.limits.streams:
-        raise Busy(f"{service.streams} pages watch already, which is the limit; try again later")
+    if service.streams.total() >= service.limits.streams or service.streams[call.caller.name] >= service.limits.own_streams:
+        raise Busy("too many pages watch already, of this token or of all together; close some, or try again later")
     may_go_on = partial(service.is_still, call.caller, request.headers.get("authorization"))
-    return StreamingResponse(_counted(service, hosted, after, may_go_on), media_type="text/event-stream")
+    counted = _counted(service, hosted, after, call.caller.name, may_go_on)
+    return StreamingResponse(counted, media_type="text/event-stream")
 
 
 async def _counted(
-    service: Service, hosted: Hosted, after: int | None, may_go_on: Callable[[], Awaitable[bool]]
+    service: Service, hosted: Hosted, after: int | None, name: str, may_go_on: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[str]:
-    service.streams += 1
+    service.streams[name] += 1
     try:
         async for message in messages(hosted, hosted.watch, after, service.limits.answering):
             if not await may_go_on():
@@ -112,7 +113,7 @@ async def _counted(
                 return
             yield message
     finally:
-        service.streams -= 1
+        service.streams[name] -= 1
 
 
 _JOB = {
