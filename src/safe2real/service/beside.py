@@ -18,7 +18,7 @@ from safe2real.errors import InvalidInput
 from safe2real.service.calling import Answering
 from safe2real.service.calls import OPERATORS, READERS, Call, Endpoint
 from safe2real.service.hosted import Hosted
-from safe2real.service.importing import import_log, received
+from safe2real.service.importing import import_log, read, received
 from safe2real.service.jobs import RUNNING, Verification, exported
 from safe2real.service.problems import Busy, NotFound, NoToken
 from safe2real.service.service import Service
@@ -30,9 +30,9 @@ _PART = 1 << 20  # bytes of a copy that are read at once
 async def imported(service: Service, request: Request, call: Call) -> Response:
     """JSON Lines. The first: {"source": NAME, "policy": ..., "partial": ..., "overlap": ...}. Each other is an episode."""
     hosted = await service.hosted(call.name)
-    log = await received(request, service.limits)
+    head, episodes = await service.slowly(read, await received(request, service.limits))
     document = await hosted.field.do(
-        lambda campaign: import_log(campaign, log), patience=service.limits.importing, by=call.caller.name
+        lambda campaign: import_log(campaign, head, episodes), patience=service.limits.importing, by=call.caller.name
     )
     hosted.has_changed()
     return JSONResponse(document)
