@@ -157,6 +157,16 @@ def test_nothing_is_left_of_a_copy(client, monkeypatch, tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+def test_a_log_is_read_beside_the_campaign(client, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        "safe2real.service.beside.read", lambda log: seen.append(threading.current_thread().name) or ({}, [])
+    )
+    form = {"Content-Type": "application/x-ndjson"}
+    client.by("operator", "POST", f"{API}/arm/import", content="{}", headers=form)
+    assert seen[0].startswith("making")  # not the thread that asks and tells
+
+
 def test_no_token_waits_for_campaigns_that_are_made(client, monkeypatch):
     over = threading.Event()
     monkeypatch.setattr("safe2real.service.service.Campaign.create", lambda *_, **__: over.wait(30.0))
@@ -237,7 +247,7 @@ def test_a_log_is_imported_whole_or_not_at_all(client):
     text = "\n".join(map(json.dumps, lines))
     form = {"Content-Type": "application/x-ndjson"}
     before = len(events(client))
-    for broken in (text + "\n{", "", text + '\n{"states": [9], "actions": []}', "[]\n" + text):
+    for broken in (text + "\n{", text + "\n{}", "", text + '\n{"states": [9], "actions": []}', "[]\n" + text):
         refused(client.by("operator", "POST", f"{API}/arm/import", content=broken, headers=form), 422, "invalid-input")
     refused(client.by("operator", "POST", f"{API}/arm/import", content=text), 415, "wrong-type")
     assert len(events(client)) == before

@@ -51,7 +51,7 @@ def read(log: IO[bytes]) -> tuple[dict[str, Any], list[Any]]:
         )
         if head.get("overlap", Overlap.REFUSE.value) not in list(Overlap):
             raise InvalidInput(f"overlap is {str(head['overlap'])[:40]!r}; give one of {', '.join(Overlap)}")
-        episodes = []
+        episodes: list[Any] = []
         for document in lines:
             if not (isinstance(document, Mapping) and "states" in document and "actions" in document):
                 raise InvalidInput(
