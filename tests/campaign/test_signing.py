@@ -12,6 +12,7 @@ import pytest
 from safe2real.campaign import Campaign
 from safe2real.campaign.events import BEFORE_THE_FIRST, Draft, Event, event_after
 from safe2real.campaign.signing import Keys
+from safe2real.campaign.snapshot import snapshot_of
 from safe2real.errors import InvalidInput
 from tests.campaign.systems import run_rounds, three_states
 from tests.cases import each
@@ -177,3 +178,22 @@ def test_one_process_acts_for_others_and_signs_with_their_keys(place, tmp_path, 
         ledger = campaign.verify()
         assert ledger.holds
         assert ledger.signatures_checked
+
+
+def test_a_snapshot_sealed_by_one_who_is_acted_for_is_not_taken(tmp_path, monkeypatch):
+    (tmp_path / "keys").write_text(f"server {'ab' * 32}\ncell {'cd' * 32}\n")
+    monkeypatch.setenv("SAFE2REAL_KEY_FILE", str(tmp_path / "keys"))
+    place, system = tmp_path / "arm.db", three_states()
+    with Campaign.create(place, system.specification) as campaign:
+        with campaign.acting_as("cell"):
+            campaign.ask(worker="cell")
+        record = campaign._record
+        replay = record.catch_up()
+        replay.told += 1000  # a forged state
+        forged = snapshot_of(replay, record.problem_digest, campaign.journal.keys.first("cell"))
+        with campaign.journal.writing() as transaction:
+            transaction.keep_snapshot(replay.sequence, replay.digest, forged)
+    with Campaign.open(place) as campaign:
+        with campaign.acting_as("cell"):
+            campaign.ask(worker="cell")
+        assert campaign.status(forecast=False).told == 0

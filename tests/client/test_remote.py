@@ -205,6 +205,17 @@ def test_what_is_refused_here_is_refused_there_with_the_same_words(pair):
         assert said[0] == said[1]
 
 
+def test_what_an_episode_holds_is_not_what_is_done_with_it(pair):
+    for one in pair:
+        deployment = one.ask(worker="a")
+        told = three_states().episode(deployment)
+        episode = {"states": told.states.tolist(), "actions": told.actions.tolist()}
+        for key in ("force", "worker", "partial"):
+            with pytest.raises(InvalidInput, match=r"the episode .* key"):
+                one.tell_json(deployment.id, {**episode, key: "mine"})
+        assert one.tell_json(deployment.id, episode).new
+
+
 def test_declared_rewards(service, tmp_path):
     url, token = service
     stated, method = three_states().specification, ForRewards({"pick": REWARD}, accuracy=0.5)
@@ -237,7 +248,16 @@ def test_no_service_and_no_token(service):
         RemoteCampaign(f"{url}/campaigns/nowhere", token).status()
 
 
-ADDRESSES = ("", "ftp://x/campaigns/a", "http://x", "https://u:p@x/campaigns/a", "https://x/campaigns/a?token=1", None)
+ADDRESSES = (
+    "",
+    "ftp://x/campaigns/a",
+    "http://x",
+    "https://u:p@x/campaigns/a",
+    "https://x/campaigns/a?token=1",
+    None,
+    "https://[x/campaigns/a",
+    "https://x:y/campaigns/a",
+)
 
 
 @pytest.mark.parametrize("url", ADDRESSES)

@@ -158,7 +158,7 @@ def test_a_dead_webhook_is_a_warning_without_its_address(caplog):
 
 
 def test_terms_are_checked():
-    for url in ("ftp://host/x", "file:///etc/passwd", "https:///x", "hook"):
+    for url in ("https://[x", "ftp://host/x", "file:///etc/passwd", "https:///x", "hook"):
         with pytest.raises(InvalidInput, match="not one of the web"):
             AlertTerms.of(url)
     with pytest.raises(InvalidInput, match="silent-after is -1"):

@@ -73,6 +73,8 @@ def test_a_worker_asks_and_tells_as_itself_and_nothing_else(client):
     refused(client.by("worker", "GET", API), 403, "forbidden")
     refused(client.by("worker", "GET", "/api/v1/metrics"), 403, "forbidden")
     assert client.by("operator", "POST", f"{API}/arm/abandon", json={"worker": "cell-7", "reason": "x"}).json()["ids"]
+    again = client.by("worker", "POST", f"{API}/arm/deployments/{others['id']}/abandon", json={"reason": "x"})
+    refused(again, 409, "conflict")  # nor does it learn what became of it
 
 
 def test_an_auditor_records_nothing(client):
@@ -155,6 +157,14 @@ def test_nothing_is_left_of_a_copy(client, monkeypatch, tmp_path):
         assert list(tmp_path.iterdir()) == []
 
 
+def test_a_log_is_read_beside_the_campaign(client, monkeypatch):
+    seen = []
+    monkeypatch.setattr("safe2real.service.beside.read", lambda _: seen.append(threading.current_thread().name) or ({}, []))
+    form = {"Content-Type": "application/x-ndjson"}
+    client.by("operator", "POST", f"{API}/arm/import", content="{}", headers=form)
+    assert seen[0].startswith("making")  # not the thread that asks and tells
+
+
 def test_no_token_waits_for_campaigns_that_are_made(client, monkeypatch):
     over = threading.Event()
     monkeypatch.setattr("safe2real.service.service.Campaign.create", lambda *_, **__: over.wait(30.0))
@@ -235,7 +245,7 @@ def test_a_log_is_imported_whole_or_not_at_all(client):
     text = "\n".join(map(json.dumps, lines))
     form = {"Content-Type": "application/x-ndjson"}
     before = len(events(client))
-    for broken in (text + "\n{", "", text + '\n{"states": [9], "actions": []}', "[]\n" + text):
+    for broken in (text + "\n{", text + "\n{}", "", text + '\n{"states": [9], "actions": []}', "[]\n" + text):
         refused(client.by("operator", "POST", f"{API}/arm/import", content=broken, headers=form), 422, "invalid-input")
     refused(client.by("operator", "POST", f"{API}/arm/import", content=text), 415, "wrong-type")
     assert len(events(client)) == before
@@ -268,7 +278,12 @@ def test_a_halted_campaign_says_stop_the_machine(tmp_path):
 def test_without_tokens_only_this_machine_is_answered(tmp_path):
     with serving(tmp_path, auth=False) as client:
         assert client.get(API).json()["authentication"] is False
-        for headers in ({"Host": "evil.example"}, {"Origin": "https://evil.example"}, {"Host": "127.0.0.1.evil.example:80"}):
+        for headers in (
+            {"Sec-Fetch-Site": "cross-site"},
+            {"Host": "evil.example"},
+            {"Origin": "https://evil.example"},
+            {"Host": "127.0.0.1.evil.example:80"},
+        ):
             refused(client.get(API, headers=headers), 403, "forbidden")
         form = {"Content-Type": "text/plain"}
         refused(client.post(f"{API}/arm/ask", content='{"worker": "a"}', headers=form), 415, "wrong-type")
@@ -282,9 +297,14 @@ def test_limits(tmp_path):
         assert len(bomb) < 20_000
         client.service.limits = Limits(body=50_000)
         packed = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-        refused(client.by("worker", "POST", f"{API}/arm/ask", content=bomb, headers=packed), 413, "too-large")
+        refused(client.by("worker", "POST", f"{API}/arm/ask", content=bomb, headers=packed), 415, "wrong-type")
+        client.service.limits = Limits(log=50_000)
+        packed["Content-Type"] = "application/x-ndjson"
+        refused(client.by("operator", "POST", f"{API}/arm/import", content=bomb, headers=packed), 413, "too-large")
         packed["Content-Encoding"] = "br"
-        refused(client.by("worker", "POST", f"{API}/arm/ask", content=b"x", headers=packed), 415, "wrong-type")
+        refused(client.by("operator", "POST", f"{API}/arm/import", content=b"x", headers=packed), 415, "wrong-type")
+        client.service.limits = Limits()
+        refused(client.ask(worker="a" * 70_000), 413, "too-large")  # a worker's bodies are short
         client.service.rate = Rate(0.001)
         client.service.rate._most = 3.0
         codes = [client.by("worker", "GET", "/api/v1/whoami").status_code for _ in range(5)]

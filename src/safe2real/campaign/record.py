@@ -28,6 +28,7 @@ class Record:
 
     def __init__(self, journal: Journal, extensions: Extensions = ()) -> None:
         self.journal = journal
+        self._own_keys = journal.keys  # seal snapshots, whoever is acted for: others' keys are for their own events
         self.by = who_calls(journal.keys)  # named in everything that this object records
         header = journal.header()
         self.name, self.format = header.name, header.format
@@ -113,7 +114,7 @@ class Record:
         if found is None or first is None or not self._began(first):
             return
         sequence, digest, content = found
-        replay = replay_from(content, (sequence, digest), self.fresh_learner(), self.problem_digest, self.journal.keys)
+        replay = replay_from(content, (sequence, digest), self.fresh_learner(), self.problem_digest, self._own_keys)
         if replay is not None:
             replay.lease = lease_in(from_text(first.body, "the first event"))
             self.replay, self.covered = replay, sequence
@@ -124,7 +125,7 @@ class Record:
         if not is_due(replay.sequence, self.covered):
             return
         self.covered = replay.sequence  # also when it fails: the next attempt is as far away
-        content = snapshot_of(replay, self.problem_digest, self.journal.keys)
+        content = snapshot_of(replay, self.problem_digest, self._own_keys)
         with suppress(StorageFailure), self.journal.writing() as transaction:
             there = transaction.snapshot()
             if there is None or is_due(replay.sequence, there[0]):

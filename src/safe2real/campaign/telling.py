@@ -17,6 +17,7 @@ def tell(record: Record, id: str, seen: Seen, worker: str | None, force: str | N
     content = seen.to_json()
     with record.writing() as transaction:
         known = _recorded_of(record, transaction, id)
+        forced = _forced_by(record.by, known[ASK], worker, force)
         if TELL in known:
             if known[TELL].body != to_text(content):
                 raise Conflict(
@@ -24,7 +25,6 @@ def tell(record: Record, id: str, seen: Seen, worker: str | None, force: str | N
                     "Was the id mixed up? Every episode is told with the id it was asked with"
                 )
             return Receipt(known[TELL].sequence, False, seen.transitions)
-        forced = _forced_by(record.by, known[ASK], worker, force)
         body = AskBody.read(known[ASK])
         check_actions(record.policy(transaction, body.policies[body.drawn]), seen.path, f"deployment {id}")
         added = transaction.append([*forced, Draft(TELL, content, known[ASK].deployment, record.by)])
@@ -35,12 +35,12 @@ def tell(record: Record, id: str, seen: Seen, worker: str | None, force: str | N
 def abandon(record: Record, id: str, reason: str, worker: str | None, force: str | None) -> Receipt:
     with record.writing() as transaction:
         known = _recorded_of(record, transaction, id)
+        forced = _forced_by(record.by, known[ASK], worker, force)
         if TELL in known:
             raise Conflict(f"deployment {id} was told at {known[TELL].at}; what was told stays")
         for kind in (ABANDON, WITHDRAW):
             if kind in known:
                 return Receipt(known[kind].sequence, False, 0)
-        forced = _forced_by(record.by, known[ASK], worker, force)
         given_up = Draft(ABANDON, {"reason": reason}, known[ASK].deployment, record.by)
         *_, event = transaction.append([*forced, given_up])
     return Receipt(event.sequence, True, 0)

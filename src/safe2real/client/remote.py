@@ -19,7 +19,7 @@ from safe2real.errors import InvalidInput
 from safe2real.methods.base import Method
 from safe2real.methods.named import document_of
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.encoding import array_to_json, mixture_to_json, policy_to_json, to_text
+from safe2real.model.encoding import array_to_json, check_keys, mixture_to_json, policy_to_json, to_text
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
@@ -155,6 +155,8 @@ class RemoteCampaign(Looking):
         """`tell` for an object {"states": [...], "actions": [...]}, with "left_model": true if so."""
         if not isinstance(episode, Mapping):
             raise InvalidInput(f"the episode is a {type(episode).__name__}; give an object with states and actions")
+        # What an episode is must not become what is done with it.
+        check_keys(episode, "the episode", required=("states", "actions"), optional=("left_model",))
         said = {"left_model": True} if left_model else {}
         body = {**episode, **said, "partial": partial, **_given(worker=worker, force=force)}
         return reading.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/tell", body))

@@ -43,7 +43,11 @@ class Address:
         Raises:
             InvalidInput: It is none, holds a secret, or would send a token in the clear over a network.
         """
-        parts = urlsplit(url) if isinstance(url, str) else None
+        try:
+            parts = urlsplit(url) if isinstance(url, str) else None
+            _ = None if parts is None else parts.port  # which may be none either
+        except ValueError:
+            parts = None
         before, middle, name = ("", "", "") if parts is None else parts.path.rstrip("/").rpartition("/campaigns/")
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or not (middle and name):
             raise InvalidInput("the campaign's address is not like https://host:8080/campaigns/NAME; give one like that")

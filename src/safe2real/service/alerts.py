@@ -71,7 +71,10 @@ class AlertTerms:
         Raises:
             InvalidInput: The address is none of the web, or the time is none.
         """
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            raise InvalidInput("the alerts' address is not one of the web; give https://host/path") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidInput("the alerts' address is not one of the web; give https://host/path")
         if silent_after is None:

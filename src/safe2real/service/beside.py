@@ -18,7 +18,7 @@ from safe2real.errors import InvalidInput
 from safe2real.service.calling import Answering
 from safe2real.service.calls import OPERATORS, READERS, Call, Endpoint
 from safe2real.service.hosted import Hosted
-from safe2real.service.importing import import_log, received
+from safe2real.service.importing import import_log, read, received
 from safe2real.service.jobs import RUNNING, Verification, exported
 from safe2real.service.problems import Busy, NotFound, NoToken
 from safe2real.service.service import Service
@@ -30,9 +30,9 @@ _PART = 1 << 20  # bytes of a copy that are read at once
 async def imported(service: Service, request: Request, call: Call) -> Response:
     """JSON Lines. The first: {"source": NAME, "policy": ..., "partial": ..., "overlap": ...}. Each other is an episode."""
     hosted = await service.hosted(call.name)
-    log = await received(request, service.limits)
+    head, episodes = await service.slowly(read, await received(request, service.limits))
     document = await hosted.field.do(
-        lambda campaign: import_log(campaign, log), patience=service.limits.importing, by=call.caller.name
+        lambda campaign: import_log(campaign, head, episodes), patience=service.limits.importing, by=call.caller.name
     )
     hosted.has_changed()
     return JSONResponse(document)
@@ -95,16 +95,17 @@ async def stream(service: Service, request: Request, call: Call) -> Response:
     """Server-sent events: `record` for each new event, `status` after changes; Last-Event-ID goes on where it broke."""
     hosted = await service.hosted(call.name)
     after = resumed_from(request.headers.get("last-event-id"))
-    if service.streams >= service.limits.streams:
-        raise Busy(f"{service.streams} pages watch already, which is the limit; try again later")
+    if service.streams.total() >= service.limits.streams or service.streams[call.caller.name] >= service.limits.own_streams:
+        raise Busy("too many pages watch already, of this token or of all together; close some, or try again later")
     may_go_on = partial(service.is_still, call.caller, request.headers.get("authorization"))
-    return StreamingResponse(_counted(service, hosted, after, may_go_on), media_type="text/event-stream")
+    counted = _counted(service, hosted, after, call.caller.name, may_go_on)
+    return StreamingResponse(counted, media_type="text/event-stream")
 
 
 async def _counted(
-    service: Service, hosted: Hosted, after: int | None, may_go_on: Callable[[], Awaitable[bool]]
+    service: Service, hosted: Hosted, after: int | None, name: str, may_go_on: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[str]:
-    service.streams += 1
+    service.streams[name] += 1
     try:
         async for message in messages(hosted, hosted.watch, after, service.limits.answering):
             if not await may_go_on():
@@ -112,7 +113,7 @@ async def _counted(
                 return
             yield message
     finally:
-        service.streams -= 1
+        service.streams[name] -= 1
 
 
 _JOB = {

@@ -30,16 +30,19 @@ async def call_of(service: Service, request: Request, endpoint: Endpoint) -> Cal
     if not set(query) <= set(endpoint.query) or len(request.query_params.multi_items()) > len(query):
         known = ", ".join(endpoint.query) or "none"
         raise InvalidInput(f"the query has a key that is not known here, or one twice; known are: {known}")
-    body = await _body(service, request) if endpoint.body is not None and not endpoint.streamed else b""
+    body = await _body(service, request, endpoint) if endpoint.body is not None and not endpoint.streamed else b""
     return Call(caller, name, id, query, body)
 
 
-async def _body(service: Service, request: Request) -> bytes:
+async def _body(service: Service, request: Request, endpoint: Endpoint) -> bytes:
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json":  # nor what a form on another site could send
         raise WrongType("content-type is not application/json; send the body as JSON")
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise WrongType("content-encoding is not identity; only a log is taken compressed")  # a few bytes would be many
     limits = service.limits
-    body = b"".join([part async for part in chunks(request, limit=limits.body, seconds=limits.sending)])
+    longest = limits.body if endpoint.longest is None else min(limits.body, endpoint.longest)
+    body = b"".join([part async for part in chunks(request, limit=longest, seconds=limits.sending)])
     if TOKEN_IN_BYTES.search(body):
         raise InvalidInput("the body holds a token, which must not be recorded; send it in the header Authorization alone")
     return body

@@ -87,6 +87,7 @@ class Endpoint:
     summary: str
     streamed: bool = False  # whether the body is read by `work` itself, as it arrives
     records: bool = False  # done by the field's object, under the caller's name
+    longest: int | None = None  # bytes of a body, where the service's limit is far more than it can need
     is_long: bool = False  # done in the study: nobody who watches waits for it
     query: Mapping[str, str] = field(default_factory=dict)  # keys that are known, and what they mean
     body: Any = None  # an example; None where there is no body

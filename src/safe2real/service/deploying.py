@@ -14,6 +14,7 @@ from safe2real.service.calls import OPERATORS, WORKERS, Call, Endpoint, boolean
 from safe2real.service.problems import Forbidden
 from safe2real.service.tokens import Role
 
+_BRIEF, _EPISODE = 64 << 10, 1 << 20  # bytes of a body: a worker's token must not keep the campaign reading
 _ID = "1f0c2a9b-17-8e4d21"
 
 
@@ -86,18 +87,21 @@ ENDPOINTS = (
     Endpoint(
         *("POST", "/ask", WORKERS, ask, "What a worker is to run next, recorded before it is answered."),
         records=True,
+        longest=_BRIEF,
         body={"worker": "cell-3", "n": 1},
         answer={"certified": True, "deployments": [_DEPLOYMENT], "withdrawn": []},
     ),
     Endpoint(
         *("POST", "/deployments/{id}/tell", WORKERS, tell, "What happened in a deployment; durable when it is answered."),
         records=True,
+        longest=_EPISODE,
         body={"states": [0, 1, 1, 0, 0], "actions": [1, 0, 0, 1]},
         answer=_RECEIPT,
     ),
     Endpoint(
         *("POST", "/deployments/{id}/abandon", WORKERS, abandon, "Give up on a deployment; told later, it is still taken."),
         records=True,
+        longest=_BRIEF,
         body={"reason": "the cell lost its power"},
         answer={**_RECEIPT, "samples": 0},
     ),

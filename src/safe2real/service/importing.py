@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from starlette.requests import Request
@@ -12,6 +12,7 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import receipt_document
 from safe2real.campaign.imports import Overlap
 from safe2real.errors import InvalidInput
+from safe2real.model.checks import shown
 from safe2real.model.encoding import check_keys, check_unpacked, from_text, policy_from_json
 from safe2real.model.limits import human, text_limit
 from safe2real.service.calls import boolean
@@ -38,25 +39,38 @@ async def received(request: Request, limits: Limits) -> IO[bytes]:
     return spool
 
 
-def import_log(campaign: Campaign, log: IO[bytes]) -> dict[str, Any]:
-    """Record a log. Its first line says its name, by what policy it was collected, and how overlaps are meant."""
+def read(log: IO[bytes]) -> tuple[dict[str, Any], list[Any]]:
+    """(what the first line says of the log, its episodes); at the first line that is none of these all is refused.
+
+    It may take long, and needs no campaign: machines ask and tell meanwhile.
+    """
     with log:
         lines = _lines(log)
         head = check_keys(
             next(lines, None), "line 1 of the log", required=("source",), optional=("policy", "partial", "overlap")
         )
-        given, model = head.get("policy", BASELINE), campaign.problem.simulator
-        policy = (
-            campaign.problem.baseline
-            if given == BASELINE
-            else policy_from_json(given, "policy", horizon=model.horizon, num_states=model.num_states)
-        )
-        overlap, episodes = head.get("overlap", Overlap.REFUSE.value), list(lines)
-        if overlap not in list(Overlap):
-            raise InvalidInput(f"overlap is {str(overlap)[:40]!r}; give one of {', '.join(Overlap)}")
-        receipt = campaign.import_log(
-            head["source"], policy, episodes, partial=boolean(head, "partial"), overlap=Overlap(overlap)
-        )
+        if head.get("overlap", Overlap.REFUSE.value) not in list(Overlap):
+            raise InvalidInput(f"overlap is {str(head['overlap'])[:40]!r}; give one of {', '.join(Overlap)}")
+        episodes: list[Any] = []
+        for document in lines:
+            if not (isinstance(document, Mapping) and "states" in document and "actions" in document):
+                raise InvalidInput(
+                    f"episode {len(episodes) + 1} of the log is {shown(document)}; give an object with states and actions"
+                )
+            episodes.append(document)
+    return head, episodes
+
+
+def import_log(campaign: Campaign, head: Mapping[str, Any], episodes: list[Any]) -> dict[str, Any]:
+    """Record a log, by the policy and with the meaning of overlaps that its head names."""
+    given, model = head.get("policy", BASELINE), campaign.problem.simulator
+    policy = (
+        campaign.problem.baseline
+        if given == BASELINE
+        else policy_from_json(given, "policy", horizon=model.horizon, num_states=model.num_states)
+    )
+    overlap = Overlap(head.get("overlap", Overlap.REFUSE.value))
+    receipt = campaign.import_log(head["source"], policy, episodes, partial=boolean(head, "partial"), overlap=overlap)
     counts = {"episodes": len(episodes), "skipped": receipt.skipped}
     return {"source": head["source"], **counts, **receipt_document(receipt)}
 

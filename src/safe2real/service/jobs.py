@@ -12,6 +12,7 @@ from typing import IO, Any
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import ledger_document
 from safe2real.campaign.events import now
+from safe2real.campaign.journal.places import shown_place
 from safe2real.errors import Safe2RealError
 from safe2real.report.export import export_csv, export_json
 from safe2real.service.problems import hidden
@@ -38,7 +39,8 @@ class Verification:
                 self._ledger = ledger_document(campaign.verify(head=self.head, progress=self._progress))
             self.state = DONE
         except Safe2RealError as error:
-            self._problem, self.state = hidden(str(error)), FAILED
+            # Clients need not know where the record is kept.
+            self._problem, self.state = hidden(str(error).replace(shown_place(self._place), "the campaign")), FAILED
         finally:
             if self.state == RUNNING:  # a mistake, which the thread shows on standard error
                 self._problem, self.state = "a mistake of safe2real; please report it", FAILED

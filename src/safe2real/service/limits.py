@@ -30,6 +30,7 @@ class Limits:
     answering: float = 120.0  # seconds until a campaign has answered
     planning: float = 300.0  # the same for what may take long: plans, maps, forecasts
     streams: int = 200  # pages that watch at the same time
+    own_streams: int = 50  # of them, by one token
 
 
 class Rate:

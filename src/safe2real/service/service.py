@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,7 +40,8 @@ class Service:
         self.tokens = Tokens(places) if self.options.auth else None
         self.nobody = Caller(who_calls(keys_from_environment()), Role.OPERATOR)  # who calls where no token is needed
         self.rate, self.failures = Rate(self.limits.rate), Rate(self.limits.failures)
-        self.metrics, self.streams = Metrics(), 0
+        self.metrics = Metrics()
+        self.streams: Counter[str] = Counter()  # pages that watch, by the token's name
         self._hosted: dict[str, Hosted] = {}
         self._helpers = ThreadPoolExecutor(2, "service")  # for the database of tokens and names
         self._makers = ThreadPoolExecutor(2, "making")  # for what takes long: new campaigns, copies; no token waits for it

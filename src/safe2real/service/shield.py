@@ -61,4 +61,5 @@ def _is_at_home(scope: Scope) -> bool:
     """
     headers = dict(scope["headers"])
     host, origin = headers.get(b"host", b""), headers.get(b"origin")
-    return bool(_AT_HOME.fullmatch(host)) and origin in (None, b"http://" + host, b"https://" + host)
+    own_site = headers.get(b"sec-fetch-site", b"none") in (b"same-origin", b"none")  # which a GET says without an origin
+    return own_site and bool(_AT_HOME.fullmatch(host)) and origin in (None, b"http://" + host, b"https://" + host)

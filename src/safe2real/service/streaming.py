@@ -82,7 +82,12 @@ async def messages(hosted: Hosted, watch: Watch, after: int | None, patience: fl
             with suppress(TimeoutError):
                 await asyncio.wait_for(changed.wait(), _LOOK)
     except Safe2RealError as error:
-        yield said("problem", json.dumps({"kind": error.kind, "detail": hidden(str(error))}))
+        yield said(
+            "problem",
+            json.dumps(
+                {"kind": error.kind, "detail": hidden(str(error).replace(hosted.shown_place, f"campaign {hosted.name}"))}
+            ),
+        )
 
 
 def resumed_from(header: str | None) -> int | None:

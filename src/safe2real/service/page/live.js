@@ -3,7 +3,7 @@
 import { now } from "./access.js";
 import { element, fill, find, say, table } from "./elements.js";
 import { sentenceOf, shapeOf, wear, wordOf } from "./standing.js";
-import { count, moment, number, share } from "./words.js";
+import { count, moment, number, roundedDown, share } from "./words.js";
 
 /** Show a status document of the campaign that the service calls `name`. */
 export function showStatus(status, name) {
@@ -34,7 +34,7 @@ function showStanding(status) {
     fill(find("standing-shape"), shapeOf(status.standing));
   }
   const sure = status.failure < 1
-    ? ` With probability at least ${share(1 - status.failure)}, every mixture that is handed out keeps:`
+    ? ` With probability at least ${roundedDown(100 * (1 - status.failure))} %, every mixture that is handed out keeps:`
     : "";
   say(find("standing-sentence"), `${sentenceOf(status.standing)}${status.certified ? sure : ""}`);
   find("asked-for").hidden = status.certified;
