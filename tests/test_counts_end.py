@@ -256,3 +256,24 @@ def test_a_run_does_not_wait_for_what_only_the_end_would_show() -> None:
     literal = beside_a_cliff(np.arange(4) != 3, span_bonus=False)
     assert spans_of(literal).tolist() == [3.0, 3.0, 0.0]
     assert s2r.Learner(literal).decide().reason is Reason.STOP  # what is not known is where nobody acts
+
+
+def test_the_baseline_is_no_part_of_a_trial(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    problem = problem_of(cliff(limit=0.9))
+    short = MarkovPolicy.deterministic([0, 0, 0], num_actions=ACTIONS, horizon=STEPS)
+    tried = MarkovPolicy.deterministic([1, 1, 1], num_actions=ACTIONS, horizon=STEPS)
+    with pytest.raises(InvalidInput, match="is the baseline"):
+        s2r.Learner(problem, s2r.methods.Trial(short))
+    learner = s2r.Learner(problem)
+    learner.begin_trial(s2r.Mixture.of([0.9, 0.1], [short, tried]), delta=0.05)
+    assert learner.trials[0].within.trial.candidate.weights.tolist() == [1.0]
+    truth = problem.simulator
+    log = [roll_out(truth, tried, seed=8, round_number=i) for i in range(40)]
+    with Campaign.create(
+        tmp_path / "trial.db", problem, method=s2r.methods.Trial(tried, rewards={"it": REWARD})
+    ) as campaign:
+        campaign.import_log("before", tried, log)
+        alone = s2r.Learner(problem, s2r.methods.Trial(tried, rewards={"it": REWARD}))
+        alone.import_episodes(tried, log)
+        assert alone.floors()["it"] > 0.0
+        assert campaign.floors() == alone.floors()

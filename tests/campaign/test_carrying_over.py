@@ -3,7 +3,7 @@
 import pytest
 
 from safe2real.campaign import Campaign, carry_over
-from safe2real.errors import InvalidInput
+from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.testing.systems import random_case
 from tests.cli.driving import campaign as command
@@ -56,3 +56,24 @@ def test_it_is_a_command(tmp_path):
     Campaign.create(tmp_path / "new.db", CASE.problem).close()
     assert done("import", tmp_path / "new.db", "--from", tmp_path / "old.db")["episodes"] == 6
     assert command("import", tmp_path / "new.db").error == "invalid-input"
+
+
+def test_no_way_round_counts_an_episode_twice(tmp_path):
+    for name, episodes, seed in (("first.db", 6, 3), ("second.db", 4, 4)):
+        started(tmp_path / name, episodes, seed=seed)
+    Campaign.create(tmp_path / "third.db", CASE.problem).close()
+    with (
+        Campaign.open(tmp_path / "first.db") as first,
+        Campaign.open(tmp_path / "second.db") as second,
+        Campaign.open(tmp_path / "third.db") as third,
+    ):
+        carry_over(second, first)
+        carry_over(third, second)
+        assert carry_over(third, first).episodes == 0
+        assert carry_over(first, second).episodes == 4  # its own come back and are left out
+        assert samples_of(first) == samples_of(second) == samples_of(third)
+        log = [roll_out(CASE.reality, CASE.problem.baseline, seed=11, round_number=i) for i in range(30)]
+        for one in (first, third):
+            one.import_log("the same unnamed log", CASE.problem.baseline, log, overlap="count")
+        with pytest.raises(Conflict):
+            carry_over(third, first)

@@ -4,10 +4,12 @@ import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import numba
 import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real._compiled.team import wait_for_all
 from safe2real.engines import cores as engine_cores
 from safe2real.planning import threads
 from tests.cases import each, sampled
@@ -109,3 +111,34 @@ def test_a_plan_within_one_of_many_tasks_has_one_thread(monkeypatch):
     with engine_cores.on_one_core():
         assert threads.cores() == 1
     assert threads.cores() == 8
+
+
+def _waiting(team):
+    wait_for_all(team)
+
+
+@pytest.mark.parametrize("who", [0, 1])
+def test_nobody_waits_for_a_member_that_is_gone(who):
+    """An interrupt or a lack of memory in one thread ends the plan: the others do not spin for ever."""
+
+    waiting = numba.njit(nogil=True)(_waiting)
+
+    def member(team):
+        if team.member == who:
+            raise MemoryError("no room")
+        waiting(team)
+        return 1
+
+    found = []
+
+    def run():
+        try:
+            threads.run_together(member, 3)
+        except MemoryError as error:
+            found.append(error)
+
+    watched = threading.Thread(target=run, daemon=True)
+    watched.start()
+    watched.join(60.0)
+    assert not watched.is_alive()
+    assert len(found) == 1

@@ -21,8 +21,8 @@ from numba.extending import intrinsic
 from safe2real._compiled.cache import inner
 from safe2real._compiled.rows import Array
 
-ARRIVED, ROUND = 0, 16  # places of the two counters in `signals`, on cache lines of their own
-SIGNALS = 32
+ARRIVED, ROUND, ABANDONED = 0, 16, 32  # places of the counters in `signals`, on cache lines of their own
+SIGNALS = 48
 PATIENCE = 2_000  # looks at a counter before the processor is offered to somebody else
 _WORD = ir.IntType(64)
 
@@ -86,7 +86,10 @@ def offer_processor(typing_context):
 
 @inner
 def wait_for_all(team):
-    """Go on when every member has come here. Spins, because a step lasts microseconds."""
+    """Go on when every member has come here. Spins, because a step lasts microseconds.
+
+    Once a member is gone (`ABANDONED`) nobody is waited for: what is computed then is thrown away.
+    """
     if team.size == 1:
         return
     here = look(team.signals, ROUND)
@@ -98,6 +101,8 @@ def wait_for_all(team):
     while look(team.signals, ROUND) == here:
         looked += 1
         if looked > PATIENCE:
+            if look(team.signals, ABANDONED) > 0:
+                return
             offer_processor()
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.events import IMPORT, ImportBody
 from safe2real.campaign.history import Episode, episodes_of
 from safe2real.campaign.imports import Overlap
 from safe2real.errors import InvalidInput
@@ -55,23 +54,26 @@ def carry_over(into: Campaign, earlier: Campaign) -> CarriedOver:
             f"episodes of {earlier.name} have (steps, states, actions) = {sizes[1]}, those of {into.name} {sizes[0]}; only "
             "episodes of the same system can be taken over"
         )
-    had = {one.get("id") for event in into.events() if event.kind == IMPORT for one in ImportBody.read(event).episodes}
-    logs: dict[str, list[Episode]] = {}
+    had = {episode.deployment or episode.id for episode in episodes_of(into.name, into.events(), here)}
+    logs: dict[tuple[str, bool], list[Episode]] = {}  # by policy, and whether they have ids
     for episode in episodes_of(earlier.name, earlier.events(), there):
         if _id_of(earlier, episode) not in had:
-            logs.setdefault(episode.policy, []).append(episode)
+            named = bool(episode.deployment or episode.id)
+            logs.setdefault((episode.policy, named), []).append(episode)
     policies, samples = earlier.stored_policies(), 0
-    for digest, log in logs.items():
+    for (digest, named), log in logs.items():
         source = f"{earlier.name}/{digest[:_SHOWN]}/{log[0].number}-{log[-1].number}"
         episodes = [_content(earlier, episode) for episode in log]
-        # By their ids they are other episodes than those that were told here, however alike they look.
-        samples += into.import_log(source, policies[digest], episodes, partial=True, overlap=Overlap.COUNT).samples
-    return CarriedOver(earlier.name, len(logs), sum(map(len, logs.values())), samples)
+        # By their ids they are other episodes than those that were told here, however alike they look. Of a log without ids
+        # nobody knows whether it was imported into both.
+        overlap = Overlap.COUNT if named else Overlap.REFUSE
+        samples += into.import_log(source, policies[digest], episodes, partial=True, overlap=overlap).samples
+    return CarriedOver(earlier.name, len({policy for policy, _ in logs}), sum(map(len, logs.values())), samples)
 
 
 def _id_of(earlier: Campaign, episode: Episode) -> str:
-    """That of its deployment; an imported one is named by its place in the record."""
-    return episode.deployment or f"{earlier.name}, episode {episode.number}"
+    """That of its deployment, wherever it was told first; an imported one without an id is named by its place."""
+    return episode.deployment or episode.id or f"{earlier.name}, episode {episode.number}"
 
 
 def _content(earlier: Campaign, episode: Episode) -> dict[str, Any]:

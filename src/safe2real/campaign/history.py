@@ -54,6 +54,7 @@ class Episode:
     left_model: bool  # the last action, or the beginning, led where the model has no state
     states: Sequence[int]
     actions: Sequence[int]  # one fewer than states; as many where the model was left
+    id: str | None = None  # that of an imported one, where its log has them
 
 
 def entries_of(name: str, events: Iterable[Event], model: CMDP) -> list[Entry]:
@@ -115,4 +116,4 @@ def _body(event: Event) -> Any:
 def _episode(event: Event, number: int, whose: _Whose, policy: str, content: Any, steps: int) -> Episode:
     partial, left = transitions_in(content) < steps, bool(content.get("left_model", False))
     states, actions = content["states"], content["actions"]
-    return Episode(event.sequence, number, *whose, policy, event.at, partial, left, states, actions)
+    return Episode(event.sequence, number, *whose, policy, event.at, partial, left, states, actions, content.get("id"))

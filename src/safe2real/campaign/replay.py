@@ -32,6 +32,7 @@ from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.methods.trial_within import TrialWithin
 from safe2real.model.encoding import digest_of, from_text, policy_to_bytes, to_text
+from safe2real.model.policy import fitted
 from safe2real.standing import Assumption, AssumptionCode
 
 # What reading raises that expects the content of an event to be what it was written as.
@@ -66,7 +67,7 @@ class Replay:
         self._support = learner.evidence.possible
         self._baseline = digest_of(policy_to_bytes(problem.baseline))
         tried = learner.method.tried
-        self._tried = None if tried is None else digest_of(policy_to_bytes(tried))
+        self._tried = None if tried is None else digest_of(policy_to_bytes(fitted(tried, problem.simulator)))
         self.tape = Tape()  # what the learner has counted
         self.sequence = 0
         self.digest = kinds.BEFORE_THE_FIRST

@@ -16,7 +16,7 @@ from safe2real.campaign.record import Record
 from safe2real.errors import InvalidInput
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import TrialWithin, without_baseline
-from safe2real.model.policy import Policy
+from safe2real.model.policy import Policy, fitted
 
 
 def begin_trial(
@@ -29,7 +29,9 @@ def begin_trial(
     """Record that a policy is on trial from here on; what is refused leaves nothing behind."""
     with record.writing() as transaction:
         learner = record.replay.learner
-        trial = Trial(without_baseline(policy, learner.baseline), rewards, len(learner.trials) + 1, target)
+        trial = Trial(
+            without_baseline(fitted(policy, learner.simulator), learner.baseline), rewards, len(learner.trials) + 1, target
+        )
         TrialWithin(learner.method, trial, delta).check(learner.problem)
         body = {"begin": {**trial.to_parameters(), "delta": float(delta)}}
         (event,) = transaction.append([Draft(TRIAL, body, worker=record.by)])

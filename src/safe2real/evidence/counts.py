@@ -62,7 +62,10 @@ class Counts:
         whole_numbers("states", trajectory.states, below=size, what="states")
         whole_numbers("actions", trajectory.actions, below=self.simulator.num_actions, what="actions")
         if len(trajectory.actions) != horizon or len(trajectory.states) != horizon + 1:
-            raise InvalidInput(f"the episode has {len(trajectory.actions)} actions; these counts are for {horizon} steps")
+            raise InvalidInput(
+                f"the episode has {len(trajectory.actions)} actions; these counts are for {horizon} steps: make them with "
+                "Counts(kernel, model.steps)"
+            )
         self.room_for(*self.transitions_of(trajectory.states, trajectory.actions, np.array([0, horizon])))
         compiled_tally.record_episode(
             self.tally, bare(trajectory.states), bare(trajectory.actions), self.simulator.num_actions, self.rows_per_step

@@ -26,7 +26,7 @@ from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, TrialWithin, refuse_within_trial, without_baseline
 from safe2real.model.checks import positive_integer
 from safe2real.model.cmdp import CMDP
-from safe2real.model.policy import MarkovPolicy, Policy
+from safe2real.model.policy import MarkovPolicy, Policy, fitted
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
@@ -320,7 +320,7 @@ class Learner(Telling):
         Raises:
             InvalidInput: the method is a trial itself or ignores constraints, another trial runs, or something does not fit.
         """
-        trial = Trial(without_baseline(policy, self.baseline), rewards, len(self.trials) + 1, target)
+        trial = Trial(without_baseline(fitted(policy, self.simulator), self.baseline), rewards, len(self.trials) + 1, target)
         self.try_out(TrialWithin(self.method, trial, delta))
 
     def try_out(self, within: TrialWithin) -> None:

@@ -114,7 +114,9 @@ class Trial(Method):
         """
         model = problem.simulator
         fitted(self.policy, model, "the policy of the trial")
-        if any(one is problem.baseline for one in self.candidate.policies):  # whose episodes are told apart by the object
+        # Whose episodes are told apart by the object, which a problem that counts its end has made anew.
+        same = model.counts_end and any(_same(fitted(one, model), problem.baseline) for one in self.candidate.policies)
+        if same or any(one is problem.baseline for one in self.candidate.policies):
             raise InvalidInput(
                 "the policy of the trial is the baseline, or a mixture with it; give the other policies alone: the trial "
                 "mixes them with the baseline itself, and what the baseline is worth is its margin (estimate_margin)"

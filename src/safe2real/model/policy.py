@@ -171,10 +171,10 @@ class Mixture:
         Under any other kernel its values may differ from the mixture's: certificates speak of the mixture. In states that
         `model` cannot reach it acts as the heaviest component does.
         """
-        check_policy(self, model)
-        components = [policy.probabilities for policy in self.policies]
+        whole = fitted(self, model)
+        components = [policy.probabilities for policy in whole.policies]
         heaviest = components[int(np.argmax(self.weights))]
-        table = np.empty(self.shape)
+        table = np.empty(model.shape)
         states = np.outer(self.weights, model.start)  # [n, S]
         for h in range(model.horizon):
             steps = np.stack([component[h] for component in components])  # [n, S, A]
@@ -185,7 +185,8 @@ class Mixture:
             table[h, reached] = pairs.sum(axis=0)[reached] / visited[reached, None]
             table[h] /= table[h].sum(axis=1, keepdims=True)
             states = np.stack([model.kernel.push(h, flow) for flow in pairs])
-        return MarkovPolicy(*self.shape, None, frozen(table))
+        found = MarkovPolicy(*model.shape, None, frozen(table))
+        return found if whole is self else carried_out(found, model)
 
 
 Policy = MarkovPolicy | Mixture

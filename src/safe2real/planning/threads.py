@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -55,27 +54,45 @@ def run_together(member: Callable[[team.Team], Any], size: int) -> Any:
     """`member(team)` on `size` threads at once, this one among them; what the first member returns.
 
     Threads live as long as one plan: nothing is left over that a fork could break, and plans of several threads of a service
-    do not wait for each other. All members do the same, so that what one of them raises all of them raise.
+    do not wait for each other. Where one member raises (an interrupt, lack of memory), the others stop waiting for it, and
+    that is raised here.
     """
     signals = np.zeros(team.SIGNALS, dtype=np.int64)
-    begin, others, agreed = threading.Event(), [], 1
+    begin, agreed = threading.Event(), 1
+    others: list[threading.Thread] = []
+    failed: list[BaseException] = []
+
+    def take_part(index: int) -> Any:
+        try:
+            return member(team.Team(index, agreed, signals))
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised below, by the thread that was asked
+            signals[team.ABANDONED] = 1
+            failed.append(error)
+            return None
 
     def follow(index: int) -> None:
         begin.wait()
-        with contextlib.suppress(ZeroDivisionError):  # of the master program; the first member raises it too
-            member(team.Team(index, agreed, signals))
+        if not signals[team.ABANDONED]:
+            take_part(index)
 
-    for index in range(1, size):
-        other = threading.Thread(target=follow, args=(index,), name=f"safe2real-{index}", daemon=True)
-        try:
-            other.start()
-        except RuntimeError:  # the system gives no more threads: do with fewer
-            break
-        others.append(other)
-    agreed = 1 + len(others)
-    begin.set()
     try:
-        return member(team.Team(0, agreed, signals))
+        for index in range(1, size):
+            other = threading.Thread(target=follow, args=(index,), name=f"safe2real-{index}", daemon=True)
+            try:
+                other.start()
+            except RuntimeError:  # the system gives no more threads: do with fewer
+                break
+            others.append(other)
+        agreed = 1 + len(others)
+        begin.set()
+        found = take_part(0)
+    except BaseException:  # an interrupt between the lines above
+        signals[team.ABANDONED] = 1
+        raise
     finally:
+        begin.set()
         for other in others:
             other.join()
+    if failed:
+        raise failed[0]
+    return found
