@@ -282,9 +282,18 @@ def test_the_baseline_is_no_part_of_a_trial(tmp_path) -> None:  # type: ignore[n
 @pytest.mark.parametrize("counts_end", [False, True])
 def test_physics_pay_for_the_end_where_it_is_asked_for(counts_end: bool) -> None:
     pond = s2r.from_dynamics(
-        range(5), (0, 1, 2), (0, 1, 2), lambda level, out, rain: min(4, max(0, level - out) + rain), 
-        noise_law=[0.5, 0.3, 0.2], horizon=4, start=2, cost=lambda level, out: level == 4, limit=0.5, name="floods", counts_end=counts_end,
-    )  # fmt: skip
+        range(5),
+        (0, 1, 2),
+        (0, 1, 2),
+        lambda level, out, rain: min(4, max(0, level - out) + rain),
+        noise_law=[0.5, 0.3, 0.2],
+        horizon=4,
+        start=2,
+        cost=lambda level, out: level == 4,
+        limit=0.5,
+        name="floods",
+        counts_end=counts_end,
+    )
     level = np.repeat(np.arange(5)[:, None] / 4.0, 3, axis=1)
     plan = s2r.solve(pond.model, level).policy
     floods = sum(weight * _floods(part) for weight, part in zip(plan.weights, plan.policies, strict=True))
