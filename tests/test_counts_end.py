@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import Campaign
+from safe2real.campaign import Campaign, carry_over
 from safe2real.errors import InvalidInput, OutOfOrder
 from safe2real.exploration import roll_out
 from safe2real.methods.base import Reason
@@ -312,3 +312,18 @@ def _floods(policy: MarkovPolicy) -> float:
         water = after
         total += water[4]
     return total
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_episodes_are_taken_over_whichever_counts_its_end(tmp_path, there) -> None:  # type: ignore[no-untyped-def]
+    problems = {counts: problem_of(cliff(counts_end=counts)) for counts in (False, True)}
+    with (
+        Campaign.create(tmp_path / "old.db", problems[there]) as old,
+        Campaign.create(tmp_path / "new.db", problems[not there]) as new,
+    ):
+        truth = problems[there].simulator
+        for number in range(5):
+            held = old.ask(worker="arm")
+            old.tell(held.id, roll_out(truth, held.policy, seed=5, round_number=number))
+        assert carry_over(new, old).samples == 5 * STEPS
+        assert new.verify().holds
