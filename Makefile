@@ -17,7 +17,9 @@ test: lint
 coverage: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile --cov --cov-report=term
 
+# Ray is large, and only these tests start a cluster of it.
 slow: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[ray]"
 	$(BIN)/python -m pytest -n 2 -m slow
 
 # Kills, torn logs, restores, partitions, damage: ten minutes, and the table of what was lost.

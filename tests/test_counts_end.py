@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign import Campaign
+from safe2real.campaign import Campaign, carry_over
 from safe2real.errors import InvalidInput, OutOfOrder
 from safe2real.exploration import roll_out
 from safe2real.methods.base import Reason
@@ -277,3 +277,53 @@ def test_the_baseline_is_no_part_of_a_trial(tmp_path) -> None:  # type: ignore[n
         alone.import_episodes(tried, log)
         assert alone.floors()["it"] > 0.0
         assert campaign.floors() == alone.floors()
+
+
+@pytest.mark.parametrize("counts_end", [False, True])
+def test_physics_pay_for_the_end_where_it_is_asked_for(counts_end: bool) -> None:
+    pond = s2r.from_dynamics(
+        range(5),
+        (0, 1, 2),
+        (0, 1, 2),
+        lambda level, out, rain: min(4, max(0, level - out) + rain),
+        noise_law=[0.5, 0.3, 0.2],
+        horizon=4,
+        start=2,
+        cost=lambda level, out: level == 4,
+        limit=0.5,
+        name="floods",
+        counts_end=counts_end,
+    )
+    level = np.repeat(np.arange(5)[:, None] / 4.0, 3, axis=1)
+    plan = s2r.solve(pond.model, level).policy
+    floods = sum(weight * _floods(part) for weight, part in zip(plan.weights, plan.policies, strict=True))
+    assert pond.model.steps == 4
+    assert floods == pytest.approx(0.5 if counts_end else 0.9016666667)  # what the last step leads to was free
+
+
+def _floods(policy: MarkovPolicy) -> float:
+    """Expected number of the five moments of an episode at which the pond is full."""
+    water, total = np.eye(5)[2], 0.0
+    for h in range(4):
+        after = np.zeros(5)
+        for level, rain in itertools.product(range(5), range(3)):
+            out = int(policy.actions[h, level])  # type: ignore[index]
+            after[min(4, max(0, level - out) + rain)] += water[level] * (0.5, 0.3, 0.2)[rain]
+        water = after
+        total += water[4]
+    return total
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_episodes_are_taken_over_whichever_counts_its_end(tmp_path, there) -> None:  # type: ignore[no-untyped-def]
+    problems = {counts: problem_of(cliff(counts_end=counts)) for counts in (False, True)}
+    with (
+        Campaign.create(tmp_path / "old.db", problems[there]) as old,
+        Campaign.create(tmp_path / "new.db", problems[not there]) as new,
+    ):
+        truth = problems[there].simulator
+        for number in range(5):
+            held = old.ask(worker="arm")
+            old.tell(held.id, roll_out(truth, held.policy, seed=5, round_number=number))
+        assert carry_over(new, old).samples == 5 * STEPS
+        assert new.verify().holds

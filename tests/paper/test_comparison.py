@@ -7,7 +7,8 @@ from safe2real.methods import related
 from safe2real.paper import beside, comparison
 from safe2real.paper.comparison_figure import mean_curve
 from safe2real.paper.comparison_runs import EPSILON, compared_run, problem_of, reachability
-from safe2real.paper.plain_runs import LEARNERS, best_value, passed, plain_run
+from safe2real.paper.declared_systems import instance
+from safe2real.paper.plain_runs import LEARNERS, best_value, judged, passed, plain_run, ucb_vi
 
 
 def result(task):
@@ -123,6 +124,20 @@ def test_runs_are_exact_about_what_was_deployed():
     assert found["gaps"][0] <= EPSILON
     assert found["curve"][-1][0] == found["samples"] == found["reached"]
     assert problem_of("A", 0).settings.radius.name == "literal"
+
+
+def test_ucb_vi_has_no_bonus_where_only_the_end_is_counted():
+    """Otherwise actions that nobody takes there would make every state look best of all, for ever."""
+    lake = instance("lake")
+    assert lake.model.counts_end
+    worth = []
+
+    def see(done, safety, policy):
+        worth.append(judged(lake, policy, "goal")[0])
+        return done > 60_000
+
+    ucb_vi(lake, "goal", 0.0, 0, see, scale=0.001)
+    assert max(worth) > 1.0
 
 
 @pytest.mark.slow

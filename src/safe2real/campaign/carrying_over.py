@@ -14,6 +14,7 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.history import Episode, episodes_of
 from safe2real.campaign.imports import Overlap
 from safe2real.errors import InvalidInput
+from safe2real.model.policy import carried_out
 
 _SHOWN = 12  # characters of a digest that name a log
 
@@ -67,7 +68,8 @@ def carry_over(into: Campaign, earlier: Campaign) -> CarriedOver:
         # By their ids they are other episodes than those that were told here, however alike they look. Of a log without ids
         # nobody knows whether it was imported into both.
         overlap = Overlap.COUNT if named else Overlap.REFUSE
-        samples += into.import_log(source, policies[digest], episodes, partial=True, overlap=overlap).samples
+        policy = carried_out(policies[digest], there)  # either of the two may count its end
+        samples += into.import_log(source, policy, episodes, partial=True, overlap=overlap).samples
     return CarriedOver(earlier.name, len({policy for policy, _ in logs}), sum(map(len, logs.values())), samples)
 
 

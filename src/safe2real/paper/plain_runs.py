@@ -44,7 +44,7 @@ _EXPLORING, _LOOK, _ERROR = 0.1, 1.02, 1e-9
 class UCBVI(Method):
     """UCBVI-CH (Azar, Osband, Munos, ICML 2017) on r - penalty (1 - c), scaled to [0, 1]: b = 7 H L / sqrt(n)."""
 
-    utility: Floats  # [S, A] in [0, 1]
+    utility: Floats  # [H, S, A] in [0, 1]
     episodes: int
     scale: float = 1.0  # of the bonus; below 1 it is no longer UCB-VI
     name: ClassVar[str] = "UCB-VI with a cost penalty"
@@ -58,8 +58,10 @@ class UCBVI(Method):
             return ended
         horizon, states, actions = problem.simulator.shape
         level = np.log(5.0 * states * actions * self.episodes * horizon / problem.settings.delta)
-        bonus = self.utility + np.sqrt(over((7.0 * self.scale * horizon * level) ** 2, visits_of(evidence)))
-        found = clipped_maximum(empirical(evidence), bonus, gain=1.0, cap=float(horizon))
+        bonus = np.zeros(problem.simulator.shape)  # none where only the end is counted: nothing is drawn after it
+        steps = problem.simulator.steps
+        bonus[:steps] = np.sqrt(over((7.0 * self.scale * horizon * level) ** 2, visits_of(evidence)))
+        found = clipped_maximum(empirical(evidence), self.utility + bonus, gain=1.0, cap=float(horizon))
         return as_it_is(Mixture.of([1.0], [found.policy]), np.empty(0), found.value)
 
 

@@ -99,6 +99,7 @@ def from_dynamics(
     name: str = "cost",
     exact: bool = False,
     reported: bool = False,
+    counts_end: bool = False,
 ) -> Dynamics:
     """The system s' = step(s, a, w), with w drawn from a law that only the simulator claims to know.
 
@@ -110,7 +111,7 @@ def from_dynamics(
         noise_law: the simulator's law of w: one probability for each of `noise`, or a mapping from w to it. With
             `noise_class` a mapping from each class to such a law.
         noise_class: which (state, action) share one law; all of them if it is left out.
-        horizon: steps of an episode.
+        horizon: actions of an episode.
         start: one of `states`, or a distribution [S].
         cost: in [0, 1], a function of (state, action) or an array [S] or [S, A]; without it there is no constraint.
         limit: on the expected cost of an episode; needed with `cost`.
@@ -120,6 +121,8 @@ def from_dynamics(
             Certificates then rest on it, and say so first. Otherwise it finds plans that a trial has to certify.
         reported: whether every episode will say which w was drawn (`info["noise"]`); rows in which two values of w look
             alike can then be learnt from too.
+        counts_end: whether the state that the last action leads to is paid for too, by a cost that does not depend on the
+            action. Without it a plan may let happen in the last step what costs nothing there; `rollout` shows how much.
 
     Returns:
         The system, with `model` and `ties` for a `Problem`.
@@ -155,7 +158,8 @@ def from_dynamics(
     costs = None if cost is None else _table("cost", cost, *listed[:2])
     first = start if np.ndim(start) == 1 and not isinstance(start, tuple) else _number("start", start, listed[0])
     legend = Legend.of(listed_names("state", listed[0]), listed_names("action", listed[1]))
-    system = build_system(outcomes, horizon, start=first, cost=costs, limit=limit, ended=None, name=name, legend=legend)
+    stated: dict[str, Any] = {"start": first, "cost": costs, "limit": limit, "ended": None, "name": name}
+    system = build_system(outcomes, horizon, **stated, legend=legend, counts_end=counts_end)
     return Dynamics(system, ties, *listed)
 
 

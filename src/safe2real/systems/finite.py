@@ -265,11 +265,12 @@ def build_system(
     name: str = "cost",
     ties: Ties | None = None,
     legend: Legend | None = None,
+    counts_end: bool | None = None,
 ) -> FiniteSystem:
     """The system of these outcomes; a `cost` [S] or [S, A] is for being in the environment's states.
 
     A function is what was paid in `outcomes`, and what will be in environments that are seen as this system. The `legend`
-    names the environment's states.
+    names the environment's states. `counts_end` follows from the cost if it is None, as the module says.
     """
     horizon = positive_integer("horizon", horizon)
     if not isinstance(name, str) or not name.strip() or not name.isprintable():
@@ -287,7 +288,8 @@ def build_system(
     if drop_unreachable:
         arrivals = without_unreachable(arrivals, outcomes, first > 0.0, horizon)
     own = None if callable(cost) else cost
-    counts_end = limit is not None and (own is None or np.ndim(own) == 1)  # else what is done there matters
+    if counts_end is None:
+        counts_end = limit is not None and (own is None or np.ndim(own) == 1)  # else what is done there matters
     constraints = () if limit is None else AtMost(costs_paid(arrivals, own, outcomes), limit, name)
     kernel = kernel_in(outcomes, arrivals, np.flatnonzero(first), horizon)
     tied = None if ties is None else ties_in(ties, outcomes, arrivals)
