@@ -13,6 +13,7 @@ from typing import Any
 
 from safe2real.engines.base import Engine
 from safe2real.errors import InvalidInput
+from safe2real.exploration.prepare import compile_everything
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.checks import positive_integer, probability_of_failure, unit_number
@@ -201,6 +202,8 @@ def check_problem(
             other = other_than(method) if compare else None
             parts = runs if other is None else 2 * runs + 2
             rewards = random_rewards(problem.simulator, _REWARDS)
+            if seconds is not None:
+                compile_everything()  # once per installation, and no part of the time that was given
             rehearsals = Rehearsals(rewards, max_rounds, parts, seconds, report, engine)
             first, rehearse = problem.settings.seed, None
             trials = rehearsals.run_each(problem, method, real, seeds=range(first, first + runs), looks_ahead=True)
