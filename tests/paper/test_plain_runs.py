@@ -28,7 +28,7 @@ def test_q_learning_is_paid_for_the_state_that_its_last_action_leads_to(monkeypa
     found = Instance(model, model.kernel, still, 0.5, None, None, {"leave": np.array([[0.0, 1.0], [0.0, 0.0]])})
     for penalty, action in ((0.0, 1), (10.0, 0)):
         seen = []
-        plain_runs.q_learning(found, "leave", penalty, 0, lambda episodes, safety, policy: seen.append(policy))
+        plain_runs.q_learning(found, "leave", penalty, 0, lambda episodes, safety, policy, to=seen: to.append(policy))
         policy = seen[-1]
         assert policy.shape == (1, 2, 2)
         assert policy.actions[0, 0] == action
