@@ -3,7 +3,7 @@
 import uPlot from "./vendor/uplot/uPlot.esm.js";
 import { element, fill, find } from "./elements.js";
 import { colour, onTheme } from "./shell.js";
-import { count, number } from "./words.js";
+import { count, number, roundedDown, roundedUp } from "./words.js";
 
 const HEIGHT = 240;
 const SINGLE = "A single one may lie on the unsafe side, which is shaded: the bound is about the expectation.";
@@ -81,13 +81,14 @@ function figures({ constraints, total, number: drawnNumbers }, certified) {
 function inWords(one, certified) {
   const worst = one.relation === "<=" ? Math.max(...one.proved) : Math.min(...one.proved);
   const side = one.relation === "<=" ? "at most" : "at least";
+  const safe = one.relation === "<=" ? roundedUp : roundedDown;
   const told = one.observed_count ?? 0;
   const seen = told
     ? ` Observed: ${number(one.observed_mean)} on average over ${count(told)} whole episodes. ${SINGLE}`
     : "";
   const bound = certified
-    ? `Of every deployment so far it is proved that the expectation is ${side} ${number(worst)}.`
-    : `When they were handed out, the bounds on the expectation were ${side} ${number(worst)}. They are NO GUARANTEE: see the standing above.`;
+    ? `Of every deployment so far it is proved that the expectation is ${side} ${safe(worst)}.`
+    : `When they were handed out, the bounds on the expectation were ${side} ${safe(worst)}. They are NO GUARANTEE: see the standing above.`;
   return bound + seen;
 }
 

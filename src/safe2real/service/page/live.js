@@ -3,7 +3,7 @@
 import { now } from "./access.js";
 import { element, fill, find, say, table } from "./elements.js";
 import { sentenceOf, shapeOf, wear, wordOf } from "./standing.js";
-import { count, moment, number, roundedDown, share } from "./words.js";
+import { count, moment, number, roundedDown, roundedUp, share } from "./words.js";
 
 /** Show a status document of the campaign that the service calls `name`. */
 export function showStatus(status, name) {
@@ -103,9 +103,9 @@ function showRewards(rewards) {
   find("rewards").hidden = !rewards.length;
   const rows = rewards.map((one) => [
     one.name,
-    number(one.lower),
-    number(one.upper),
-    number(one.upper - one.lower),
+    roundedDown(one.lower),
+    roundedUp(one.upper),
+    roundedUp(one.upper - one.lower),
     number(one.allowed),
     one.accurate ? "yes" : "not yet",
   ]);
@@ -118,7 +118,7 @@ function showTrial({ trial, assurance }) {
   if (!trial) return;
   const state = trial.running ? "runs" : "has ended";
   const costs = new Set(assurance.constraints.filter((one) => one.relation === "<=").map((one) => one.name));
-  const proved = (name, floor) => (costs.has(name) ? `at most ${number(floor)}` : `at least ${number(floor)}`);
+  const proved = (name, floor) => (costs.has(name) ? `at most ${roundedUp(floor)}` : `at least ${roundedDown(floor)}`);
   const rows = Object.entries(trial.floors).map(([name, floor]) => [name, proved(name, floor)]);
   fill(
     find("trial-list"),

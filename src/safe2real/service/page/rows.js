@@ -2,7 +2,7 @@
 
 import { element, fill, find, say } from "./elements.js";
 import { VERDICTS } from "./mismatch.js";
-import { count, number } from "./words.js";
+import { count, number, roundedDown, roundedUp } from "./words.js";
 
 const HEIGHT = 33; // pixels of a line, as in the style sheet
 const VISIBLE = 12; // lines at a time, by the style sheet
@@ -97,7 +97,7 @@ function line(row, index) {
   const verdict = VERDICTS[grid.verdict[row]];
   const cells = [
     number(grid.distance[row], "not visited"),
-    `${number(grid.lower[row])} to ${number(grid.upper[row])}`,
+    `${roundedDown(grid.lower[row])} to ${roundedUp(grid.upper[row])}`,
     count(grid.visits[row]),
     grid.visits_needed[row] === null ? "never" : count(grid.visits_needed[row]),
     `${verdict.mark} ${verdict.words}`,
