@@ -453,3 +453,18 @@ def test_names_are_no_formulas_in_csv(tmp_path, name):
     assert f"'{name}" in cells
     numbers = [cell for cell in cells if cell.startswith("-")]
     assert numbers == []
+
+
+def test_what_the_end_is_worth_is_in_the_last_reward(tmp_path, datasets):
+    pytest.importorskip("minari")
+    spec = specification(constraints=0)
+    worth = np.repeat(np.array([[0.5], [1.0], [0.25]]), A, axis=1)
+    model = s2r.CMDP.of(spec.simulator.kernel, H, 0, s2r.AtLeast(worth, 0.1), counts_end=True)
+    with Campaign.create(tmp_path / "c.db", Problem(model, spec.baseline, spec.settings)) as campaign:
+        one = campaign.ask(worker="w")
+        episode = roll_out(model, one.policy, seed=5, round_number=1)
+        campaign.tell(one.id, episode)
+        dataset = export_minari(campaign, "end-v0")
+    paid = worth[episode.states, 0].tolist()  # of all H + 1 states
+    assert dataset[0].actions.size == H
+    assert dataset[0].rewards.tolist() == [*paid[: H - 1], paid[H - 1] + paid[H]]

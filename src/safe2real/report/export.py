@@ -279,6 +279,8 @@ def _episodes_in(events: Iterable[Event]) -> int:
 def _steps(model: CMDP, episode: Episode) -> dict[str, Any]:
     actions = episode.actions[: len(episode.states) - 1]  # those that led to a state
     rewards = utilities_along(model, episode.states, actions)[0].tolist() if model.num_constraints else [0.0] * len(actions)
+    if len(rewards) > len(actions):  # the end pays too, and a dataset has a reward for every action: sums stay what they are
+        rewards[-2:] = [sum(rewards[-2:])]
     return {
         "observations": np.array(episode.states, dtype=np.int64),
         "actions": np.array(actions, dtype=np.int64),
