@@ -9,16 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from safe2real.campaign import Campaign, Overlap, carry_over, documents
+from safe2real.campaign import Campaign, documents
 from safe2real.campaign.journal.places import looks_like_a_connection, parse_place, shown_place
 from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
 from safe2real.cli import trial
 from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
-from safe2real.cli.streams import answer, progress_bar, read_array, read_document, read_lines, read_text
+from safe2real.cli.importing import Partial, Url, import_log
+from safe2real.cli.streams import answer, progress_bar, read_array, read_document, read_text
 from safe2real.errors import InvalidInput
 from safe2real.methods.named import problem_and_method
-from safe2real.model.encoding import policy_from_json
 
 commands = typer.Typer(
     cls=JsonErrors,
@@ -28,16 +28,8 @@ commands = typer.Typer(
 )
 
 commands.add_typer(trial.commands, name="trial")
-BASELINE = "baseline"
 
-Url = Annotated[
-    str,
-    typer.Argument(metavar="URL", help="Where the campaign is: a file name (SQLite), or postgresql://user@host/database."),
-]
 Id = Annotated[str, typer.Argument(metavar="ID", help="The deployment's id, from the answer to ask.")]
-Partial = Annotated[
-    bool, typer.Option("--partial", help="Episodes may have been cut short; give all transitions that were seen.")
-]
 Worker = Annotated[str | None, typer.Option(help="Who ran it; refused if another worker holds the deployment.")]
 Force = Annotated[
     str | None, typer.Option(metavar="REASON", help="Why another than the worker that holds it does this; recorded.")
@@ -161,46 +153,7 @@ def abandon(
             answer({"id": id, **documents.receipt_document(opened.abandon(id, reason, worker=worker, force=force))})
 
 
-@commands.command("import")
-def import_log(
-    url: Url,
-    file: Annotated[
-        str | None, typer.Argument(metavar="FILE", help="JSON Lines, one episode object a line; - for standard input.")
-    ] = None,
-    source: Annotated[str | None, typer.Option(help="The name of the log; one log is imported once under one name.")] = None,
-    policy: Annotated[
-        str, typer.Option(metavar="FILE|baseline", help="The policy that collected the log: a JSON file, or `baseline`.")
-    ] = BASELINE,
-    partial: Partial = False,
-    overlap: Annotated[
-        Overlap, typer.Option(help="Episodes that look like recorded ones: the same (skip), or others (count)?")
-    ] = Overlap.REFUSE,
-    earlier: Annotated[
-        str | None, typer.Option("--from", metavar="CAMPAIGN", help="Another campaign: take over all of its episodes.")
-    ] = None,
-) -> None:
-    """Add episodes that a known policy collected earlier, all or none. The log must be complete.
-
-    An episode may have an `id`, any text that names it in every log. With `--from OLD` every episode of another campaign on
-    the same system is taken over, after a refutation for example.
-    """
-    if earlier is not None:
-        if file is not None or source is not None:
-            raise InvalidInput("a file or --source is given beside --from; take over a campaign, or import a log")
-        with Campaign.open(url) as opened, Campaign.open(earlier) as old:
-            answer(asdict(carry_over(opened, old)))
-        return
-    if file is None or source is None:
-        raise InvalidInput("no log is named; give FILE and --source NAME, or --from CAMPAIGN")
-    episodes = read_lines(file)
-    given = None if policy == BASELINE else read_document(policy)
-    with Campaign.open(url) as opened:
-        fixed = opened.problem
-        horizon = fixed.simulator.horizon
-        collector = fixed.baseline if given is None else policy_from_json(given, "policy", horizon=horizon)
-        receipt = opened.import_log(source, collector, episodes, partial=partial, overlap=overlap)
-        counts = {"episodes": len(episodes), "skipped": receipt.skipped}
-        answer({"source": source, **counts, **documents.receipt_document(receipt)})
+commands.command("import")(import_log)
 
 
 @commands.command()

@@ -50,7 +50,7 @@ _WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "the uncertainty 
 _REWARDS = 5  # random ones, the same in every rehearsal
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Preflight(Tabular):
     """What was found, in the order in which to mend it."""
 
@@ -66,6 +66,9 @@ class Preflight(Tabular):
     assumed: str = "the margin and the gaps"  # what nothing here can prove, in words
     recommendations: tuple[Recommendation, ...] = ()
     comparison: Comparison | None = None  # of rehearsals with and without the simulator's rows
+
+    def __repr__(self) -> str:
+        return f"Preflight({len(self.findings)} findings, {len(self.failures)} failures: see describe())"
 
     @property
     def failures(self) -> tuple[Finding, ...]:
