@@ -5,6 +5,9 @@ A deterministic policy is a line (one constraint) or a plane (several) under the
 which is convex and piecewise linear, and D(l) is an upper bound on the constrained optimum for every l >= 0 (weak duality).
 A solution is accepted only because a feasible mixture's value meets such a bound, never because a search has stalled.
 
+Once the two policies that are held differ in few states, a search over the actions of these two alone costs a fraction of
+the rows and ends where the whole search would, or nearly: a pass over all actions then proves it, or goes on from there.
+
 The search says which multipliers it wants to know about (`ask`), somebody sweeps there and writes down the lines, and it
 draws its conclusions (`tell`): so the same search serves compiled sweeps, threads, and devices that Python drives.
 """
@@ -21,7 +24,7 @@ from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Array
 
 TIE = 1e-15  # actions whose safety differs by less than this times H are equally safe
-SLOTS = LANES + 2  # policies held at once: those of a pass, and the two that are mixed
+SLOTS = LANES + 4  # policies held at once: those of a pass, the two that are mixed, and two whose actions are compared
 # What `ask` and `tell` answer besides a number of multipliers and a status.
 BREAK_TIES = -1  # of the actions that are equally safe up to rounding take the most rewarding, into slots[0]
 GO_ON = -1
@@ -33,6 +36,11 @@ WARM_REACH = 0.02
 # How far around an estimate of the multiplier the next ones to try lie, as a share of what is between the two policies:
 # at first, at most, and by how much it changes when the multiplier did or did not lie there. Tuned by counting passes.
 FIRST_SHARE, LARGEST_SHARE, HIT, MISS = 1.0 / 32.0, 0.25, 0.5, 8.0
+# Below so many actions of a policy a pass costs less than what is done between two.
+SMALL = 4_096
+# The share of states in which two policies may differ for their actions to be looked at alone, how often that is done, and
+# how far around what came out of it all actions are looked at again, as a share of what lay between the two.
+NARROW, MOST_BETWEEN, CLOSELY = 1.0 / 64.0, 3.0, 1.0 / 256.0
 
 
 class Search(NamedTuple):
@@ -40,7 +48,9 @@ class Search(NamedTuple):
 
     lines: Array  # [C, 2] value of the reward and of the constraint
     at: Array  # [C] multiplier at which the policy of a slot is best; NaN where that is not known
-    held: Array  # [2] slots of the policy that meets the threshold and of the one that misses it; -1 for none
+    held: (
+        Array  # [4] slots of the policy that meets the threshold, of the one that misses it, and of two to keep; -1 for none
+    )
     asked: Array  # [LANES] multipliers
     slots: Array  # [LANES] where their policies go
     weights: Array  # [C] the best mixture so far
@@ -48,10 +58,11 @@ class Search(NamedTuple):
     threshold: float
     H: int
     numbers: Array  # [NUMBERS], one for each name below
+    aside: Array  # [7] what is put aside while few actions are looked at
 
 
-NUMBERS = 12
-BOUND, SHORTFALL, PASSES, GUESS, REACH, SHARE, LOW, HIGH, CROSSING, WARM, RATE, TIED = range(NUMBERS)
+NUMBERS = 14
+BOUND, SHORTFALL, PASSES, GUESS, REACH, SHARE, LOW, HIGH, CROSSING, WARM, RATE, TIED, BETWEEN, TO_PROVE = range(NUMBERS)
 
 
 @compiled
@@ -60,9 +71,9 @@ def begin(lines, weights, multipliers, thresholds, H, warm, rate):
     with them. `rate` makes the whole range of the utility worth that of the reward, which is nearer to most solutions than
     infinity is.
     """
-    at, held = np.full(SLOTS, np.nan), np.full(2, -1)
+    at, held = np.full(SLOTS, np.nan), np.full(4, -1)
     asked, slots, numbers = np.zeros(LANES), np.zeros(LANES, dtype=np.int64), np.zeros(NUMBERS)
-    search = Search(lines, at, held, asked, slots, weights, multipliers, thresholds[0], H, numbers)
+    search = Search(lines, at, held, asked, slots, weights, multipliers, thresholds[0], H, numbers, np.empty(7))
     for slot in range(warm):
         held[0 if meets(search, slot) else 1] = slot
     if held[0] >= 0 and held[1] >= 0 and lines[held[0], 1] - lines[held[1], 1] < NARROWEST_BRACKET:
@@ -93,7 +104,7 @@ def choose_slots(search, count):
     """Slots for so many new policies, besides the two that are held."""
     slot = 0
     for lane in range(count):
-        while slot == search.held[0] or slot == search.held[1]:
+        while (slot == search.held).any():
             slot += 1
         search.slots[lane] = slot
         slot += 1
@@ -129,6 +140,10 @@ def ask_between(search, safe, unsafe):
     crossing = max(0.0, (lines[unsafe, 0] - lines[safe, 0]) / rise)
     numbers[CROSSING] = max(height(search, safe, crossing), height(search, unsafe, crossing))
     asked[0] = crossing
+    if numbers[TO_PROVE] > 0.0:
+        asked[1] = crossing + CLOSELY * (search.aside[0] - crossing)
+        asked[2] = crossing + CLOSELY * (search.aside[1] - crossing)
+        return 3
     low, high = search.at[unsafe], search.at[safe]
     if np.isnan(low) or np.isnan(high):
         asked[1], asked[2], asked[3] = (1.0 - WARM_REACH) * crossing, (1.0 + WARM_REACH) * crossing, numbers[GUESS]
@@ -150,6 +165,12 @@ def ask_between(search, safe, unsafe):
 def height(search, slot, multiplier):
     """Of a policy's line at a multiplier."""
     return search.lines[slot, 0] + multiplier * (search.lines[slot, 1] - search.threshold)
+
+
+@inner
+def rounding(search, scale):
+    """How much higher than the crossing the dual function may seem to be there."""
+    return outcomes.ROUNDING * (scale + search.H * search.asked[0])
 
 
 @inner
@@ -196,12 +217,15 @@ def tell(search, count):
             numbers[BOUND], numbers[SHORTFALL] = -np.inf, search.threshold - lines[slot, 1]
             return only(search, slot, outcomes.INFEASIBLE, np.inf)
     first_safe, first_unsafe = held[0], held[1]
+    if numbers[TO_PROVE] > 0.0:
+        if proved(search):
+            return outcomes.OPTIMAL
+        first_safe, first_unsafe = -1, -1  # the crossing was not theirs
     value = hold_best(search, count)
     scale = max(1.0, abs(value))
     on_dual = False
     if first_safe >= 0 and first_unsafe >= 0:
-        rounding = outcomes.ROUNDING * (scale + search.H * search.asked[0])
-        on_dual = height(search, search.slots[0], search.asked[0]) <= numbers[CROSSING] + rounding
+        on_dual = height(search, search.slots[0], search.asked[0]) <= numbers[CROSSING] + rounding(search, scale)
         if not on_dual and first_safe == held[0] and first_unsafe == held[1]:
             # One lies above the crossing; but a safe policy that just meets the threshold is worth the same with any other.
             held[0 if meets(search, search.slots[0]) else 1] = search.slots[0]
@@ -222,6 +246,60 @@ def tell(search, count):
         hit = numbers[LOW] <= search.at[held[1]] and search.at[held[0]] <= numbers[HIGH]
         numbers[SHARE] = numbers[SHARE] * HIT if hit else min(LARGEST_SHARE, numbers[SHARE] * MISS)
     return GO_ON
+
+
+@inner
+def narrow(search, actions):
+    """Whether the two policies that are held differ so little that what is best between them is most likely made of them."""
+    safe, unsafe, numbers = search.held[0], search.held[1], search.numbers
+    if safe < 0 or unsafe < 0 or numbers[BETWEEN] >= MOST_BETWEEN:
+        return False
+    low, high = search.at[unsafe], search.at[safe]
+    if not 0.0 <= low < high < np.inf:
+        return False
+    one, other = actions[safe].reshape(-1), actions[unsafe].reshape(-1)
+    if one.size < SMALL:
+        return False
+    different = 0
+    for i in range(one.size):
+        different += one[i] != other[i]
+    return different <= NARROW * one.size
+
+
+@inner
+def begin_between(search):
+    """From here on `tell` is told of the actions of the two policies that are held alone, and its bound is none for others."""
+    numbers, held, aside = search.numbers, search.held, search.aside
+    held[2], held[3] = held[0], held[1]
+    aside[0], aside[1] = search.at[held[0]], search.at[held[1]]
+    aside[2], aside[3], aside[4] = numbers[BOUND], numbers[PASSES], numbers[SHARE]
+    aside[5], aside[6] = numbers[WARM], search.multipliers[0]
+    numbers[BOUND], numbers[WARM] = np.inf, 0.0
+    numbers[BETWEEN] += 1.0
+
+
+@inner
+def end_between(search):
+    """All actions again: the next pass is to prove that what was found is best of all, or to begin anew around it."""
+    numbers, aside = search.numbers, search.aside
+    numbers[BOUND], numbers[PASSES], numbers[SHARE] = aside[2], aside[3], aside[4]
+    numbers[WARM], search.multipliers[0] = aside[5], aside[6]
+    numbers[TO_PROVE] = 1.0
+
+
+@inner
+def proved(search):
+    """Whether the best mixture of few actions is best of all; if not, the two policies whose actions they were are held."""
+    numbers, held = search.numbers, search.held
+    numbers[TO_PROVE] = 0.0
+    value = mix(search, held[0], held[1])
+    scale = max(1.0, abs(value))
+    on_dual = height(search, search.slots[0], search.asked[0]) <= numbers[CROSSING] + rounding(search, scale)
+    if numbers[BOUND] - value <= (outcomes.ACCEPTED_EXCESS if on_dual else outcomes.TARGET_EXCESS) * scale:
+        return True
+    held[0], held[1] = held[2], held[3]
+    held[2], held[3] = -1, -1
+    return False
 
 
 @inner

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from safe2real._compiled import bracket
 from safe2real._compiled.cache import compiled, inner
 from safe2real._compiled.rows import Array
+
+NOTHING = np.empty(0)  # is put aside: all actions are looked at in every pass
 
 
 class Searches(NamedTuple):
@@ -14,7 +18,7 @@ class Searches(NamedTuple):
 
     lines: Array  # [N, C, 2]
     at: Array  # [N, C]
-    held: Array  # [N, 2]
+    held: Array  # [N, 4]
     asked: Array  # [N, LANES]
     slots: Array  # [N, LANES]
     weights: Array  # [N, C]
@@ -28,7 +32,7 @@ class Searches(NamedTuple):
 def search_of(searches, i):
     return bracket.Search(
         searches.lines[i], searches.at[i], searches.held[i], searches.asked[i], searches.slots[i], searches.weights[i],
-        searches.multipliers[i], searches.thresholds[i, 0], searches.H, searches.numbers[i],
+        searches.multipliers[i], searches.thresholds[i, 0], searches.H, searches.numbers[i], NOTHING,
     )  # fmt: skip
 
 

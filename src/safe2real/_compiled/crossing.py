@@ -9,9 +9,11 @@ from safe2real._compiled.cache import compiled, inner, released
 from safe2real._compiled.evaluation import evaluate_actions
 from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Instance, Rows
-from safe2real._compiled.sweeps import room_for, sweep, sweep_lanes, sweep_lexicographic
+from safe2real._compiled.sweeps import prepare_between, room_for, sweep, sweep_between, sweep_lanes, sweep_lexicographic
 from safe2real._compiled.team import alone
 from safe2real._compiled.transitions import layout
+
+MOST_BETWEEN = 40  # passes over the actions of two policies before all are asked again
 
 
 @compiled
@@ -68,14 +70,38 @@ def search_over(instance, warm, actions, lines, weights, multipliers, room, team
             sweep_lexicographic(instance, utilities[0], reward, bracket.TIE * H, actions[slot], parts, team)
             evaluate_actions(instance, actions[slot], lines[slot], parts, team)
         else:
-            for j in range(LANES):
-                if j >= count:  # nothing is asked of this lane: it does what the first does
-                    search.asked[j], search.slots[j] = search.asked[0], search.slots[0]
-                last = search.asked[j] == np.inf  # the utility alone
-                factors[j], factors[LANES + j] = 0.0 if last else 1.0, 1.0 if last else search.asked[j]
+            fill(search, count, factors)
             sweep_lanes(instance, (0, 0), factors, search.slots, actions, lines, room, team)
         status = bracket.tell(search, count)
+        if status == bracket.GO_ON and bracket.narrow(search, actions):
+            search_between(instance, search, factors, actions, room, team)
     return status, search.numbers[bracket.BOUND], search.numbers[bracket.SHORTFALL], int(search.numbers[bracket.PASSES])
+
+
+@inner
+def search_between(instance, search, factors, actions, room, team):
+    """Go on with the actions of the two policies that are held alone: most of the way, for a fraction of the rows."""
+    bracket.begin_between(search)
+    one, other = search.held[2], search.held[3]
+    prepare_between(one, other, actions, team)
+    status, left = bracket.GO_ON, MOST_BETWEEN
+    while status == bracket.GO_ON and left > 0:
+        count = bracket.ask(search)
+        fill(search, count, factors)
+        sweep_between(instance, (0, 0), one, other, factors, search.slots, actions, search.lines, room, team)
+        status = bracket.tell(search, count)
+        left -= 1
+    bracket.end_between(search)
+
+
+@inner
+def fill(search, count, factors):
+    """Weights [2, LANES], flat, of reward and utility for the multipliers asked for."""
+    for j in range(LANES):
+        if j >= count:  # nothing is asked of this lane: it does what the first does
+            search.asked[j], search.slots[j] = search.asked[0], search.slots[0]
+        last = search.asked[j] == np.inf  # the utility alone
+        factors[j], factors[LANES + j] = 0.0 if last else 1.0, 1.0 if last else search.asked[j]
 
 
 @inner

@@ -1,8 +1,8 @@
 """Arithmetic on four numbers at once: the values of four policies that are found in one pass over the rows.
 
 numba knows no vectors, and a compiler that is given four sums side by side does not make one of them. So a type for four
-numbers is declared here, and the few things that a sweep does with it are written as instructions. They round like the
-same operations one by one, so that a policy's values do not depend on which others are found beside it.
+numbers is declared here, and the few things that a sweep does with it are written as instructions. They round alike in
+every lane, so that a policy's values do not depend on which others are found beside it.
 
 A quantity of V values (the reward's and the constraints') is a tuple of V such `Four`s; V is known when code is compiled.
 """
@@ -17,6 +17,7 @@ from numba.extending import intrinsic, models, register_model
 LANES = 4
 _DOUBLE, _WORD, _INDEX = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _VECTOR = ir.VectorType(_DOUBLE, LANES)
+_FUSED = ("contract",)  # one rounding for a product and its sum, where the processor has an instruction for both
 
 
 class Four(types.Type):
@@ -93,7 +94,8 @@ def expected(typing_context, like, reward, utilities, at, rewards, stride, first
         for k in range(size):
             totals[k].add_incoming(begun[k], before)
             value = builder.load(_place(builder, later_data, t, size, k), align=8)
-            summed.append(builder.fadd(totals[k], builder.fmul(p, value)))
+            product = builder.fmul(p, value, flags=_FUSED)
+            summed.append(builder.fadd(totals[k], product, flags=_FUSED))
             totals[k].add_incoming(summed[k], loop)
         following = builder.add(i, ir.Constant(_WORD, 1))
         i.add_incoming(following, loop)
@@ -200,6 +202,13 @@ def lane(typing_context, numbers, which):
     return types.float64(numbers, types.int64), generate
 
 
+def _weighed(builder, factors, parts):
+    total = builder.fmul(factors[0], parts[0])
+    for factor, part in zip(factors[1:], parts[1:], strict=True):
+        total = builder.fadd(total, builder.fmul(factor, part))
+    return total
+
+
 @intrinsic
 def choose(typing_context, weights, totals, name, best, choice, chosen):
     """Where weights . totals > best: (weights . totals, name, totals), and elsewhere (best, choice, chosen) as they were."""
@@ -208,9 +217,7 @@ def choose(typing_context, weights, totals, name, best, choice, chosen):
 
     def generate(context, builder, sig, args):
         factors, offered = _parts(builder, args[0], size), _parts(builder, args[1], size)
-        weighted = builder.fmul(factors[0], offered[0])
-        for k in range(1, size):
-            weighted = builder.fadd(weighted, builder.fmul(factors[k], offered[k]))
+        weighted = _weighed(builder, factors, offered)
         better = builder.fcmp_ordered(">", weighted, args[3])
         held = zip(offered, _parts(builder, args[5], size), strict=True)
         return context.make_tuple(
@@ -224,3 +231,14 @@ def choose(typing_context, weights, totals, name, best, choice, chosen):
         )
 
     return types.Tuple((four, four, quantity))(weights, totals, four, four, four, quantity), generate
+
+
+@intrinsic
+def weighed(typing_context, weights, totals):
+    """The sum of weights[k] * totals[k]."""
+    size = len(weights)
+
+    def generate(context, builder, sig, args):
+        return _weighed(builder, _parts(builder, args[0], size), _parts(builder, args[1], size))
+
+    return four(weights, totals), generate

@@ -1,15 +1,20 @@
-"""Backward induction: the best policies for four weighted sums of reward and utilities, by one pass over all rows."""
+"""Backward induction: the best policies for four weighted sums of reward and utilities, by one pass over the rows.
+
+`sweep_lanes` looks at every action. `sweep_between` looks at those of two policies alone, which are a fraction of the rows:
+it finds policies and their values, and no bound.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from safe2real._compiled.cache import compiled, inner
-from safe2real._compiled.lanes import LANES, added, choose, expected, lane, load, prefetch, scaled, splat, store
+from safe2real._compiled.lanes import LANES, added, choose, expected, lane, load, prefetch, scaled, splat, store, weighed
 from safe2real._compiled.team import share_of, wait_for_all
 from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_step
 
 AHEAD = 32  # transitions between asking for a successor's values and using them
+STATES_AHEAD = 8  # the same in states, where one row of each is used
 FAR = 262_144  # bytes of values beyond which they are asked for ahead: half a processor's own cache
 
 
@@ -72,14 +77,19 @@ def sweep_lanes(instance, like, weights, slots, actions, lines, room, team):
         sweep_over(instance, like, None, weights, slots, actions, values, team)
     else:
         sweep_over(instance, like, True, weights, slots, actions, values, team)
-    total = scaled(load(like, values[0], np.uint64(0)), instance.start[0], 1.0)
-    for s in range(1, instance.start.size):
-        total = added(total, scaled(load(like, values[0], np.uint64(s)), instance.start[s], 1.0))
-    store(total, weights, np.uint64(0))
+    write_lines(instance.start, like, values[0], slots, lines)
+    wait_for_all(team)  # before anybody writes values again
+
+
+@inner
+def write_lines(start, like, values, slots, lines):
+    """The values at the start, into lines[slots[j]] for every lane j."""
+    total = scaled(load(like, values, np.uint64(0)), start[0], 1.0)
+    for s in range(1, start.size):
+        total = added(total, scaled(load(like, values, np.uint64(s)), start[s], 1.0))
     for k in range(len(like)):
         for j in range(LANES):
-            lines[slots[j], k] = weights[k * LANES + j]
-    wait_for_all(team)  # before anybody writes values again
+            lines[slots[j], k] = lane(total[k], j)
 
 
 @inner
@@ -100,20 +110,23 @@ def sweep_over(instance, like, any_rows, weights, slots, actions, values, team):
     first, last = share_of(team, S)
     factors = load(like, weights, np.uint64(0))
     far = 4 * values.size > FAR
+    one, flat = (splat(1.0),), actions.reshape(-1)
     for s in range(first * len(like) * LANES, last * len(like) * LANES):
         values[H % 2, s] = 0.0
     wait_for_all(team)
     for h in range(H - 1, -1, -1):
         later, now = values[(h + 1) % 2], values[h % 2]
         mean = mean_lanes(like, later, S) if uniform else factors
+        place_0, place_1 = place_of(slots[0], h, H, S), place_of(slots[1], h, H, S)
+        place_2, place_3 = place_of(slots[2], h, H, S), place_of(slots[3], h, H, S)
         pair = np.uint64(first * A)
         rewards = pair + (np.uint64(h) * pairs if reward.shape[0] > 1 else np.uint64(0))
         at = pair + (np.uint64(h) * pairs if utilities.shape[1] > 1 else np.uint64(0))
         row = np.uint64(h * stride) + pair
         i = np.uint64(begin[row])
         for s in range(first, last):
-            best, choice, chosen = splat(-np.inf), splat(0.0), factors
-            for a in range(A):
+            best, choice, chosen, name = splat(-np.inf), splat(0.0), factors, (splat(0.0),)
+            for _ in range(A):
                 n = np.uint64(length[row])
                 if any_rows is not None:
                     i = np.uint64(begin[row])
@@ -124,15 +137,93 @@ def sweep_over(instance, like, any_rows, weights, slots, actions, values, team):
                 total = expected(like, reward, utilities, at, rewards, between, i, end, probability, successor, later)
                 if any_rows is not None and n == 0:
                     total = added(total, mean)
-                best, choice, chosen = choose(factors, total, splat(np.float64(a)), best, choice, chosen)
+                best, choice, chosen = choose(factors, total, name[0], best, choice, chosen)
+                name = added(name, one)
                 i = end
                 row += np.uint64(1)
                 at += np.uint64(1)
                 rewards += np.uint64(1)
             store(chosen, now, np.uint64(s))
-            for j in range(LANES):
-                actions[slots[j], h, s] = np.int64(lane(choice, j))
+            flat[place_0 + np.uint64(s)] = np.int64(lane(choice, 0))
+            flat[place_1 + np.uint64(s)] = np.int64(lane(choice, 1))
+            flat[place_2 + np.uint64(s)] = np.int64(lane(choice, 2))
+            flat[place_3 + np.uint64(s)] = np.int64(lane(choice, 3))
         wait_for_all(team)
+
+
+@inner
+def prepare_between(one, other, actions, team):
+    """Before `sweep_between`: every slot besides `one` and `other` holds the policy `one`."""
+    begun, ended = share_of(team, actions.shape[2])
+    for slot in range(actions.shape[0]):
+        if slot != one and slot != other:
+            actions[slot, :, begun:ended] = actions[one, :, begun:ended]
+
+
+@inner
+def sweep_between(instance, like, one, other, weights, slots, actions, lines, room, team):
+    """As `sweep_lanes`, of the actions of two policies alone: those in the slots `one` and `other`.
+
+    In the other slots lies what this or `prepare_between` wrote: nothing is written where the two agree.
+    """
+    begin, length, successor, _ = instance.rows
+    reward, utilities, H, uniform = instance.reward, instance.utilities, instance.H, instance.uniform
+    S, A = reward.shape[1], np.uint64(reward.shape[2])
+    values = values_in(room, S, len(like))
+    pairs = np.uint64(S) * A
+    stride = rows_per_step(begin, S, reward.shape[2])
+    first, last = share_of(team, S)
+    factors = load(like, weights, np.uint64(0))
+    flat = actions.reshape(-1)
+    far = 4 * values.size > FAR
+    final = np.uint64(last - 1)
+    values[H % 2, first * len(like) * LANES : last * len(like) * LANES] = 0.0
+    wait_for_all(team)
+    for h in range(H - 1, -1, -1):
+        later, now = values[(h + 1) % 2], values[h % 2]
+        mean = mean_lanes(like, later, S) if uniform else factors
+        of_one, of_other = place_of(one, h, H, S), place_of(other, h, H, S)
+        rewards = np.uint64(h) * pairs if reward.shape[0] > 1 else np.uint64(0)
+        at = np.uint64(h) * pairs if utilities.shape[1] > 1 else np.uint64(0)
+        row = np.uint64(h * stride)
+        for s in range(np.uint64(first), np.uint64(last)):
+            if far:
+                soon = min(s + np.uint64(STATES_AHEAD), final)
+                soon_row = row + soon * A + np.uint64(flat[of_one + soon])
+                soon_begin = np.uint64(begin[soon_row])
+                for j in range(soon_begin, soon_begin + np.uint64(length[soon_row])):
+                    prefetch(like, later, np.uint64(successor[j]))
+            action, second = np.uint64(flat[of_one + s]), np.uint64(flat[of_other + s])
+            chosen = promise(instance, like, s * A + action, row, rewards, at, later, mean)
+            if second != action:
+                total = promise(instance, like, s * A + second, row, rewards, at, later, mean)
+                choice, names = splat(np.float64(action)), splat(np.float64(second))
+                _, choice, chosen = choose(factors, total, names, weighed(factors, chosen), choice, chosen)
+                for j in range(LANES):
+                    flat[place_of(slots[j], h, H, S) + s] = np.int64(lane(choice, j))
+            store(chosen, now, s)
+        wait_for_all(team)
+    write_lines(instance.start, like, values[0], slots, lines)
+    wait_for_all(team)  # before anybody writes values again
+
+
+@inner
+def promise(instance, like, pair, row, rewards, at, later, mean):
+    """What the state and action `pair` promise; `row`, `rewards` and `at` are where the step's rows and utilities begin."""
+    begin, length, successor, probability = instance.rows
+    reward, utilities = instance.reward, instance.utilities
+    between = np.uint64(utilities.shape[1] * utilities.shape[2] * utilities.shape[3])
+    first, n = np.uint64(begin[row + pair]), np.uint64(length[row + pair])
+    total = expected(
+        like, reward, utilities, at + pair, rewards + pair, between, first, first + n, probability, successor, later
+    )
+    return added(total, mean) if n == 0 else total
+
+
+@inner
+def place_of(slot, h, H, S):
+    """Of the action for state 0 in step h of a slot's policy, when `actions` [C, H, S] are flat."""
+    return np.uint64((slot * H + h) * S)
 
 
 @inner

@@ -62,7 +62,7 @@ class Solution:
     constraint_values: Floats  # [K] V_c of `policy`, by evaluation
     multipliers: Floats  # [K] price of safety: reward lost per unit of threshold
     shortfall: float  # smallest possible largest miss; 0 when feasible
-    sweeps: int  # backward inductions used
+    sweeps: int  # passes over all actions; those over the actions of two policies alone are not counted
     wordings: tuple[Wording, ...]  # [K] how the constraints were written
 
     def __repr__(self) -> str:
@@ -191,11 +191,14 @@ def as_solution(model: CMDP, found: Outcome, take: Callable[[list[int]], Indices
     kept = frozen(take(used))
     parts = [MarkovPolicy(*model.shape, kept[i], None) for i in range(len(used))]
     totals = frozen(found.weights.dot(found.lines))
+    value = float(totals[0])
+    # A threshold that only the safest policy meets has a price of millions, at which missing it by rounding is worth something.
+    bound = max(found.bound, value) if found.status != outcomes.INFEASIBLE else found.bound
     return Solution(
         status=_STATUS[found.status],
         policy=Mixture(frozen(np.array([share[j] for j in used])), tuple(parts)),
-        value=float(totals[0]),
-        bound=found.bound,
+        value=value,
+        bound=bound,
         constraint_values=totals[1:],
         multipliers=frozen(found.multipliers),
         shortfall=found.shortfall,

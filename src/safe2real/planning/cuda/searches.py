@@ -34,7 +34,7 @@ def search_all(
     searches = brackets.Searches(
         lines=np.zeros((systems, SLOTS, 2)),
         at=np.empty((systems, SLOTS)),
-        held=np.empty((systems, 2), dtype=np.int64),
+        held=np.empty((systems, 4), dtype=np.int64),
         asked=np.zeros((systems, LANES)),
         slots=np.zeros((systems, LANES), dtype=np.int64),
         weights=np.zeros((systems, SLOTS)),

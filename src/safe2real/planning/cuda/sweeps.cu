@@ -21,6 +21,8 @@
 #define FIRST (blockIdx.x * (long long)blockDim.x + threadIdx.x)
 #define STRIDE (gridDim.x * (long long)blockDim.x)
 #else  // plain C++: one "thread" does everything
+#include <cmath>
+using std::fma;
 #define __global__
 #define __device__
 #define __ldcs(place) (*(place))
@@ -65,7 +67,8 @@ struct alignas(PARTS * LANES % 2 ? 8 : 16) Values {
     const Values *after = later + system * (states + 1);                                                                 \
     Values &result = now[system * (states + 1) + s]
 
-#define VALUES_OF(a) row_values(offset, successor, probability, chunk + (a), s % WARP, here[(a) * states], after, first)
+#define VALUES_OF(a, fused)                                                                                                \
+    row_values<fused>(offset, successor, probability, chunk + (a), s % WARP, here[(a) * states], after, first)
 #define ACTION_OF(g) actions[(own[g] * systems + system) * action_stride + action_first + s]
 
 struct Group {
@@ -79,8 +82,9 @@ __device__ inline bool idle(const int *own) {
 }
 
 // Reward and constraint values of an action: its utilities, and what its row expects of the next step. Rows are read once
-// per step and pass by the cache (__ldcs), which is for the values: those are read in no order.
-__device__ inline Group row_values(
+// per step and pass by the cache (__ldcs), which is for the values: those are read in no order. Products and sums are fused
+// where the CPU fuses them.
+template <bool FUSED> __device__ inline Group row_values(
     const wide *offset, const unsigned *successor, const double *probability, wide chunk, wide place, Parts utility,
     const Values *later, wide first
 ) {
@@ -101,7 +105,10 @@ __device__ inline Group row_values(
         for (int g = 0; g < GROUP; g++) {
             const Parts value = next[g];
 #pragma unroll
-            for (int k = 0; k < PARTS; k++) total.lane[g].part[k] += p * value.part[k];
+            for (int k = 0; k < PARTS; k++) {
+                double &sum = total.lane[g].part[k];
+                sum = FUSED ? fma(p, value.part[k], sum) : sum + p * value.part[k];
+            }
         }
     }
     return total;
@@ -117,7 +124,7 @@ extern "C" __global__ void greedy(STEP_ARGUMENTS, const double *weights) {
         unsigned choice[GROUP];
 #pragma unroll 1  // more actions at once take registers, hence threads, and were slower
         for (wide a = 0; a < A; a++) {
-            const Group q = VALUES_OF(a);
+            const Group q = VALUES_OF(a, true);
 #pragma unroll
             for (int g = 0; g < GROUP; g++) {
                 double weighted = weight[g * PARTS] * q.lane[g].part[0];
@@ -145,13 +152,13 @@ extern "C" __global__ void safest(STEP_ARGUMENTS, double tie) {
         HERE;
         double most = 0.0;
         for (wide a = 0; a < A; a++) {
-            const double safety = VALUES_OF(a).lane[0].part[1];
+            const double safety = VALUES_OF(a, false).lane[0].part[1];
             if (a == 0 || safety > most) most = safety;
         }
         Parts top;
         wide choice = -1;
         for (wide a = 0; a < A; a++) {
-            const Parts q = VALUES_OF(a).lane[0];
+            const Parts q = VALUES_OF(a, false).lane[0];
             if (q.part[1] >= most - tie && (choice < 0 || q.part[0] > top.part[0])) {
                 choice = a;
                 top = q;
@@ -168,7 +175,7 @@ extern "C" __global__ void follow(STEP_ARGUMENTS) {
     EACH_THREAD {
         HERE;
         for (int g = 0; g < GROUP; g++)
-            if (own[g] >= 0) result.lane[first + g] = VALUES_OF(ACTION_OF(g)).lane[g];
+            if (own[g] >= 0) result.lane[first + g] = VALUES_OF(ACTION_OF(g), false).lane[g];
     }
 }
 
