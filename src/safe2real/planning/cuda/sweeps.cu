@@ -68,7 +68,7 @@ struct alignas(PARTS * LANES % 2 ? 8 : 16) Values {
 #define VALUES_OF(a) row_values(offset, successor, probability, chunk + (a), s % WARP, here[(a) * states], after, first)
 #define ACTION_OF(g) actions[(own[g] * systems + system) * action_stride + action_first + s]
 
-struct Group {
+struct alignas(PARTS * GROUP % 2 ? 8 : 16) Group {
     Parts lane[GROUP];
 };
 
@@ -96,12 +96,11 @@ __device__ inline Group row_values(
     for (wide at = offset[chunk] + place; at < end; at += WARP) {
 #endif
         const double p = __ldcs(probability + at);
-        const Parts *next = later[__ldcs(successor + at)].lane + first;
+        const Group value = *(const Group *)(later[__ldcs(successor + at)].lane + first);  // 16 bytes at a time
 #pragma unroll
         for (int g = 0; g < GROUP; g++) {
-            const Parts value = next[g];
 #pragma unroll
-            for (int k = 0; k < PARTS; k++) total.lane[g].part[k] += p * value.part[k];
+            for (int k = 0; k < PARTS; k++) total.lane[g].part[k] += p * value.lane[g].part[k];
         }
     }
     return total;
