@@ -128,6 +128,8 @@ def on_cpu(model: CMDP, reward: Floats, found: Solution, cpu_states: int) -> dic
     """The CPU's plan, and its own proof of the device's policies."""
     if model.num_states > cpu_states:
         return {}
+    small = random_instance(Size(25, ACTIONS, 12, constraints=model.num_constraints), 0)
+    solve(small.model, small.reward, threads=2)  # what is compiled for large systems
     taken, yours = timed(lambda: solve(model, reward), 3 if model.num_states <= 10_000 else 0)
     begin = time.perf_counter()
     again = solve(model, reward, warm=found)

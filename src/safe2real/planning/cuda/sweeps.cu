@@ -96,11 +96,17 @@ __device__ inline Group row_values(
     for (wide at = offset[chunk] + place; at < end; at += WARP) {
 #endif
         const double p = __ldcs(probability + at);
-        const Group value = *(const Group *)(later[__ldcs(successor + at)].lane + first);  // 16 bytes at a time
+#if PARTS % 2  // one lane is no multiple of 16 bytes, the most that is read at once; two are
+        const Group read = *(const Group *)(later[__ldcs(successor + at)].lane + first);
+        const Parts *next = read.lane;
+#else
+        const Parts *next = later[__ldcs(successor + at)].lane + first;
+#endif
 #pragma unroll
         for (int g = 0; g < GROUP; g++) {
+            const Parts value = next[g];
 #pragma unroll
-            for (int k = 0; k < PARTS; k++) total.lane[g].part[k] += p * value.lane[g].part[k];
+            for (int k = 0; k < PARTS; k++) total.lane[g].part[k] += p * value.part[k];
         }
     }
     return total;
