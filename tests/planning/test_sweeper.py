@@ -9,7 +9,7 @@ import safe2real as s2r
 from safe2real.planning.solve import solve_by
 from safe2real.planning.sweeper import LANES, slots_for
 from tests.planning.test_solve import fixed_recipe
-from tests.random_models import build
+from tests.random_models import Recipe, build
 
 
 class PlainSweeper:
@@ -82,3 +82,12 @@ def test_another_sweeper_finds_the_same(start: str) -> None:
             assert worth == pytest.approx(found.value, abs=1e-9)
         seen.add((model.num_constraints, found.status.name))
     assert seen >= {(constraints, status) for constraints in (1, 2, 3) for status in ("OPTIMAL", "INFEASIBLE")}
+
+
+@pytest.mark.parametrize("constraints", [1, 2, 3])
+def test_a_warm_start_saves_passes(constraints: int) -> None:
+    model, reward = build(Recipe(1, 12, 4, 8, constraints, False, "dense", "random", "active", False))
+    cold = solve_by(PlainSweeper(model, reward[None]), model, reward[None])
+    again = solve_by(PlainSweeper(model, reward[None]), model, reward[None], warm=cold)
+    assert again.value == pytest.approx(cold.value, abs=1e-9)
+    assert again.sweeps <= cold.sweeps / 2
