@@ -9,6 +9,7 @@ start with `taskset -c 0,1` for two cores; above `--cpu-states` states it is lef
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -27,8 +28,7 @@ from safe2real.planning.cuda import solve as device
 from safe2real.planning.cuda.batch import Batch, upload
 from safe2real.planning.cuda.runtime import find_cupy
 from safe2real.planning.cuda.sweeper import Sweeper
-from safe2real.planning.solve import slots_for
-from safe2real.planning.sweeper import LANES
+from safe2real.planning.sweeper import LANES, slots_for
 
 ACTIONS, HORIZON, SUCCESSORS = 4, 100, 5
 
@@ -47,25 +47,26 @@ def neighbouring_kernel(rng: np.random.Generator, states: int) -> Kernel:
     )
 
 
-def instance(states: int, kind: str) -> tuple[CMDP, Floats, Batch]:
-    """A system whose threshold lies halfway between what reward alone and safety alone reach; and it on the device."""
+def instance(states: int, kind: str, constraints: int) -> tuple[CMDP, Floats, Batch]:
+    """A system on the device, whose thresholds lie halfway between what reward alone and all utilities together reach."""
     rng = np.random.default_rng(0)
     size = Size(states, ACTIONS, HORIZON, SUCCESSORS)
     kernel = random_kernel(rng, size) if kind == "spread" else neighbouring_kernel(rng, states)
-    reward, utility = rng.random((states, ACTIONS)), rng.random((states, ACTIONS))
-    model = CMDP.of(kernel, HORIZON, 0, AtLeast(utility, 0.0))
+    reward, *utilities = (rng.random((states, ACTIONS)) for _ in range(1 + constraints))
+    model = CMDP.of(kernel, HORIZON, 0, [AtLeast(utility, 0.0) for utility in utilities])
     batch = uploaded(model, reward)
-    both = np.concatenate([np.eye(2)[None], np.zeros((1, LANES - 2, 2))], axis=1)
+    weights = np.zeros((1, LANES, 1 + constraints))
+    weights[0, 0, 0], weights[0, 1, 1:] = 1.0, 1.0
     with device._stream():
-        lines = Sweeper(batch).greedy(both, np.array([[0, 1] + [-1] * (LANES - 2)], dtype=np.int32))
-    return model.with_thresholds([float(lines[0, :2, 1].mean())]), reward, batch
+        lines = Sweeper(batch).greedy(weights, np.array([[0, 1] + [-1] * (LANES - 2)], dtype=np.int32))
+    return model.with_thresholds(lines[0, :2, 1:].mean(axis=0)), reward, batch
 
 
 def uploaded(model: CMDP, reward: Floats) -> Batch:
     """The system on the device, when it is there."""
     cupy = find_cupy()
     with device._stream() as stream:
-        batch = upload(cupy, [model], [reward[None]], slots_for(1), LANES)
+        batch = upload(cupy, [model], [reward[None]], slots_for(model.num_constraints), LANES)
         stream.synchronize()
     return batch
 
@@ -88,13 +89,13 @@ def facts(solution: Solution) -> dict[str, Any]:
         "passes": solution.sweeps,
         "value": solution.value,
         "bound_minus_value": solution.bound - solution.value,
-        "multiplier": float(solution.multipliers[0]),
+        "multipliers": solution.multipliers.tolist(),
     }
 
 
-def one_size(states: int, kind: str, *, repeats: int, cpu_states: int) -> dict[str, Any]:
+def one_size(states: int, kind: str, constraints: int, *, repeats: int, cpu_states: int) -> dict[str, Any]:
     """One system on the device and on the CPU."""
-    model, reward, batch = instance(states, kind)
+    model, reward, batch = instance(states, kind, constraints)
     cupy, placed = batch.cupy, [batch]
     del batch  # `placed` alone holds it, until its memory is wanted
 
@@ -104,7 +105,8 @@ def one_size(states: int, kind: str, *, repeats: int, cpu_states: int) -> dict[s
 
     search_time, found = timed(search, repeats)
     held = cupy.get_default_memory_pool().used_bytes() / 2**30
-    result = {"what": "one system", "states": states, "successors": kind, "search": search_time, **facts(found)}
+    result = {"what": "one system", "states": states, "successors": kind, "constraints": constraints, **facts(found)}
+    result["search"], result["per_pass"] = search_time, search_time / found.sweeps
     rows = states * ACTIONS * SUCCESSORS * 12
     result["rows_read_TB_per_s"] = rows * HORIZON * found.sweeps / search_time / 1e12
     begin = time.perf_counter()
@@ -126,6 +128,8 @@ def on_cpu(model: CMDP, reward: Floats, found: Solution, cpu_states: int) -> dic
     """The CPU's plan, and its own proof of the device's policies."""
     if model.num_states > cpu_states:
         return {}
+    small = random_instance(Size(25, ACTIONS, 12, constraints=model.num_constraints), 0)
+    solve(small.model, small.reward, threads=2)  # what is compiled for large systems
     taken, yours = timed(lambda: solve(model, reward), 3 if model.num_states <= 10_000 else 0)
     begin = time.perf_counter()
     again = solve(model, reward, warm=found)
@@ -135,12 +139,18 @@ def on_cpu(model: CMDP, reward: Floats, found: Solution, cpu_states: int) -> dic
         "cpu_passes": yours.sweeps,
         "value_differs": abs(yours.value - found.value),
         "bound_differs": abs(yours.bound - found.bound),
-        "policies_differ": int(
-            sum((p.actions != q.actions).sum() for p, q in zip(found.policy.policies, yours.policy.policies, strict=True))
-        ),
+        "actions_differ": actions_that_differ(found, yours),
         "proven_again_in": time.perf_counter() - begin,
         "proven_again": again.status.name,
     }
+
+
+def actions_that_differ(one: Solution, other: Solution) -> int:
+    """How many; -1 where the mixtures are of different numbers of policies."""
+    parts, others = one.policy.policies, other.policy.policies
+    if len(parts) != len(others):
+        return -1
+    return sum(int(np.count_nonzero(p.actions != q.actions)) for p, q in zip(parts, others, strict=True))
 
 
 def many(count: int, size: Size) -> dict[str, Any]:
@@ -153,6 +163,7 @@ def many(count: int, size: Size) -> dict[str, Any]:
     one_by_one = time.perf_counter() - begin
     return {
         "what": f"many systems {size}",
+        "constraints": size.constraints,
         "systems": count,
         "whole": taken,
         "cpu": one_by_one,
@@ -170,19 +181,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--states", type=float, nargs="*", default=[1e4, 1e5, 1e6, 1e7])
     parser.add_argument("--kinds", nargs="*", default=["spread", "neighbouring"])
     parser.add_argument("--systems", type=float, nargs="*", default=[1e3, 1e4])
+    parser.add_argument("--constraints", type=int, nargs="*", default=[1])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--cpu-states", type=float, default=1e5)
     given = parser.parse_args(arguments)
     cupy = find_cupy()
     name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
     print(json.dumps({"device": name, "cupy": cupy.__version__, "numpy": np.__version__}), flush=True)
-    for count in given.systems:
-        for size in (Size(25, 4, 12, ragged=True), Size(400, 4, 50)):
-            print(json.dumps(many(int(count if size.states < 100 else count / 10), size)), flush=True)
-    for states in given.states:
-        for kind in given.kinds:
-            result = one_size(int(states), kind, repeats=given.repeats, cpu_states=int(given.cpu_states))
-            print(json.dumps(result), flush=True)
+    for constraints in given.constraints:
+        for count in given.systems:
+            for size in (
+                Size(25, 4, 12, ragged=True, constraints=constraints),
+                Size(400, 4, 50, constraints=constraints),
+            ):
+                print(json.dumps(many(int(count if size.states < 100 else count / 10), size)), flush=True)
+    for states, kind, constraints in itertools.product(given.states, given.kinds, given.constraints):
+        result = one_size(int(states), kind, constraints, repeats=given.repeats, cpu_states=int(given.cpu_states))
+        print(json.dumps(result), flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def recipe(seed: int, threshold: str = "active") -> Recipe:
 
 def test_every_plan_is_proved_by_all_actions():
     """Weak duality, computed apart from the search: what few actions said is never taken for a bound."""
-    assert 70 * 60 >= bracket.SMALL
+    assert bracket.SMALL <= 70 * 60
     passes = []
     for seed in range(18):
         model, reward = build(recipe(seed))
@@ -51,7 +51,7 @@ def test_threads_and_warm_starts():
 
 
 def test_an_action_that_neither_policy_takes():
-    """In one state a third action is best at the price that decides, and at neither of the two between which it is sought."""
+    """In one state a third action is best at the price that decides, and at neither of those between which it is sought."""
     S, H = 300, 15  # nearly all states are corridors that nobody enters: two policies differ in one place only
     rows = np.zeros((S, 3, S))
     rows[:, :, :] = np.eye(S)[:, None, :]

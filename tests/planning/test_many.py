@@ -49,9 +49,3 @@ def test_what_does_not_go_together():
         solve_many([], reward)
     with pytest.raises(s2r.errors.InvalidInput, match="device is 'gpu'"):
         solve_many(model, reward, device="gpu")
-
-
-def test_several_constraints_are_for_the_cpu():
-    model, reward = system(3, constraints=2)
-    with pytest.raises(s2r.errors.InvalidInput, match=r"2 constraints; give at most one, or leave `device` out"):
-        solve_many(model, reward, device="cuda")

@@ -7,9 +7,9 @@ import pytest
 
 import safe2real as s2r
 from safe2real.planning.solve import solve_by
-from safe2real.planning.sweeper import LANES, SLOTS
+from safe2real.planning.sweeper import LANES, slots_for
 from tests.planning.test_solve import fixed_recipe
-from tests.random_models import build
+from tests.random_models import Recipe, build
 
 
 class PlainSweeper:
@@ -22,7 +22,7 @@ class PlainSweeper:
         self.rows = dense if dense.ndim == 4 else np.broadcast_to(dense, (H, S, A, S))
         tables = [objective, *model.utilities]
         self.tables = np.stack([np.broadcast_to(table, (H, S, A)) for table in tables])  # [1 + K, H, S, A]
-        self.actions = np.zeros((SLOTS, H, S), dtype=np.uint32)
+        self.actions = np.zeros((slots_for(model.num_constraints), H, S), dtype=np.uint32)
         self.passes = 0
 
     def sweep(self, weights: np.ndarray, slots: Sequence[int]) -> np.ndarray:
@@ -31,6 +31,7 @@ class PlainSweeper:
         return np.stack([self._one(row, slot, 0.0) for row, slot in zip(weights, slots, strict=True)])
 
     def break_ties(self, slot: int, tie: float) -> np.ndarray:
+        assert len(self.tables) == 2
         self.passes += 1
         return self._one(np.array([0.0, 1.0]), slot, tie)
 
@@ -64,8 +65,6 @@ def test_another_sweeper_finds_the_same(start: str) -> None:
     seen = set()
     for seed in range(120):
         model, reward = build(fixed_recipe(seed))
-        if model.num_constraints > 1:
-            continue
         objective = np.asarray(reward, dtype=float).reshape(-1, *model.shape[1:])
         solution = s2r.solve(model, reward)
         warm = s2r.solve(model, 1.0 - reward) if start == "warm" else None
@@ -75,9 +74,20 @@ def test_another_sweeper_finds_the_same(start: str) -> None:
         assert found.status is solution.status, seed
         assert found.shortfall == pytest.approx(solution.shortfall, abs=1e-9)
         if found.is_feasible:
-            assert found.value == pytest.approx(solution.value, abs=1e-9)
-            assert found.bound == pytest.approx(solution.bound, abs=1e-9)
+            # INACCURATE: at the edge of what is possible other roundings give other values, but within both bounds.
+            exact = 1e-9 if found.status is not s2r.planning.Status.INACCURATE else solution.bound - solution.value
+            assert found.value == pytest.approx(solution.value, abs=exact)
+            assert found.bound == pytest.approx(solution.bound, abs=exact)
             worth = s2r.evaluate(model, found.policy, reward)
             assert worth == pytest.approx(found.value, abs=1e-9)
-        seen.add(found.status.name)
-    assert seen >= {"OPTIMAL", "INFEASIBLE"}
+        seen.add((model.num_constraints, found.status.name))
+    assert seen >= {(constraints, status) for constraints in (1, 2, 3) for status in ("OPTIMAL", "INFEASIBLE")}
+
+
+@pytest.mark.parametrize("constraints", [1, 2, 3])
+def test_a_warm_start_saves_passes(constraints: int) -> None:
+    model, reward = build(Recipe(1, 12, 4, 8, constraints, False, "dense", "random", "active", False))
+    cold = solve_by(PlainSweeper(model, reward[None]), model, reward[None])
+    again = solve_by(PlainSweeper(model, reward[None]), model, reward[None], warm=cold)
+    assert again.value == pytest.approx(cold.value, abs=1e-9)
+    assert again.sweeps <= cold.sweeps / 2

@@ -268,7 +268,7 @@ def narrow(search, actions):
 
 @inner
 def begin_between(search):
-    """From here on `tell` is told of the actions of the two policies that are held alone, and its bound is none for others."""
+    """From here on `tell` is told of the actions of the two policies that are held alone; its bound holds for no others."""
     numbers, held, aside = search.numbers, search.held, search.aside
     held[2], held[3] = held[0], held[1]
     aside[0], aside[1] = search.at[held[0]], search.at[held[1]]

@@ -22,7 +22,7 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy
-from safe2real.planning.solve import slots_for
+from safe2real.planning.sweeper import slots_for
 from safe2real.problem.problem import Problem
 from safe2real.refinements import Chain, find
 

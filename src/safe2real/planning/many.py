@@ -56,7 +56,7 @@ def solve_many(
         models: one system, or N of one shape (H, S, A) with equally many constraints, all with rows that change with the
             step or none. What they share (`with_thresholds` of one system shares its rows) is stored once.
         rewards: one array [S, A] or [H, S, A] for all, or a list or tuple of N.
-        device: "cpu", or "cuda" for a GPU (extra `gpu`; at most one constraint).
+        device: "cpu", or "cuda" for a GPU (extra `gpu`).
 
     Returns:
         N answers.

@@ -26,7 +26,7 @@ from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.shown import rounded_up
 from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import checked_utility
-from safe2real.planning.sweeper import SLOTS, Outcome, Sweeper, search_by
+from safe2real.planning.sweeper import Outcome, Sweeper, search_by, slots_for
 from safe2real.planning.threads import run_together, threads_for
 
 
@@ -89,7 +89,7 @@ def solve(
         warm: the solution of a similar problem (other rewards, slightly other rows): its policies are evaluated anew in
             `model` and the search starts from them. The answer is certified in the same way: a poor start costs time only.
         threads: how many sweep together; None for as many as pay. The answer is the same, bit for bit, for any number.
-        device: "cpu", or "cuda" for a GPU (extra `gpu`; at most one constraint), which pays from some 10,000 states on.
+        device: "cpu", or "cuda" for a GPU (extra `gpu`), which pays from some 10,000 states on.
             The answer is certified by the same bound; its policies stay on the GPU until their actions are read.
 
     Returns:
@@ -144,7 +144,7 @@ def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution
     """As `solve`, with the sweeps of `sweeper`, whose rows, reward and utilities are those of `model` and `objective`.
 
     Args:
-        sweeper: of K <= 1 constraints, with `sweeper.SLOTS` slots.
+        sweeper: with `sweeper.slots_for(K)` slots.
         model: whose thresholds and shape are read.
         objective: the reward [1 or H, S, A].
         warm: as in `solve`.
@@ -156,7 +156,7 @@ def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution
     for slot, actions in enumerate(parts):
         sweeper.put(slot, actions)
     _, utilities, thresholds = model.arrays
-    rate = 1.0 if thresholds.size == 0 else float(np.ptp(objective)) / max(float(np.ptp(utilities[0])), 1e-300)
+    rate = 1.0 if thresholds.size != 1 else float(np.ptp(objective)) / max(float(np.ptp(utilities[0])), 1e-300)
     multipliers = warm_multipliers(model, warm)
     found = search_by(sweeper, thresholds, model.horizon, rate=rate, warm=len(parts), multipliers=multipliers)
     return as_solution(model, found, sweeper.take)
@@ -192,7 +192,7 @@ def as_solution(model: CMDP, found: Outcome, take: Callable[[list[int]], Indices
     parts = [MarkovPolicy(*model.shape, kept[i], None) for i in range(len(used))]
     totals = frozen(found.weights.dot(found.lines))
     value = float(totals[0])
-    # A threshold that only the safest policy meets has a price of millions, at which missing it by rounding is worth something.
+    # A threshold that only the safest policy meets has a price of millions: missing it by rounding is worth something then.
     bound = max(found.bound, value) if found.status != outcomes.INFEASIBLE else found.bound
     return Solution(
         status=_STATUS[found.status],
@@ -211,8 +211,3 @@ def check_device(device: str) -> None:
     """Refuse what is neither "cpu" nor "cuda"."""
     if device not in ("cpu", "cuda"):
         raise InvalidInput(f'device is {device!r}; choose "cpu", or "cuda" for a GPU')
-
-
-def slots_for(constraints: int) -> int:
-    """How many policies the search may hold at once."""
-    return (1, SLOTS)[constraints] if constraints < 2 else 4 * constraints + 12

@@ -107,7 +107,7 @@ def upload(cupy: Any, models: Sequence[CMDP], rewards: Sequence[Floats], slots: 
 
     same = int(widths.flat[0]) if (widths == widths.flat[0]).all() else 0
     unrolled = same if same <= WIDEST_UNROLLED and systems * states >= UNROLLED_FROM else 0
-    group = group_for(lanes, 8 * lanes * parts * systems * states)
+    group = group_for(lanes, parts, 8 * lanes * parts * systems * states)
     compiled = kernels(parts, lanes, group, unrolled, action.itemsize)
     utility = cupy.empty((tables, steps, actions, states, parts), dtype=np.float64)
     utility[..., 0] = cupy.asarray(_stacked(rewards)).transpose(0, 1, 3, 2)
@@ -129,9 +129,13 @@ def upload(cupy: Any, models: Sequence[CMDP], rewards: Sequence[Floats], slots: 
     )
 
 
-def group_for(lanes: int, value_bytes: int) -> int:
-    """How many lanes a thread carries: two, or all where values are far from fitting in a cache (measured on an H200)."""
-    return min(2, lanes) if value_bytes <= 2**28 else lanes
+def group_for(lanes: int, parts: int, value_bytes: int) -> int:
+    """How many lanes a thread carries, as measured on an H200: two, but one where each has four values or more (registers),
+    and all where each has two and values are far from fitting in a cache.
+    """
+    if parts >= 4:
+        return 1
+    return lanes if parts == 2 and value_bytes > 2**28 else min(2, lanes)
 
 
 def fold_parts(states: int) -> tuple[int, ...]:

@@ -1,70 +1,116 @@
 """The searches of a batch, one for each system, answered together: every pass sweeps for whatever all of them ask.
 
-K = 1. The search, its stopping rule and its dual bound are those of the CPU (`_compiled.bracket`); only the sweeps are the
-device's.
+The searches, their stopping rules and their dual bounds are those of the CPU (`_compiled.bracket` for one constraint,
+`_compiled.pricing` for several); only the sweeps are the device's.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import bracket, brackets
+from safe2real._compiled import bracket, brackets, pricing, pricings
 from safe2real.model.checks import Floats
 from safe2real.planning.cuda.sweeper import Sweeper
-from safe2real.planning.sweeper import LANES, SLOTS
+from safe2real.planning.sweeper import LANES, slots_for, weights_of
 
 
-def search_all(
-    sweeper: Sweeper, thresholds: Floats, rates: Floats, warm: int = 0, multiplier: float = 0.0
-) -> tuple[brackets.Searches, NDArray[np.int64]]:
+class Found(NamedTuple):
+    """How the searches for N systems ended; C policies per system lie on the device."""
+
+    status: NDArray[np.int64]  # [N] codes
+    lines: Floats  # [N, C, 1 + K]
+    weights: Floats  # [N, C]
+    bound: Floats  # [N]
+    multipliers: Floats  # [N, K]
+    shortfall: Floats  # [N]
+    passes: NDArray[np.int64]  # [N]
+
+
+def search_all(sweeper: Sweeper, thresholds: Floats, warm: int, multipliers: Floats) -> Found:
     """Search until every system is finished.
 
     Args:
-        sweeper: of a batch of N systems with one constraint each and `SLOTS` slots.
-        thresholds: [N]
-        rates: [N] extent of the reward (largest minus smallest entry) over that of the utility.
+        sweeper: of a batch of N systems with K >= 1 constraints each and `slots_for(K)` slots.
+        thresholds: [N, K]
         warm: how many slots of every system hold a policy to start from.
-        multiplier: what went with them.
+        multipliers: [K] those that went with them, or zeros.
 
     Returns:
-        The searches as they ended, and their statuses [N].
+        How they ended.
     """
-    systems, horizon = len(thresholds), sweeper.batch.shape[0]
+    systems, constraints = thresholds.shape
+    lines = np.zeros((systems, slots_for(constraints), 1 + constraints))
+    for slot in range(warm):
+        lines[:, slot] = sweeper.follow(np.full((systems, 1), slot, dtype=np.int32))[:, 0]
+    search = _search_one if constraints == 1 else _search_several
+    return search(sweeper, lines, thresholds, warm, np.tile(multipliers, (systems, 1)))
+
+
+def _search_one(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, multipliers: Floats) -> Found:
+    """K = 1; `lines` and `multipliers` are overwritten."""
+    extents, systems = sweeper.batch.extents, len(lines)
     searches = brackets.Searches(
-        lines=np.zeros((systems, SLOTS, 2)),
-        at=np.empty((systems, SLOTS)),
+        lines=lines,
+        at=np.empty(lines.shape[:2]),
         held=np.empty((systems, 4), dtype=np.int64),
         asked=np.zeros((systems, LANES)),
         slots=np.zeros((systems, LANES), dtype=np.int64),
-        weights=np.zeros((systems, SLOTS)),
-        multipliers=np.full((systems, 1), multiplier),
-        thresholds=np.array(thresholds)[:, None],
-        H=horizon,
+        weights=np.zeros(lines.shape[:2]),
+        multipliers=multipliers,
+        thresholds=thresholds,
+        H=sweeper.batch.shape[0],
         numbers=np.empty((systems, bracket.NUMBERS)),
     )
-    for slot in range(warm):
-        searches.lines[:, slot] = sweeper.follow(np.full((systems, 1), slot, dtype=np.int32))[:, 0]
-    brackets.begin(searches, warm, np.array(rates))
+    brackets.begin(searches, warm, np.array(np.broadcast_to(extents[:, 0] / np.maximum(extents[:, 1], 1e-300), systems)))
     status, counts = np.full(systems, bracket.GO_ON), np.zeros(systems, dtype=np.int64)
-    every = np.arange(systems)
     while (status == bracket.GO_ON).any():
         brackets.ask(searches, status, counts)
         tied = counts == bracket.BREAK_TIES
         if tied.any():
             slots = np.where(tied, searches.slots[:, 0], -1).astype(np.int32)[:, None]
-            searches.lines[every[tied], searches.slots[tied, 0]] = sweeper.safest(bracket.TIE * horizon, slots)[tied, 0]
-        swept = np.arange(LANES) < counts[:, None]  # [N, LANES]
-        if swept.any():
-            slots = np.where(swept, searches.slots, -1).astype(np.int32)
-            found = sweeper.greedy(_weights_of(np.where(swept, searches.asked, 0.0)), slots)
-            which, lane = np.nonzero(swept)
-            searches.lines[which, searches.slots[which, lane]] = found[which, lane]
+            which = np.flatnonzero(tied)
+            lines[which, searches.slots[which, 0]] = sweeper.safest(bracket.TIE * searches.H, slots)[which, 0]
+        _sweep(sweeper, lines, weights_of(searches.asked), searches.slots, counts)
         brackets.tell(searches, status, counts)
-    return searches, status
+    bound, shortfall, passes = searches.numbers[:, [bracket.BOUND, bracket.SHORTFALL, bracket.PASSES]].T
+    return Found(status, lines, searches.weights, bound, multipliers, shortfall, passes.astype(np.int64))
 
 
-def _weights_of(multipliers: Floats) -> Floats:
-    """[..., 2] weights of reward and utility; an infinite multiplier means the utility alone."""
-    last = np.isinf(multipliers)
-    return np.stack([np.where(last, 0.0, 1.0), np.where(last, 1.0, multipliers)], axis=-1)
+def _search_several(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, multipliers: Floats) -> Found:
+    """K >= 2; `lines` and `multipliers` are overwritten."""
+    systems, slots, parts = lines.shape
+    searches = pricings.Searches(
+        lines=lines,
+        used=np.zeros((systems, slots), dtype=np.bool_),
+        limits=thresholds.copy(),
+        basis=np.zeros((systems, parts), dtype=np.int64),
+        solution=np.zeros((systems, parts)),
+        dual=np.zeros((systems, parts)),
+        previous=np.zeros((systems, parts)),
+        asked=np.zeros((systems, LANES, parts)),
+        slots=np.zeros((systems, LANES), dtype=np.int64),
+        weights=np.zeros((systems, slots)),
+        multipliers=multipliers,
+        H=sweeper.batch.shape[0],
+        numbers=np.zeros((systems, pricing.NUMBERS)),
+    )
+    pricings.begin(searches, warm)
+    status, counts = np.full(systems, bracket.GO_ON), np.zeros(systems, dtype=np.int64)
+    while (status == bracket.GO_ON).any():
+        pricings.ask(searches, status, counts)
+        _sweep(sweeper, lines, searches.asked, searches.slots, counts)
+        pricings.tell(searches, status, counts)
+    bound, shortfall, passes = searches.numbers[:, [pricing.BOUND, pricing.SHORTFALL, pricing.PASSES]].T
+    return Found(status, lines, searches.weights, bound, multipliers, shortfall, passes.astype(np.int64))
+
+
+def _sweep(sweeper: Sweeper, lines: Floats, weights: Floats, slots: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """One pass for the first `counts` [N] weights of every system [N, LANES, U]; `lines` [N, C, U] are written down."""
+    swept = np.arange(LANES) < counts[:, None]  # [N, LANES]
+    if swept.any():
+        found = sweeper.greedy(weights, np.where(swept, slots, -1).astype(np.int32))
+        which, lane = np.nonzero(swept)
+        lines[which, slots[which, lane]] = found[which, lane]

@@ -17,18 +17,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import bracket, outcomes
-from safe2real.errors import InvalidInput
+from safe2real._compiled import outcomes
 from safe2real.model.checks import Floats, frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import Mixture
 from safe2real.planning.cuda.batch import Batch, upload
 from safe2real.planning.cuda.policies import DevicePolicy
-from safe2real.planning.cuda.runtime import CURE, find_cupy
+from safe2real.planning.cuda.runtime import find_cupy
 from safe2real.planning.cuda.searches import search_all
 from safe2real.planning.cuda.sweeper import Sweeper
-from safe2real.planning.solve import Solution, Status, check_warm, slots_for, warm_multipliers
-from safe2real.planning.sweeper import LANES
+from safe2real.planning.solve import Solution, Status, check_warm, warm_multipliers
+from safe2real.planning.sweeper import LANES, slots_for
 
 _ONE_AT_A_TIME = threading.Lock()  # launches are recorded on one stream
 
@@ -78,8 +77,6 @@ def solve_on_device(models: Sequence[CMDP], rewards: Sequence[Floats], warm: Sol
         InvalidInput: There is no GPU or no CuPy, or the systems do not fit on it.
     """
     constraints = models[0].num_constraints
-    if constraints > 1:
-        raise InvalidInput(f'device is "cuda" and the system has {constraints} constraints; give at most one, or {CURE}')
     if warm is not None:
         check_warm(models[0], warm)
     cupy = find_cupy()
@@ -97,14 +94,12 @@ def search(batch: Batch, models: Sequence[CMDP], warm: Solution | None = None) -
             batch, models, np.full(systems, outcomes.OPTIMAL), lines, np.ones((systems, 1)), lines[:, 0, 0],
             np.zeros((systems, 0)), np.zeros(systems), np.ones(systems, dtype=np.int64),
         )  # fmt: skip
-    thresholds = np.broadcast_to(np.array([model.arrays.thresholds[0] for model in models]), systems)
-    rates = np.broadcast_to(batch.extents[:, 0] / np.maximum(batch.extents[:, 1], 1e-300), systems)
-    known, multiplier = 0 if warm is None else _place(batch, warm), float(warm_multipliers(models[0], warm)[0])
-    found, status = search_all(sweeper, thresholds, rates, known, multiplier)
-    return Answers(
-        batch, models, status, found.lines, found.weights, found.numbers[:, bracket.BOUND], found.multipliers,
-        found.numbers[:, bracket.SHORTFALL], found.numbers[:, bracket.PASSES].astype(np.int64),
-    )  # fmt: skip
+    thresholds = np.stack([model.arrays.thresholds for model in models])  # [N or 1, K]
+    if len(thresholds) < systems:
+        thresholds = np.repeat(thresholds, systems, axis=0)
+    known = 0 if warm is None else _place(batch, warm)
+    found = search_all(sweeper, thresholds, known, warm_multipliers(models[0], warm))
+    return Answers(batch, models, *found)
 
 
 def _place(batch: Batch, warm: Solution) -> int:

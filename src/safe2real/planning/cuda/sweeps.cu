@@ -71,7 +71,7 @@ struct alignas(PARTS * LANES % 2 ? 8 : 16) Values {
     row_values<fused>(offset, successor, probability, chunk + (a), s % WARP, here[(a) * states], after, first)
 #define ACTION_OF(g) actions[(own[g] * systems + system) * action_stride + action_first + s]
 
-struct Group {
+struct alignas(PARTS * GROUP % 2 ? 8 : 16) Group {
     Parts lane[GROUP];
 };
 
@@ -100,7 +100,12 @@ template <bool FUSED> __device__ inline Group row_values(
     for (wide at = offset[chunk] + place; at < end; at += WARP) {
 #endif
         const double p = __ldcs(probability + at);
+#if PARTS % 2  // one lane is no multiple of 16 bytes, the most that is read at once; two are
+        const Group read = *(const Group *)(later[__ldcs(successor + at)].lane + first);
+        const Parts *next = read.lane;
+#else
         const Parts *next = later[__ldcs(successor + at)].lane + first;
+#endif
 #pragma unroll
         for (int g = 0; g < GROUP; g++) {
             const Parts value = next[g];
