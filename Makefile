@@ -27,10 +27,11 @@ torture: $(READY)
 	$(BIN)/python -m torture --minutes 10
 
 # Measurements with the facts of the machine into out/bench.json, docs/performance.md from them, a line of history; then targets.
-bench: $(READY)
-	$(BIN)/python -m benchmarks.measure --out out/bench.json
+bench: $(READY) $(VENV)/.ready-bench
+	$(BIN)/python -m benchmarks.measure --million --out out/bench.json
 	$(BIN)/python -m benchmarks.page out/bench.json
 	$(BIN)/python -m benchmarks.planning
+	$(BIN)/python -m benchmarks.robust out/robust.json
 	$(BIN)/python -m benchmarks.rectangular
 	$(BIN)/python -m benchmarks.exploration
 	$(BIN)/python -m benchmarks.campaign
@@ -65,6 +66,11 @@ docs: $(READY) $(VENV)/.ready-docs
 
 $(VENV)/.ready-docs: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
+
+# The peers: HiGHS with its own interface, and Storm, which is under the GPL and never a dependency of the package.
+$(VENV)/.ready-bench: $(READY) benchmarks/requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/requirements.txt
 	touch $@
 
 $(READY): pyproject.toml constraints.txt

@@ -1,7 +1,7 @@
 """Random systems to plan in, with thresholds that bind.
 
 Successors are spread over the whole state space, one in each of as many equal parts of it, so that a sweep cannot profit
-from neighbouring states being neighbours in memory.
+from neighbouring states being neighbours in memory; or, on demand, they lie near the state, as in most systems that move.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ class Size:
     per_step: bool = False  # rows, rewards and utilities that change with the step
     ragged: bool = False  # rows of different lengths
     constraints: int = 1
+    near: bool = False  # successors are neighbours of their state
     grid: bool = False  # the paper's kind of system: a slippery grid with neighbouring successors, an unsafe wall
 
     def __str__(self) -> str:
         if self.grid:
             return f"({self.states}, {self.actions}, {self.horizon}) grid"
         rows = "per-step" if self.per_step else "stationary"
-        return f"({self.states}, {self.actions}, {self.horizon}) {rows}"
+        return f"({self.states}, {self.actions}, {self.horizon}) {rows}{' near' * self.near}"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -49,9 +50,12 @@ class Instance:
 def random_kernel(rng: np.random.Generator, size: Size) -> Kernel:
     """Rows built straight in the stored form: the validating constructors need several times the memory of the result."""
     rows = size.states * size.actions * (size.horizon if size.per_step else 1)
-    part = size.states // size.successors
+    part = 2 if size.near else size.states // size.successors
     successor = rng.integers(part, size=(rows, size.successors), dtype=np.uint32)
     successor += np.arange(size.successors, dtype=np.uint32) * np.uint32(part)
+    if size.near:
+        state = np.arange(rows) // size.actions % size.states
+        successor += np.clip(state - size.successors, 0, size.states - 2 * size.successors).astype(np.uint32)[:, None]
     probability = rng.random((rows, size.successors))
     probability += 1e-3
     length = np.full(rows, size.successors, dtype=np.uint32)
@@ -93,6 +97,11 @@ def random_instance(size: Size, seed: int) -> Instance:
     rewarding = solve(loose, reward).constraint_values
     safest = solve(loose, np.mean(utilities, axis=0)).constraint_values
     return Instance(loose.with_thresholds(0.5 * (rewarding + safest)), reward)
+
+
+def without_limits(instance: Instance) -> Instance:
+    """The same with thresholds that every policy meets: a plan is one pass over all rows then, and nothing else."""
+    return Instance(instance.model.with_thresholds(np.zeros(instance.model.num_constraints)), instance.reward)
 
 
 def grid_instance(rng: np.random.Generator, size: Size) -> Instance:

@@ -75,9 +75,11 @@ def exponent(rows: list[dict[str, Any]], name: str) -> float:
 def growing(result: dict[str, Any]) -> str:
     """How a pass grows."""
     rows = []
-    for name in ("states", "horizon", "successors"):
-        points = result["growth"][name]
-        rows.append([name, f"{points[0][name]:,} to {points[-1][name]:,}", f"{exponent(points, name):.2f}"])
+    kinds = {"states_near": "states, neighbouring successors", "states": "states, successors spread over all of them"}
+    for key in ("states_near", "states", "horizon", "successors"):
+        points, name = result["growth"][key], key.removesuffix("_near")
+        range_of = f"{points[0][name]:,} to {points[-1][name]:,}"
+        rows.append([kinds.get(key, key), range_of, f"{exponent(points, name):.2f}"])
     several = {row["constraints"]: row["seconds"] for row in result["growth"]["constraints"]}
     text = table(["dimension", "from ... to", "time grows with the power"], rows)
     return (
@@ -91,7 +93,7 @@ def floor(result: dict[str, Any]) -> str:
     """A pass against reading the arrays."""
     rows = []
     for row in result["floor"]:
-        each = row["solve"] / row["sweeps"]
+        each = row["pass"]
         one = each / 4.0 / row["stream"]
         times = [f"{1e3 * each:.1f} ms", f"{1e3 * row['stream']:.1f} ms"]
         rows.append([f"10,000, 4, 100, {row['argument']}", *times, f"{each / row['stream']:.2f}", f"{one:.2f}"])

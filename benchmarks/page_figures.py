@@ -21,7 +21,10 @@ def draw_growth(result: dict[str, Any], path: Path) -> None:
         points = result["growth"][name]
         sizes, times = [row[name] for row in points], [1e3 * row["seconds"] for row in points]
         panel.loglog(sizes, [times[0] * size / sizes[0] for size in sizes], color=PALE, label="linear")
-        panel.loglog(sizes, times, "o-", color=ACCENT, label="measured")
+        panel.loglog(sizes, times, "o-", color=ACCENT, label="successors spread" if name == "states" else "measured")
+        if name == "states":
+            near = [1e3 * row["seconds"] for row in result["growth"]["states_near"]]
+            panel.loglog(sizes, near, "s--", color=INK, markersize=4, label="neighbouring")
         panel.legend(frameon=False)
         _label(panel, name, "one pass, ms of one core" if name == "states" else "")
     rows = result["growth"]["constraints"]

@@ -1,27 +1,24 @@
-"""The planner against SciPy's HiGHS, against reading memory, and against its own growth.
+"""The planner from round to round of learning, its start, and a linear program that takes HiGHS minutes.
 
-Run `python -m benchmarks.planning`, with `--quick` to leave out what takes more than a few seconds. Competitors take turns
-on one core and medians are compared, so ratios carry over to other machines better than times do. The exit code is 0
-whatever is measured: a benchmark informs.
+Run `python -m benchmarks.planning`, with `--quick` to leave out what takes more than a few seconds; all else about the
+planner is in `benchmarks.measure`. Competitors take turns on one core and medians are compared, so ratios carry over to
+other machines better than times do. The exit code is 0 whatever is measured: a benchmark informs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linprog
 
-from benchmarks.instances import Instance, Size, perturbed, random_instance
+from benchmarks.instances import Size, perturbed, random_instance
 from benchmarks.report import Target, interleaved, milliseconds, print_table, seconds
 from safe2real import solve
 from safe2real.planning import Solution, Status
@@ -30,8 +27,6 @@ from safe2real.planning.linear_program import occupancy_program
 SMALL = Size(25, 4, 12, ragged=True)
 PAPER = Size(25, 4, 12, grid=True)
 MIDDLE = Size(400, 4, 50, grid=True)
-GROWING = Size(800, 4, 50)
-SEEDS = 5  # instances per growth factor: where arrays happen to lie in memory moves a single one by 20 %
 
 FIRST_SOLVE = """
 import numpy as np, safe2real
@@ -141,70 +136,6 @@ def _warm_rounds(seed: int, row_change: float, reward_change: float) -> list[tup
     return rounds
 
 
-def large() -> list[Target]:
-    """Sweeps, memory, certificate and speed at 10,000 states, in fresh processes."""
-    rows: list[list[str]] = []
-    targets: list[Target] = []
-    for kind in ("stationary", "per-step"):
-        output = subprocess.run(
-            [sys.executable, "-m", "benchmarks.large", kind], check=True, capture_output=True, text=True
-        ).stdout
-        result = json.loads(output)
-        sweep = result["solve"] / result["sweeps"]
-        ratio, peak = sweep / result["stream"], result["peak"] / 2**30
-        rows.append(
-            [
-                f"(10000, 4, 100) {kind}",
-                milliseconds(result["solve"]),
-                str(result["sweeps"]),
-                milliseconds(sweep),
-                milliseconds(result["stream"]),
-                f"{ratio:.2f}x",
-                f"{peak:.2f} GiB",
-                f"{result['gap']:.1e}",
-                f"{result['multiplier']:.3f}",
-            ]
-        )
-        name = f"(10000, 4, 100) {kind}"
-        targets += [
-            Target(f"{name}: cold sweeps", "< 30", str(result["sweeps"]), result["sweeps"] < 30),
-            Target(f"{name}: peak memory", "< 1 GiB", f"{peak:.2f} GiB", peak < 1.0),
-            Target(f"{name}: bound - value", "<= 1e-9", f"{result['gap']:.1e}", result["gap"] <= 1e-9),
-            Target(f"{name}: sweep / streaming", "<= 3x", f"{ratio:.2f}x", ratio <= 3.0),
-        ]
-    header = ["(S, A, H)", "cold", "sweeps", "one sweep", "streaming", "ratio", "peak", "gap", "multiplier"]
-    print_table("Large problems, 5 successors per row", header, rows)
-    return targets
-
-
-def growth() -> list[Target]:
-    """Doubling one dimension should double the time of a sweep: the work is linear, and no cache is fallen out of."""
-    per_step = replace(GROWING, per_step=True)
-    pairs = [
-        ("S", GROWING, replace(GROWING, states=2 * GROWING.states)),
-        ("H", GROWING, replace(GROWING, horizon=2 * GROWING.horizon)),
-        ("successors", GROWING, replace(GROWING, successors=2 * GROWING.successors)),
-        ("S", per_step, replace(per_step, states=2 * per_step.states)),
-    ]
-    rows: list[list[str]] = []
-    targets: list[Target] = []
-    for name, base, doubled in pairs:
-        times = _sweep_times([random_instance(size, seed) for seed in range(SEEDS) for size in (base, doubled)])
-        before, after = statistics.median(times[0::2]), statistics.median(times[1::2])
-        factor = statistics.median(b / a for a, b in zip(times[0::2], times[1::2], strict=True))
-        rows.append([name, str(base), milliseconds(before), milliseconds(after), f"{factor:.2f}"])
-        targets.append(Target(f"{base}: growth with twice {name}", "1.7 to 2.4", f"{factor:.2f}", 1.7 <= factor <= 2.4))
-    print_table("Time of one sweep when one dimension doubles", ["doubled", "base", "before", "after", "factor"], rows)
-    return targets
-
-
-def _sweep_times(instances: Sequence[Instance]) -> list[float]:
-    """Time of one sweep of each instance."""
-    sweeps = [solve(instance.model, instance.reward).sweeps for instance in instances]
-    calls = [partial(solve, instance.model, instance.reward) for instance in instances]
-    return [taken / count for taken, count in zip(interleaved(calls, 11), sweeps, strict=True)]
-
-
 def start() -> list[Target]:
     """From nothing to the first solution in a fresh process, with compiled code found on disk."""
     command = [sys.executable, "-c", FIRST_SOLVE]
@@ -224,14 +155,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out HiGHS on (400, 4, 50), which takes minutes")
     quick = parser.parse_args().quick
-    small = [PAPER, SMALL, replace(SMALL, per_step=True)]
-    targets = against_linear_program(small, instances=8, repeats=15, wanted=300.0)
-    targets += warm_loop()
-    several = [replace(SMALL, constraints=k) for k in (2, 3)]
-    against_linear_program(several, instances=8, repeats=15, wanted=None)
-    targets += growth()
-    targets += start()
-    targets += large()
+    targets = warm_loop() + start()
     if not quick:
         targets += against_linear_program([MIDDLE], instances=1, repeats=1, wanted=5000.0)
     print("\nTargets")

@@ -22,7 +22,7 @@ from safe2real import solve
 
 HOW_TO_INSTALL = (
     "stormpy is missing; install it (GPL, never a dependency of this package) with\n"
-    "  pip install -r benchmarks/requirements-storm.txt"
+    "  pip install -r benchmarks/requirements.txt"
 )
 WANTED = 20.0
 DEFAULT = "default"
