@@ -5,7 +5,9 @@ synchronous = FULL, in the same folder, taking turns with ours: the least that a
 record is written by the campaign's own code; only the syncs of its million samples are saved, by writing them in few
 transactions.
 
-Run with `python -m benchmarks.campaign [samples] [--postgresql]`; the second is with a server of its own.
+Run with `python -m benchmarks.campaign [samples] [--postgresql]`; the second is with a server of its own. With `--opening
+STATES EPISODES` it opens a campaign of so many episodes, by its events and from a snapshot: of the paper's grid where
+STATES is 25, else of a random system with 4 actions and 5 successors in every row; then what was carried over from it.
 """
 
 from __future__ import annotations
@@ -23,11 +25,16 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
+
+from benchmarks.instances import Size, random_kernel
 from benchmarks.report import Target, print_table, seconds
-from safe2real import CMDP, Campaign, MarkovPolicy, Problem, Settings, radii
+from safe2real import CMDP, AtLeast, Campaign, MarkovPolicy, Problem, Settings, radii
+from safe2real.campaign import carry_over
 from safe2real.campaign.events import TELL, Draft
 from safe2real.campaign.handing_out import deployment_of, record_asks
 from safe2real.exploration import roll_out
+from safe2real.planning import constraint_values
 from safe2real.systems import WindyGrid
 from torture.servers import Server, running_server
 
@@ -56,14 +63,14 @@ def specification_of(grid: WindyGrid) -> Problem:
     return Problem(model, baseline, settings)
 
 
-def fill(campaign: Campaign, real: CMDP, samples: int) -> int:
+def fill(campaign: Campaign, real: CMDP, samples: int, *, fleet: int = FLEET, proposals: int = 500) -> int:
     """Record episodes of proposals of the campaign's own, several thousand in one transaction; returns how many."""
     replay, storage, done = campaign._record.replay, campaign.journal, 0
     while replay.samples < samples:
         with storage.writing() as transaction:
             campaign._record.catch_up(transaction)
-            for _ in range(500):
-                asked = record_asks(campaign._record, transaction, replay.learner.propose(), "filler", FLEET)
+            for _ in range(proposals):
+                asked = record_asks(campaign._record, transaction, replay.learner.propose(), "filler", fleet)
                 for event in asked:
                     replay.apply(event)
                 policies = [
@@ -148,7 +155,61 @@ def first_ask(place: str) -> list[float]:
     return [float(part) for part in subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()]
 
 
+OPENING = """
+import time
+from safe2real import Campaign
+began, used = time.perf_counter(), time.process_time()
+campaign = Campaign.open({place!r})
+events = campaign.status(forecast=False).events
+print(time.perf_counter() - began, time.process_time() - used, campaign._record.covered / events)
+"""
+
+
+def large_problem(states: int, horizon: int = 20) -> Problem:
+    """A random system that is its own simulator, with a baseline of one action and literal constants."""
+    rng = np.random.default_rng(1)
+    kernel = random_kernel(rng, Size(states, 4, horizon))
+    utility = np.maximum(rng.random((states, 4)), [0.6, 0.0, 0.0, 0.0])
+    baseline = MarkovPolicy.deterministic(np.zeros((horizon, states), dtype=np.int64), num_actions=4)
+    start = np.repeat([0.1, 0.0], [10, states - 10])
+    free = CMDP.of(kernel, horizon, start, AtLeast(utility, 0.0))
+    model = free.with_thresholds(constraint_values(free, baseline) - 2.0)
+    return Problem(model, baseline, Settings(margin=1.9, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=0.4, seed=1))
+
+
+def opening(states: int, episodes: int) -> None:
+    """Print how long a new process takes until the first status, by all events and from a snapshot."""
+    grid = WindyGrid.paper()
+    problem = specification_of(grid) if states == grid.num_states else large_problem(states)
+    real = problem.simulator.with_kernel(grid.real()) if states == grid.num_states else problem.simulator
+    rows, lines = states * 4, []
+    with tempfile.TemporaryDirectory() as folder:
+        told, carried = (str(Path(folder) / name) for name in ("told.db", "carried.db"))
+        with Campaign.create(told, problem) as campaign:
+            fill(campaign, real, episodes * problem.simulator.horizon, fleet=250, proposals=1)
+        lines.append(("told, all events read", *opened(told)))
+        with Campaign.open(told) as campaign, Campaign.create(carried, problem) as other:
+            campaign.ask(worker="first")  # which leaves a snapshot
+            carry_over(other, campaign)
+        lines += [("told, from a snapshot", *opened(told)), ("carried over, from a snapshot", *opened(carried))]
+        with sqlite3.connect(carried) as connection:
+            connection.execute("DELETE FROM safe2real_snapshot")
+        lines.append(("carried over, all events read", *opened(carried)))
+    title = f"{episodes:,} episodes on {rows:,} rows: open and first status"
+    print_table(title, ("", "seconds", "of a core", "in the snapshot"), lines)
+
+
+def opened(place: str) -> tuple[str, str, str]:
+    """(seconds, seconds of a core, share of the events that were in a snapshot), of a new process."""
+    command = [sys.executable, "-c", OPENING.format(place=place)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return f"{float(found[0]):.1f}", f"{float(found[1]):.1f}", f"{float(found[2]):.0%}"
+
+
 if __name__ == "__main__":
+    if "--opening" in sys.argv:
+        opening(*map(int, sys.argv[2:4]))
+        sys.exit()
     wanted = next((int(argument) for argument in sys.argv[1:] if argument.isdigit()), SAMPLES)
     if "--postgresql" in sys.argv:
         with running_server() as running:

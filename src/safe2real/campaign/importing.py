@@ -45,4 +45,6 @@ def import_log(
         whole_log = ImportBody(digest, whole, [], after=record.replay.deployments, by=record.by)
         parts = parts_of(chosen, whole_log, kinds.IMPORT_SIZE)
         added = transaction.append([Draft(kinds.IMPORT, asdict(body), worker=source) for body in parts])
+    record.take(added)
+    record.keep_snapshot()  # of a long log, which whoever opens the campaign would have to count first
     return Receipt(added[-1].sequence, True, sum(seen.transitions for seen in chosen.episodes), chosen.skipped)

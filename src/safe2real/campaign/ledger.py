@@ -18,12 +18,18 @@ from safe2real.campaign.checker import Checker, Discrepancy
 from safe2real.campaign.events import BEFORE_THE_FIRST, Event
 from safe2real.campaign.journal.base import Disturbed
 from safe2real.campaign.record import Record
+from safe2real.campaign.replay import Replay
 from safe2real.campaign.signing import KEY_FILE, signatures_checked
-from safe2real.errors import InvalidInput
+from safe2real.campaign.snapshot import says_otherwise
+from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
 from safe2real.standing import Doubt, Standing, standing_of
 
 _UNCHECKED = f"; the record is signed, and its signatures were NOT checked: {KEY_FILE} names no file of keys here"
+_FALSE_SNAPSHOT = (
+    "the snapshot of the record up to this event says something else than the events do, and whoever opens the campaign "
+    "may begin with it: delete it (the table safe2real_snapshot)"
+)
 _READS = 2  # of a file that others begin to write to meanwhile, before the last
 
 
@@ -97,10 +103,17 @@ def verify_record(record: Record, head: str | None, progress: Callable[[int, int
 
 def _verified(record: Record, head: str | None, progress: Callable[[int, int], None] | None) -> Ledger:
     problems: list[Discrepancy] = []
-    keys = record.journal.keys
+    keys, found = record.journal.keys, _snapshot(record)
 
     def report(event: Event, what: str) -> None:
         problems.append(Discrepancy(event.sequence, event.deployment, what))
+
+    def compare(event: Event, replay: Replay) -> None:
+        """A snapshot is held against what the events alone lead to, never the other way round."""
+        if found is None or (event.sequence, event.digest) != found[:2]:
+            return
+        if says_otherwise(found[2], found[:2], replay, record.problem_digest, record.own_keys):
+            report(event, _FALSE_SNAPSHOT)
 
     with record.journal.reading(as_it_is=True) as transaction:  # what was seen before is compared by `head`
         end = transaction.last()  # first of all: every event up to it is to be accounted for
@@ -109,11 +122,26 @@ def _verified(record: Record, head: str | None, progress: Callable[[int, int], N
             events = signatures_checked(events, transaction.signatures(), keys, report)
         learner, of_all = record.fresh_learner(), None if progress is None else lambda done: progress(done, end[0])
         ledger = check_record(
-            record.name, learner, record.problem_digest, events, transaction.blob, head=head, end=end, progress=of_all
+            record.name,
+            learner,
+            record.problem_digest,
+            events,
+            transaction.blob,
+            head=head,
+            end=end,
+            progress=of_all,
+            after=compare,
         )
         problems += [Discrepancy(0, None, f"the database is damaged: {what}") for what in transaction.damage()]
         checked = True if keys is not None else False if transaction.is_signed() else None
     return replace(ledger, problems=(*ledger.problems, *problems), signatures_checked=checked)
+
+
+def _snapshot(record: Record) -> tuple[int, str, bytes] | None:
+    """The one that a process would begin with; none where it cannot be read, for then it cannot be begun with."""
+    with suppress(StorageFailure), record.journal.reading(as_it_is=True) as transaction:
+        return transaction.snapshot()
+    return None
 
 
 def check_record(
@@ -126,10 +154,12 @@ def check_record(
     head: str | None = None,
     end: tuple[int, str] | None = None,
     progress: Callable[[int], None] | None = None,
+    after: Callable[[Event, Replay], None] | None = None,
 ) -> Ledger:
     """Check every event of a record; `learner` has counted nothing, `policy_content` looks a policy up by its digest.
 
     `end` is the (sequence, digest) with which the record ends, as it was read first: all events up to it must be there.
+    `after` is called with every event that was taken in, and with the state that all up to it lead to.
     """
     checker = Checker(name, learner, problem_digest, policy_content)
     head_seen = head is None
@@ -146,6 +176,8 @@ def check_record(
             checker.check(event)
         except InvalidInput as error:
             checker.report(event, str(error))
+        if after is not None:
+            after(event, checker.replay)
         if progress is not None and event.sequence % 100 == 0:
             progress(event.sequence)
     replay, last = checker.replay, checker.events

@@ -11,7 +11,7 @@ from safe2real.campaign.journal import Journal, Transaction
 from safe2real.campaign.leases import lease_in
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.signing import who_calls
-from safe2real.campaign.snapshot import is_due, replay_from, snapshot_of
+from safe2real.campaign.snapshot import is_due, is_sealed, replay_from, snapshot_of, work_in
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
 from safe2real.methods.named import problem_and_method
@@ -28,7 +28,7 @@ class Record:
 
     def __init__(self, journal: Journal, extensions: Extensions = ()) -> None:
         self.journal = journal
-        self._own_keys = journal.keys  # seal snapshots, whoever is acted for: others' keys are for their own events
+        self.own_keys = journal.keys  # seal snapshots, whoever is acted for: others' keys are for their own events
         self.by = who_calls(journal.keys)  # named in everything that this object records
         header = journal.header()
         self.name, self.format = header.name, header.format
@@ -45,6 +45,8 @@ class Record:
             ) from error
         self.replay = Replay(self.fresh_learner())
         self.covered = 0  # by the newest snapshot that is known
+        self._worked = 0  # what was in the record when that was made: see `work_in`
+        self._replaceable: int | None = None  # the event that a snapshot covers of which nobody else makes use
         self._alone_at = float("-inf")  # when the record was read and held nothing new
         self._policies: dict[str, MarkovPolicy] = {}
         self._baseline_content: bytes | None = None
@@ -114,22 +116,30 @@ class Record:
         if found is None or first is None or not self._began(first):
             return
         sequence, digest, content = found
-        replay = replay_from(content, (sequence, digest), self.fresh_learner(), self.problem_digest, self._own_keys)
-        if replay is not None:
-            replay.lease = lease_in(from_text(first.body, "the first event"))
-            self.replay, self.covered = replay, sequence
+        # The learner that is there has counted nothing; for a large system another one takes seconds.
+        replay = replay_from(content, (sequence, digest), self.replay.learner, self.problem_digest, self.own_keys)
+        if replay is None:  # the learner may have been filled by half
+            self.replay = Replay(self.fresh_learner())
+            # Damaged, or of another release; unless it is of another key, whose processes begin with it.
+            self._replaceable = sequence if self.own_keys is None or is_sealed(content, self.own_keys) else None
+            return
+        replay.lease = lease_in(from_text(first.body, "the first event"))
+        self.replay, self.covered, self._worked, self._replaceable = replay, sequence, work_in(replay), sequence
 
     def keep_snapshot(self) -> None:
         """Save the next process the reading; nobody depends on it, so whoever may not write it goes without."""
         replay = self.replay
-        if not is_due(replay.sequence, self.covered):
+        if not is_due(work_in(replay), self._worked):
             return
-        self.covered = replay.sequence  # also when it fails: the next attempt is as far away
-        content = snapshot_of(replay, self.problem_digest, self._own_keys)
+        self.covered, self._worked = replay.sequence, work_in(replay)  # also when it fails: the next is as far away
+        content = snapshot_of(replay, self.problem_digest, self.own_keys)
+        if content is None:
+            return
         with suppress(StorageFailure), self.journal.writing() as transaction:
             there = transaction.snapshot()
-            if there is None or is_due(replay.sequence, there[0]):
+            if there is None or there[0] == self._replaceable or is_due(replay.sequence, there[0]):
                 transaction.keep_snapshot(replay.sequence, replay.digest, content)
+                self._replaceable = replay.sequence
 
     def _began(self, event: Event) -> bool:
         """Whether the first event speaks of this campaign."""

@@ -27,6 +27,7 @@ from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.tape import Tape
 from safe2real.campaign.trials import change_in
 from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.evidence.stored import follows_from_order
 from safe2real.exploration.counting import Episodes, entries_of
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
@@ -68,7 +69,7 @@ class Replay:
         self._baseline = digest_of(policy_to_bytes(problem.baseline))
         tried = learner.method.tried
         self._tried = None if tried is None else digest_of(policy_to_bytes(fitted(tried, problem.simulator)))
-        self.tape = Tape()  # what the learner has counted
+        self.tape = Tape(keeps=not follows_from_order(learner.evidence))  # else a snapshot has the evidence itself
         self.sequence = 0
         self.digest = kinds.BEFORE_THE_FIRST
         self.deployments = 0  # handed out so far
@@ -118,8 +119,17 @@ class Replay:
     @property
     def uncounted(self) -> int:
         """Episodes that are recorded and wait for an earlier deployment."""
+        return sum(len(one.contents) for one in self._all_waiting())
+
+    @property
+    def uncounted_samples(self) -> int:
+        """Those of episodes that wait, or are of a log whose end was not read yet."""
+        contents = chain(*(one.contents for one in self._all_waiting()), *self._parts.values())
+        return sum(map(transitions_in, contents))
+
+    def _all_waiting(self) -> Iterator[Episodes]:
         waiting = (episodes for episodes in self._waiting.values() if episodes is not None)
-        return sum(len(one.contents) for one in chain(waiting, (log for _, log in self._logs)))
+        return chain(waiting, (log for _, log in self._logs))
 
     @property
     def blocker(self) -> Held | None:

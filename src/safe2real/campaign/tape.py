@@ -1,4 +1,4 @@
-"""Everything that was counted into a learner, in order, packed: what it knows is a function of this alone."""
+"""What is counted into a learner, in order; kept, packed, where what the learner knows cannot be kept itself."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ class Change:
 
 
 class Tape:
-    """Counts into a learner, and keeps what was counted."""
+    """Counts into a learner, and keeps what was counted if it `keeps` anything."""
 
-    def __init__(self, entries: Sequence[Entry | Change] = ()) -> None:
-        self._entries = list(entries)
+    def __init__(self, entries: Sequence[Entry | Change] = (), *, keeps: bool = True) -> None:
+        self._entries, self.keeps = list(entries), keeps
         self._joined = len(self._entries)
 
     def count(self, learner: Learner, entry: Entry) -> None:
         play(learner, entry)
+        if not self.keeps:
+            return
         self._entries.append(entry)
         if len(self._entries) - self._joined > _LOOSE:
             self._join()
@@ -38,7 +40,8 @@ class Tape:
     def change(self, learner: Learner, said: Mapping[str, Any]) -> None:
         """Begin or end a trial, here in the order of what is counted."""
         change(learner, said)
-        self._entries.append(Change(said))
+        if self.keeps:
+            self._entries.append(Change(said))
 
     def play(self, learner: Learner) -> None:
         """Count all of it into a new learner."""

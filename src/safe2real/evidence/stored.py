@@ -29,8 +29,19 @@ _LABELS = ("_listened", "_deaf", "_lost_labels")
 _BYTES_OF_TRANSITION = 20  # successor, probability, count
 
 
-def put_evidence(archive: Archive, evidence: Evidence, name: str = "evidence") -> None:
-    """Keep evidence under a name.
+def follows_from_order(evidence: Evidence) -> bool:
+    """Whether all that is kept of it is a function of the episodes counted and their order.
+
+    Not so where a test looks at whatever has come in by then: stated ties and alternatives are looked at after batches, or
+    when somebody asks. Of a class from outside the package nobody here knows.
+    """
+    if type(evidence) not in (Evidence, TiedEvidence) or evidence._surviving is not None:
+        return False
+    return not isinstance(evidence, TiedEvidence) or not evidence.test.rows.size
+
+
+def put_evidence(archive: Archive, evidence: Evidence, name: str = "evidence", *, what_was_asked: bool = True) -> None:
+    """Keep evidence under a name; with `what_was_asked` also what was only computed because somebody asked for plans.
 
     Raises:
         InvalidInput: it is of a class from outside the package, whose state nobody here knows.
@@ -54,7 +65,7 @@ def put_evidence(archive: Archive, evidence: Evidence, name: str = "evidence") -
     if evidence._surviving is not None:
         archive.put(f"{name}.alive", evidence._surviving.alive)
         document["looked_at"] = evidence._surviving._samples
-    if isinstance(evidence._structured, TiedEvidence):  # it shares the counts
+    if what_was_asked and isinstance(evidence._structured, TiedEvidence):  # it shares the counts
         document["structured"] = _numbers_of(evidence._structured)
         _put_tied(archive, evidence._structured, f"{name}.structured", document["structured"])
     archive.document[name] = document

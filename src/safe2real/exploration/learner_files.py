@@ -47,9 +47,8 @@ def save_learner(learner: Learner, path: str | os.PathLike[str]) -> Path:
         "imported": {name: sorted(getattr(imported, name)) for name in _IMPORTED},
         "alike": imported._alike,
         "kept": len(kept),
-        "trials": [_put_trial(archive, one, learner) for one in learner.trials],
     }
-    put_evidence(archive, learner.evidence)
+    put_progress(archive, learner)
     put_decision(archive, decision)
     put_memory(archive, memory)
     archive.put("planned", planned)
@@ -82,9 +81,7 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
     learner = Learner(problem, method, warm_start=archive.entry("warm_start", bool))
     _check_revisions(archive, learner)
-    for i, said in enumerate(archive.entry("trials", list)):
-        _take_trial(archive, learner, f"trials[{i}]", said)
-    take_evidence(archive, learner.evidence)
+    take_progress(archive, learner)
     imported = archive.entry("imported", dict)
     for name in _IMPORTED:
         listed = imported.get(name)
@@ -103,6 +100,23 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     planned = archive.array("planned", np.int64, learner.evidence.counts.tally.visits.shape)
     learner.resume(archive.entry("round", int), take_decision(archive, memory), memory, planned)
     return learner
+
+
+def put_progress(archive: Archive, learner: Learner, *, what_was_asked: bool = True) -> None:
+    """Keep what a learner has counted and concluded, and the trials within its run; see `put_evidence`."""
+    archive.document["trials"] = [_put_trial(archive, one, learner) for one in learner.trials]
+    put_evidence(archive, learner.evidence, what_was_asked=what_was_asked)
+
+
+def take_progress(archive: Archive, learner: Learner) -> None:
+    """What `put_progress` kept, into a learner of the same problem and method that has counted nothing.
+
+    Raises:
+        InvalidInput: it is of another problem or method, or cannot be. The learner is then of no use any more.
+    """
+    for i, said in enumerate(archive.entry("trials", list)):
+        _take_trial(archive, learner, f"trials[{i}]", said)
+    take_evidence(archive, learner.evidence)
 
 
 def _put_trial(archive: Archive, one: PastTrial, learner: Learner) -> dict[str, Any]:

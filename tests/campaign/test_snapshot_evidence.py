@@ -1,0 +1,291 @@
+"""Opening from a snapshot is opening by the events, bit for bit, for every method; and a part that is false is noticed."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real import methods
+from safe2real.campaign import Campaign, carry_over, snapshot
+from safe2real.campaign.journal import MemoryJournal
+from safe2real.evidence import counts
+from safe2real.exploration import roll_out
+from safe2real.problem import Alternatives
+from safe2real.testing.systems import random_case
+from tests.campaign.systems import assert_same_model, model_of, paper_grid
+from tests.campaign.test_snapshot import timeless
+from tests.evidence.tied_systems import ledge, ledge_problem
+from tests.methods.test_trial import OTHER, POLICY
+
+REWARD = np.random.default_rng(5).random((4, 2))
+CASE = random_case(2)
+
+
+@dataclass(frozen=True)
+class Kind:
+    problem: s2r.Problem
+    real: s2r.CMDP
+    method: methods.Method
+    tries: bool = False  # whether trials begin and end on the way
+    kept: bool = True  # the evidence itself; else the episodes, which are counted again
+
+
+def of_case(method: methods.Method, **more) -> Kind:
+    return Kind(CASE.problem, CASE.reality, method, **more)
+
+
+def of_ledge(*, exact: bool = False, **more) -> Kind:
+    simulated, keeps = ledge((0.05, 0.1), exact=exact), more.pop("kept", True)
+    ties = simulated.ties if more.pop("ties", False) else None
+    return Kind(ledge_problem(simulated, ties, **more), ledge((0.05, 0.3)).model, methods.SimToReal(), kept=keeps)
+
+
+GRID = paper_grid()
+KINDS = {
+    "grid": Kind(GRID.specification, GRID.real, methods.SimToReal()),
+    "sim-to-real": of_case(methods.SimToReal()),
+    "reward-free": of_case(methods.RewardFree()),
+    "declared": of_case(methods.ForRewards({"one": REWARD}, accuracy=1e-6)),
+    "trial": of_case(methods.Trial(POLICY, {"one": REWARD})),
+    "trials within": of_case(methods.SimToReal(), tries=True),
+    "trials within declared": of_case(methods.ForRewards({"one": REWARD}, accuracy=1e-6), tries=True),
+    "copies": of_ledge(copies=np.arange(9)),
+    "loose ties": of_ledge(ties=True),
+    "ties": of_ledge(ties=True, exact=True, kept=False),
+    "alternatives": of_ledge(
+        alternatives=Alternatives(tuple(ledge((0.05, slip)).model.kernel for slip in (0.1, 0.3)), exact=True), kept=False
+    ),
+}
+
+
+@pytest.fixture(params=KINDS)
+def kind(request, monkeypatch):
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    if request.param == "grid":  # as in large systems, rows have room for what was seen of them, by batches
+        monkeypatch.setattr(counts, "_ROOM_AT_ONCE", 0)
+    return KINDS[request.param]
+
+
+def go_on(campaign: Campaign, kind: Kind, rounds: int) -> None:
+    """Out of order, given up, told late: what a fleet does."""
+    for number in range(rounds):
+        one, two, three = campaign.ask_batch(3, worker="arm")
+        for deployment in (three, one):
+            episode = roll_out(kind.real, deployment.policy, seed=3, round_number=deployment.number)
+            campaign.tell(deployment.id, episode)
+        campaign.abandon(two.id, "battery")
+        if number % 3 == 1:
+            campaign.tell(two.id, roll_out(kind.real, two.policy, seed=3, round_number=two.number), force="found")
+
+
+def filled(place: Path, kind: Kind) -> None:
+    baseline = kind.problem.baseline
+    with Campaign.create(place, kind.problem, method=kind.method, trust_margin=True) as campaign:
+        go_on(campaign, kind, 4)
+        log = [roll_out(kind.real, baseline, seed=9, round_number=number) for number in range(7)]
+        campaign.import_log("log", baseline, log, overlap="count")
+        _ = campaign._record.catch_up().learner.evidence.structured  # asked for plans: what it computes must not show
+        for policy in (POLICY, OTHER) if kind.tries else ():
+            campaign.begin_trial(policy, delta=0.01, rewards={"one": REWARD})
+            go_on(campaign, kind, 3)
+            if policy is POLICY:
+                campaign.end_trial()
+        go_on(campaign, kind, 4)
+
+
+def change(place: Path, statement: str, *values) -> None:
+    with closing(sqlite3.connect(place)) as connection, connection:
+        connection.execute(statement, values)
+
+
+def content_of(place: Path) -> bytes:
+    with closing(sqlite3.connect(place)) as connection:
+        return connection.execute("SELECT content FROM safe2real_snapshot").fetchone()[0]
+
+
+def knows(campaign: Campaign) -> tuple:
+    """All that a replay holds, with all its bits."""
+    document, arrays = snapshot._written(campaign._record.catch_up(), "")
+    return document, {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
+
+
+def test_opening_from_a_snapshot_is_opening_by_the_events(tmp_path, kind):
+    place, bare = tmp_path / "one.db", tmp_path / "bare.db"
+    filled(place, kind)
+    shutil.copy(place, bare)
+    change(bare, "DELETE FROM safe2real_snapshot")
+    with Campaign.open(place) as campaign, Campaign.open(bare) as replayed:
+        assert knows(campaign) == knows(replayed)
+        assert campaign._record.covered > 30 > replayed._record.covered
+        assert campaign._record.replay.tape.keeps is not kind.kept
+        assert_same_model(model_of(campaign), model_of(replayed))
+        for one in (campaign, replayed):
+            one._record.covered = one._record._worked = 10**9  # no more snapshots
+            go_on(one, kind, 3)
+            if kind.tries:
+                one.end_trial()
+                go_on(one, kind, 2)
+        document, arrays = knows(campaign)
+        others, beside = knows(replayed)
+        assert arrays == beside
+        assert document.get("progress") == others.get("progress")
+        assert_same_model(model_of(campaign), model_of(replayed))
+        assert campaign.floors() == replayed.floors()
+        learners = [one._record.replay.learner for one in (campaign, replayed)]
+        assert [one.returns.floors for one in learners[0].trials] == [one.returns.floors for one in learners[1].trials]
+        assert campaign.verify().holds
+        assert replayed.verify().holds
+
+
+def test_no_episode_is_counted_again_where_the_evidence_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    place, counted = tmp_path / "one.db", []
+    filled(place, KINDS["sim-to-real"])
+    count = s2r.Learner.count
+    monkeypatch.setattr(
+        s2r.Learner,
+        "count",
+        lambda self, states, *rest, **more: (counted.append(len(states)), count(self, states, *rest, **more)),
+    )
+    with Campaign.open(place) as campaign:
+        samples = campaign.status(forecast=False).samples
+        assert sum(counted) < samples / 4, "what the snapshot covers was counted again"
+    assert content_of(place).count(b"states") < samples, "it holds episodes"
+
+
+def rewritten(content: bytes, harm) -> bytes:
+    """The same with other arrays, sealed anew: whoever may write to the table can do that."""
+    text, _, raw = content[64:].partition(b"\n")
+    with np.load(io.BytesIO(raw)) as read:
+        arrays = {name: read[name].copy() for name in read.files}
+    harm(arrays)
+    packed = io.BytesIO()
+    np.savez_compressed(packed, **arrays)
+    payload = text + b"\n" + packed.getvalue()
+    return snapshot._seal(payload, None).encode() + payload
+
+
+def visited(arrays, change_by):
+    arrays["evidence.counts.visits"][int(arrays["evidence.counts.visits"].argmax())] += change_by
+
+
+def counted_once_more(arrays):
+    """A transition that nobody recorded, with all that has to fit."""
+    row = int(arrays["evidence.counts.visits"].argmax())
+    at = int(arrays["evidence.counts.length"][:row].sum())
+    arrays["evidence.counts.visits"][row] += 1
+    arrays["evidence.counts.count"][at] += 1
+
+
+IMPOSSIBLE = {
+    "visits that are not those of the successors": lambda arrays: visited(arrays, 1),
+    "a sample more than was recorded": counted_once_more,
+    "an array is gone": lambda arrays: arrays.pop("evidence.gap"),
+    "another number of rows": lambda arrays: arrays.update({"evidence.gap": arrays["evidence.gap"][:-1]}),
+    "other numbers": lambda arrays: arrays.update({"evidence.gap": arrays["evidence.gap"].astype(np.float32)}),
+    "successors of another system": lambda arrays: arrays["evidence.counts.successor"].fill(99),
+    "a margin below the stated one": lambda arrays: arrays["evidence.trust.margins"].fill(-1.0),
+}
+
+
+@pytest.mark.parametrize("harm", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_part_that_cannot_be_is_refused_and_the_events_are_read(tmp_path, monkeypatch, harm):
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    place = tmp_path / "one.db"
+    filled(place, KINDS["sim-to-real"])
+    with Campaign.open(place) as campaign:
+        expected = knows(campaign)
+    change(place, "UPDATE safe2real_snapshot SET content = ?", rewritten(content_of(place), harm))
+    with Campaign.open(place) as campaign:
+        assert knows(campaign) == expected
+        assert campaign._record.covered == 0
+        assert "the snapshot" in campaign.verify().describe()
+
+
+POSSIBLE = {
+    "cleared": lambda arrays: arrays["evidence.suspect"].fill(False),
+    "nearer": lambda arrays: arrays["evidence.gap"].fill(0.01),
+    "never refuted": lambda arrays: arrays["evidence.trust.wealth"].fill(0.0),
+    "a larger margin": lambda arrays: arrays["evidence.trust.margins"].fill(2.0),
+}
+
+
+@pytest.mark.parametrize("harm", POSSIBLE.values(), ids=POSSIBLE)
+def test_a_part_that_could_be_and_is_not_is_found_by_verify(tmp_path, monkeypatch, harm):
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    place = tmp_path / "one.db"
+    filled(place, KINDS["sim-to-real"])
+    content = content_of(place)
+    change(place, "UPDATE safe2real_snapshot SET content = ?", rewritten(content, lambda arrays: None))
+    with Campaign.open(place) as campaign:
+        assert campaign.verify().holds
+    change(place, "UPDATE safe2real_snapshot SET content = ?", rewritten(content, harm))
+    with Campaign.open(place) as campaign:
+        ledger = campaign.verify()
+        (problem,) = ledger.problems
+        assert "delete it" in problem.what
+        assert not ledger.certified
+    change(place, "DELETE FROM safe2real_snapshot")
+    with Campaign.open(place) as campaign:
+        assert campaign.verify().holds
+
+
+def test_one_of_another_release_is_replaced(tmp_path, monkeypatch):
+    """Else every process would read all events until the record has grown enough."""
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    place = tmp_path / "one.db"
+    filled(place, KINDS["sim-to-real"])
+    monkeypatch.setattr(snapshot, "__version__", "99.0")
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 40)  # so much has not come since
+    with Campaign.open(place) as campaign:
+        campaign.status(forecast=False)
+        assert campaign._record.covered == 0
+        campaign.ask(worker="arm")
+    with Campaign.open(place) as campaign:
+        campaign.status(forecast=False)
+        assert campaign._record.covered > 30
+
+
+def test_after_an_episode_that_left_the_model_the_snapshot_from_before_it_stands(tmp_path, monkeypatch):
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    kind, place, bare = KINDS["sim-to-real"], tmp_path / "one.db", tmp_path / "bare.db"
+    filled(place, kind)
+    with Campaign.open(place) as campaign:
+        deployment = campaign.ask(worker="other")
+        before = content_of(place)
+        campaign.tell(deployment.id, ([], []), left_model=True)
+        go_on(campaign, kind, 8)
+        assert content_of(place) == before
+    shutil.copy(place, bare)
+    change(bare, "DELETE FROM safe2real_snapshot")
+    with Campaign.open(place) as campaign, Campaign.open(bare) as replayed:
+        assert timeless(campaign) == timeless(replayed)
+        assert campaign._record.covered > 0
+        assert_same_model(model_of(campaign), model_of(replayed))
+        assert campaign.verify().holds
+
+
+def test_a_long_log_is_covered_as_soon_as_it_is_imported(monkeypatch):
+    """It is one event or a few, and all of its episodes would have to be counted by whoever opens the campaign."""
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 40)
+    kind, old, new = KINDS["sim-to-real"], MemoryJournal(), MemoryJournal()
+    with (
+        Campaign.create(old, kind.problem, trust_margin=True) as earlier,
+        Campaign.create(new, kind.problem, trust_margin=True) as campaign,
+    ):
+        go_on(earlier, kind, 30)
+        assert carry_over(campaign, earlier).episodes == 70
+        assert len(campaign.events()) < 40
+    with Campaign.open(new) as campaign:
+        expected = campaign.status(forecast=False)
+        assert campaign._record.covered > 1
+        assert campaign.verify().holds
+        assert expected.samples == 210
