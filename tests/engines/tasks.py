@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -43,6 +44,15 @@ def failing(number: int) -> int:
 def process(_: int) -> int:
     time.sleep(0.05)
     return os.getpid()
+
+
+_TWO = threading.Barrier(2)
+
+
+def beside_another(_: int) -> tuple[int, int]:
+    """(process, cores of the task), once two threads of one process are here."""
+    _TWO.wait(timeout=20.0)
+    return os.getpid(), available(0)
 
 
 def available(_: int) -> int:

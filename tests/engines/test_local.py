@@ -6,6 +6,8 @@ import pytest
 
 from safe2real.engines import LostTask, opened
 from safe2real.engines.base import in_order
+from safe2real.engines.job import Job
+from safe2real.engines.local import MOST_THREADS, Local, Threads
 from safe2real.errors import InvalidInput
 from tests.cases import each
 from tests.engines import tasks
@@ -34,6 +36,22 @@ def test_one_process_is_this_one():
         assert list(engine.run(tasks.process, range(3))) == [(number, os.getpid()) for number in range(3)]
         with pytest.raises(ValueError, match="number 2 is a mistake"):
             list(engine.run(tasks.failing, range(5)))
+
+
+def test_compiled_tasks_are_done_by_threads_of_this_process():
+    """Each with one core, several at a time: every one waits until two are there."""
+    with opened(jobs=2, compiled=True) as engine:
+        assert list(in_order(engine.run(Job(tasks.beside_another), range(4)))) == [(os.getpid(), 1)] * 4
+        assert list(in_order(engine.run(tasks.square, range(5)))) == [0, 1, 4, 9, 16]
+        with pytest.raises(ValueError, match="number 2 is a mistake"):
+            list(engine.run(tasks.failing, range(5)))
+
+
+def test_more_than_one_interpreter_can_serve_are_processes():
+    for jobs, kind in ((MOST_THREADS, Threads), (MOST_THREADS + 1, Local)):
+        with opened(jobs=jobs, compiled=True) as engine:
+            assert type(engine) is kind
+            assert engine.workers == jobs
 
 
 @each(

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from safe2real.engines import ENGINES
+from safe2real.paper import engine
 from safe2real.paper.certified import ALL, ALL_DECLARED, _settings
 from safe2real.paper.certified_runs import anytime_run, certified_run
 from safe2real.paper.engine import run_all
@@ -27,7 +28,8 @@ def as_important_as_this_process(monkeypatch):
 def some(seeds=2):
     """The quickest runs of the study; `make slow` does not wait for its literal constants."""
     fewer = {"rewards": 2}
-    runs = [Task(certified_run, _settings(name, seed) | fewer) for name in (ALL, ALL_DECLARED) for seed in range(seeds)]
+    chosen = [(name, seed) for name in (ALL, ALL_DECLARED) for seed in range(seeds)]
+    runs = [Task(certified_run, _settings(name, seed) | fewer, compiled=True) for name, seed in chosen]
     return runs + [Task(anytime_run, _settings(ALL, seed) | fewer | {"checkpoints": [30, 300]}) for seed in range(seeds)]
 
 
@@ -50,6 +52,23 @@ def test_rows_are_the_same_bit_for_bit(name, one_by_one, tmp_path):
     pytest.importorskip({"dask": "distributed", "local": "os"}.get(name, name))
     assert run_all(some(), Store(tmp_path), jobs=2, engine=name, console=QUIET) == 6
     assert sorted(kept(tmp_path)) == one_by_one
+
+
+def where_run(settings):
+    return {"process": os.getpid()}
+
+
+def nothing_to_prepare():
+    """No compiled code: found by its name in workers, too."""
+
+
+def test_compiled_runs_stay_in_this_process_and_others_have_their_own(tmp_path, monkeypatch):
+    """Threads of one process take no start; a run that is Python would keep the others waiting."""
+    monkeypatch.setattr(engine, "compile_everything", nothing_to_prepare)
+    tasks = [Task(where_run, {"seed": seed}, compiled=seed < 3) for seed in range(4)]
+    assert run_all(tasks, Store(tmp_path), jobs=2, console=QUIET) == 4
+    here = [row["result"]["process"] == os.getpid() for row in Store(tmp_path).rows(tasks)]
+    assert here == [True] * 3 + [False]
 
 
 def killing_run(settings):

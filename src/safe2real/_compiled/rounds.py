@@ -113,7 +113,6 @@ def search(one, several, rows, terms, bonus, warm, candidate):
     """The policy of the largest `bonus` [1 or H, S, A] that is feasible on the model, into `candidate`: (status, bound)."""
     begin, length, successor, probability = rows
     status, bound = INFEASIBLE, -np.inf
-    warm = np.int64(warm)  # of a type that does not say which number
     if several is not None:
         status, bound, _, _ = columns.solve(
             several, begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H,
@@ -151,7 +150,7 @@ def chained_uncertainty(one, several, sets, terms, candidate, used):
         best = min(best, halves + max(bound, dot(other.weights, other.lines[:, 0])))
         if best <= terms.tolerance:
             break
-        used = 0  # the search may have left its policies anywhere
+        used = np.int64(0)  # the search may have left its policies anywhere
         chain.follow(sets, terms.start, other.actions, other.weights, tails, least, scales, A)
     return best
 
@@ -180,8 +179,8 @@ def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate
     status, bound = search(one, several, rows, terms, step_bonus(bonus, terms.spans, S, A), warm, candidate)
     if status == INFEASIBLE:
         # Cannot happen after Line 5; if rounding ever makes it happen, the safe answer is the baseline.
-        return BASELINE, np.inf, 0.0, 0
-    used = 0
+        return BASELINE, np.inf, 0.0, np.int64(0)
+    used = np.int64(0)  # of a type that does not say which number: what is called with it is compiled once
     for slot in range(candidate.weights.size):
         if candidate.weights[slot] > 0.0:
             if used != slot:
@@ -212,7 +211,7 @@ def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate
     for k in range(K):
         lower = alpha * candidate.lower[k] + (1.0 - alpha) * (terms.thresholds[k] + margins[k])
         if not lower >= terms.thresholds[k] - 1e-9:  # the last gate before deployment; it also catches NaN
-            return BASELINE, np.inf, 0.0, 0
+            return BASELINE, np.inf, 0.0, np.int64(0)
     return MIXTURE, delta, alpha, used
 
 
@@ -326,7 +325,7 @@ def run(
         if reason < 0:
             reason, delta, alpha, warm = propose(
                 one, several, sets, belief.bonus, belief.refuted, trust.flags, trust.margins, terms, candidate,
-                warm if stay_warm else 0,
+                warm if stay_warm else np.int64(0),
             )  # fmt: skip
             for row in range(planned.size):
                 planned[row] = tally.visits[row]

@@ -17,7 +17,7 @@ def reproduce(
         list[str] | None, typer.Argument(help=f"What to regenerate: {', '.join(NAMES)}. All of the paper's if none.")
     ] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds per setting; the paper's numbers by default.")] = None,
-    jobs: Annotated[int, typer.Option(help="Processes; -1 for all cores.")] = -1,
+    jobs: Annotated[int, typer.Option(help="Runs at a time; -1 for one per core.")] = -1,
     out: Annotated[Path, typer.Option(help="Where results go; finished runs found there are not repeated.")] = Path("out"),
     engine: EngineName = "local",
     address: Address = None,

@@ -11,7 +11,9 @@ ENGINES = ("local", "dask", "ray")
 """The names of engines."""
 
 
-def opened(name: str = "local", *, jobs: int = -1, address: str | None = None) -> AbstractContextManager[Engine]:
+def opened(
+    name: str = "local", *, jobs: int = -1, address: str | None = None, compiled: bool = False
+) -> AbstractContextManager[Engine]:
     """An engine to run many tasks with, until it is left.
 
     Args:
@@ -19,6 +21,8 @@ def opened(name: str = "local", *, jobs: int = -1, address: str | None = None) -
         jobs: how many processes are started here; -1 for one per core; for 1, "local" stays in this process. A script that
             starts processes needs the usual guard, `if __name__ == "__main__":`.
         address: of a cluster that runs already. It has its own number of workers.
+        compiled: tasks are nearly all compiled code, as `simulate` with `methods.SimToReal` is: "local" runs up to four of
+            them at a time by threads of this process, which is ready at once.
 
     Raises:
         InvalidInput: there is no such engine, or the arguments do not fit it.
@@ -40,7 +44,7 @@ def opened(name: str = "local", *, jobs: int = -1, address: str | None = None) -
     if name == "local":
         from safe2real.engines.local import local
 
-        return local(jobs)
+        return local(jobs, compiled=compiled)
     if name == "dask":
         from safe2real.engines.dask import dask
 

@@ -8,13 +8,14 @@ every random number in it is a function of (seed, round, index) and runs share n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, overload
 
 from safe2real.engines.base import Engine
-from safe2real.engines.cores import cores, on_one_core
+from safe2real.engines.cores import cores
 from safe2real.engines.job import Job
+from safe2real.engines.local import Threads
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.prepare import compile_everything
 from safe2real.exploration.simulate import Run, simulate
@@ -122,20 +123,10 @@ class _Study(Generic[Kept]):
         run = simulate(learner, self.real, max_rounds=self.max_rounds)
         return run if self.keep is None else self.keep(learner, run)
 
-    def beside_others(self, seed: int) -> Kept | Run:
-        """The same on one core."""
-        with on_one_core():
-            return self(seed)
-
 
 def _threaded(study: _Study[Any], seeds: list[int], threads: int) -> Iterator[tuple[int, Any]]:
-    if threads == 1:
+    if threads == 1:  # with all cores to itself
         yield from enumerate(map(study, seeds))
         return
-    with ThreadPoolExecutor(threads) as pool:
-        numbers = {pool.submit(study.beside_others, seed): number for number, seed in enumerate(seeds)}
-        try:
-            for future in as_completed(numbers):
-                yield numbers[future], future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    with closing(Threads(threads)) as engine:
+        yield from engine.run(Job(study), seeds)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from safe2real.exploration.learner import Learner
@@ -14,8 +16,9 @@ from safe2real.problem.settings import Settings
 from safe2real.systems.windy_grid import WindyGrid
 
 
+@cache
 def compile_everything() -> None:
-    """A round, a proposal and a plan, with all refinements: what problems with one constraint need.
+    """A round, a proposal and a plan, with all refinements: what problems with one constraint need. Once in a process.
 
     Code for several constraints is made by whoever has some.
     """

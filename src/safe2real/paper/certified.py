@@ -91,7 +91,7 @@ def _settings(variant: str, seed: int) -> Plain:
 
 def tasks(seeds: int | None) -> list[Task]:
     chosen = range(seeds or SEEDS)
-    runs = [Task(certified_run, _settings(variant, seed)) for variant in VARIANTS for seed in chosen]
+    runs = [Task(certified_run, _settings(variant, seed), compiled=True) for variant in VARIANTS for seed in chosen]
     anytime = [(variant, seed) for variant in (ALL, TIGHT) for seed in chosen]
     runs += [Task(anytime_run, _settings(name, seed) | {"checkpoints": CHECKPOINTS}) for name, seed in anytime]
     return runs + affordable.tasks(seeds or SEEDS) + affordable_sepsis.tasks(seeds or SEEDS)

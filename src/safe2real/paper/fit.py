@@ -59,7 +59,7 @@ def main() -> None:
     for values in itertools.product(*lists):
         constants = replace(INFERRED, **dict(zip(options, values, strict=True)))
         cells = selection(constants, given.seeds)
-        with opened() as engine:
+        with opened(compiled=True) as engine:
             results = list(in_order(engine.run(Job(_done), [task for _, _, task in cells])))
         groups: dict[str, list[tuple[float, float, float]]] = {}
         for (name, reported, _), result in zip(cells, results, strict=True):

@@ -108,7 +108,7 @@ def explore_task(
     """Settings of `explore_run`."""
     settings = {"grid": grid, "wind": wind, "windy": windy, "mismatch_gap": mismatch_gap, "rewards": rewards, "seed": seed}
     algorithm = (method or methods.SimToReal()).name
-    return Task(explore_run, {"algorithm": algorithm, **settings, "constants": asdict(constants)})
+    return Task(explore_run, {"algorithm": algorithm, **settings, "constants": asdict(constants)}, compiled=True)
 
 
 def rounds_where(rows: list[Row], method: Method, key: str, value: float) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = __name__.partition(".")[0]
@@ -25,7 +26,7 @@ def sources_of(module: str, root: Path = _HERE) -> dict[str, Path]:
         path = _file_of(name, root)
         if name not in found and path is not None:
             found[name] = path
-            waiting += _imported(ast.parse(path.read_bytes()), root)
+            waiting += _imports(path.read_bytes(), root)
     return dict(sorted(found.items()))
 
 
@@ -35,6 +36,11 @@ def digest_of_sources(module: str, root: Path = _HERE) -> str:
     for name, path in sources_of(module, root).items():
         digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
+
+
+@cache  # nearly all modules share nearly all of their sources
+def _imports(source: bytes, root: Path) -> tuple[str, ...]:
+    return tuple(_imported(ast.parse(source), root))
 
 
 def _imported(node: ast.AST, root: Path) -> Iterator[str]:

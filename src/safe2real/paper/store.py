@@ -33,6 +33,7 @@ class Task:
 
     run: Runner
     settings: Plain
+    compiled: bool = False  # nearly all of it is compiled code, which threads of one process run side by side
 
     @property
     def kind(self) -> str:
