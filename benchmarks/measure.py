@@ -29,6 +29,8 @@ from benchmarks.planning import PAPER, SMALL, _one_against_linear_program
 from benchmarks.report import interleaved
 from benchmarks.storm import DEFAULT, storm_call, storm_model
 from safe2real import solve
+from safe2real.errors import InvalidInput
+from safe2real.planning.cuda.runtime import find_cupy
 
 Rows = list[dict[str, Any]]
 
@@ -59,7 +61,7 @@ def linear_programs(quick: bool) -> Rows:
 
 
 def storm(quick: bool) -> Rows:
-    """Storm's multi-objective engine at its default precision against the exact plan, by threads; empty without stormpy."""
+    """Storm's multi-objective engine at its default precision against exact plans by threads and on a GPU, or nothing."""
     try:
         peer = importlib.import_module("stormpy")
     except ImportError:
@@ -70,18 +72,44 @@ def storm(quick: bool) -> Rows:
         instance = random_instance(size, seed=0)
         instance = Instance(instance.model.with_thresholds(instance.model.thresholds.round(6)), instance.reward)
         check = storm_call(peer, storm_model(peer, instance), instance, DEFAULT)
-        counts = [1, 2]
-        calls = [partial(solve, instance.model, instance.reward, threads=count) for count in counts]
-        ours = calls[0]()
-        for call in calls:
-            call()
-        difference = check() - ours.value
-        *mine, theirs = interleaved([*calls, check], 3)
-        times = {str(count): theirs / taken for count, taken in zip(counts, mine, strict=True)}
+        ways = {count_of(n): partial(solve, instance.model, instance.reward, threads=n) for n in thread_counts((1, 2, 16))}
+        if has_gpu():
+            ways["GPU"] = partial(solve, instance.model, instance.reward, device="cuda")
+        ours = [call() for call in ways.values()]
+        difference = check() - ours[0].value
+        *mine, theirs = interleaved([*ways.values(), check], 3 if size.per_step else 7)
+        ratios = {name: theirs / taken for name, taken in zip(ways, mine, strict=True)}
         rows.append(
-            {"size": str(size), "ratio": times, "storm_seconds": theirs, "differs": difference, "passes": ours.sweeps}
+            {
+                "size": str(size),
+                "ratio": ratios,
+                "storm_seconds": theirs,
+                "seconds": dict(zip(ways, mine, strict=True)),
+                "differs": difference,
+                "passes": ours[0].sweeps,
+            }
         )
     return rows
+
+
+def thread_counts(wanted: Iterable[int]) -> list[int]:
+    """Those of some numbers of threads that this machine has cores for."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return [count for count in wanted if count <= cores]
+
+
+def count_of(threads: int) -> str:
+    """In words."""
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
+def has_gpu() -> bool:
+    """Whether plans can be made on a GPU here."""
+    try:
+        find_cupy()
+    except InvalidInput:
+        return False
+    return True
 
 
 def _pass_time(size: Size, threads: int = 1, clock: Callable[[], float] = time.process_time) -> float:
@@ -116,9 +144,10 @@ def growth(quick: bool) -> dict[str, Rows]:
 
 def threads(quick: bool) -> Rows:
     """Wall time of one pass by the number of threads."""
-    most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    counts = [count for count in (1, 2, 4, 8, 16) if count <= max(2, most)]
-    sizes = [Size(250, 4, 100), Size(2_500, 4, 100)] + ([] if quick else [Size(10_000, 4, 100)])
+    counts = thread_counts((1, 2, 4, 8, 16))
+    sizes = [Size(250, 4, 100), Size(2_500, 4, 100)]
+    if not quick:
+        sizes += [Size(1_000, 4, 100), Size(10_000, 4, 100), Size(10_000, 4, 100, per_step=True), Size(100_000, 4, 20)]
     return [
         {"size": str(size), "threads": count, "seconds": _pass_time(size, count, time.perf_counter)}
         for size in sizes
@@ -174,7 +203,7 @@ def main() -> None:
 def headline(result: dict[str, Any]) -> dict[str, float]:
     """The ratios by which a regression is seen: to peers of the same run, so that machines compare."""
     ratios = {f"HiGHS / solve, {row['size']}": row["cold"] for row in result["linear_programs"]}
-    ratios |= {f"Storm / solve, {row['size']}, {n} threads": x for row in result["storm"] for n, x in row["ratio"].items()}
+    ratios |= {f"Storm / solve, {row['size']}, {way}": x for row in result["storm"] for way, x in row["ratio"].items()}
     return {name: round(ratio, 2) for name, ratio in ratios.items()}
 
 

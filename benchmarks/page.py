@@ -44,6 +44,12 @@ def about_machine(result: dict[str, Any]) -> str:
     )
 
 
+def heading(result: dict[str, Any]) -> str:
+    """Which machine, in a line."""
+    facts = result["machine"]
+    return f"**{facts['cores']} cores of an {facts.get('processor', 'unknown processor')}**"
+
+
 def programs(result: dict[str, Any]) -> str:
     """Against linear programs."""
     header = ["S, A, H", "HiGHS / cold start", "HiGHS / warm start", "HiGHS kept in memory / warm start", "passes, cold"]
@@ -60,11 +66,22 @@ def storm(result: dict[str, Any]) -> str:
     """Against Storm."""
     if not result["storm"]:
         return "Not measured in this run."
+    ways = list(result["storm"][0]["ratio"])
     rows = [
-        [row["size"], *(ratio(row["ratio"][n]) for n in ("1", "2")), f"{row['storm_seconds']:.2f} s", str(row["passes"])]
+        [row["size"], *(ratio(row["ratio"][way]) for way in ways), f"{row['storm_seconds']:.2f} s", str(row["passes"])]
         for row in result["storm"]
     ]
-    return table(["S, A, H", "Storm / one thread", "Storm / two threads", "Storm", "passes"], rows)
+    return table(["S, A, H", *(f"Storm / {way}" for way in ways), "Storm", "passes"], rows)
+
+
+def by_threads(result: dict[str, Any]) -> str:
+    """One pass by threads."""
+    counts = list(dict.fromkeys(row["threads"] for row in result["threads"]))
+    rows = []
+    for size in dict.fromkeys(row["size"] for row in result["threads"]):
+        taken = {row["threads"]: row["seconds"] for row in result["threads"] if row["size"] == size}
+        rows.append([size, f"{1e3 * taken[1]:.2f} ms", *(f"{taken[1] / taken[count]:.2f}x" for count in counts[1:])])
+    return table(["S, A, H", "one pass, 1 thread", *(f"{count} threads" for count in counts[1:])], rows)
 
 
 def exponent(rows: list[dict[str, Any]], name: str) -> float:
@@ -113,18 +130,20 @@ def memory(result: dict[str, Any]) -> str:
 
 
 PARTS = {
-    "machine": about_machine, "programs": programs, "storm": storm, "growth": growing, "floor": floor, "memory": memory,
+    "machine": about_machine, "programs": programs, "storm": storm, "growth": growing, "floor": floor,
+    "threads": by_threads, "memory": memory,
 }  # fmt: skip
 
 
-def fill(text: str, result: dict[str, Any]) -> str:
-    """The page with every part that is marked replaced."""
+def fill(text: str, results: list[dict[str, Any]]) -> str:
+    """The page with every part that is marked replaced; what several machines measured stands one below the other."""
     for name, part in PARTS.items():
         marked = re.compile(rf"(<!-- measured: {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
         found = marked.search(text)
         if found is None:
             raise SystemExit(f"{PAGE} has no place for {name!r}: add <!-- measured: {name} --> and <!-- end -->")
-        text = f"{text[: found.end(1)]}{part(result)}\n{text[found.start(2) :]}"
+        said = [part(result) if len(results) == 1 else f"{heading(result)}\n\n{part(result)}" for result in results]
+        text = f"{text[: found.end(1)]}" + "\n\n".join(said) + f"\n{text[found.start(2) :]}"
     return text
 
 
@@ -141,17 +160,19 @@ def regressions(lines: list[str]) -> list[str]:
 def main() -> None:
     """Fill the page and draw its figures, or compare."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("measurements", type=Path, nargs="?", default=Path("out/bench.json"))
+    parser.add_argument(
+        "measurements", type=Path, nargs="*", default=[Path("out/bench.json")], help="figures from the first"
+    )
     parser.add_argument("--check", action="store_true", help="only compare the last two runs of the history")
     given = parser.parse_args()
     if given.check:
         fell = regressions(HISTORY.read_text().splitlines())
         print("\n".join(fell) or "nothing fell by a fifth")
         sys.exit(1 if fell else 0)
-    result = json.loads(given.measurements.read_text())
-    PAGE.write_text(fill(PAGE.read_text(), result))
-    draw_growth(result, PICTURES / "performance-growth.png")
-    draw_ratios(result, PICTURES / "performance-ratios.png")
+    results = [json.loads(path.read_text()) for path in given.measurements]
+    PAGE.write_text(fill(PAGE.read_text(), results))
+    draw_growth(results[0], PICTURES / "performance-growth.png")
+    draw_ratios(results[0], PICTURES / "performance-ratios.png")
 
 
 if __name__ == "__main__":

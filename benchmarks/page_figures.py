@@ -52,7 +52,7 @@ def draw_ratios(result: dict[str, Any], path: Path) -> None:
         if "kept_model" in row:
             bars.append((f"HiGHS kept, warm: {row['size']}", row["kept_model"]))
     for row in result["storm"]:
-        bars += [(f"Storm, {count} thread{'s' * (count != '1')}: {row['size']}", x) for count, x in row["ratio"].items()]
+        bars += [(f"Storm, {way}: {row['size']}", x) for way, x in row["ratio"].items()]
     figure, panel = plt.subplots(figsize=(9, 0.28 * len(bars) + 1), constrained_layout=True)
     names, ratios = [name for name, _ in bars][::-1], [ratio for _, ratio in bars][::-1]
     panel.barh(names, ratios, color=ACCENT)

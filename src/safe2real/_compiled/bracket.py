@@ -40,7 +40,7 @@ FIRST_SHARE, LARGEST_SHARE, HIT, MISS = 1.0 / 32.0, 0.25, 0.5, 8.0
 SMALL = 4_096
 # The share of states in which two policies may differ for their actions to be looked at alone, how often that is done, and
 # how far around what came out of it all actions are looked at again, as a share of what lay between the two.
-NARROW, MOST_BETWEEN, CLOSELY = 1.0 / 64.0, 3.0, 1.0 / 256.0
+NARROW, MOST_BETWEEN, CLOSELY = 1.0 / 16.0, 3.0, 1.0 / 256.0
 
 
 class Search(NamedTuple):

@@ -16,6 +16,7 @@ from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_
 AHEAD = 32  # transitions between asking for a successor's values and using them
 STATES_AHEAD = 8  # the same in states, where one row of each is used
 FAR = 262_144  # bytes of values beyond which they are asked for ahead: half a processor's own cache
+NEAR, SAMPLE = 2_048, 256  # states whose values are soon read again anyway, and rows that are looked at to know
 
 
 @inner
@@ -109,7 +110,7 @@ def sweep_over(instance, like, any_rows, weights, slots, actions, values, team):
     final = np.uint64(successor.size - 1)
     first, last = share_of(team, S)
     factors = load(like, weights, np.uint64(0))
-    far = 4 * values.size > FAR
+    far = 4 * values.size > FAR and leads_far(instance.rows, S, reward.shape[2])
     one, flat = (splat(1.0),), actions.reshape(-1)
     for s in range(first * len(like) * LANES, last * len(like) * LANES):
         values[H % 2, s] = 0.0
@@ -175,7 +176,7 @@ def sweep_between(instance, like, one, other, weights, slots, actions, lines, ro
     first, last = share_of(team, S)
     factors = load(like, weights, np.uint64(0))
     flat = actions.reshape(-1)
-    far = 4 * values.size > FAR
+    far = 4 * values.size > FAR and leads_far(instance.rows, S, reward.shape[2])
     final = np.uint64(last - 1)
     values[H % 2, first * len(like) * LANES : last * len(like) * LANES] = 0.0
     wait_for_all(team)
@@ -218,6 +219,18 @@ def promise(instance, like, pair, row, rewards, at, later, mean):
         like, reward, utilities, at + pair, rewards + pair, between, first, first + n, probability, successor, later
     )
     return added(total, mean) if n == 0 else total
+
+
+@inner
+def leads_far(rows, S, A):
+    """Whether most transitions, by a sample of rows, lead to states whose values a cache will hardly hold."""
+    near, seen = 0, 0
+    for row in range(0, rows.begin.size, max(1, rows.begin.size // SAMPLE)):
+        s = row // A % S
+        for i in range(np.uint64(rows.begin[row]), np.uint64(rows.begin[row]) + np.uint64(rows.length[row])):
+            near += abs(np.int64(rows.successor[i]) - s) < NEAR
+            seen += 1
+    return 2 * near < seen
 
 
 @inner
