@@ -226,7 +226,7 @@ def test_the_lake_counts_every_fall() -> None:
     counted = model.wordings[0].number(solution.constraint_values[0])
     assert found.constraints[0].mean == pytest.approx(seen)
     assert seen == pytest.approx(counted, abs=0.03)
-    assert counted == pytest.approx(0.2, abs=1e-6)
+    assert counted <= 0.2 + 1e-6
     assert (found.uncounted == 0.0).all()
     costed = from_gymnasium(gymnasium.make("FrozenLake-v1"), 6, cost=np.eye(16)[5], limit=1.0, ended=0)
     assert costed.model.counts_end  # to be in a hole at the end costs as much as before

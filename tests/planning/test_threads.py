@@ -89,7 +89,8 @@ def test_fewer_threads_do_where_the_system_gives_no_more(monkeypatch: pytest.Mon
 
 def test_small_systems_get_one_thread_and_large_ones_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "cores", lambda: 8)
-    monkeypatch.setattr(threads, "WORTH_A_THREAD", 10_000)
+    monkeypatch.setattr(threads, "WORTH_A_TEAM", 20_000)
+    monkeypatch.setattr(threads, "WORTH_A_MEMBER", 10_000)
     small, _ = build(fixed_recipe(1))
     assert threads.threads_for(small.kernel, small.horizon, None) == 1
     dense = s2r.Kernel.from_dense(np.random.default_rng(0).dirichlet(np.ones(150), size=(150, 2)))  # 45,000 transitions

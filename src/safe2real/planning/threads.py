@@ -14,9 +14,10 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
 from safe2real.model.kernel import Kernel
 
-# Transitions of one step that are worth another thread. Cautious: on two busy cores two took 2.3 times as long as one
-# at 50,000 transitions and as long as one at 200,000. Where they begin to pay on an idle machine has not been measured.
-WORTH_A_THREAD = 100_000
+# Transitions of one step from which on a team is faster than one thread, and how many each member should have. Measured on
+# 16 idle cores (benchmarks.measure): at 200,000 two threads took as long as one, 4 half of it, 16 a third; at 50,000 even 16
+# gained nothing. What is waited for are values that another core has just written.
+WORTH_A_TEAM, WORTH_A_MEMBER = 200_000, 12_500
 MOST = 64  # beyond this many cores the memory is what is waited for
 
 
@@ -40,9 +41,9 @@ def threads_for(kernel: Kernel, horizon: int, threads: int | None) -> int:
             raise InvalidInput(f"threads is {shown(threads)}; give a whole number from 1 to {MOST}, or None for what pays")
         return min(int(threads), kernel.num_states)
     transitions = kernel.rows.successor.size // (1 if kernel.is_stationary else horizon)
-    if transitions < 2 * WORTH_A_THREAD:
+    if transitions < WORTH_A_TEAM:
         return 1
-    return min(int(transitions) // WORTH_A_THREAD, cores(), kernel.num_states)
+    return min(int(transitions) // WORTH_A_MEMBER, cores(), kernel.num_states)
 
 
 def cores() -> int:
