@@ -112,16 +112,9 @@ def has_gpu() -> bool:
     return True
 
 
-def _pass_time(
-    size: Size, threads: int = 1, clock: Callable[[], float] = time.process_time, changing: bool = False
-) -> float:
-    """Seconds of one pass over all rows, the least of some: what disturbs only adds.
-
-    With `changing` the reward is stored for every step, so that no action is taken again unseen.
-    """
+def _pass_time(size: Size, threads: int = 1, clock: Callable[[], float] = time.process_time) -> float:
+    """Seconds of one pass over all rows, the least of some: what disturbs only adds."""
     instance = without_limits(random_instance(size, 0))
-    if changing:
-        instance = Instance(instance.model, np.repeat(instance.reward[None], size.horizon, axis=0))
     if solve(instance.model, instance.reward, threads=threads).sweeps != 1:
         raise SystemExit(f"{size}: a plan without limits takes more than one pass")
     taken: list[float] = []
@@ -138,7 +131,7 @@ def growth(quick: bool) -> dict[str, Rows]:
     states = [1_000, 3_162, 10_000, 31_623, 100_000][: 3 if quick else 5]
 
     def along(name: str, values: Iterable[int], made: Callable[[int], Size]) -> Rows:
-        return [{name: value, "seconds": _pass_time(made(value), changing=True)} for value in values]
+        return [{name: value, "seconds": _pass_time(made(value))} for value in values]
 
     return {
         "states": along("states", states, lambda n: replace(base, states=n)),

@@ -1,4 +1,4 @@
-"""Passes over the actions of two policies alone, a fraction of the rows: they find policies and their values, and no bound."""
+"""Passes over the actions of two policies alone: a fraction of the rows. They find policies and their values, and no bound."""
 
 from __future__ import annotations
 
