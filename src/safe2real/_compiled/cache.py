@@ -44,11 +44,6 @@ def inner(function: Any) -> Any:
     return _jit(function, no_cpython_wrapper=True)
 
 
-def pasted(function: Any) -> Any:
-    """As `inner`, for what is done for every row: its code stands in its callers, however many they are."""
-    return _jit(function, no_cpython_wrapper=True, forceinline=True)
-
-
 def _jit(function: Any, **options: bool) -> Any:
     njit: Any = numba.njit
     # Without the lock of the interpreter: other threads of a process go on while one plans. No two share what is written.

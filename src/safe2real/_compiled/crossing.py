@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from safe2real._compiled import bracket, outcomes
-from safe2real._compiled.between import prepare_between, sweep_between
 from safe2real._compiled.cache import compiled, inner, released
 from safe2real._compiled.evaluation import evaluate_actions
 from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Instance, Rows
-from safe2real._compiled.sweeps import room_for, sweep, sweep_lanes, sweep_lexicographic
+from safe2real._compiled.sweeps import prepare_between, room_for, sweep, sweep_between, sweep_lanes, sweep_lexicographic
 from safe2real._compiled.team import alone
 from safe2real._compiled.transitions import layout
 

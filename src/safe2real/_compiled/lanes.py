@@ -183,50 +183,6 @@ def store(typing_context, quantity, values, state):
 
 
 @intrinsic
-def put_lane(typing_context, quantity, other, which):
-    """A quantity with one lane of another one's."""
-    size = len(quantity)
-
-    def generate(context, builder, sig, args):
-        place = builder.trunc(args[2], _INDEX)
-        pairs = zip(_parts(builder, args[0], size), _parts(builder, args[1], size), strict=True)
-        parts = [builder.insert_element(x, builder.extract_element(y, place), place) for x, y in pairs]
-        return cgutils.pack_array(builder, parts)
-
-    return types.UniTuple(four, size)(quantity, other, types.int64), generate
-
-
-@intrinsic
-def smaller(typing_context, one, other):
-    """The smaller number of each lane."""
-
-    def generate(context, builder, sig, args):
-        return builder.select(builder.fcmp_ordered("<", args[0], args[1]), args[0], args[1])
-
-    return four(four, four), generate
-
-
-@intrinsic
-def larger(typing_context, one, other):
-    """The larger number of each lane."""
-
-    def generate(context, builder, sig, args):
-        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
-
-    return four(four, four), generate
-
-
-@intrinsic
-def minus(typing_context, one, other):
-    """The difference."""
-
-    def generate(context, builder, sig, args):
-        return builder.fsub(args[0], args[1])
-
-    return four(four, four), generate
-
-
-@intrinsic
 def splat(typing_context, number):
     """One number in every lane."""
 

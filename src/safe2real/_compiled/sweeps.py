@@ -1,36 +1,21 @@
-"""Backward induction: the best policies for four weighted sums of reward and utilities, by one pass over the rows."""
+"""Backward induction: the best policies for four weighted sums of reward and utilities, by one pass over the rows.
+
+`sweep_lanes` looks at every action. `sweep_between` looks at those of two policies alone, which are a fraction of the rows:
+it finds policies and their values, and no bound.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner, pasted
-from safe2real._compiled.lanes import (
-    LANES,
-    added,
-    choose,
-    expected,
-    lane,
-    larger,
-    load,
-    minus,
-    prefetch,
-    put_lane,
-    scaled,
-    smaller,
-    splat,
-    store,
-    weighed,
-)  # fmt: skip
+from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.lanes import LANES, added, choose, expected, lane, load, prefetch, scaled, splat, store, weighed
 from safe2real._compiled.team import share_of, wait_for_all
 from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_step
 
 AHEAD = 32  # transitions between asking for a successor's values and using them
 STATES_AHEAD = 8  # the same in states, where one row of each is used
 FAR = 262_144  # bytes of values beyond which they are asked for ahead: half a processor's own cache
-MOST_MEMBERS = 64  # of a team
-CHANGES = 2 * MOST_MEMBERS * (2 * LANES + 1)
-ROUNDING = 1e-12  # of a step's arithmetic, relative to the largest value: more than any row of 1,000 transitions has
 NEAR, SAMPLE = 2_048, 256  # states whose values are soon read again anyway, and rows that are looked at to know
 
 
@@ -71,7 +56,7 @@ def sweep(instance, weighted, actions, values, team):
 @compiled
 def room_for(S, size):
     """How many numbers of working space `sweep_lanes` needs for S states and V = `size` values."""
-    return 2 * S * size * LANES + 8 + S + CHANGES
+    return 2 * S * size * LANES + 8
 
 
 @inner
@@ -90,9 +75,9 @@ def sweep_lanes(instance, like, weights, slots, actions, lines, room, team):
     """
     values = values_in(room, instance.reward.shape[1], len(like))
     if instance.packed and not instance.uniform:
-        sweep_over(instance, like, None, weights, slots, actions, room, team)
+        sweep_over(instance, like, None, weights, slots, actions, values, team)
     else:
-        sweep_over(instance, like, True, weights, slots, actions, room, team)
+        sweep_over(instance, like, True, weights, slots, actions, values, team)
     write_lines(instance.start, like, values[0], slots, lines)
     wait_for_all(team)  # before anybody writes values again
 
@@ -109,103 +94,121 @@ def write_lines(start, like, values, slots, lines):
 
 
 @inner
-def sweep_over(instance, like, any_rows, weights, slots, actions, room, team):
+def sweep_over(instance, like, any_rows, weights, slots, actions, values, team):
     """`sweep_lanes` for rows of any kind, or (`any_rows` is None) for packed ones of which none is uniform.
 
     It carries the values of the greedy policies instead of their weighted sum, so that nothing is left to evaluate.
-    `any_rows` is known when this is compiled: where it is None `begin` need not be read for every row. Unsigned indices,
-    because a signed one is tested for being negative at every use.
-
-    Where nothing changes with the step, an action that is clearly worse than the best in one step is so for some more:
-    between two steps the difference of two actions of a state moves by at most the largest minus the smallest change of any
-    state's value. While what is left of that head start is positive, the actions of the step before are taken unseen.
+    `any_rows` is known when this is compiled: where it is None `begin` need not be read. Unsigned indices, because a signed
+    one is tested for being negative at every use.
     """
     begin, length, successor, probability = instance.rows
     reward, utilities, H, uniform = instance.reward, instance.utilities, instance.H, instance.uniform
-    S, A = reward.shape[1], np.uint64(reward.shape[2])
-    values = values_in(room, S, len(like))
-    pairs = np.uint64(S) * A
-    stride = rows_per_step(begin, S, reward.shape[2])
+    S, A = reward.shape[1], reward.shape[2]
+    pairs = np.uint64(S * A)
+    stride = rows_per_step(begin, S, A)
     between = np.uint64(utilities.shape[1]) * pairs
     final = np.uint64(successor.size - 1)
     first, last = share_of(team, S)
     factors = load(like, weights, np.uint64(0))
     far = 4 * values.size > FAR and leads_far(instance.rows, S, reward.shape[2])
-    lasting = stride == 0 and reward.shape[0] == 1 and utilities.shape[1] == 1
-    ahead, changes = head_start_in(room, S, len(like))
     one, flat = (splat(1.0),), actions.reshape(-1)
-    end_of_share = np.uint64(last - 1)
-    values[H % 2, first * len(like) * LANES : last * len(like) * LANES] = 0.0
-    ahead[first:last] = -1.0
-    moved = 0.0
+    for s in range(first * len(like) * LANES, last * len(like) * LANES):
+        values[H % 2, s] = 0.0
     wait_for_all(team)
     for h in range(H - 1, -1, -1):
         later, now = values[(h + 1) % 2], values[h % 2]
         mean = mean_lanes(like, later, S) if uniform else factors
         place_0, place_1 = place_of(slots[0], h, H, S), place_of(slots[1], h, H, S)
         place_2, place_3 = place_of(slots[2], h, H, S), place_of(slots[3], h, H, S)
-        places = (place_0, place_1, place_2, place_3)
-        step = np.uint64(h) * pairs
-        reward_step = step if reward.shape[0] > 1 else np.uint64(0)
-        utility_step = step if utilities.shape[1] > 1 else np.uint64(0)
-        row_step = np.uint64(h * stride)
-        least, most, size = splat(np.inf), splat(-np.inf), splat(0.0)
-        for s in range(np.uint64(first), np.uint64(last)):
-            if lasting:
-                ahead[s] -= moved
+        pair = np.uint64(first * A)
+        rewards = pair + (np.uint64(h) * pairs if reward.shape[0] > 1 else np.uint64(0))
+        at = pair + (np.uint64(h) * pairs if utilities.shape[1] > 1 else np.uint64(0))
+        row = np.uint64(h * stride) + pair
+        i = np.uint64(begin[row])
+        for s in range(first, last):
+            best, choice, chosen, name = splat(-np.inf), splat(0.0), factors, (splat(0.0),)
+            for _ in range(A):
+                n = np.uint64(length[row])
+                if any_rows is not None:
+                    i = np.uint64(begin[row])
+                end = i + n
                 if far:
-                    soon = min(s + np.uint64(STATES_AHEAD), end_of_share)
-                    if ahead[soon] > moved:  # its action is kept
-                        kept = soon * A + np.uint64(flat[place_0 + np.uint64(S) + soon])
-                        kept_begin = np.uint64(begin[kept])
-                        for j in range(kept_begin, kept_begin + np.uint64(length[kept])):
-                            prefetch(like, later, np.uint64(successor[j]))
-            if ahead[s] > 0.0:
-                chosen = promise_of_lanes(instance, like, flat, places, s, later, mean)
-                best = weighed(factors, chosen)
-            else:
-                best, choice, chosen, name = splat(-np.inf), splat(0.0), factors, (splat(0.0),)
-                second = best
-                pair = s * A
-                i = np.uint64(begin[row_step + pair])
-                for _ in range(A):
-                    n = np.uint64(length[row_step + pair])
-                    if any_rows is not None:
-                        i = np.uint64(begin[row_step + pair])
-                    end = i + n
-                    if far:
-                        for j in range(i + np.uint64(AHEAD), end + np.uint64(AHEAD)):
-                            prefetch(like, later, np.uint64(successor[min(j, final)]))
-                    total = expected(
-                        like, reward, utilities, utility_step + pair, reward_step + pair, between, i, end, probability,
-                        successor, later,
-                    )  # fmt: skip
-                    if any_rows is not None and n == 0:
-                        total = added(total, mean)
-                    if lasting:
-                        second = larger(second, smaller(best, weighed(factors, total)))
-                    best, choice, chosen = choose(factors, total, name[0], best, choice, chosen)
-                    name = added(name, one)
-                    i = end
-                    pair += np.uint64(1)
-                flat[place_0 + s] = np.int64(lane(choice, 0))
-                flat[place_1 + s] = np.int64(lane(choice, 1))
-                flat[place_2 + s] = np.int64(lane(choice, 2))
-                flat[place_3 + s] = np.int64(lane(choice, 3))
-                if lasting:
-                    ahead[s] = smallest(minus(best, second))
-            if lasting:
-                change = minus(best, weighed(factors, load(like, later, s)))
-                least, most = smaller(least, change), larger(most, change)
-                size = larger(size, larger(best, minus(splat(0.0), best)))
+                    for j in range(i + np.uint64(AHEAD), end + np.uint64(AHEAD)):
+                        prefetch(like, later, np.uint64(successor[min(j, final)]))
+                total = expected(like, reward, utilities, at, rewards, between, i, end, probability, successor, later)
+                if any_rows is not None and n == 0:
+                    total = added(total, mean)
+                best, choice, chosen = choose(factors, total, name[0], best, choice, chosen)
+                name = added(name, one)
+                i = end
+                row += np.uint64(1)
+                at += np.uint64(1)
+                rewards += np.uint64(1)
+            store(chosen, now, np.uint64(s))
+            flat[place_0 + np.uint64(s)] = np.int64(lane(choice, 0))
+            flat[place_1 + np.uint64(s)] = np.int64(lane(choice, 1))
+            flat[place_2 + np.uint64(s)] = np.int64(lane(choice, 2))
+            flat[place_3 + np.uint64(s)] = np.int64(lane(choice, 3))
+        wait_for_all(team)
+
+
+@inner
+def prepare_between(one, other, actions, team):
+    """Before `sweep_between`: every slot besides `one` and `other` holds the policy `one`."""
+    begun, ended = share_of(team, actions.shape[2])
+    for slot in range(actions.shape[0]):
+        if slot != one and slot != other:
+            actions[slot, :, begun:ended] = actions[one, :, begun:ended]
+
+
+@inner
+def sweep_between(instance, like, one, other, weights, slots, actions, lines, room, team):
+    """As `sweep_lanes`, of the actions of two policies alone: those in the slots `one` and `other`.
+
+    In the other slots lies what this or `prepare_between` wrote: nothing is written where the two agree.
+    """
+    begin, length, successor, _ = instance.rows
+    reward, utilities, H, uniform = instance.reward, instance.utilities, instance.H, instance.uniform
+    S, A = reward.shape[1], np.uint64(reward.shape[2])
+    values = values_in(room, S, len(like))
+    pairs = np.uint64(S) * A
+    stride = rows_per_step(begin, S, reward.shape[2])
+    first, last = share_of(team, S)
+    factors = load(like, weights, np.uint64(0))
+    flat = actions.reshape(-1)
+    far = 4 * values.size > FAR and leads_far(instance.rows, S, reward.shape[2])
+    final = np.uint64(last - 1)
+    values[H % 2, first * len(like) * LANES : last * len(like) * LANES] = 0.0
+    wait_for_all(team)
+    for h in range(H - 1, -1, -1):
+        later, now = values[(h + 1) % 2], values[h % 2]
+        mean = mean_lanes(like, later, S) if uniform else factors
+        of_one, of_other = place_of(one, h, H, S), place_of(other, h, H, S)
+        rewards = np.uint64(h) * pairs if reward.shape[0] > 1 else np.uint64(0)
+        at = np.uint64(h) * pairs if utilities.shape[1] > 1 else np.uint64(0)
+        row = np.uint64(h * stride)
+        for s in range(np.uint64(first), np.uint64(last)):
+            if far:
+                soon = min(s + np.uint64(STATES_AHEAD), final)
+                soon_row = row + soon * A + np.uint64(flat[of_one + soon])
+                soon_begin = np.uint64(begin[soon_row])
+                for j in range(soon_begin, soon_begin + np.uint64(length[soon_row])):
+                    prefetch(like, later, np.uint64(successor[j]))
+            action, second = np.uint64(flat[of_one + s]), np.uint64(flat[of_other + s])
+            chosen = promise(instance, like, s * A + action, row, rewards, at, later, mean)
+            if second != action:
+                total = promise(instance, like, s * A + second, row, rewards, at, later, mean)
+                choice, names = splat(np.float64(action)), splat(np.float64(second))
+                _, choice, chosen = choose(factors, total, names, weighed(factors, chosen), choice, chosen)
+                for j in range(LANES):
+                    flat[place_of(slots[j], h, H, S) + s] = np.int64(lane(choice, j))
             store(chosen, now, s)
-        if lasting:
-            moved = tell_changes(changes[h % 2], least, most, size, team)
-        else:
-            wait_for_all(team)
+        wait_for_all(team)
+    write_lines(instance.start, like, values[0], slots, lines)
+    wait_for_all(team)  # before anybody writes values again
 
 
-@pasted
+@inner
 def promise(instance, like, pair, row, rewards, at, later, mean):
     """What the state and action `pair` promise; `row`, `rewards` and `at` are where the step's rows and utilities begin."""
     begin, length, successor, probability = instance.rows
@@ -216,56 +219,6 @@ def promise(instance, like, pair, row, rewards, at, later, mean):
         like, reward, utilities, at + pair, rewards + pair, between, first, first + n, probability, successor, later
     )
     return added(total, mean) if n == 0 else total
-
-
-@pasted
-def promise_of_lanes(instance, like, flat, places, s, later, mean):
-    """What state s promises with the actions of the step after, which are taken again; `places` are those of this step."""
-    S, A = np.uint64(instance.reward.shape[1]), np.uint64(instance.reward.shape[2])
-    nothing, pair = np.uint64(0), s * A
-    first = flat[places[0] + S + s]
-    chosen = promise(instance, like, pair + np.uint64(first), nothing, nothing, nothing, later, mean)
-    flat[places[0] + s] = first
-    for j in range(1, LANES):
-        action = flat[places[j] + S + s]
-        flat[places[j] + s] = action
-        if action != first:
-            other = promise(instance, like, pair + np.uint64(action), nothing, nothing, nothing, later, mean)
-            chosen = put_lane(chosen, other, j)
-    return chosen
-
-
-@inner
-def head_start_in(room, S, size):
-    """In the working space: by how much each state's actions are ahead of others [S], and the members' changes."""
-    first = 2 * S * size * LANES + 8
-    return room[first : first + S], room[first + S : first + S + CHANGES].reshape((2, MOST_MEMBERS, 2 * LANES + 1))
-
-
-@inner
-def tell_changes(changes, least, most, size, team):
-    """When all are here, by how much two actions of a state can move against each other in the next step, with rounding."""
-    own = changes[team.member]
-    own[2 * LANES] = 0.0
-    for j in range(LANES):
-        own[j], own[LANES + j] = lane(least, j), lane(most, j)
-        own[2 * LANES] = max(own[2 * LANES], lane(size, j))
-    wait_for_all(team)
-    moved, largest = 0.0, 0.0
-    for member in range(team.size):
-        largest = max(largest, changes[member, 2 * LANES])
-    for j in range(LANES):
-        low, high = np.inf, -np.inf
-        for member in range(team.size):
-            low, high = min(low, changes[member, j]), max(high, changes[member, LANES + j])
-        moved = max(moved, high - low)
-    return moved + ROUNDING * largest
-
-
-@inner
-def smallest(numbers):
-    """Of the four lanes."""
-    return min(lane(numbers, 0), lane(numbers, 1), lane(numbers, 2), lane(numbers, 3))
 
 
 @inner
