@@ -29,7 +29,7 @@ torture: $(READY)
 # Measurements with the facts of the machine into out/bench.json, docs/performance.md from them, a line of history; then targets.
 bench: $(READY) $(VENV)/.ready-bench
 	$(BIN)/python -m benchmarks.measure --million --out out/bench.json
-	$(BIN)/python -m benchmarks.page out/bench.json
+	$(BIN)/python -m benchmarks.page out/bench.json benchmarks/measured/sixteen-cores-and-a-gpu.json
 	$(BIN)/python -m benchmarks.planning
 	$(BIN)/python -m benchmarks.robust out/robust.json
 	$(BIN)/python -m benchmarks.rectangular
