@@ -6,7 +6,7 @@ import io
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from safe2real import methods
 from safe2real.campaign import Campaign, carry_over, snapshot
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.evidence import counts
+from safe2real.evidence.stored import follows_from_order
 from safe2real.exploration import roll_out
 from safe2real.problem import Alternatives
 from safe2real.testing.systems import random_case
@@ -252,6 +253,30 @@ def test_one_of_another_release_is_replaced(tmp_path, monkeypatch):
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
         assert campaign._record.covered > 30
+
+
+def test_one_that_a_corrected_bound_would_not_have_concluded_is_refused(tmp_path, monkeypatch):
+    """The specification names a radius, not its revision; what an older one cleared or refuted is computed anew."""
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    place, kind = tmp_path / "one.db", KINDS["sim-to-real"]
+    filled(place, kind)
+    for corrected in (type(kind.problem.settings.radius), type(kind.method)):
+        with monkeypatch.context() as raised:
+            raised.setattr(corrected, "revision", corrected.revision + 1)
+            with Campaign.open(place) as campaign:
+                campaign.status(forecast=False)
+                assert campaign._record.covered == 0, corrected
+    with Campaign.open(place) as campaign:
+        campaign.status(forecast=False)
+        assert campaign._record.covered > 30
+
+
+def test_conclusions_of_bounds_from_outside_are_not_kept():
+    """Their code may change without a word: episodes are kept, and counted again."""
+    own = type("Own", (type(KINDS["sim-to-real"].problem.settings.radius),), {"__module__": "elsewhere"})()
+    problem = KINDS["sim-to-real"].problem
+    assert follows_from_order(s2r.Learner(problem).evidence)
+    assert not follows_from_order(s2r.Learner(replace(problem, settings=replace(problem.settings, radius=own))).evidence)
 
 
 def test_after_an_episode_that_left_the_model_the_snapshot_from_before_it_stands(tmp_path, monkeypatch):

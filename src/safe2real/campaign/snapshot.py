@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from safe2real.campaign.declared import direct, method_from
 from safe2real.campaign.events import Event
 from safe2real.campaign.replay import Held, Replay, Withdrawn
+from safe2real.campaign.revisions import bounds_of
 from safe2real.campaign.signing import Keys
 from safe2real.campaign.tape import Change, Tape
 from safe2real.errors import InvalidInput
@@ -41,7 +42,7 @@ from safe2real.model.naming import named_to_json
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
-_REVISION = 6  # of what is written here
+_REVISION = 7  # of what is written here
 LEAST_STEP = 5_000  # events and imported episodes between two snapshots
 _SHARE = 50  # or one in so many of the record, when that is more
 _KIND = "snapshot"
@@ -89,7 +90,7 @@ def replay_from(content: bytes, covered: tuple[int, str], learner: Learner, dige
     `learner` has counted nothing; where None is returned it is of no use any more.
     """
     try:
-        read = _read(content, covered, digest, keys)
+        read = _read(content, covered, learner, digest, keys)
         return None if read is None else _restored(*read, learner)
     except _NOT_OURS:  # sealed, and yet not as it is written here: the events know better
         return None
@@ -103,7 +104,7 @@ def is_sealed(content: bytes, keys: Keys | None) -> bool:
 def says_otherwise(content: bytes, covered: tuple[int, str], replay: Replay, digest: str, keys: Keys | None) -> bool:
     """Whether processes would begin with a snapshot that is not what the events up to there led to, in `replay`."""
     try:
-        read = _read(content, covered, digest, keys)
+        read = _read(content, covered, replay.learner, digest, keys)
     except _NOT_OURS:
         return False
     written = _written(replay, digest)
@@ -118,6 +119,7 @@ def _written(replay: Replay, problem: str) -> tuple[dict[str, Any], _Arrays] | N
         "revision": _REVISION,
         "version": __version__,
         "specification": problem,
+        "concluded by": _concluded_by(learner),
         "numbers": {name: getattr(replay, name) for name in _NUMBERS},
         "held": [asdict(held.event) for held in replay.held.values()],
         "abandoned": [asdict(held.event) for held in replay.abandoned.values()],
@@ -142,15 +144,25 @@ def _written(replay: Replay, problem: str) -> tuple[dict[str, Any], _Arrays] | N
     return document | {"progress": archive.document}, archive.arrays
 
 
-def _read(content: bytes, covered: tuple[int, str], digest: str, keys: Keys | None) -> tuple[dict[str, Any], _Arrays] | None:
-    """What was written, if it is whole, of this release and campaign, and of that event."""
+def _concluded_by(learner: Learner) -> dict[str, str]:
+    """The revision of every bound and of the method: what a corrected one had concluded before is not believed."""
+    method = base_of(learner.method)
+    return bounds_of(learner.settings) | {"method": f"{method.name}/{method.revision}"}
+
+
+def _read(
+    content: bytes, covered: tuple[int, str], learner: Learner, digest: str, keys: Keys | None
+) -> tuple[dict[str, Any], _Arrays] | None:
+    """What was written, if it is whole, of this release and campaign, by the same bounds, and of that event."""
     if not is_sealed(content, keys):
         return None
     text, _, raw = content[_SEAL:].partition(b"\n")
     document = from_text(text, "the snapshot")
     known = (document["revision"], document["version"], document["specification"])
     numbers = document["numbers"]
-    if known != (_REVISION, __version__, digest) or (numbers["sequence"], numbers["digest"]) != covered:
+    if known != (_REVISION, __version__, digest) or document["concluded by"] != _concluded_by(learner):
+        return None
+    if (numbers["sequence"], numbers["digest"]) != covered:
         return None
     with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
         return document, {name: arrays[name] for name in arrays.files}

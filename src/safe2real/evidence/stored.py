@@ -33,8 +33,12 @@ def follows_from_order(evidence: Evidence) -> bool:
     """Whether all that is kept of it is a function of the episodes counted and their order.
 
     Not so where a test looks at whatever has come in by then: stated ties and alternatives are looked at after batches, or
-    when somebody asks. Of a class from outside the package nobody here knows.
+    when somebody asks. Of a class from outside the package nobody here knows, and a radius or a refinement from there may
+    conclude something else tomorrow.
     """
+    settings = evidence.problem.settings
+    if not all(type(one).__module__.startswith("safe2real.") for one in (settings.radius, *settings.refinements)):
+        return False
     if type(evidence) not in (Evidence, TiedEvidence) or evidence._surviving is not None:
         return False
     return not isinstance(evidence, TiedEvidence) or not evidence.test.rows.size
