@@ -85,17 +85,18 @@ def solve_many(
         from safe2real.planning.cuda.solve import solve_on_device  # which gives solutions
 
         tables = [checked_utility(listed[0], reward, f"rewards[{i}]") for i, reward in enumerate(given)]
-        found = solve_on_device(listed, tables)
-        totals = np.einsum("nc,ncu->nu", found.weights, found.lines)
+        answers = solve_on_device(listed, tables)
+        found, totals = answers.found, np.einsum("nc,ncu->nu", answers.found.weights, answers.found.lines)
+        reached = np.where(found.status == Status.INFEASIBLE.value, -np.inf, totals[:, 0])  # by policies that are feasible
         return Solutions(
             statuses=tuple(Status(code) for code in found.status.tolist()),
             values=frozen(totals[:, 0]),
-            bounds=frozen(found.bound),
+            bounds=frozen(np.maximum(found.bound, reached)),
             constraint_values=frozen(totals[:, 1:]),
             multipliers=frozen(found.multipliers),
             shortfalls=frozen(found.shortfall),
-            sweeps=frozen(found.sweeps.astype(np.uint32)),
-            at=found.solution,
+            sweeps=frozen(found.passes.astype(np.uint32)),
+            at=answers.solution,
         )
     solved = [solve(listed[i % len(listed)], given[i % len(given)]) for i in range(count)]
     return Solutions(

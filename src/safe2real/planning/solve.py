@@ -9,7 +9,7 @@ column generation with backward induction as the pricing step. Stopping rule: a 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -137,7 +137,7 @@ def solve(
             return Outcome(status, bound, shortfall, sweeps, *own)
 
         found = run_together(member, together)
-    return as_solution(model, found, lambda used: policies.take(used, axis=0).astype(np.uint32, copy=False))
+    return as_solution(model, found, lambda used: _policies(model, policies.take(used, axis=0)))
 
 
 def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution | None = None) -> Solution:
@@ -159,7 +159,7 @@ def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution
     rate = 1.0 if thresholds.size != 1 else float(np.ptp(objective)) / max(float(np.ptp(utilities[0])), 1e-300)
     multipliers = warm_multipliers(model, warm)
     found = search_by(sweeper, thresholds, model.horizon, rate=rate, warm=len(parts), multipliers=multipliers)
-    return as_solution(model, found, sweeper.take)
+    return as_solution(model, found, lambda used: _policies(model, sweeper.take(used)))
 
 
 def warm_parts(model: CMDP, warm: Solution | None) -> list[Indices]:
@@ -183,20 +183,24 @@ def warm_multipliers(model: CMDP, warm: Solution | None) -> Floats:
     return np.zeros(model.num_constraints)
 
 
-def as_solution(model: CMDP, found: Outcome, take: Callable[[list[int]], Indices]) -> Solution:
-    """What a search found, with the policies that it mixes; `take` gives those of some slots, [n, H, S]."""
+def _policies(model: CMDP, actions: Indices) -> list[MarkovPolicy]:
+    """Of actions [n, H, S]."""
+    kept = frozen(actions.astype(np.uint32, copy=False))
+    return [MarkovPolicy(*model.shape, kept[i], None) for i in range(len(kept))]
+
+
+def as_solution(model: CMDP, found: Outcome, policies: Callable[[list[int]], Sequence[MarkovPolicy]]) -> Solution:
+    """What a search found, with the policies that it mixes; `policies` gives those of some slots."""
     # Every call to NumPy costs as much as a hundred rows of a sweep, so there are few of them here.
     share = found.weights.tolist()
     used = [j for j, weight in enumerate(share) if weight > 0.0]
-    kept = frozen(take(used))
-    parts = [MarkovPolicy(*model.shape, kept[i], None) for i in range(len(used))]
     totals = frozen(found.weights.dot(found.lines))
     value = float(totals[0])
     # A threshold that only the safest policy meets has a price of millions: missing it by rounding is worth something then.
     bound = max(found.bound, value) if found.status != outcomes.INFEASIBLE else found.bound
     return Solution(
         status=_STATUS[found.status],
-        policy=Mixture(frozen(np.array([share[j] for j in used])), tuple(parts)),
+        policy=Mixture(frozen(np.array([share[j] for j in used])), tuple(policies(used))),
         value=value,
         bound=bound,
         constraint_values=totals[1:],

@@ -9,7 +9,7 @@ from safe2real.planning import Status, solve_many
 from safe2real.planning.cuda import batch
 from safe2real.planning.sweeper import LANES
 from tests.cases import each
-from tests.planning.cuda.test_solve import check_close, check_same, large_system
+from tests.planning.cuda.test_solve import check_close, check_same, check_warm_starts, large_system
 from tests.planning.test_solve import fixed_recipe
 from tests.random_models import Recipe, build
 
@@ -33,18 +33,7 @@ def test_small_systems_bit_for_bit(constraints, cupy):
 
 
 def test_warm_starts_bit_for_bit(cupy):
-    """From policies on the device, from policies that were read, and from ones that the CPU found."""
-    for seed in range(20):
-        model, reward = drawn(seed, 2)
-        other = np.random.default_rng(seed).random(reward.shape)
-        for wanted in (other, 0.999 * reward + 0.001 * other):
-            before = s2r.solve(model, wanted)
-            yours = s2r.solve(model, reward, warm=before)
-            held = s2r.solve(model, wanted, device="cuda")
-            check_same(s2r.solve(model, reward, warm=held, device="cuda"), yours)
-            held.policy.policies[0].actions  # noqa: B018
-            check_same(s2r.solve(model, reward, warm=held, device="cuda"), yours)
-            check_same(s2r.solve(model, reward, warm=before, device="cuda"), yours)
+    check_warm_starts(drawn(seed, 2) for seed in range(20))
 
 
 @each("constraints", [2, 3])

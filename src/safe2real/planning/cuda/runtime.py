@@ -12,7 +12,7 @@ import numpy as np
 from safe2real.errors import InvalidInput
 
 THREADS = 256  # per block
-# Every sum as the CPU forms it: no contraction to fused multiply-adds, and nothing that is called fast.
+# Every sum as the CPU forms it: fused where the source says so and nowhere else, and nothing that is called fast.
 OPTIONS = ("--std=c++17", "--fmad=false")
 
 CURE = "leave `device` out to plan on the CPU"

@@ -2,7 +2,7 @@
 
 Problem, algorithm and stopping rule are those of `planning.solve`; the sweeps run on the device and the search on the host.
 What is proven: a feasible mixture's value meets a dual bound (weak duality), both from float64 values whose sums are formed
-as the CPU forms them, without fused multiply-adds. `solve(model, reward, warm=solution)` on the CPU evaluates the same
+as the CPU forms them, fused where those are. `solve(model, reward, warm=solution)` on the CPU evaluates the same
 policies anew and proves the result again, with nothing of the device in it.
 """
 
@@ -15,19 +15,17 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from safe2real._compiled import outcomes
-from safe2real.model.checks import Floats, frozen
+from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
-from safe2real.model.policy import Mixture
 from safe2real.planning.cuda.batch import Batch, upload
 from safe2real.planning.cuda.policies import DevicePolicy
 from safe2real.planning.cuda.runtime import find_cupy
-from safe2real.planning.cuda.searches import search_all
+from safe2real.planning.cuda.searches import Found, search_all
 from safe2real.planning.cuda.sweeper import Sweeper
-from safe2real.planning.solve import Solution, Status, check_warm, warm_multipliers
-from safe2real.planning.sweeper import LANES, slots_for
+from safe2real.planning.solve import Solution, as_solution, check_warm, warm_multipliers
+from safe2real.planning.sweeper import LANES, Outcome, slots_for
 
 _ONE_AT_A_TIME = threading.Lock()  # launches are recorded on one stream
 
@@ -38,30 +36,18 @@ class Answers:
 
     batch: Batch
     models: Sequence[CMDP]  # N, or one that all share
-    status: NDArray[np.int64]  # [N] codes
-    lines: Floats  # [N, C, 1 + K]
-    weights: Floats  # [N, C]
-    bound: Floats  # [N]
-    multipliers: Floats  # [N, K]
-    shortfall: Floats  # [N]
-    sweeps: NDArray[np.int64]  # [N]
+    found: Found
 
     def solution(self, i: int) -> Solution:
         """The answer for system i, as `planning.solve` gives it; its policies stay on the device until they are read."""
-        used = np.flatnonzero(self.weights[i] > 0.0)
-        shape, cupy = self.batch.shape, self.batch.cupy
-        parts = tuple(DevicePolicy(shape, cupy, self.batch.actions[int(slot), i]) for slot in used)
-        totals = frozen(self.weights[i] @ self.lines[i])
-        return Solution(
-            status=Status(int(self.status[i])),
-            policy=Mixture(frozen(self.weights[i, used]), parts),
-            value=float(totals[0]),
-            bound=float(self.bound[i]),
-            constraint_values=totals[1:],
-            multipliers=frozen(self.multipliers[i]),
-            shortfall=float(self.shortfall[i]),
-            sweeps=int(self.sweeps[i]),
-            wordings=self.models[i if len(self.models) > 1 else 0].wordings,
+        found, shape, cupy = self.found, self.batch.shape, self.batch.cupy
+        outcome = Outcome(
+            int(found.status[i]), float(found.bound[i]), float(found.shortfall[i]), int(found.passes[i]), found.lines[i],
+            found.weights[i], found.multipliers[i].copy(),
+        )  # fmt: skip
+        model = self.models[i if len(self.models) > 1 else 0]
+        return as_solution(
+            model, outcome, lambda used: [DevicePolicy(shape, cupy, self.batch.actions[slot, i]) for slot in used]
         )
 
 
@@ -90,16 +76,17 @@ def search(batch: Batch, models: Sequence[CMDP], warm: Solution | None = None) -
     sweeper, systems = Sweeper(batch), batch.systems
     if batch.parts == 1:
         lines = sweeper.greedy(np.ones((systems, 1, 1)), np.zeros((systems, 1), dtype=np.int32))
-        return Answers(
-            batch, models, np.full(systems, outcomes.OPTIMAL), lines, np.ones((systems, 1)), lines[:, 0, 0],
+        best = Found(
+            np.full(systems, outcomes.OPTIMAL), lines, np.ones((systems, 1)), lines[:, 0, 0],
             np.zeros((systems, 0)), np.zeros(systems), np.ones(systems, dtype=np.int64),
         )  # fmt: skip
+        return Answers(batch, models, best)
     thresholds = np.stack([model.arrays.thresholds for model in models])  # [N or 1, K]
     if len(thresholds) < systems:
         thresholds = np.repeat(thresholds, systems, axis=0)
     known = 0 if warm is None else _place(batch, warm)
     found = search_all(sweeper, thresholds, known, warm_multipliers(models[0], warm))
-    return Answers(batch, models, *found)
+    return Answers(batch, models, found)
 
 
 def _place(batch: Batch, warm: Solution) -> int:
