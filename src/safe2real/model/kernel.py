@@ -28,9 +28,8 @@ from safe2real.model.checks import (
     shown,
     whole_numbers,
 )
+from safe2real.model.distances import distances
 from safe2real.model.table import TransitionTable, read_table, terminal_states
-
-_AT_ONCE = 2**22  # transitions that are compared at once
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -290,21 +289,7 @@ class Kernel:
             raise InvalidInput(
                 f"the kernels have rows of shape {self.shape} and {other.shape}; compare kernels of one shape"
             )
-        result, states = np.empty(self.num_rows), self.num_states
-        written = np.cumsum(np.where(self.rows.length == 0, states, self.rows.length.astype(np.int64)))
-        written += np.cumsum(np.where(other.rows.length == 0, states, other.rows.length.astype(np.int64)))
-        first = 0
-        while first < self.num_rows:  # as many rows at once as a few million transitions
-            before = written[first - 1] if first else 0
-            last = max(first + 1, int(np.searchsorted(written, before + _AT_ONCE)))
-            (mine, here, p), (yours, there, q) = self.transitions(first, last), other.transitions(first, last)
-            place = np.concatenate([(mine - first) * states + here, (yours - first) * states + there])
-            order = np.argsort(place, kind="stable")
-            begins = np.flatnonzero(np.diff(place[order], prepend=-1))
-            apart = np.abs(np.add.reduceat(np.concatenate([p, -q])[order], begins))
-            result[first:last] = np.bincount(place[order][begins] // states, apart, minlength=last - first) / 2.0
-            first = last
-        return frozen(result.reshape(self.shape))
+        return frozen(distances(self, other).reshape(self.shape))
 
     def transitions(self, first: int = 0, last: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
         """Transitions as (row, successor, probability) in the order of rows; uniform rows are written out.
