@@ -14,8 +14,9 @@ import pytest
 
 import safe2real as s2r
 from safe2real import methods
-from safe2real.campaign import Campaign, carry_over, snapshot
+from safe2real.campaign import Campaign, carry_over, record, snapshot
 from safe2real.campaign.journal import MemoryJournal
+from safe2real.errors import StorageFailure
 from safe2real.evidence import counts
 from safe2real.evidence.stored import follows_from_order
 from safe2real.exploration import roll_out
@@ -314,3 +315,21 @@ def test_a_long_log_is_covered_as_soon_as_it_is_imported(monkeypatch):
         assert campaign._record.covered > 1
         assert campaign.verify().holds
         assert expected.samples == 210
+
+
+def test_an_import_that_was_recorded_does_not_fail_for_want_of_a_snapshot(monkeypatch):
+    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    refused = []
+
+    def fails(*_):
+        refused.append(True)
+        raise StorageFailure("the disk is full")
+
+    monkeypatch.setattr(record, "snapshot_of", fails)
+    kind, journal = KINDS["sim-to-real"], MemoryJournal()
+    log = [roll_out(kind.real, kind.problem.baseline, seed=9, round_number=number) for number in range(20)]
+    with Campaign.create(journal, kind.problem, method=kind.method, trust_margin=True) as campaign:
+        campaign.import_log("log", kind.problem.baseline, log)
+    assert refused
+    with Campaign.open(journal) as campaign:
+        assert campaign.status(forecast=False).imported == 20

@@ -16,6 +16,7 @@ from safe2real.model import archive as archives
 from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
 from safe2real.problem import Alternatives
+from safe2real.refinements import DEFAULT
 from safe2real.standing import Standing
 from safe2real.testing.systems import random_case
 from tests.cases import each
@@ -280,6 +281,9 @@ def _entry(*path, value):
         (_entry("evidence", "faults", value={"x": 0}), "faults is"),
         (_entry("imported", value={}), "no list of texts"),
         (_entry("revisions", value={"method": 99, "radius": 1}), "upgrade it"),
+        (_entry("revisions", value={"method": 0, "radius": 1}), "count the episodes again"),
+        (_entry("revisions", "radius", value=0), "count the episodes again"),
+        (_entry("revisions", f"refinement {DEFAULT[0].name}", value=0), "count the episodes again"),
         (_entry("decision", value="WHATEVER"), "decision is 'WHATEVER'"),
         (_entry("trials", value=[1]), r"trials\[0\] is 1"),
         (_entry("specification", value={}), "lacks 'horizon'"),

@@ -132,14 +132,15 @@ class Record:
         if not is_due(work_in(replay), self._worked):
             return
         self.covered, self._worked = replay.sequence, work_in(replay)  # also when it fails: the next is as far away
-        content = snapshot_of(replay, self.problem_digest, self.own_keys)
-        if content is None:
-            return
-        with suppress(StorageFailure), self.journal.writing() as transaction:
-            there = transaction.snapshot()
-            if there is None or there[0] == self._replaceable or is_due(replay.sequence, there[0]):
-                transaction.keep_snapshot(replay.sequence, replay.digest, content)
-                self._replaceable = replay.sequence
+        with suppress(StorageFailure):  # of what is counted here first, too: whoever asks for it next is told
+            content = snapshot_of(replay, self.problem_digest, self.own_keys)
+            if content is None:
+                return
+            with self.journal.writing() as transaction:
+                there = transaction.snapshot()
+                if there is None or there[0] == self._replaceable or is_due(replay.sequence, there[0]):
+                    transaction.keep_snapshot(replay.sequence, replay.digest, content)
+                    self._replaceable = replay.sequence
 
     def _began(self, event: Event) -> bool:
         """Whether the first event speaks of this campaign."""

@@ -137,12 +137,20 @@ def _take_trial(archive: Archive, learner: Learner, place: str, said: Any) -> No
 
 
 def _revisions(learner: Learner) -> dict[str, int]:
-    return {"method": base_of(learner.method).revision, "radius": learner.settings.radius.revision}
+    """Of everything that may come from outside and has concluded something."""
+    bounds = {f"refinement {one.name}": one.revision for one in learner.settings.refinements}
+    return {"method": base_of(learner.method).revision, "radius": learner.settings.radius.revision} | bounds
 
 
 def _check_revisions(archive: Archive, learner: Learner) -> None:
-    """Refuse what only a newer release understands."""
+    """Refuse what only a newer release understands, and what was concluded by a rule that was corrected since."""
     written = archive.entry("revisions", dict)
     for what, known in _revisions(learner).items():
-        if type(written.get(what)) is not int or written[what] > known:
-            raise archive.wrong(f"the {what} is of revision {written.get(what)!r}, this release has {known}: upgrade it")
+        said = written.get(what, 1 if what.startswith("refinement") else None)  # files from before name no refinements
+        if type(said) is not int or said > known:
+            raise archive.wrong(f"the {what} is of revision {said!r}, this release has {known}: upgrade it")
+        if said < known:
+            raise archive.wrong(
+                f"the {what} is of revision {said}, and what it concluded is not what revision {known} here would: count "
+                "the episodes again in a new learner; a campaign keeps them and does that by itself"
+            )
