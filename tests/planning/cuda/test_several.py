@@ -9,7 +9,7 @@ from safe2real.planning import Status, solve_many
 from safe2real.planning.cuda import batch
 from safe2real.planning.sweeper import LANES
 from tests.cases import each
-from tests.planning.cuda.test_solve import check_close, check_same, check_warm_starts, large_system
+from tests.planning.cuda.test_solve import check_close, check_listed, check_same, check_warm_starts, large_system
 from tests.planning.test_solve import fixed_recipe
 from tests.random_models import Recipe, build
 
@@ -63,12 +63,7 @@ def test_many_systems_at_once(constraints, cupy):
     ]
     found = solve_many([model for model, _ in cases], [reward for _, reward in cases], device="cuda")
     for i, (model, reward) in enumerate(cases):
-        yours = s2r.solve(model, reward)
-        check_same(found[i], yours)
-        assert found.statuses[i] is yours.status
-        assert (found.bounds[i], found.sweeps[i], found.shortfalls[i]) == (yours.bound, yours.sweeps, yours.shortfall)
-        np.testing.assert_array_equal(found.multipliers[i], yours.multipliers)
-        np.testing.assert_allclose(found.constraint_values[i], yours.constraint_values, atol=1e-12)
+        check_listed(found, i, s2r.solve(model, reward))
     assert set(found.statuses) >= {Status.OPTIMAL, Status.INFEASIBLE}
     assert len(set(found.sweeps.tolist())) > 2
 
