@@ -95,7 +95,7 @@ def highs(lines, thresholds):
 def test_a_mixture_is_optimal_and_its_prices_prove_it(constraints):
     rng = np.random.default_rng(constraints)
     policy = s2r.MarkovPolicy.uniform(horizon=1, num_states=1, num_actions=1)
-    for _ in range(100):
+    for _ in range(300):
         lines = rng.random((rng.integers(1, 9), 1 + constraints))
         thresholds = np.minimum(rng.random(constraints), lines[0, 1:] - 0.01)
         found = mix([Column(policy, line) for line in lines], thresholds)
@@ -103,8 +103,8 @@ def test_a_mixture_is_optimal_and_its_prices_prove_it(constraints):
         assert found.value == pytest.approx(value, abs=1e-8)
         assert found.weights.sum() == pytest.approx(1.0)
         assert (found.weights >= 0.0).all()
-        assert (found.weights @ lines[:, 1:] >= thresholds).all()
-        assert found.lower_bounds == pytest.approx(found.weights @ lines[:, 1:])
+        assert (found.lower_bounds >= thresholds).all()  # the library's own sum; another order of terms rounds otherwise
+        assert found.lower_bounds == pytest.approx(found.weights @ lines[:, 1:], abs=1e-14)
         assert (found.prices >= 0.0).all()
         dual = (lines[:, 0] + (lines[:, 1:] - thresholds) @ found.prices).max()
         assert dual == pytest.approx(value, abs=1e-8)

@@ -81,24 +81,32 @@ def greedy_column(balls: RowSets, reward: Floats, prices: Floats, reward_balls: 
 
 
 def mix(columns: Sequence[Column], thresholds: Floats) -> CertifiedMixture:
-    """The best mixture of `columns`, the first of which must meet every threshold, by the simplex method."""
+    """The best mixture of `columns`, the first of which must meet every threshold, by the simplex method.
+
+    Its `lower_bounds` meet the thresholds to the last bit, and are the same bits on every processor (`_totals`).
+    """
     lines = np.array([column.line for column in columns])  # [C, 1 + K]
     weights, dual = np.zeros(len(columns)), np.zeros(thresholds.size + 1)
     pessimistic.best_mixture(lines, bare(thresholds), weights, dual)
-    totals = weights @ lines
+    totals = _totals(weights, lines)
     # What rounding has left below a threshold is paid for by the first column, which is above or on it.
-    missing = thresholds - totals[1:]
-    if (missing > 0.0).any():
-        slack = np.maximum(lines[0, 1:] - totals[1:], np.finfo(float).tiny)
-        share = min(1.0, float(np.max(np.maximum(missing, 0.0) / slack)) * (1.0 + 1e-9))
+    slack, share = np.maximum(lines[0, 1:] - totals[1:], np.finfo(float).tiny), 0.0
+    while share < 1.0 and (totals[1:] < thresholds).any():
+        needed = float(np.max(np.maximum(thresholds - totals[1:], 0.0) / slack))
+        share = min(1.0, max(needed, 2.0 * share, np.finfo(float).eps))
         weights *= 1.0 - share
         weights[0] += share
-        totals = weights @ lines
+        totals = _totals(weights, lines)
     if totals[0] < lines[0, 0] or not np.isfinite(totals).all():  # the first column alone is never worse than nothing
         weights[:] = 0.0
         weights[0] = 1.0
         totals = lines[0].copy()
     return CertifiedMixture(tuple(columns), weights, float(totals[0]), totals[1:], np.maximum(-dual[:-1], 0.0))
+
+
+def _totals(weights: Floats, lines: Floats) -> Floats:
+    """[1 + K] the weighted sum of `lines`, term after term: a product of matrices rounds as the processor's BLAS likes."""
+    return np.asarray((weights[:, None] * lines).sum(axis=0))
 
 
 def best_mixture(
