@@ -77,7 +77,7 @@ task = three_states().specification
 model = task.simulator
 listed = [s2r.AtLeast(model.utilities[0, 0], 1.5, name) for name in ("upright", "again")[: int(sys.argv[1])]]
 model = s2r.CMDP.of(model.kernel, 4, 0, listed)
-s2r.Problem(model, task.baseline, task.settings).learner().propose()
+s2r.Learner(s2r.Problem(model, task.baseline, task.settings)).propose()
 """
 
 
