@@ -75,6 +75,15 @@ def test_a_second_process_compiles_nothing(house: House) -> None:
     assert len(house.files()) == 2  # one per function
 
 
+def test_code_for_another_processor_is_not_served(house: House) -> None:
+    assert house.run() == ["8", "0", "1"]
+    own = house.environment
+    house.environment = own | {"NUMBA_CPU_NAME": "generic"}
+    assert [house.run(), house.run()] == [["8", "0", "1"], ["8", "1", "0"]]
+    house.environment = own
+    assert house.run() == ["8", "1", "0"]
+
+
 def test_a_changed_callee_in_another_file_is_never_served_stale(house: House) -> None:
     assert house.run() == ["8", "0", "1"]
     before = house.files()
