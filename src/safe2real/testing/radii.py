@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
+from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 from safe2real._compiled import radii as compiled
 from safe2real.evidence.rule import rule_of
@@ -20,7 +22,11 @@ from safe2real.testing.systems import check_named, random_case
 _SYSTEM = System(5, 2, 4)
 _VISITS = np.unique(np.rint(np.geomspace(1, 10**7, 400)).astype(np.int64))
 _LEVEL = 0.2  # of the coverage runs: high, so that few runs show much
-_RUNS, _LENGTH = 300, 2_000
+_RUNS = 1_000
+_CHECKED = np.unique(np.rint(np.geomspace(1, 10**6, 100)).astype(np.int64))
+_LOOKS = np.unique(np.rint(np.geomspace(1, 10**9, 150)).astype(np.int64))
+
+Counts = NDArray[np.int64]
 
 
 class RadiusContract(ABC):
@@ -51,33 +57,67 @@ class RadiusContract(ABC):
         loose, strict = (radius.after(_VISITS, seen, RowShape(3, 10, _SYSTEM, delta)) for delta in (0.3, 1e-6))
         assert (strict >= loose - 1e-12).all(), "the radius does not grow when delta shrinks"
 
-    def test_more_rows_need_a_larger_radius(self) -> None:
-        """All rows have to hold at once: one that does not know how many there are cannot cover them."""
-        radius = self.make()
-        if radius.certified:
-            seen = np.full(_VISITS.size, 2)
-            few, many = (radius.after(_VISITS, seen, RowShape(3, rows, System(rows, 1, 4), 0.05)) for rows in (10, 10**6))
-            assert (many >= few - 1e-12).all(), "the radius shrinks when more rows have to hold"
-            assert (many > few).any(), "the radius does not grow with the number of rows"
+    def test_its_level_is_shared_by_all_rows(self) -> None:
+        """A union over R rows at delta puts log(R / delta) into 2 n radius(n)^2, to first order, whatever else is in it.
 
-    def test_it_does_not_shrink_faster_than_chance(self) -> None:
-        """A fair coin is about 1 / sqrt(n) off: no radius that covers at all times is smaller than that for long."""
-        radius = self.make()
-        if radius.certified:
-            visits = np.unique(np.rint(np.geomspace(1, 10**12, 600)).astype(np.int64))
-            found = radius.after(visits, np.full(visits.size, 2), RowShape(2, 1, System(2, 1, 1), _LEVEL))
-            assert (visits * np.minimum(found, 1.0) ** 2 >= 0.1).all(), "it shrinks faster than 1 / sqrt(n)"
-
-    def test_it_covers_at_its_level(self) -> None:
-        """Rows of known probabilities, watched at every visit: the share of rows that ever leave the ball."""
-        radius = self.make()
+        A loose radius could forget R or delta and still cover small systems, so this is asked of the formula itself.
+        """
+        radius, visits = self.make(), np.array([10**6, 10**9])
         if not radius.certified:
             return  # it promises nothing, and everything computed with it says so
+        for possible, seen in ((2, 2), (12, 3)):
+            first = _capped(radius, visits, seen, _shape(possible, 1, 0.2))
+            for actions, delta in ((10**3, 0.2), (10**6, 0.2), (1, 1e-3), (1, 1e-9)):
+                needed = np.log(actions * 0.2 / delta)
+                gained = 2.0 * visits * (_capped(radius, visits, seen, _shape(possible, actions, delta)) ** 2 - first**2)
+                assert (gained >= 0.95 * needed).all(), (
+                    f"from {possible} rows, delta 0.2 to {possible * actions} rows, delta {delta:g} "
+                    f"2 n radius(n)^2 grows by {gained.min():.3g}; "
+                    f"all rows hold together only if it grows by log(rows / delta), {needed:.3g}"
+                )
+
+    def test_no_single_look_is_outside_too_often(self) -> None:
+        """Exact binomial tails: R rows, half of whose successors are one fair coin, looked at once after n visits.
+
+        One look is less than all of them, so a radius that fails here cannot cover. At very small delta it shows what no
+        simulation can: the share of a row must fall with R and delta, and no constant below 1 can be put before the root.
+        """
+        radius = self.make()
+        if not radius.certified:
+            return
+        for possible, actions, delta in product((2, 3, 12), (1, 10**3, 10**6), (0.5, 0.05, 1e-3, 1e-9, 1e-200)):
+            shape = _shape(possible, actions, delta)
+            found = np.max([_capped(radius, _LOOKS, seen, shape) for seen in range(1, possible + 1)], axis=0)
+            heads = possible // 2 / possible
+            outside = _tail(_LOOKS, heads, found)
+            worst = int(np.argmax(outside))
+            assert outside[worst] <= _share(shape) * (1.0 + 1e-6), (
+                f"with {shape.rows} rows and delta {delta:g} a row of {possible} successors is outside {found[worst]:.3g} "
+                f"after {_LOOKS[worst]} visits with probability {outside[worst]:.2g}; all rows hold together only up to "
+                f"{_share(shape):.2g}: the radius must grow like sqrt(log(rows / delta) / (2 n))"
+            )
+
+    def test_a_coin_stays_inside_at_every_visit(self) -> None:
+        """The exact probability that a row of two successors EVER leaves the ball, by induction over the visits."""
+        radius = self.make()
+        if not radius.certified:
+            return
+        for heads, actions, delta, length in ((0.5, 1, 0.2, 6_000), (0.5, 25, 0.02, 3_000), (0.1, 1, 0.2, 1_000)):
+            shape = _shape(2, actions, delta)
+            left = _ever_leaves(radius, heads, shape, length)
+            assert left <= _share(shape) * (1.0 + 1e-6), (
+                f"one of {shape.rows} rows [{heads}, {1.0 - heads}] leaves the radius within {length} visits "
+                f"with probability {left:.3g}; at delta {delta} at most {_share(shape):.3g} may"
+            )
+
+    def test_it_covers_at_its_level(self) -> None:
+        """Simulated rows of known probabilities, looked at often up to a million visits: how many ever leave the ball."""
+        radius = self.make()
+        if not radius.certified:
+            return
         rng = np.random.default_rng(20)
         for probabilities in ([0.5, 0.5], [0.7, 0.2, 0.1], [0.2] * 5, [0.97, 0.01, 0.01, 0.005, 0.005], [1 / 30] * 30):
-            row = np.array(probabilities)
-            shape = RowShape(row.size, 1, System(row.size, 1, 1), _LEVEL)
-            left = sum(_ever_leaves(radius, row, shape, rng) for _ in range(_RUNS))
+            left = _count_leaving(radius, np.array(probabilities), rng)
             most = _LEVEL * _RUNS + 4.0 * np.sqrt(_LEVEL * (1.0 - _LEVEL) * _RUNS)
             assert left <= most, f"{left} of {_RUNS} rows {probabilities} left a radius that fails {_LEVEL:.0%} of the time"
 
@@ -112,10 +152,61 @@ class RadiusContract(ABC):
         assert np.array_equal(runs[0], runs[1]), "two runs of the same problem differ"
 
 
-def _ever_leaves(radius: Radius, row: Floats, shape: RowShape, rng: np.random.Generator) -> bool:
-    drawn = rng.choice(row.size, size=_LENGTH, p=row)
-    counts = np.cumsum(np.eye(row.size)[drawn], axis=0)
-    visits = np.arange(1, _LENGTH + 1)
-    distance = 0.5 * np.abs(counts / visits[:, None] - row).sum(axis=1)
-    radii = np.minimum(1.0, radius.after(visits, (counts > 0).sum(axis=1), shape))
-    return bool((distance > radii + 1e-12).any())
+def _shape(possible: int, actions: int, delta: float) -> RowShape:
+    """A system whose every row has all states as successors; steps are pooled, so that R = S A however it is counted."""
+    return RowShape(possible, possible * actions, System(possible, actions, 1), delta)
+
+
+def _share(shape: RowShape) -> float:
+    """The largest probability of failure of one row with which R independent rows hold together with 1 - delta."""
+    return float(-np.expm1(np.log1p(-shape.delta) / shape.rows))
+
+
+def _capped(radius: Radius, visits: Counts, seen: int, shape: RowShape) -> Floats:
+    found = np.minimum(1.0, radius.after(visits, np.full(visits.size, seen), shape))
+    assert (found >= 0.0).all(), f"a radius is not negative, and a number, also for {shape}"
+    return found
+
+
+def _tail(visits: Counts, heads: float, distance: Floats) -> Floats:
+    """P(|frequency - heads| > distance) after each of `visits` tosses of a coin; exact."""
+    from scipy.special import betainc  # late: SciPy takes longer to import than all of this package
+
+    result = np.zeros(visits.size)
+    for chance in (heads, 1.0 - heads):  # P(at least k of n) is an incomplete beta function
+        least = np.floor(visits * (chance + distance) * (1.0 + 1e-12)) + 1.0
+        possible = least <= visits
+        n, k = visits[possible], least[possible]
+        result[possible] += betainc(k, n - k + 1.0, chance)
+    return result
+
+
+def _ever_leaves(radius: Radius, heads: float, shape: RowShape, length: int) -> float:
+    """The probability that the frequency of `heads` is outside at any of the first `length` visits; exact."""
+    visits = np.arange(1, length + 1)
+    alone, both = (_capped(radius, visits, seen, shape) + 1e-12 for seen in (1, 2))
+    least, inside, left = 0, np.ones(1), 0.0  # of rows that never left: how probable is each number of heads from `least` on
+    for n in range(1, length + 1):
+        inside = np.append((1.0 - heads) * inside, 0.0) + np.append(0.0, heads * inside)
+        counts = np.arange(least, least + inside.size)
+        outside = np.abs(counts / n - heads) > np.where(counts % n == 0, alone[n - 1], both[n - 1])
+        if outside.any():
+            left += float(inside[outside].sum())
+            if outside.all():
+                break
+            inside[outside] = 0.0
+            kept = np.flatnonzero(~outside)
+            least, inside = least + int(kept[0]), inside[kept[0] : kept[-1] + 1]
+    return left
+
+
+def _count_leaving(radius: Radius, row: Floats, rng: np.random.Generator) -> int:
+    """How many of `_RUNS` rows are outside at any of `_CHECKED` visits."""
+    shape = RowShape(row.size, 1, System(row.size, 1, 1), _LEVEL)
+    radii = np.array([_capped(radius, _CHECKED, seen, shape) for seen in range(1, row.size + 1)])  # [m, looks]
+    counts, left = np.zeros((_RUNS, row.size), dtype=np.int64), np.zeros(_RUNS, dtype=bool)
+    for look, (visits, more) in enumerate(zip(_CHECKED, np.diff(_CHECKED, prepend=0), strict=True)):
+        counts += rng.multinomial(more, row, size=_RUNS)
+        distance = 0.5 * np.abs(counts / visits - row).sum(axis=1)
+        left |= distance > radii[(counts > 0).sum(axis=1) - 1, look] + 1e-12
+    return int(left.sum())
