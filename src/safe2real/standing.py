@@ -89,6 +89,8 @@ class AssumptionCode(StrEnum):
     SUPPORT = "support"
     KNOWN_ROWS = "known-rows"
     COUNTED = "counted"
+    FIXED = "fixed-before-data"
+    """Nothing that the confidence sets are built from was chosen by the episodes that are counted."""
     INDEPENDENT = "independent-episodes"
     """Episodes of one policy are independent of each other, and alike."""
     FAULTS = "faults"

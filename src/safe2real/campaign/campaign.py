@@ -260,7 +260,8 @@ class Campaign(Directed):
         and have an "id", any text that names the episode in every log. `source` names the log: the same log imported again
         changes nothing, another one under the same name is a `Conflict`. So are episodes that the record has already, by
         their id or by their content, unless `overlap` says that they are the same ones ("skip" leaves them out) or others
-        that happen to look alike ("count"); both are recorded as assumptions.
+        that happen to look alike ("count"); both are recorded as assumptions. Episodes that look like ones that the
+        simulator was estimated from are a `Conflict` too, unless they are others ("count").
 
         The log is counted as a whole, after the deployments that are out now. The guarantee assumes that it is complete: no
         episode was left out because of what happened in it.

@@ -13,7 +13,9 @@ from typing import Any
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.history import Episode, episodes_of
 from safe2real.campaign.imports import Overlap
-from safe2real.errors import InvalidInput
+from safe2real.errors import Conflict, InvalidInput
+from safe2real.exploration.logs import fitted_refusal
+from safe2real.model.encoding import fingerprint
 from safe2real.model.policy import carried_out
 
 _SHOWN = 12  # characters of a digest that name a log
@@ -29,7 +31,7 @@ class CarriedOver:
     samples: int
 
 
-def carry_over(into: Campaign, earlier: Campaign) -> CarriedOver:
+def carry_over(into: Campaign, earlier: Campaign, *, overlap: Overlap | str = Overlap.REFUSE) -> CarriedOver:
     """Import every episode that was told to, or imported into, `earlier`; done again, it adds what has come since.
 
     Both campaigns must be about one real system in one numbering. Episodes keep the ids of their deployments, so none is
@@ -38,13 +40,16 @@ def carry_over(into: Campaign, earlier: Campaign) -> CarriedOver:
     Args:
         into: the campaign that goes on.
         earlier: the one whose episodes are taken; it is only read.
+        overlap: "count" says that episodes which look like ones that the simulator of `into` was estimated from, or that
+            have no id and look like recorded ones, are others; certificates then say so.
 
     Returns:
         How much there was.
 
     Raises:
         InvalidInput: the two are not about systems of one size, or are one and the same.
-        Conflict: an episode is a deployment of `into` itself, or its id names another one there.
+        Conflict: an episode is a deployment of `into` itself, or its id names another one there; or the simulator of `into`
+            was estimated from episodes that look like these.
     """
     here, there = into.problem.simulator, earlier.problem.simulator
     if into.name == earlier.name:
@@ -61,16 +66,27 @@ def carry_over(into: Campaign, earlier: Campaign) -> CarriedOver:
         if _id_of(earlier, episode) not in had:
             named = bool(episode.deployment or episode.id)
             logs.setdefault((episode.policy, named), []).append(episode)
+    if overlap != Overlap.COUNT:
+        _refuse_fitted(into, [episode for log in logs.values() for episode in log])
     policies, samples = earlier.stored_policies(), 0
     for (digest, named), log in logs.items():
         source = f"{earlier.name}/{digest[:_SHOWN]}/{log[0].number}-{log[-1].number}"
         episodes = [_content(earlier, episode) for episode in log]
         # By their ids they are other episodes than those that were told here, however alike they look. Of a log without ids
         # nobody knows whether it was imported into both.
-        overlap = Overlap.COUNT if named else Overlap.REFUSE
+        others = Overlap.COUNT if named else overlap
         policy = carried_out(policies[digest], there)  # either of the two may count its end
-        samples += into.import_log(source, policy, episodes, partial=True, overlap=overlap).samples
+        samples += into.import_log(source, policy, episodes, partial=True, overlap=others).samples
     return CarriedOver(earlier.name, len({policy for policy, _ in logs}), sum(map(len, logs.values())), samples)
+
+
+def _refuse_fitted(into: Campaign, episodes: list[Episode]) -> None:
+    """Refuse episodes from which the simulator of `into` was estimated, before the first log is imported."""
+    fitted = into.problem.fitted_episodes()
+    alike = sum(fingerprint(one.states, one.actions) in fitted for one in episodes) if fitted else 0
+    if alike:
+        fix = "Create the new campaign with the earlier simulator, or with one that was not estimated from these episodes"
+        raise Conflict(fitted_refusal(alike, len(episodes), fix))
 
 
 def _id_of(earlier: Campaign, episode: Episode) -> str:

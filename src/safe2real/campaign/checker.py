@@ -27,7 +27,7 @@ from safe2real.exploration.coin import coin_of
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Reason
 from safe2real.model.checks import shown
-from safe2real.model.encoding import check_keys, digest_of, from_text, policy_from_bytes
+from safe2real.model.encoding import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.standing import Standing
 
@@ -181,6 +181,12 @@ class Checker:
             raise InvalidInput("an imported episode has the id of an earlier one")
         if alike and body.overlap == kinds.NO_OVERLAP and body.after is not None:  # release 0.1 did not look
             raise InvalidInput(f"{len(alike)} imported episodes look like recorded ones, and nobody said what they are")
+        fitted = self.problem.fitted_episodes() if body.overlap == kinds.NO_OVERLAP else frozenset()
+        if number := sum(fingerprint(one["states"], one["actions"]) in fitted for one in episodes if fitted):
+            raise InvalidInput(
+                f"{number} imported episodes look like ones that the simulator was estimated from, and nobody said that "
+                "they are others"
+            )
 
     def _check_withdrawal(self, event: Event) -> None:
         body = _body(event, "the withdrawal", "cause", "reason")

@@ -38,7 +38,8 @@ def import_log(
         twin = next((event for event in imports if f'"log":"{whole}"' in event.body), None)
         if twin is not None and overlap == Overlap.REFUSE:
             raise Conflict(f"the same log was imported as {twin.worker!r} at {twin.at}; it counts once, under one name")
-        chosen = choose(log, Overlap(overlap), record.name, digest_of(encoded), transaction.events())
+        fitted = record.problem.fitted_episodes()
+        chosen = choose(log, Overlap(overlap), record.name, digest_of(encoded), transaction.events(), fitted)
         if not chosen.episodes:
             return Receipt(transaction.last()[0], False, 0, chosen.skipped)
         (digest,) = transaction.add_policies([encoded])

@@ -19,6 +19,7 @@ from safe2real.campaign.deployment import id_of
 from safe2real.campaign.episodes import Seen
 from safe2real.campaign.events import ASK, COUNTED, IMPORT, NO_OVERLAP, SKIPPED, TELL, AskBody, Event, ImportBody
 from safe2real.errors import Conflict
+from safe2real.exploration.logs import fitted_among, fitted_refusal
 from safe2real.exploration.logs import read_log as read_log  # it was here before learners had logs
 from safe2real.model.encoding import to_text
 
@@ -68,13 +69,21 @@ def key_of(content: dict[str, Any]) -> str:
     return to_text({name: value for name, value in content.items() if name != "id"})
 
 
-def choose(log: Sequence[Seen], overlap: Overlap, name: str, policy: str, events: Iterable[Event]) -> Chosen:
-    """Which episodes of a log of `policy` (digest) to record, given the events of campaign `name`; raises `Conflict`."""
+def choose(
+    log: Sequence[Seen], overlap: Overlap, name: str, policy: str, events: Iterable[Event], fitted: frozenset[int]
+) -> Chosen:
+    """Which episodes of a log of `policy` (digest) to record, given the events of campaign `name`; raises `Conflict`.
+
+    `fitted` are fingerprints of the episodes that the simulator was estimated from.
+    """
     recorded = _recorded(name, policy, events)
     fresh = [seen for seen in log if not _is_known(seen, recorded)]
     named = len(log) - len(fresh)
     alike = _alike(fresh, recorded)
-    total = len(set().union(*alike.values()))
+    known_to_simulator = fitted_among(fresh, fitted)
+    total = len(known_to_simulator.union(*alike.values()))
+    if overlap is Overlap.REFUSE and known_to_simulator:
+        raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
     if overlap is Overlap.REFUSE and (named or total):
         raise Conflict(_refusal(len(log), named, total, {name: len(places) for name, places in alike.items()}))
     if overlap is Overlap.COUNT and named:
@@ -87,6 +96,8 @@ def choose(log: Sequence[Seen], overlap: Overlap, name: str, policy: str, events
     if overlap is Overlap.COUNT:
         return Chosen(fresh, COUNTED, total, 0)
     left = _without_recorded(fresh, recorded)
+    if known_to_simulator := fitted_among(left, fitted):  # skipped by their looks, the rare ones would be left
+        raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
     return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
 
 

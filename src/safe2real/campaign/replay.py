@@ -337,7 +337,10 @@ def _is_whole(body: ImportBody, contents: list[Any]) -> bool:
 
 def _said_of(source: str, body: ImportBody) -> list[Assumption]:
     if body.overlap == kinds.COUNTED:
-        text = f"the {body.alike} episodes of the log {source!r} that look like recorded ones are other episodes"
+        text = (
+            f"the {body.alike} episodes of the log {source!r} that look like recorded ones or ones that the simulator was "
+            "estimated from are other episodes"
+        )
     elif body.overlap == kinds.SKIPPED:
         text = f"the {body.alike} episodes of the log {source!r} that were skipped are those that the record had already"
     else:

@@ -49,7 +49,7 @@ def import_log(
         if file is not None or source is not None:
             raise InvalidInput("a file or --source is given beside --from; take over a campaign, or import a log")
         with Campaign.open(url) as opened, Campaign.open(earlier) as old:
-            answer(asdict(carry_over(opened, old)))
+            answer(asdict(carry_over(opened, old, overlap=overlap)))
         return
     if file is None or source is None:
         raise InvalidInput("no log is named; give FILE and --source NAME, or --from CAMPAIGN")

@@ -122,7 +122,7 @@ def assumptions_of(
     if hybrid.belief.known.any():
         text = f"the {int(hybrid.belief.known.sum())} rows declared known are exact"
         found.append(Assumption(codes.KNOWN_ROWS, text))
-    found.append(COUNTED)
+    found += [COUNTED, FIXED]
     text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
     found.append(Assumption(codes.EVENT, text))
     if settings.radius.certified and type(settings.radius) not in ALL:
@@ -151,6 +151,11 @@ INDEPENDENT = Assumption(
     "episodes of one policy are independent of each other and alike: nothing that matters changes from one to the next",
 )
 COUNTED = Assumption(AssumptionCode.COUNTED, "every episode that is run is counted, whatever happens in it")
+FIXED = Assumption(
+    AssumptionCode.FIXED,
+    "the simulator and the declared support, ties and alternatives were fixed before the counted episodes were collected, "
+    "or without looking at them",
+)
 
 
 def _margins_assumed(problem: Problem, margins: Floats) -> list[Assumption]:

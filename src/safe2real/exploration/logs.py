@@ -11,7 +11,7 @@ from safe2real.exploration.counting import Entry, Episodes, entries_of
 from safe2real.exploration.episodes import Seen, check_actions, seen_from
 from safe2real.model.checks import shown
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import digest_of, policy_to_bytes, to_text
+from safe2real.model.encoding import digest_of, fingerprint, policy_to_bytes, to_text
 from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, AssumptionCode
@@ -53,6 +53,24 @@ def log_digest(log: Sequence[Seen]) -> str:
     return digest_of(to_text([seen.to_json() for seen in log]).encode())
 
 
+def fitted_among(log: Sequence[Seen], fitted: frozenset[int]) -> set[int]:
+    """Which episodes of a log (places) look like ones that the simulator was estimated from."""
+    if not fitted:
+        return set()
+    return {i for i, seen in enumerate(log) if fingerprint(seen.path.states, seen.path.actions) in fitted}
+
+
+def fitted_refusal(
+    alike: int, episodes: int, fix: str = "Split the log: estimate_model(log[::2], ...), and import log[1::2]"
+) -> str:
+    """Why a log from which the simulator was estimated cannot be imported, and what to do instead."""
+    return (
+        f"{alike} of the {episodes} episodes look like ones that the simulator was estimated from, and the bounds are "
+        f"proved for a simulator that was fixed before the counted episodes. {fix}. If these are other episodes that happen "
+        "to look alike, import them with overlap='count' (--overlap count), which is recorded as an assumption"
+    )
+
+
 REFUSE, COUNT = "refuse", "count"
 """What to do with episodes that look like ones that were imported before; a campaign has the same words, and "skip"."""
 
@@ -76,7 +94,10 @@ class ImportedLogs:
             return ()
         if not self._alike:
             return (LOGS_ASSUMED,)
-        text = f"the {self._alike} imported episodes that look like ones imported before are other episodes"
+        text = (
+            f"the {self._alike} imported episodes that look like ones imported before or ones that the simulator was "
+            "estimated from are other episodes"
+        )
         return (LOGS_ASSUMED, Assumption(AssumptionCode.LOGS, text, COUNT))
 
     def read(
@@ -98,12 +119,15 @@ class ImportedLogs:
             raise InvalidInput(f"overlap is {shown(overlap)}; give {REFUSE!r}, or {COUNT!r} for episodes that are others")
         log = read_log(problem.simulator, policy, episodes, partial=partial)
         keys, alike = [_seen_key(seen) for seen in log], 0
-        for seen, key in zip(log, keys, strict=True):
+        of_simulator = fitted_among(log, problem.fitted_episodes())
+        for i, (seen, key) in enumerate(zip(log, keys, strict=True)):
             if seen.id in self._ids:
                 raise Conflict(
                     f"an episode with the id {seen.id!r} was imported before, and an episode counts once; leave it out"
                 )
-            alike += key in self._unnamed or (seen.id is None and key in self._named)
+            alike += key in self._unnamed or (seen.id is None and key in self._named) or i in of_simulator
+        if of_simulator and overlap == REFUSE:
+            raise Conflict(fitted_refusal(len(of_simulator), len(log)))
         if alike and overlap == REFUSE:
             raise Conflict(_refusal(alike, len(log)))
         encoded = policy_to_bytes(policy)

@@ -104,14 +104,16 @@ class Telling(Looking):
             episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
                 "id", any text that names the episode in every log.
             partial: whether episodes may have been cut short.
-            overlap: "count" says that episodes which look like ones imported before are others; certificates then say so.
+            overlap: "count" says that episodes which look like ones imported before, or like ones that the simulator was
+                estimated from, are others; certificates then say so.
                 Episodes that this learner observed itself are not compared: do not import those.
 
         Returns:
             How many episodes were counted.
 
         Raises:
-            Conflict: episodes of the same id, or that look the same and do not both have one, were imported before.
+            Conflict: episodes of the same id, or that look the same and do not both have one, were imported before; or the
+                simulator was estimated from episodes that look the same.
             InvalidInput: an episode is not of this system, or not of this policy.
 
         Example:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
@@ -74,6 +74,16 @@ def bounded(stream: BinaryIO, name: str, limit: int | None = None) -> bytes:
 
 def digest_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+FINGERPRINTS = 2**53
+"""Fingerprints of episodes are below it: whole numbers that JSON keeps exactly in every language."""
+
+
+def fingerprint(states: ArrayLike, actions: ArrayLike) -> int:
+    """Digest of one episode's states and actions, so that the same episode is recognised in another log."""
+    content = np.asarray(states, dtype="<u4").tobytes() + np.asarray(actions, dtype="<u4").tobytes()
+    return int.from_bytes(hashlib.sha256(content).digest()[:8], "little") % FINGERPRINTS
 
 
 def finite_or_none(number: float) -> float | None:

@@ -43,6 +43,7 @@ class Kernel:
     num_actions: int
     horizon: int | None
     rows: Rows  # for compiled code, which never writes to them
+    fitted_to: NDArray[np.int64] | None = None  # [m] fingerprints of the episodes that the rows were estimated from
 
     def __repr__(self) -> str:
         sizes = f"{self.num_states} states, {self.num_actions} actions, {self.rows.successor.size} transitions"

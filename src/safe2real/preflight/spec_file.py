@@ -41,7 +41,7 @@ from safe2real.systems.measure import clone_baseline
 _OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies", "within", "legend", "counts_end")
 _NAMES = ("state_names", "action_names", "positions")
 _BEFORE_TABLES = ("horizon", "counts_end", "start", "known", "within", "copies", *_NAMES)
-_LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps")
+_LISTS = ("transition", "states", "actions", "successors", "probabilities", "steps", "fitted_to")
 _SIZES = ("num_states", "num_actions", "num_steps")
 _CONSTRAINT = ("unsafe", "cost", "limit", "utility", "threshold", "name")
 

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import boolean, finite_number, positive_integer, shown
+from safe2real.model.checks import boolean, finite_number, frozen, positive_integer, shown, whole_numbers
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint, without_steps
 from safe2real.model.encoding import (
+    FINGERPRINTS,
     array_to_json,
     check_keys,
     check_unpacked,
@@ -170,6 +171,8 @@ def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
     if kernel.horizon is not None:
         document["steps"] = array_to_json(steps.astype(np.uint32))
         document["num_steps"] = kernel.horizon
+    if kernel.fitted_to is not None:
+        document["fitted_to"] = array_to_json(kernel.fitted_to)
     return document
 
 
@@ -190,12 +193,18 @@ def kernel_from_json(value: Any, name: str) -> Kernel:
             f'{name} must hold {{"transition": [S][A][S] or [H][S][A][S]}}, or parallel lists of stored transitions: '
             + ", ".join(("num_states", "num_actions", *_TRANSITIONS))
         )
-    given = check_keys(value, name, required=("num_states", "num_actions", *_TRANSITIONS), optional=("steps", "num_steps"))
+    optional = ("steps", "num_steps", "fitted_to")
+    given = check_keys(value, name, required=("num_states", "num_actions", *_TRANSITIONS), optional=optional)
     lists = [numbers_from_json(given[column], f"{name}.{column}") for column in _TRANSITIONS]
     steps = numbers_from_json(given["steps"], f"{name}.steps") if "steps" in given else None
     sizes = {"num_states": given["num_states"], "num_actions": given["num_actions"], "horizon": given.get("num_steps")}
     with within(name):
-        return Kernel.from_triples(*lists, steps=steps, **sizes)
+        kernel = Kernel.from_triples(*lists, steps=steps, **sizes)
+    if "fitted_to" not in given:
+        return kernel
+    fitted_to = numbers_from_json(given["fitted_to"], f"{name}.fitted_to")
+    marks = whole_numbers(f"{name}.fitted_to", fitted_to, below=FINGERPRINTS, what="fingerprints of episodes")
+    return replace(kernel, fitted_to=frozen(marks.reshape(-1)))
 
 
 def _alternatives_to_json(given: Alternatives) -> dict[str, Any]:

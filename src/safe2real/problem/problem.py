@@ -127,6 +127,12 @@ class Problem:
             )
         return given.reshape(-1).copy()
 
+    def fitted_episodes(self) -> frozenset[int]:
+        """Fingerprints of the real episodes that the simulator, the support or an alternative was estimated from."""
+        kernels = (self.simulator.kernel, self.support, *(() if self.alternatives is None else self.alternatives.simulators))
+        marks = [kernel.fitted_to for kernel in kernels if kernel is not None and kernel.fitted_to is not None]
+        return frozenset(number for one in marks for number in one.tolist())
+
     def refuse_lost_margin(self) -> None:
         """Refuse a baseline that lacks its stated margin on the simulator itself; the margin is a claim about reality."""
         model = self.simulator

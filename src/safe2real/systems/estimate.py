@@ -27,7 +27,7 @@ from safe2real.systems.arrivals import ArrivalCost
 from safe2real.systems.datasets import read_episodes
 from safe2real.systems.discretise import Discretised
 from safe2real.systems.episodes import EpisodeLog, Numbering
-from safe2real.systems.estimated import EstimatedModel, refuse_short
+from safe2real.systems.estimated import EstimatedModel, knowing_its_log, refuse_short
 from safe2real.systems.finite import FiniteSystem, build_system
 from safe2real.systems.finite_env import check_spaces, first_of, name_of
 from safe2real.systems.legends import legend_of_env
@@ -172,6 +172,8 @@ def estimate_model(
     if kind == _RUN:
         spaces = source.observation_space, source.action_space
         system = replace(system, first_state=first_of(spaces[0]), first_action=first_of(spaces[1]))
+    if log is not None:
+        system = knowing_its_log(system, costing, log)
     used = radii.Adaptive() if radius is None else radius
     accuracy = radii_after(used, visits, different, System(seen.possible, seen.num_actions, horizon), delta)
     home = np.maximum(system.origin, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, Trajectory
+from safe2real.model.checks import frozen
+from safe2real.model.encoding import fingerprint
 from safe2real.model.shown import rounded_up
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.systems.acting import FiniteTranslation
@@ -104,17 +106,7 @@ class EstimatedModel(RowAccuracy, Runnable):
         return [self._trajectory(f"episode {i}", episode, partial) for i, episode in enumerate(chosen.episodes)]
 
     def _trajectory(self, place: str, episode: LoggedEpisode, partial: bool) -> Trajectory:
-        system, horizon = self.system, self.system.model.steps
-        steps = min(episode.length, horizon)
-        costs = self.costing.of(episode, place)
-        numbers = [int(s) for s in episode.states]
-        states = [system.state_of(numbers[0])]
-        states += [system.state_of(numbers[k + 1], float(costs[k]), episode.ends_at(k)) for k in range(steps)]
-        actions = episode.actions[:steps].tolist()
-        if episode.terminated and steps < horizon:
-            states += [system.after_end_of(states[-1])] * (horizon - steps)
-            actions += [0] * (horizon - steps)
-        return Trajectory.of(system.model, states, actions, partial=partial)
+        return Trajectory.of(self.model, *_path_of(self.system, self.costing, place, episode), partial=partial)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
         """The system as it was estimated; see `FiniteSystem.plot`."""
@@ -156,6 +148,33 @@ class EstimatedModel(RowAccuracy, Runnable):
                 "part of any guarantee: give start= where you know it."
             )
         return "\n".join(lines)
+
+
+def _path_of(system: FiniteSystem, costing: Costing, place: str, episode: LoggedEpisode) -> tuple[list[int], list[int]]:
+    """States and actions of a logged episode in the numbers of the model, up to its horizon."""
+    horizon = system.model.steps
+    steps = min(episode.length, horizon)
+    costs = costing.of(episode, place)
+    numbers = [int(s) for s in episode.states]
+    states = [system.state_of(numbers[0])]
+    states += [system.state_of(numbers[k + 1], float(costs[k]), episode.ends_at(k)) for k in range(steps)]
+    actions = episode.actions[:steps].tolist()
+    if episode.terminated and steps < horizon:
+        states += [system.after_end_of(states[-1])] * (horizon - steps)
+        actions += [0] * (horizon - steps)
+    return states, actions
+
+
+def knowing_its_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> FiniteSystem:
+    """Mark the kernel with the fingerprints of the episodes that it was estimated from, so that imports can refuse them."""
+    marks = set[int]()
+    for i, episode in enumerate(log.episodes):
+        try:
+            marks.add(fingerprint(*_path_of(system, costing, f"episode {i}", episode)))
+        except InvalidInput:  # it goes where the model has no state, so it cannot be imported either
+            continue
+    kernel = replace(system.model.kernel, fitted_to=frozen(np.array(sorted(marks), dtype=np.int64)))
+    return replace(system, model=replace(system.model, kernel=kernel))
 
 
 def refuse_short(log: EpisodeLog, horizon: int) -> None:
