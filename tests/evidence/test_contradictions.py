@@ -74,10 +74,11 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
         known=marked.reshape(-1),
         refinements=settings.refinements,
     )
-    rounds = []
+    rounds, planned = [], np.zeros_like(learner.evidence.counts.tally.visits)
     for number in range(1, 3_000):
         episode = roll_out(model.with_kernel(s2r.Kernel.from_dense(real)), stay(1, 2), seed=5, round_number=number)
-        learner.observe(episode)
+        if learner.evidence.take(episode, of_baseline=True, planned=planned):
+            planned[:] = learner.evidence.counts.tally.visits
         eager.observe(episode)
         rounds.append((learner.standing is Standing.REFUTED, bool(eager.belief.refuted.any())))
         if all(rounds[-1]):

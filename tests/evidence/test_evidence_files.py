@@ -41,7 +41,7 @@ def test_it_proves_the_same(method, tmp_path):
 
 def test_a_refutation_is_not_forgotten(tmp_path):
     learner = explored(SimToReal())
-    learner.leave_model([0], [0])
+    learner.leave_model([], [])
     assert load_evidence(save_evidence(learner.evidence, tmp_path / "evidence.npz")).is_refuted
 
 

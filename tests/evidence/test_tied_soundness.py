@@ -50,9 +50,9 @@ def test_a_class_may_have_more_labels_than_there_are_states() -> None:
 def test_labels_that_get_lost_on_the_way_void_the_ties() -> None:
     learner = s2r.Learner(problem_of(many_values(6)))
     model = learner.simulator
-    learner.observe(s2r.Trajectory.of(model, [0, 0, 0, 0, 0], [0, 0, 0, 0], labels=[0, 0, 0, 0]))
+    learner.evidence.take(s2r.Trajectory.of(model, [0, 0, 0, 0, 0], [0, 0, 0, 0], labels=[0, 0, 0, 0]), of_baseline=False)
     assert learner.standing is Standing.CERTIFIED
-    learner.cut_short([0, 0], [0], "breaker")
+    learner.cut_short([0, 0], [0], "breaker", of_baseline=False, of_candidate=False)
     assert learner.standing is Standing.REFUTED
     assert learner.doubts()[0].code is DoubtCode.STRUCTURE_REFUTED
     assert learner.propose().reason is s2r.methods.Reason.BASELINE
@@ -61,10 +61,10 @@ def test_labels_that_get_lost_on_the_way_void_the_ties() -> None:
 def test_labels_that_were_never_there_are_not_listened_to() -> None:
     learner = s2r.Learner(problem_of(many_values(6)))
     model = learner.simulator
-    learner.cut_short([0, 0], [0], "breaker")
+    learner.cut_short([0, 0], [0], "breaker", of_baseline=False, of_candidate=False)
     assert learner.standing is Standing.CERTIFIED
     before = learner.evidence.units.counts.samples
-    learner.observe(s2r.Trajectory.of(model, [0, 1, 1, 1, 1], [1, 0, 0, 0], labels=[1, 0, 0, 0]))
+    learner.evidence.take(s2r.Trajectory.of(model, [0, 1, 1, 1, 1], [1, 0, 0, 0], labels=[1, 0, 0, 0]), of_baseline=False)
     assert learner.evidence.units.counts.samples == before + 4  # the rows themselves, and no label of theirs
 
 

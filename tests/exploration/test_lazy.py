@@ -430,7 +430,7 @@ def test_per_step_supports_are_looked_up_at_their_step():
     model = tiny().with_kernel(tiny().kernel.repeated(2))
     for steps, found in (((free, strict), 1), ((strict, free), 0)):
         learner = Learner(Problem(model, stay(), Settings(**PLAIN), support=s2r.Kernel.from_dense(np.stack(steps))))
-        learner.observe(s2r.Trajectory.of(model, [0, 1, 0], [1, 0]))
+        learner.evidence.take(s2r.Trajectory.of(model, [0, 1, 0], [1, 0]), of_baseline=False)
         assert learner.evidence.outside_support == found
         assert learner.propose().certificate.certified == (found == 0)
 
@@ -467,7 +467,7 @@ def test_one_possible_successor_is_learnt_from_one_visit_and_not_before():
     plan = learner.plan(reward)
     assert plan.value <= s2r.evaluate(tiny(), plan.policy, reward) + 1e-12
     assert plan.bound >= s2r.solve(tiny(), reward).value - 1e-9
-    learner.observe(s2r.Trajectory.of(tiny(), [0, 0, 1], [0, 1]))
+    learner.evidence.take(s2r.Trajectory.of(tiny(), [0, 0, 1], [0, 1]), of_baseline=False)
     assert learner.evidence.radii.tolist() == [[0.0, 0.0], [1.0, 1.0]]
     assert learner.plan(reward).value == pytest.approx(1.0)
 
@@ -588,7 +588,7 @@ def test_no_plan_made_before_a_refutation_is_handed_out_after_it():
         if notice == "refute":
             learner.evidence.refute(0, 20, 0)
         else:
-            learner.leave_model([20], [0])
+            learner.leave_model([], [])
         after = learner.propose()
         assert after.reason is s2r.methods.Reason.BASELINE
         assert not after.certificate.certified

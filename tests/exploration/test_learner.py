@@ -133,12 +133,12 @@ def test_known_rows_are_never_suspect_and_cost_nothing():
 
 def test_counts_pool_or_separate_steps_as_the_paper_says():
     pooled = Learner(Problem(tiny(), stay(), settings()))
-    pooled.observe(s2r.Trajectory.of(tiny(), [0, 0, 1], [0, 1]))
+    pooled.evidence.take(s2r.Trajectory.of(tiny(), [0, 0, 1], [0, 1]), of_baseline=False)
     assert pooled.evidence.counts.visits.tolist() == [[1, 1], [0, 0]]
     assert pooled.samples == 2
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS).repeated(2), 2, 0, s2r.AtLeast(SAFE, 0.5))
     separate = Learner(Problem(model, stay(), settings()))
-    separate.observe(s2r.Trajectory.of(model, [0, 0, 1], [0, 1]))
+    separate.evidence.take(s2r.Trajectory.of(model, [0, 0, 1], [0, 1]), of_baseline=False)
     assert separate.evidence.counts.visits.tolist() == [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]
 
 

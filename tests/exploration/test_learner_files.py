@@ -199,7 +199,7 @@ def test_imports_faults_and_refutations_are_not_forgotten(tmp_path):
     for one in (learner, loaded):
         with pytest.raises(s2r.Safe2RealError, match="imported before"):
             one.import_episodes(case.problem.baseline, unlike)
-    learner.leave_model([0], [1])
+    learner.leave_model([], [])
     loaded = s2r.load_learner(learner.save(tmp_path / "two.npz"))
     assert loaded.standing is learner.standing is Standing.REFUTED
     assert loaded.doubts() == learner.doubts()

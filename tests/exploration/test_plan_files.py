@@ -100,7 +100,7 @@ def test_no_label_is_lost(tmp_path):
     same(heuristic, loaded)
     assert loaded.certificate.standing is Standing.HEURISTIC
     learner = learnt()
-    learner.leave_model([0, 1], [0, 1])
+    learner.leave_model([0, 1], [0, 1], of_baseline=False, of_candidate=False)
     refuted = learner.plan(REWARD)
     loaded = s2r.load_plan(refuted.save(tmp_path / "two.npz"))
     assert loaded.certificate.standing is Standing.REFUTED

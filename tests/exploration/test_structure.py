@@ -95,7 +95,7 @@ def test_without_structure_it_is_the_plan():
 def test_once_an_assumption_is_refuted_structure_finds_nothing():
     _, problem = all_alike()
     learner = s2r.Learner(problem)
-    learner.leave_model([0], [0])
+    learner.leave_model([], [])
     made = learner.plan_with_structure(np.zeros((9, 4)))
     assert made.policy.policies == (problem.baseline,)
     assert made.certificate.standing is Standing.REFUTED

@@ -176,8 +176,9 @@ def test_an_environment_that_stops_reporting_is_refused():
     with pytest.raises(InvalidInput, match=r"info\['noise'\] is None, and the ties say that every step reports"):
         s2r.explore(learner, made.as_env(silent), max_rounds=10)
     made, learner = pond_learner()
+    actions = learner.propose().draw().probabilities[:, 1].argmax(axis=-1)  # in state 1, where the pond stays
     with pytest.raises(InvalidInput, match="every episode reports its labels, and this one has none"):
-        learner.observe(s2r.Trajectory.of(made.model, [1, 1, 1, 1, 1], [1, 1, 1, 1]))
+        learner.observe(s2r.Trajectory.of(made.model, [1, 1, 1, 1, 1], actions))
     assert (learner.samples, learner.round) == (0, 1)
 
 

@@ -107,7 +107,7 @@ def test_maps_and_refutations_name_rows(tmp_path):
     learner = s2r.Learner(known)
     episodes = [s2r.Trajectory.of(problem.simulator, [0, 1, 1, 1], [0, 0, 0])] * 40
     for episode in episodes:
-        learner.observe(episode)
+        learner.evidence.take(episode, of_baseline=False)
         if learner.is_refuted:
             break
     assert any("rows, stay in upright" in str(doubt) for doubt in learner.doubts())

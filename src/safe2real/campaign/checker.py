@@ -14,7 +14,7 @@ import numpy as np
 
 from safe2real.campaign import events as kinds
 from safe2real.campaign.declared import declared_in
-from safe2real.campaign.episodes import check_actions, seen_from
+from safe2real.campaign.episodes import seen_from
 from safe2real.campaign.events import AskBody, Event, ImportBody
 from safe2real.campaign.imports import key_of
 from safe2real.campaign.leases import EXPIRED
@@ -29,6 +29,7 @@ from safe2real.methods.base import Reason
 from safe2real.model.checks import shown
 from safe2real.model.encoding import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
+from safe2real.model.trajectory import check_actions
 from safe2real.standing import Standing
 
 _REMEMBERED = 256  # policies kept decoded

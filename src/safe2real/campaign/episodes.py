@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from safe2real.exploration.episodes import (
     Seen,
-    check_actions,
     episode_from_json,
     leaves,
     outside_support,
@@ -15,7 +14,6 @@ from safe2real.exploration.episodes import (
 
 __all__ = [
     "Seen",
-    "check_actions",
     "episode_from_json",
     "leaves",
     "outside_support",

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from safe2real.campaign.deployment import Receipt, id_of, read_id
-from safe2real.campaign.episodes import Seen, check_actions
+from safe2real.campaign.episodes import Seen
 from safe2real.campaign.events import ABANDON, ASK, BRANCH, FORCE, TELL, WITHDRAW, AskBody, Draft, Event
 from safe2real.campaign.journal import Transaction
 from safe2real.campaign.record import Record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.model.encoding import to_text
+from safe2real.model.trajectory import check_actions
 
 
 def tell(record: Record, id: str, seen: Seen, worker: str | None, force: str | None) -> Receipt:

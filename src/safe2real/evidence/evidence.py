@@ -23,7 +23,7 @@ from safe2real.evidence.trust import BaselineTrust
 from safe2real.model.checks import Floats, Indices, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import Mixture, Policy
-from safe2real.model.trajectory import Trajectory
+from safe2real.model.trajectory import Trajectory, check_episodes_of
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.robust import RowSets
 from safe2real.problem.problem import Problem
@@ -135,11 +135,16 @@ class Evidence(HybridModel):
                 f"{states.size} states and {actions.size} actions do not divide into {lengths.size} episodes of "
                 f"1 to {model.steps} steps; an episode has one state more than actions"
             )
-        whose = np.zeros(lengths.size, dtype=np.bool_) if of_baseline is None else np.asarray(of_baseline)
-        if whose.shape != lengths.shape or whose.dtype != np.bool_:
-            raise InvalidInput(
-                f"of_baseline has shape {whose.shape}; give one truth value for each of {lengths.size} episodes"
-            )
+        nobody = np.zeros(lengths.size, dtype=np.bool_)
+        whose, tried = (nobody if given is None else np.asarray(given) for given in (of_baseline, of_candidate))
+        for name, given in (("of_baseline", whose), ("of_candidate", tried)):
+            if given.shape != lengths.shape or given.dtype != np.bool_:
+                raise InvalidInput(
+                    f"{name} has shape {given.shape}; give one truth value for each of {lengths.size} episodes"
+                )
+        check_episodes_of([self.problem.baseline], states, actions, ends, whose)
+        if self.returns is not None:
+            check_episodes_of(self.returns.policies, states, actions, ends, tried)
         first = 0
         while first < lengths.size:
             # The confidence sets are looked at after fixed numbers of samples, whatever the batches in which these come.
@@ -158,8 +163,8 @@ class Evidence(HybridModel):
             if self.trust.due:
                 self.trust.look(self)
             first = last
-        if self.returns is not None and of_candidate is not None:
-            self.returns.count(states, actions, ends, of_candidate, at_once=at_once)
+        if self.returns is not None:
+            self.returns.count(states, actions, ends, tried, at_once=at_once)
 
     def count_prefix(
         self, states: Sequence[int], actions: Sequence[int], *, of_baseline: bool, of_candidate: bool = False

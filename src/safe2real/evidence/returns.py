@@ -15,20 +15,23 @@ from numpy.typing import NDArray
 from safe2real.evidence.running import RunningLower
 from safe2real.model.checks import Floats, Indices
 from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import with_end
 
 
 class CandidateReturns:
     """Lower bounds on the real value of one fixed candidate by the returns of its own episodes."""
 
-    def __init__(self, model: CMDP, rewards: Mapping[str, Floats], alpha: float) -> None:
+    def __init__(self, model: CMDP, policies: Sequence[MarkovPolicy], rewards: Mapping[str, Floats], alpha: float) -> None:
         """Nothing is counted yet.
 
         Args:
             model: its constraints come first.
+            policies: the candidate is a mixture of these; one of them makes each of its episodes.
             rewards: [1 or H, S, A] in [0, 1], by name.
             alpha: how likely each single bound may ever be false.
         """
+        self.policies = tuple(policies)
         self.names = (*model.labels, *rewards)
         self.logged = 0  # episodes of the candidate that came in logs
         self._model, self._wordings = model, model.wordings

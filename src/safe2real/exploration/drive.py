@@ -133,7 +133,7 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
 
 def _break_off(learner: Learner, states: list[int], actions: list[int], error: BaseException) -> None:
     """Count an episode whose last outcome is not one of the model's, as far as anybody knows; say why, and what follows."""
-    learner.leave_model(states, actions)
+    learner.leave_model(states[: len(actions)], actions)
     cause = (str(error) if isinstance(error, OutsideModel) else f"{type(error).__name__}: {error}")[:_LONGEST_CAUSE]
     causes = learner.evidence.broken_off
     causes[cause] = causes.get(cause, 0) + 1

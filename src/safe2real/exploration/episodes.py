@@ -17,7 +17,6 @@ from safe2real.errors import InvalidInput
 from safe2real.model.checks import frozen, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
 
 _LEFT = '{"states": [...], "actions": [...], "left_model": true}'
@@ -107,22 +106,6 @@ def outside_support(support: Kernel, content: Any) -> int:
 def transitions_in(content: Any) -> int:
     """Transitions of a recorded episode."""
     return max(0, len(content["states"]) - 1)
-
-
-def check_actions(policy: MarkovPolicy, trajectory: Trajectory, where: str) -> None:
-    """Refuse an episode in which the policy would not have acted so: it comes from another deployment."""
-    steps, actions = np.arange(trajectory.length), trajectory.actions
-    states = trajectory.states[: trajectory.length]
-    if policy.actions is not None:
-        possible = policy.actions[steps, states] == actions
-    else:
-        possible = policy.probabilities[steps, states, actions] > 0.0
-    if not possible.all():
-        h = int(np.argmin(possible))
-        raise InvalidInput(
-            f"{where}: actions[{h}] is {actions[h]} in state {states[h]}, which its policy never does there; "
-            "was the episode told for another deployment, or did the machine not follow the policy?"
-        )
 
 
 def _before_leaving(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Trajectory:

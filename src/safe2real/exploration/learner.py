@@ -193,7 +193,13 @@ class Learner(Telling):
     # Telling
 
     def observe(self, trajectory: Trajectory) -> None:
-        """Take in one episode of the proposed mixture and move to the next round. A refused episode changes nothing."""
+        """Take in one episode of the drawn policy, `propose().draw()`, and move to the next round.
+
+        Raises:
+            InvalidInput: the episode is not of this system, or the drawn policy cannot have made it; nothing is changed.
+            Stopped: the run has stopped.
+            Halted: the data refute the baseline's margin.
+        """
         checked = check_trajectory(self.simulator, trajectory)
         proposal = self.propose() if self._out is None else self._out[0]  # whatever was directed since it was handed out
         if proposal.reason is Reason.STOP:
@@ -202,7 +208,7 @@ class Learner(Telling):
             raise Halted(HALT_ADVICE)
         own = self.method.schedules  # it says itself when it is to be asked again
         planned = self._planned if self.settings.replan_growth > 0.0 and not own else None
-        due = self.evidence.take(checked, **self._whose(None, None), planned=planned)
+        due = self.evidence.take(checked, **self._whose(checked), planned=planned)
         if own and not self.is_refuted:
             due = self.method.is_due(self.evidence, self._planned, self._memory)
         if due:

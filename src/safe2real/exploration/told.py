@@ -10,13 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.exploration.counting import play
+from safe2real.exploration.episodes import seen_in
 from safe2real.exploration.looking import Looking
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision
 from safe2real.methods.trial_within import running_trial
 from safe2real.model.checks import Indices
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.trajectory import Trajectory
+from safe2real.model.trajectory import Trajectory, check_actions
+
+_OTHER_POLICY = (
+    " Run the policy of propose().draw() for this round; an episode of another policy is counted with "
+    "import_episodes(policy, [episode])"
+)
 
 
 class Telling(Looking):
@@ -65,7 +71,8 @@ class Telling(Looking):
 
         Whose it was is known from `propose()`, unless that is said.
         """
-        self.evidence.leave_model(states, actions, **self._whose(of_baseline, of_candidate))
+        path = seen_in(self.problem.simulator, states, actions, partial=True, left_model=True).path
+        self.evidence.leave_model(states, actions, **self._whose(path, of_baseline, of_candidate))
         self._next_round()
 
     def cut_short(
@@ -81,7 +88,9 @@ class Telling(Looking):
 
         Whose it was is known from `propose()`, unless that is said.
         """
-        self.evidence.cut_short(states, actions, cause, **self._whose(of_baseline, of_candidate))
+        model, begun = self.problem.simulator, len(actions) > 0
+        path = seen_in(model, states, actions, partial=True, left_model=False).path if begun else None
+        self.evidence.cut_short(states, actions, cause, **self._whose(path, of_baseline, of_candidate))
         self._next_round()
 
     def lose(self) -> None:
@@ -127,17 +136,21 @@ class Telling(Looking):
         self.round, self._out = here, out  # an episode that is out is of what was handed out before the log came
         return number
 
-    def _whose(self, of_baseline: bool | None, of_candidate: bool | None) -> dict[str, bool]:
+    def _whose(
+        self, path: Trajectory | None, of_baseline: bool | None = None, of_candidate: bool | None = None
+    ) -> dict[str, bool]:
         """The episode of this round is the baseline's or the candidate's: left out of either, returns would be chosen.
 
         What is not said follows from what was handed out, whatever was begun, ended or imported since; for the trial that is
-        running counts what was handed out for it, and nothing else.
+        running counts what was handed out for it, and nothing else. Refuses a `path` that the drawn policy never takes.
         """
         if of_baseline is None or of_candidate is None:
             if self._out is None:
                 self.propose()
             proposal, tries = self._out if self._out is not None else (None, 0)
             drawn = None if proposal is None or proposal.mixture is None else proposal.draw()
+            if drawn is not None and path is not None and of_baseline is None and of_candidate is None:
+                check_actions(drawn, path, f"round {self.round}", _OTHER_POLICY)
             if of_baseline is None:
                 of_baseline = drawn is self.problem.baseline and not of_candidate
             if of_candidate is None:

@@ -113,9 +113,9 @@ class Trial(Method):
             InvalidInput: the policy, a reward or a target is not of this problem.
         """
         model = problem.simulator
-        fitted(self.policy, model, "the policy of the trial")
+        parts = fitted(self.candidate, model, "the policy of the trial").policies
         # Whose episodes are told apart by the object, which a problem that counts its end has made anew.
-        same = model.counts_end and any(_same(fitted(one, model), problem.baseline) for one in self.candidate.policies)
+        same = model.counts_end and any(_same(one, problem.baseline) for one in parts)
         if same or any(one is problem.baseline for one in self.candidate.policies):
             raise InvalidInput(
                 "the policy of the trial is the baseline, or a mixture with it; give the other policies alone: the trial "
@@ -131,7 +131,7 @@ class Trial(Method):
         unknown = set(self.target or {}) - known
         if unknown:
             raise InvalidInput(f"target names {sorted(unknown)}; there are the constraints and rewards {sorted(known)}")
-        found = CandidateReturns(model, tables, alpha)
+        found = CandidateReturns(model, parts, tables, alpha)
         most = {key: one.high for key, one in zip(found.names, found.bounds, strict=True)}
         costs = {one.label: one for one in model.wordings if one.is_cost}
         for key, goal in (self.target or {}).items():

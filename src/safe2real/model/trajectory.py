@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats, Indices, frozen, whole_numbers
 from safe2real.model.cmdp import CMDP
+from safe2real.model.policy import MarkovPolicy
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -87,6 +89,50 @@ def check_trajectory(model: CMDP, trajectory: Trajectory, *, partial: bool = Fal
     if not isinstance(trajectory, Trajectory):
         raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give Trajectory.of(model, states, actions)")
     return Trajectory.of(model, trajectory.states, trajectory.actions, labels=trajectory.labels, partial=partial)
+
+
+def check_actions(policy: MarkovPolicy, trajectory: Trajectory, where: str, cure: str = "") -> None:
+    """Refuse an episode that `policy` cannot have made: bounds on a policy come from its own episodes alone.
+
+    Raises:
+        InvalidInput: an action has probability 0 under the policy; says `where`, and the `cure` after it.
+    """
+    actions, states = trajectory.actions, trajectory.states[: trajectory.length]
+    possible = _can_act(policy, np.arange(trajectory.length), states, actions)
+    if not possible.all():
+        h = int(np.argmin(possible))
+        raise InvalidInput(
+            f"{where}: actions[{h}] is {actions[h]} in state {states[h]}, which its policy never does there; "
+            f"was the episode told for another deployment, or did the machine not follow the policy?{cure}"
+        )
+
+
+def check_episodes_of(
+    policies: Sequence[MarkovPolicy], states: Indices, actions: Indices, ends: NDArray[np.int64], chosen: NDArray[np.bool_]
+) -> None:
+    """`check_actions` of the `chosen` [episodes] among episodes laid end to end: one of `policies` made each of them.
+
+    Raises:
+        InvalidInput: none of the policies can have made a chosen episode.
+    """
+    if not chosen.any():
+        return
+    lengths = np.diff(ends)
+    steps = np.arange(actions.size) - np.repeat(ends[:-1], lengths)
+    here = states[np.arange(actions.size) + np.repeat(np.arange(lengths.size), lengths)]
+    made = [np.logical_and.reduceat(_can_act(one, steps, here, actions), ends[:-1]) for one in policies]
+    wrong = np.flatnonzero(chosen & ~np.logical_or.reduce(made))
+    if wrong.size:
+        i = int(wrong[0])
+        episode = Trajectory(states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
+        check_actions(policies[0], episode, f"episode {i + 1} of {lengths.size}")
+
+
+def _can_act(policy: MarkovPolicy, steps: NDArray[Any], states: Indices, actions: Indices) -> NDArray[np.bool_]:
+    """[n] whether the policy takes these actions with positive probability."""
+    if policy.actions is not None:
+        return np.asarray(policy.actions[steps, states] == actions)
+    return np.asarray(policy.probabilities[steps, states, actions] > 0.0)
 
 
 def utilities_along(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Floats:

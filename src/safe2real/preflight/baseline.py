@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.campaign.episodes import check_actions
 from safe2real.evidence.betting import values_needed
 from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.encoding import within
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.shown import rounded_down, rounded_up
-from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
 from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve

@@ -111,7 +111,7 @@ class MethodContract(ABC):
         for case, learner in self._runs():
             if learner.is_refuted or not learner.method.keeps_safe:
                 continue
-            learner.leave_model([0], [0])
+            learner.leave_model([], [])
             codes = {one.code for one in learner.method.assumptions(learner.evidence)}
             reason = self._decide(case, learner).reason
             relies = AssumptionCode.COMPLETE in codes  # which what was just seen refutes
