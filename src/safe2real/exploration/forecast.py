@@ -69,7 +69,7 @@ def forecast(learner: Learner) -> Forecast:
         memory = decision.memory
         if decision.reason is Reason.STOP:
             return Forecast(done, done * model.steps, imagined.undecided, model.kernel.num_rows)
-        if decision.reason is Reason.HALT:
+        if decision.reason is Reason.HALT or decision.notice:
             return Forecast(None, None)
         mixture = decision.mixture(problem.baseline)
         visits = baseline_visits if mixture is None or not decision.policies else occupancy(model, mixture)

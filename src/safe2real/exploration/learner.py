@@ -135,6 +135,8 @@ class Learner(Telling):
             self._memory = decision.memory
             self._planned[:] = self.evidence.counts.tally.visits
             self.moments.note(self._moment(decision.uncertainty, decision.intervals))
+            if decision.notice:
+                _LOG.warning("after %d samples: %s", self.samples, decision.notice)
             if self._decision.reason is Reason.STOP:
                 _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, self._decision.uncertainty)
         return self._decision
@@ -156,8 +158,8 @@ class Learner(Telling):
                 "its share is 1 - exploration_weight"
             )
         nothing = decision.exploration_weight == 0.0  # of the candidate is paid for: the baseline alone
-        known = {"uncertainty": decision.uncertainty, "memory": decision.memory, "intervals": decision.intervals}
-        return Decision(Reason.BASELINE, **known) if nothing else decision
+        kept = ("uncertainty", "memory", "intervals", "notice")
+        return Decision(Reason.BASELINE, **{name: getattr(decision, name) for name in kept}) if nothing else decision
 
     @property
     def stopped(self) -> bool:
