@@ -74,7 +74,7 @@ class Learner(Telling):
         problem.check()
         if not trust_margin:
             problem.refuse_lost_margin()
-        self.problem, self.method, self.warm_start = problem, method, warm_start
+        self._problem, self.method, self.warm_start = problem, method, warm_start
         self.evidence: Evidence = method.evidence(problem)
         stated = (problem, method.reuses_simulator, method.keeps_safe)
         if (self.evidence.problem, self.evidence.reuses_simulator, self.evidence.keeps_safe) != stated:
@@ -90,6 +90,11 @@ class Learner(Telling):
         self._imported = ImportedLogs()
         self.moments = Moments()  # what was known when decisions were made: for pictures
         self.trials: tuple[PastTrial, ...] = ()  # within this run, the running one last
+
+    @property
+    def problem(self) -> Problem:
+        """What is given and assumed; another one needs a new learner."""
+        return self._problem
 
     @property
     def settings(self) -> Settings:
