@@ -292,3 +292,22 @@ def test_roll_out_follows_the_kernel():
         episode = roll_out(real, policy, seed=3, round_number=t)
         visits[np.arange(2), episode.states[:-1], episode.actions] += 1 / 6000
     np.testing.assert_allclose(visits, s2r.planning.occupancy(real, policy), atol=0.02)
+
+
+def test_what_was_given_cannot_be_changed_behind_a_learner():
+    learner = Learner(s2r.Problem(tiny(), stay(), settings()))
+    model = learner.problem.simulator
+    shown = [array for one in (model, model.kernel) for array in _arrays_of(one)]
+    assert len(shown) >= 7
+    for array in shown:
+        assert not array.flags.writeable
+    with pytest.raises(AttributeError):
+        learner.problem = s2r.Problem(tiny(threshold=0.0), stay(), settings())
+    assert learner.problem.simulator is model
+
+
+def _arrays_of(one):
+    """Every array that a public attribute shows, also within tuples."""
+    for name in (name for name in dir(one) if not name.startswith("_")):
+        value = getattr(one, name)
+        yield from (part for part in (value if isinstance(value, tuple) else [value]) if isinstance(part, np.ndarray))

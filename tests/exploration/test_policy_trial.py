@@ -66,10 +66,10 @@ def test_the_numbers_are_those_of_the_bound_on_the_candidates_own_values():
 def test_it_is_kept_before_and_after_every_episode(tmp_path):
     place = tmp_path / "trial.json"
     trial = told(PolicyTrial(**COST, **REWARD, path=place), 50, lambda turn: 1.0 + turn.number % 3)
-    again = PolicyTrial.load(place)
+    again, beside = PolicyTrial.load(place), PolicyTrial.load(place, keep=False)
     assert again.floors == trial.floors
     assert again.episodes == trial.episodes
-    assert again.ask().policy == trial.ask().policy
+    assert again.ask().policy == beside.ask().policy
     with pytest.raises(Conflict, match=r"PolicyTrial\.load"):
         PolicyTrial(**COST, path=place)
     while again.ask().policy == "baseline":
@@ -81,6 +81,31 @@ def test_it_is_kept_before_and_after_every_episode(tmp_path):
     assert lost._bound.total == again._bound.total
     assert lost._bound.count == again._bound.count + 1
     assert json.loads(place.read_text())["told"][-1] == ["candidate", None, {}]
+
+
+def test_two_processes_do_not_overwrite_each_other(tmp_path):
+    place = tmp_path / "trial.json"
+    first = told(PolicyTrial(**COST, path=place), 5, lambda turn: 1.0)
+    first.ask()
+    second = PolicyTrial.load(place)  # in its eyes the first one is gone, and what was out counts for the worst
+    told(second, 3, lambda turn: 2.0)
+    kept, before = place.read_bytes(), first.episodes
+    for refused in (lambda: first.tell(1.0), lambda: first.save(place)):
+        with pytest.raises(Conflict, match=r"was written by another process .* PolicyTrial\.load"):
+            refused()
+    assert place.read_bytes() == kept
+    assert first.episodes == before
+    assert [value for _, value, _ in json.loads(kept)["told"]] == [1.0] * 5 + [None] + [2.0] * 3
+    told(second, 1, lambda turn: 2.0)
+    one, other = PolicyTrial.load(place), PolicyTrial.load(place)
+    one.ask()
+    with pytest.raises(Conflict, match="another process"):
+        other.ask()  # the same episode would be run, and told, twice
+    place.unlink()
+    with pytest.raises(Conflict, match="was removed since"):
+        one.tell(1.0)
+    one.save(tmp_path / "elsewhere.json")
+    assert sum(PolicyTrial.load(tmp_path / "elsewhere.json").episodes.values()) == 11
 
 
 def test_a_file_that_was_changed_or_is_none_is_refused(tmp_path):

@@ -7,7 +7,10 @@ import pytest
 
 import safe2real as s2r
 from safe2real import Learner, methods, simulate
+from safe2real.campaign import Campaign
+from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import InvalidInput
+from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import forecast
 from safe2real.methods.base import Reason
 from safe2real.methods.for_rewards import Memory
@@ -166,6 +169,47 @@ def test_rewards_are_added_and_dropped_on_the_way():
         Learner(case.problem).declare({"goal": goal()})
     with pytest.raises(InvalidInput, match="another way"):
         Learner(case.problem, methods.RewardFree()).direct(methods.SimToReal())
+
+
+def unreachable(seed=0):
+    """A case whose rows are all cleared soon, and stay `calibrated_gap` wide; and a method that asks for more than that."""
+    problem, reward = random_case(seed).problem, np.random.default_rng([seed, 1]).random((4, 2))
+    settings = dataclasses.replace(problem.settings, calibrated_gap=0.05, mismatch_gap=0.9)
+    method = methods.ForRewards({"mine": reward}, accuracy=0.001)
+    return s2r.Problem(problem.simulator, problem.baseline, settings), method
+
+
+def test_an_accuracy_out_of_reach_is_said_and_the_best_certified_plan_is_deployed(tmp_path, caplog):
+    problem, method = unreachable()
+    learner = Learner(problem, method)
+    real = problem.simulator.kernel
+    run = simulate(learner, real, max_rounds=60)
+    assert not learner.evidence.suspects.any()
+    assert (run.rounds, run.stopped) == (60, False)
+    assert run.unsafe_share(problem.simulator.thresholds) == 0.0
+    proposal, (interval,) = learner.propose(), learner.intervals()
+    assert (proposal.reason, proposal.certificate.holds) == (Reason.MIXTURE, True)
+    worth = s2r.evaluate(problem.simulator, proposal.mixture, method.rewards["mine"])
+    assert worth >= interval.lower - ROUNDING
+    notice = learner.decide().notice
+    assert "the accuracy is out of reach" in notice
+    assert "'mine' is within" in notice
+    assert "calibrated_gap below 0.05" in notice
+    assert caplog.text.count("the accuracy is out of reach") == 1  # said once, not every round
+    assert forecast(learner).rounds is None
+    assert s2r.load_learner(learner.save(tmp_path / "learner")).decide().notice == notice
+
+
+def test_a_campaign_says_that_the_accuracy_is_out_of_reach():
+    problem, method = unreachable()
+    campaign = Campaign.create(MemoryJournal(), problem, method=method, trust_margin=True)
+    for _ in range(40):
+        one = campaign.ask(worker="arm")
+        campaign.tell(one.id, roll_out(problem.simulator, one.policy, seed=9, round_number=one.number))
+    status = campaign.status()
+    assert (status.suspects, status.stopped, status.next_reason) == (0, False, "MIXTURE")
+    assert "the accuracy is out of reach" in status.notices[0]
+    assert not campaign.verify().problems
 
 
 # When to plan

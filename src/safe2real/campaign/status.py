@@ -75,7 +75,7 @@ class CampaignStatus:
     head: str  # digest of the last event, to be noted elsewhere and given to verify later
     forecast: Forecast | None
     rewards: tuple[RewardStatus, ...] = ()  # what is certain of each declared reward; empty where none is declared
-    notices: tuple[str, ...] = ()  # what to know of what is out: who holds others up, and when it is taken back
+    notices: tuple[str, ...] = ()  # what to know of what is out, and of the run: say, that it will not stop by itself
     failure: float = 1.0  # how likely anything that the campaign promises is false, at most
     trial: TrialStatus | None = None  # of the policy that is on trial, or was last, within the campaign
 
@@ -118,7 +118,10 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
         ),
         failure=learner.failure,
         trial=_trial_of(learner),
-        notices=notices_of(held, waiting_for, replay.uncounted, replay.lease, at),
+        notices=(
+            *filter(None, [learner.decide().notice]),
+            *notices_of(held, waiting_for, replay.uncounted, replay.lease, at),
+        ),
     )
 
 

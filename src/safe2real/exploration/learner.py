@@ -74,7 +74,7 @@ class Learner(Telling):
         problem.check()
         if not trust_margin:
             problem.refuse_lost_margin()
-        self.problem, self.method, self.warm_start = problem, method, warm_start
+        self._problem, self.method, self.warm_start = problem, method, warm_start
         self.evidence: Evidence = method.evidence(problem)
         stated = (problem, method.reuses_simulator, method.keeps_safe)
         if (self.evidence.problem, self.evidence.reuses_simulator, self.evidence.keeps_safe) != stated:
@@ -90,6 +90,11 @@ class Learner(Telling):
         self._imported = ImportedLogs()
         self.moments = Moments()  # what was known when decisions were made: for pictures
         self.trials: tuple[PastTrial, ...] = ()  # within this run, the running one last
+
+    @property
+    def problem(self) -> Problem:
+        """What is given and assumed; another one needs a new learner."""
+        return self._problem
 
     @property
     def settings(self) -> Settings:
@@ -135,6 +140,8 @@ class Learner(Telling):
             self._memory = decision.memory
             self._planned[:] = self.evidence.counts.tally.visits
             self.moments.note(self._moment(decision.uncertainty, decision.intervals))
+            if decision.notice:
+                _LOG.warning("after %d samples: %s", self.samples, decision.notice)
             if self._decision.reason is Reason.STOP:
                 _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, self._decision.uncertainty)
         return self._decision
@@ -156,8 +163,8 @@ class Learner(Telling):
                 "its share is 1 - exploration_weight"
             )
         nothing = decision.exploration_weight == 0.0  # of the candidate is paid for: the baseline alone
-        known = {"uncertainty": decision.uncertainty, "memory": decision.memory, "intervals": decision.intervals}
-        return Decision(Reason.BASELINE, **known) if nothing else decision
+        kept = ("uncertainty", "memory", "intervals", "notice")
+        return Decision(Reason.BASELINE, **{name: getattr(decision, name) for name in kept}) if nothing else decision
 
     @property
     def stopped(self) -> bool:

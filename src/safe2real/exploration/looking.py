@@ -43,13 +43,17 @@ if TYPE_CHECKING:
 class Looking(ABC):
     """The questions about a problem, its evidence and a method."""
 
-    problem: Problem
     evidence: Evidence
     method: Method
     trials: tuple[PastTrial, ...]
     _imported: ImportedLogs
     _kept: KeptPlans
     moments: Moments
+
+    @property
+    @abstractmethod
+    def problem(self) -> Problem:
+        """What is given and assumed; read-only, since the evidence was counted under it."""
 
     @property
     @abstractmethod
@@ -214,5 +218,5 @@ class Looking(ABC):
 
 def _kept_model(model: CMDP) -> CMDP:
     """The same with rows of its own: those of the evidence change with every episode."""
-    rows = model.kernel.rows
-    return model.with_kernel(replace(model.kernel, rows=type(rows)(*(array.copy() for array in rows))))
+    rows = model.kernel._rows
+    return model.with_kernel(replace(model.kernel, _rows=type(rows)(*(array.copy() for array in rows))))

@@ -12,8 +12,10 @@ a number that leaves its range is recorded and refutes the trial for good.
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,7 @@ from safe2real.methods.mixing import candidate_share
 from safe2real.methods.trial import share_of_delta
 from safe2real.model.checks import finite_number, shown
 from safe2real.model.encoding import bounded, check_keys, from_text, to_text
-from safe2real.model.files import complete_file
+from safe2real.model.files import complete_file, locked_folder
 from safe2real.standing import Doubt, DoubtCode
 
 CANDIDATE, BASELINE = "candidate", "baseline"
@@ -92,13 +94,13 @@ class PolicyTrial:
         terms = TrialTerms(margin, high, low, threshold, limit, delta, ranges, goals, number, seed, name)
         _check_names_and_targets(terms)
         self._begin(terms)
-        if path is not None and Path(path).exists():
-            raise Conflict(f"{path} is there already; come back to it with PolicyTrial.load, or choose another place")
         self._path = None if path is None else Path(path)
-        self._keep()
+        with self._kept():
+            pass
 
     def _begin(self, terms: TrialTerms) -> None:
         self.terms, self._path = terms, None
+        self._written: str | None = None  # digest of what this process last read or wrote at `_path`
         self._turn: Turn | None = None  # the one that is out
         alpha, width = share_of_delta(terms.delta, terms.number, 1 + len(terms.rewards)), terms.high - terms.low
         self._bound = RunningLower(alpha, high=width)
@@ -116,6 +118,7 @@ class PolicyTrial:
         Raises:
             Halted: what the baseline did refutes its margin: stop the machine.
             Stopped: every floor with a target has reached it.
+            Conflict: another process has written the trial's file since.
         """
         if self._turn is None:
             if self.halted:
@@ -124,8 +127,9 @@ class PolicyTrial:
                 raise Stopped("every floor has reached its target; the candidate is certified: see floors and certificate")
             number, share = len(self._told) + 1, self.share
             policy = CANDIDATE if coin_of(self.terms.seed, number) < share else BASELINE
-            self._turn = Turn(number, policy, share, self.certificate(), self.floors)
-            self._keep()
+            turn = Turn(number, policy, share, self.certificate(), self.floors)
+            with self._kept():
+                self._turn = turn
         return self._turn
 
     def tell(self, value: float | None, rewards: Mapping[str, float] | None = None) -> None:
@@ -139,13 +143,14 @@ class PolicyTrial:
             OutOfOrder: nothing was asked for.
             InvalidInput: a number is missing, or is none.
             OutsideModel: a number is outside the range that no episode was to leave; it IS recorded, and that is final.
+            Conflict: another process has written the trial's file since; nothing is counted, and nothing is overwritten.
         """
         if self._turn is None:
             raise OutOfOrder("no episode was asked for; ask first, run what is answered, then tell")
         already = len(self._left)
-        self._take(self._turn.policy, value, rewards)
-        self._turn = None
-        self._keep()
+        with self._kept():
+            self._take(self._turn.policy, value, rewards)
+            self._turn = None
         if len(self._left) > already:
             raise OutsideModel(
                 f"{'; '.join(text for _, text in self._left[already:])}. It is recorded, and refutes for good what "
@@ -242,13 +247,45 @@ class PolicyTrial:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """One JSON document, complete or not there at all."""
-        out = self._turn is not None
-        with complete_file(Path(path)) as file:
-            file.write(to_text({"kind": _KIND, "terms": self.terms.to_json(), "told": self._told, "out": out}))
+        if self._path is not None and Path(path).absolute() == self._path.absolute():
+            with self._kept():
+                return
+        self._write(Path(path))
 
-    def _keep(self) -> None:
-        if self._path is not None:
-            self.save(self._path)
+    def _write(self, path: Path) -> str:
+        """Write the document; returns its digest."""
+        out = self._turn is not None
+        text = to_text({"kind": _KIND, "terms": self.terms.to_json(), "told": self._told, "out": out})
+        with complete_file(path) as file:
+            file.write(text)
+        return _digest(text.encode())
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        """What is changed within is written, if nobody else has written the file since; else it is refused beforehand."""
+        if self._path is None:
+            yield
+            return
+        with locked_folder(self._path.parent):
+            found = _digest(self._path.read_bytes()) if self._path.exists() else None
+            if found != self._written:
+                raise Conflict(self._overtaken(found))
+            yield
+            self._written = self._write(self._path)
+
+    def _overtaken(self, found: str | None) -> str:
+        if self._written is None:
+            return f"{self._path} is there already; come back to it with PolicyTrial.load, or choose another place"
+        if found is None:
+            return (
+                f"{self._path} was removed since this trial was kept there; put it back, or save the trial at another place "
+                "and go on with PolicyTrial.load from there"
+            )
+        return (
+            f"{self._path} was written by another process since this one wrote or read it, so nothing is counted here and "
+            "nothing is overwritten there. A trial is run by one process at a time: end the other one, then come back with "
+            "PolicyTrial.load; an episode that was out here counts there for the worst"
+        )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, keep: bool = True) -> PolicyTrial:
@@ -259,6 +296,7 @@ class PolicyTrial:
 
         Raises:
             InvalidInput: the file cannot be read, or is none of a trial.
+            Conflict: another process writes it at the same time.
         """
         try:
             with Path(path).open("rb") as file:
@@ -280,8 +318,10 @@ class PolicyTrial:
                 trial.tell(None)
         except (TypeError, AttributeError) as error:
             raise InvalidInput(f"{path} does not hold a policy trial as it was written ({error}); take a copy") from error
-        trial._path = Path(path) if keep else None
-        trial._keep()
+        if keep:
+            trial._path, trial._written = Path(path), _digest(text)
+            with trial._kept():
+                pass
         return trial
 
     def _replay(self, policy: Any, value: Any, rewards: Any) -> None:
@@ -289,6 +329,10 @@ class PolicyTrial:
             raise InvalidInput(f"episode {len(self._told) + 1} is of the {shown(policy)}, which the coin does not show")
         self._take(policy, value, rewards)  # what left its range did so when it was told, and was said then
         self._turn = None
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _outside(name: str, number: float, ends: Range) -> list[tuple[str, str]]:

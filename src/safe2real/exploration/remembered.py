@@ -24,6 +24,8 @@ def put_decision(archive: Archive, decision: Decision | None) -> None:
     if decision is None:
         return
     archive.document["decision"], archive.document["tries"] = decision.reason.name, decision.tries
+    if decision.notice:
+        archive.document["notice"] = decision.notice
     archive.put_policies("decision", decision.policies)
     archive.put("decision.weights", np.array(decision.weights, dtype=np.float64))
     archive.put("decision.numbers", np.array([decision.exploration_weight, decision.uncertainty]))
@@ -41,8 +43,9 @@ def take_decision(archive: Archive, memory: Any) -> Decision | None:
     weights = archive.array("decision.weights", np.float64, (len(policies),))
     share, uncertainty = archive.array("decision.numbers", np.float64, (2,)).tolist()
     lower = archive.array("decision.lower_bounds", np.float64, (None,))
-    tries = archive.entry("tries", int)
-    return Decision(Reason[name], tuple(policies), tuple(weights.tolist()), share, lower, uncertainty, memory, tries)
+    tries, notice = archive.entry("tries", int), archive.entry("notice", str) if "notice" in archive.document else ""
+    given = (Reason[name], tuple(policies), tuple(weights.tolist()), share, lower, uncertainty, memory, tries)
+    return Decision(*given, notice=notice)
 
 
 def put_memory(archive: Archive, memory: Any) -> None:

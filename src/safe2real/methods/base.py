@@ -54,6 +54,7 @@ class Decision:
     memory: Any = None  # given back in the next round, to begin the search from: it may save time, it decides nothing
     tries: int = 0  # the number of the trial whose policy the candidate is, so that its returns count; 0 for none
     intervals: tuple[Interval, ...] = ()  # of declared rewards, when it was made: to look at
+    notice: str = ""  # what a user has to know of the run, in words: say, that it will not stop
 
     def __post_init__(self) -> None:
         mixes, weights = self.reason is Reason.MIXTURE, np.asarray(self.weights, dtype=np.float64)

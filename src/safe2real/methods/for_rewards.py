@@ -4,7 +4,8 @@ Problem: as in `sim_to_real`, but accuracy is asked for named rewards instead of
 far fewer episodes. Algorithm: bound every reward's best safe value from both sides over the confidence sets (`intervals`);
 see which rows the ends hang on (`stakes`); among the mixtures whose worst V_c over the sets reaches every threshold deploy
 the one that visits those rows most, by the same search as for plans. Stopping rule: U - L <= accuracy for every reward, of
-U where the accuracy is relative. Statement and proof: docs/declared-rewards.md.
+U where the accuracy is relative. Where no visit can narrow an interval any more the best certified plan is deployed, and a
+notice says what is reached. Statement and proof: docs/declared-rewards.md.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from safe2real.methods.stakes import guess_of, rates, stake_of
 from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, shown
 from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.encoding import array_from_json
+from safe2real.model.shown import rounded_down, rounded_up
 from safe2real.planning.pessimistic import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets
 from safe2real.problem.problem import Problem
@@ -156,11 +158,17 @@ class ForRewards(Method):
         index = evidence.credit(stake) * rates(evidence)
         if not index.max() > 0.0:  # nothing that visits could settle is at stake: look at what is open at all
             index = evidence.credit(np.where(evidence.belief.suspect, sets.gaps, 0.0))
-        exploring = _exploring(problem, evidence, sets, guess, index, None if known is None else known.exploring)
+        if index.max() > 0.0:
+            notice, before = "", None if known is None else known.exploring
+            exploring = _exploring(problem, evidence, sets, guess, index, before)
+        else:  # no row is open, so no visit narrows an interval: deploy the plan whose interval misses the accuracy most
+            notice = _out_of_reach(intervals, evidence.rule.cleared_gap)
+            exploring = found[max(intervals, key=lambda one: one.gap).name].plan
         others = [one.policy for one in exploring.used if one is not exploring.columns[0]]
         start = Start(exploring.prices, exploring.prices, others)
-        after = Memory(starts, start, index > 0.0, evidence.belief.suspect.copy())
-        return replace(_decision(problem, evidence, exploring, uncertainty, after), intervals=intervals)
+        after = Memory(starts, start, (index > 0.0) | bool(notice), evidence.belief.suspect.copy())
+        decision = _decision(problem, evidence, exploring, uncertainty, after)
+        return replace(decision, intervals=intervals, notice=notice)
 
     def is_due(self, evidence: Evidence, planned: NDArray[np.int64], memory: Any) -> bool:
         """A plan stands until a row that it was made for has a tenth and some more visits, or is cleared."""
@@ -228,6 +236,22 @@ def _reward(name: str, value: Any) -> Floats:
             "and divide it by its largest value, which does not change what is best"
         )
     return frozen(reward)
+
+
+def _out_of_reach(intervals: tuple[Interval, ...], cleared_gap: float) -> str:
+    """What is reached instead of the accuracy, and what to change."""
+    reached = "; ".join(
+        f"the plan for {one.name!r} is within {rounded_up(one.upper - one.lower)} of the best (asked: "
+        f"{rounded_down(one.allowed)})"
+        for one in intervals
+        if not one.is_accurate
+    )
+    gap = f", or state a calibrated_gap below {cleared_gap:.4g} in a new run if the simulator is that good"
+    return (
+        "the accuracy is out of reach: no row is open any more, so further episodes narrow no interval. Reached is: "
+        f"{reached}. The best certified plan is deployed from now on, and the run does not stop by itself; ask for a larger "
+        f"accuracy{gap if cleared_gap > 0.0 else ''}"
+    )
 
 
 def _exploring(

@@ -19,7 +19,7 @@ def distances(one: Kernel, other: Kernel) -> Floats:
     result, states = np.empty(one.num_rows), one.num_states
     written = np.zeros(one.num_rows, dtype=np.int64)  # transitions of both up to a row, uniform rows written out
     for kernel in (one, other):
-        written += np.cumsum(np.where(kernel.rows.length == 0, states, kernel.rows.length.astype(np.int64)))
+        written += np.cumsum(np.where(kernel._rows.length == 0, states, kernel._rows.length.astype(np.int64)))
     first = 0
     while first < one.num_rows:  # as many rows at once as a few million transitions
         before = written[first - 1] if first else 0

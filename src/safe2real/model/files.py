@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -30,6 +30,19 @@ def write_complete(path: Path, content: bytes) -> None:
     """
     with _complete(path, {"mode": "wb"}) as file:
         file.write(content)
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold an advisory lock on a folder: one process at a time. Without effect where the system or the disk has no locks."""
+    with ExitStack() as held:
+        with suppress(ModuleNotFoundError, OSError):
+            import fcntl  # not on every operating system
+
+            handle = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)  # until it is closed, also by the end of the process
+        yield
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def optimistic_policy(balls: RowSets, utility: Floats) -> tuple[MarkovPolicy, Fl
     model = balls.model
     actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
     values = np.empty((model.horizon + 1, model.num_states))
-    given = balls.arrays, -utility, model.arrays.start, model.horizon, values, actions
+    given = balls.arrays, -utility, model._arrays.start, model.horizon, values, actions
     balls.together(lambda team: robust.cheapest(*given, team))
     return MarkovPolicy(*model.shape, frozen(actions), None), -values
 
