@@ -9,6 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sql
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
@@ -379,3 +380,23 @@ def test_a_log_that_goes_while_it_is_looked_at_is_no_log(tmp_path, monkeypatch):
 
     monkeypatch.setattr("safe2real.campaign.journal.sqlite.first_logged_event", gone)
     check_log(tmp_path / "campaign.db")
+
+
+def test_a_log_that_is_removed_under_a_process_is_noticed_and_nothing_is_acknowledged(place):
+    log = Path(f"{place}-wal")
+    with make(place, 3) as campaign:
+        held = campaign.ask(worker="worker")
+        log.unlink()
+        for call in (lambda: campaign.tell(held.id, SYSTEM.episode(held)), lambda: campaign.status(forecast=False)):
+            with pytest.raises(StorageFailure, match=r"-wal was removed while this process had it open.*SIGTERM"):
+                call()
+        log.write_bytes(b"")  # as another process that opens the file makes one
+        with pytest.raises(StorageFailure, match=r"-wal was replaced by another file"):
+            campaign.tell(held.id, SYSTEM.episode(held))
+    with Campaign.open(place) as campaign:  # what was acknowledged came into the file when the process closed it
+        assert campaign.status(forecast=False).told == 3
+        assert campaign.tell(held.id, SYSTEM.episode(held)).new
+        held = campaign.ask(worker="worker")
+        sql.event.listen(campaign.journal._engine, "commit", lambda _: log.unlink(missing_ok=True))  # at the last moment
+        with pytest.raises(StorageFailure, match="this call is not acknowledged"):
+            campaign.tell(held.id, SYSTEM.episode(held))

@@ -35,12 +35,13 @@ class Hook:
     """A webhook that keeps what it is sent; `answers` says with which status, 200 when none is left."""
 
     def __init__(self):
-        self.taken, self.answers = [], []
+        self.taken, self.answers, self.takes = [], [], 0.0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self):
                 outer.taken.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                time.sleep(outer.takes)
                 status = outer.answers.pop(0) if outer.answers else 200
                 if status == NO_HTTP:
                     self.wfile.write(b"a proxy that is being restarted\r\n\r\n")
@@ -69,6 +70,13 @@ def hook():
     made = Hook()
     yield made
     made.close()
+
+
+async def looked(watchman):
+    """A look, and all that it began."""
+    await watchman.look()
+    while others := asyncio.all_tasks() - {asyncio.current_task()}:
+        await asyncio.wait(others)
 
 
 def test_a_calm_campaign_is_no_news(campaign):
@@ -117,14 +125,40 @@ async def watched(tmp_path, campaign, hook):
     held = campaign.ask(worker="robot")
     hook.answers = [500, 302, NO_HTTP]
     for _ in range(5):
-        await watchman.look()
+        await looked(watchman)
     assert [one["subject"] for one in hook.taken] == [held.id] * 4  # refused, sent elsewhere, not understood, taken
     assert status_with(campaign, forecast=False)["held"]  # nothing was abandoned
     campaign.abandon(held.id, "power")
-    await watchman.look()
+    await looked(watchman)
     again = campaign.ask(worker="robot")
-    await watchman.look()
+    await looked(watchman)
     assert [one["subject"] for one in hook.taken[4:]] == [again.id]
+    service.close()
+
+
+def test_a_refutation_waits_for_no_silent_worker(tmp_path, campaign, hook):
+    """60 workers of another campaign are silent, and the webhook takes 0.1 s for each: 6 s, one after the other."""
+    with Campaign.create(tmp_path / "aaa.db", three_states().specification) as other:
+        for number in range(60):
+            other.ask(worker=f"robot {number}")
+    hook.takes = 0.1
+    asyncio.run(refuted_behind(tmp_path, campaign, hook))
+
+
+async def refuted_behind(tmp_path, campaign, hook):
+    service = Service(places_at(str(tmp_path)), Options(auth=False))
+    watching = asyncio.create_task(Watchman(service, AlertTerms.of(hook.url, 1e-9)).watch())
+    while not hook.taken:
+        await asyncio.sleep(0.02)
+    deployment = campaign.ask(worker="robot")
+    campaign.tell(deployment.id, ([0], [int(deployment.policy.actions[0, 0])]), left_model=True)
+    began = time.monotonic()
+    while not [one for one in list(hook.taken) if one["cause"] == "refuted"]:
+        await asyncio.sleep(0.02)
+        assert time.monotonic() - began < 4.0  # seconds: half of them between two looks
+    assert [one["cause"] for one in hook.taken].count("worker-silent") < 60
+    watching.cancel()
+    await asyncio.wait([watching])
     service.close()
 
 
@@ -144,7 +178,7 @@ async def watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch):
         return status_with(one, **how)
 
     monkeypatch.setattr("safe2real.service.alerts.status_with", mistaken)
-    await Watchman(service, AlertTerms.of(hook.url, 1e-9)).look()
+    await looked(Watchman(service, AlertTerms.of(hook.url, 1e-9)))
     assert [one["subject"] for one in hook.taken] == [held.id]
     service.close()
 

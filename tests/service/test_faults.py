@@ -4,6 +4,7 @@ import random
 import signal
 import threading
 import time
+from contextlib import suppress
 from unittest.mock import Mock
 
 import pytest
@@ -12,6 +13,7 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
 from safe2real.campaign.events import Draft
 from safe2real.client import RemoteCampaign
+from safe2real.errors import StorageFailure
 from safe2real.service.limits import Limits
 from safe2real.service.places import places_at
 from safe2real.service.tokens import Tokens
@@ -227,3 +229,21 @@ def test_a_record_that_went_back_is_refused_until_somebody_says_so(tmp_path):
         assert client.by("auditor", "GET", f"{API}/arm/course").json()["total"] == 2
     with Campaign.open(place) as campaign:
         assert campaign.verify().holds
+
+
+def test_no_tell_is_acknowledged_into_a_log_that_was_removed(tmp_path, processes):
+    """The server is killed right after: what it answered 200 to must be in the record."""
+    system, acknowledged = three_states(), 0
+    token = Tokens(places_at(str(tmp_path))).add("ann", "operator")
+    server = processes.start(str(tmp_path))
+    RemoteCampaign.create(f"{server.url}/campaigns/arm", system.specification, token).close()
+    with RemoteCampaign(f"{server.url}/campaigns/arm", token, patience=0.1) as remote:
+        held = remote.ask_batch(5, worker="cell")
+        (tmp_path / "arm.db-wal").unlink()
+        for one in held:
+            with suppress(StorageFailure):
+                acknowledged += remote.tell(one.id, system.episode(one)).new
+    server.kill()
+    with suppress(StorageFailure), Campaign.open(tmp_path / "arm.db") as campaign:
+        assert campaign.status(forecast=False).told >= acknowledged
+    assert acknowledged == 0

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from safe2real.campaign import Campaign
+from safe2real.campaign.backup import back_up
 from safe2real.exploration.forecast import Forecast
 from tests.campaign.systems import paper_grid, run_rounds, three_states
 from tests.service.looking_at import Command, Site, findings, site, told
@@ -266,3 +267,45 @@ def test_a_page_without_its_server_says_so_and_goes_on_where_it_was(chromium, tm
     page.context.close()
     server.end()
     assert arm.mistakes == []
+
+
+@pytest.mark.slow
+def test_an_open_page_follows_a_record_that_was_restored(chromium, tmp_path):
+    system, place = three_states(), tmp_path / "arm.db"
+    with Campaign.create(place, system.specification) as campaign:
+        run_rounds(campaign, system, 1)
+        back_up(place, tmp_path / "copy")
+        run_rounds(campaign, system, 20)
+    server = Command(tmp_path, "--no-auth")
+    arm = Site(server.url, None, system)
+    page = arm.open(chromium)
+    page.wait_for_selector("tr[data-sequence='43']")
+    server.end(signal.SIGKILL)
+    for ending in ("-wal", "-shm"):
+        place.with_name(place.name + ending).unlink(missing_ok=True)
+    (tmp_path / "copy").replace(place)
+    with Campaign.open(place) as campaign:
+        campaign.branch("restored")
+    server.start()
+    told(page, "The record went back")
+    page.wait_for_selector("tr[data-sequence='43']", state="detached")
+    page.wait_for_selector("body[data-standing=certified][data-live=true]")
+    deployment = arm.call("", "POST", "/ask", {"worker": "robot"})["deployments"][0]
+    episode = {"states": [0], "actions": [deployment["policy"]["actions"][0][0]], "left_model": True}
+    arm.call("", "POST", f"/deployments/{deployment['id']}/tell", episode)
+    page.wait_for_selector("body[data-standing=refuted]", timeout=2_000)
+    assert page.inner_text("#digest") == arm.call("", "GET", "/status")["head"]
+    page.context.close()
+    server.end()
+    assert arm.mistakes == []
+
+
+@pytest.mark.slow
+def test_a_page_that_shows_another_head_than_it_is_told_is_not_live(chromium, arm):
+    page = arm.open(chromium, token=arm.token("officer", "auditor"))
+    page.wait_for_selector("body[data-live=true]")
+    alive = 'event: alive\ndata: {"events": 9, "head": "another"}\n\n'
+    page.route("**/stream", lambda route: route.fulfill(body=alive, content_type="text/event-stream"))
+    page.reload()
+    told(page, "NOT LIVE since")
+    told(page, "the record ends with another event (9) than this page shows")

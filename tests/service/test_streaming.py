@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from safe2real.campaign import Campaign
+from safe2real.campaign.backup import back_up
 from safe2real.client import RemoteCampaign
 from safe2real.service.places import places_at
 from safe2real.service.service import Service
-from tests.campaign.systems import three_states
+from tests.campaign.systems import run_rounds, three_states
 from tests.service.serving import listening
 
 
@@ -36,9 +37,12 @@ class Stream:
 
     def message(self):
         """(kind, id, data) of the next one; what begins with a colon or retry is none."""
-        found = {}
+        found, began = {}, time.monotonic()
         while True:
-            line = self.answer.readline().decode().rstrip("\n")
+            line = self.answer.readline().decode()
+            assert line, "the stream is over"
+            assert time.monotonic() - began < 10.0, "nothing but signs of life"
+            line = line.rstrip("\n")
             key, _, value = line.partition(": ")
             if line:
                 found[key] = value
@@ -52,7 +56,7 @@ class Stream:
         while len(found) < number:
             kind, id, data = self.message()
             if kind == "record":
-                assert id == str(data["sequence"])
+                assert id == f"{data['sequence']}-{data['digest']}"
                 found.append(data)
         return found
 
@@ -124,4 +128,50 @@ def test_what_is_no_number_is_refused(service):
     url, token, _ = service
     stream = Stream(url, token, after="x")
     assert stream.answer.status == 422
+    stream.close()
+
+
+def test_a_page_of_a_record_that_was_restored_starts_over_and_hears_every_change_of_status(tmp_path):
+    """The page has seen 9 events; the restored record has 3, and gets to 5: a number alone would say that nothing is new."""
+    system, place = three_states(), tmp_path / "arm.db"
+    with Campaign.create(place, system.specification) as campaign:
+        run_rounds(campaign, system, 1)
+        back_up(place, tmp_path / "copy")
+        run_rounds(campaign, system, 3)
+        last = campaign.events()[-1]
+    (tmp_path / "copy").replace(place)
+    service = Service(places_at(str(tmp_path)))
+    token = service.tokens.add("ann", "operator")
+    with listening(service) as url:
+        stream = Stream(url, token, after=last.sequence)
+        assert stream.message()[0] == "status"
+        kind, _, restarted = stream.message()
+        assert (kind, restarted["events"]) == ("restart", 3)
+        assert [one["sequence"] for one in stream.records(3)] == [1, 2, 3]
+        with RemoteCampaign(f"{url}/campaigns/arm", token) as remote:
+            asked = remote.ask(worker="cell")
+            remote.tell(asked.id, ([0], [int(asked.policy.actions[0, 0])]), left_model=True)
+        began = time.monotonic()
+        while (message := stream.message())[0] != "status" or message[2]["standing"] != "refuted":
+            assert time.monotonic() - began < 3.0
+        with Campaign.open(place) as other:
+            head = other.events()[-1]
+        assert message[2]["head"] == head.digest
+        stream.close()
+        # A record as long as the page has seen, with another event in its place.
+        stream = Stream(url, token, after=f"3-{head.digest}")
+        while (message := stream.message())[0] == "status":
+            pass
+        assert message[0] == "restart"
+        stream.close()
+
+
+def test_a_silent_stream_says_which_head_it_speaks_of(service, monkeypatch):
+    monkeypatch.setattr("safe2real.service.streaming._BREATH", 0.6)
+    url, token, _ = service
+    stream = Stream(url, token)
+    heads = set()
+    while (message := stream.message())[0] != "alive":
+        heads.add(message[2].get("head"))
+    assert message[2]["head"] in heads
     stream.close()

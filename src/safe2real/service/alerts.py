@@ -12,8 +12,10 @@ import http.client
 import json
 import logging
 import urllib.request
+from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _LOOK = 2.0  # seconds between two looks at all campaigns
 _PATIENCE = 10.0  # seconds until the webhook has answered
+_AT_ONCE = 4  # urgent alerts under way, and others
 _log = logging.getLogger("safe2real.service.alerts")
 
 
@@ -45,6 +48,10 @@ class Cause(StrEnum):
     """A worker holds a deployment for longer than was stated."""
     STOPPED = "stop-reached"
     """The model is accurate enough: plan now."""
+
+
+URGENT = (Cause.MARGIN_REFUTED, Cause.REFUTED)  # nothing else is sent before these
+_Key = tuple[str, Cause, str]  # campaign, cause and subject of an alert
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,36 +126,65 @@ def alerts_in(name: str, status: Mapping[str, Any], silent_after: float | None, 
 
 
 class Watchman:
-    """Looks at all campaigns of a service, and tells each alert once for as long as it is true."""
+    """Looks at all campaigns of a service, and tells each alert once for as long as it is true.
+
+    No campaign waits for another: each is looked at by a task of its own, and a look never waits for the webhook. Urgent
+    alerts have threads of their own. Of the others one is under way for each campaign, so that a fleet that is silent does
+    not delay the alerts of other campaigns.
+    """
 
     def __init__(self, service: Service, terms: AlertTerms) -> None:
         self._service, self._terms = service, terms
-        self._told: set[tuple[str, Cause, str]] = set()
+        self._told: set[_Key] = set()
+        self._current: dict[str, set[_Key]] = {}  # what is true of each campaign
+        self._looks: dict[str, asyncio.Task[None]] = {}  # by campaign
+        self._posts: dict[_Key, asyncio.Task[None]] = {}
+        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)  # of alerts that are not urgent
+        self._threads = {urgent: ThreadPoolExecutor(_AT_ONCE, "alerts") for urgent in (True, False)}
 
     async def look(self) -> None:
-        """Tell what is new. What the webhook did not take is told at the next look."""
+        """Begin a look at every campaign whose last one is over. What the webhook did not take is told after the next."""
         for name in await self._service.aside(self._service.places.names):
-            with _going_on(name):  # one that cannot be read must not hide the others; its page says why
-                hosted = await self._service.hosted(name)
-                document = await hosted.desk.do(
-                    lambda campaign: status_with(campaign, forecast=False), patience=self._service.limits.answering
-                )
-                await self._tell(name, alerts_in(name, document, self._terms.silent_after, now()))
+            if name not in self._looks or self._looks[name].done():
+                self._looks[name] = asyncio.create_task(self._look_at(name))
 
-    async def _tell(self, name: str, alerts: list[Alert]) -> None:
-        current = {(one.campaign, one.cause, one.subject): one for one in alerts}
-        # What is over may come again, and is news then.
-        self._told = {key for key in self._told if key[0] != name or key in current}
-        for key, alert in current.items():
-            if key not in self._told and await asyncio.to_thread(posted, self._terms.url, alert):
-                self._told.add(key)
+    async def _look_at(self, name: str) -> None:
+        with _going_on(name):  # one that cannot be read must not hide the others; its page says why
+            hosted = await self._service.hosted(name)
+            document = await hosted.desk.do(
+                lambda campaign: status_with(campaign, forecast=False), patience=self._service.limits.answering
+            )
+            found = alerts_in(name, document, self._terms.silent_after, now())
+            alerts: dict[_Key, Alert] = {(one.campaign, one.cause, one.subject): one for one in found}
+            # What is over may come again, and is news then.
+            self._told = {key for key in self._told if key[0] != name or key in alerts}
+            self._current[name] = set(alerts)
+            for key, alert in alerts.items():
+                if key not in self._told and key not in self._posts:
+                    self._posts[key] = asyncio.create_task(self._post(key, alert))
+
+    async def _post(self, key: _Key, alert: Alert) -> None:
+        urgent, loop = alert.cause in URGENT, asyncio.get_running_loop()
+        try:
+            async with nullcontext() if urgent else self._turns[alert.campaign]:
+                if key in self._current[alert.campaign]:  # it may be over by now
+                    taken = await loop.run_in_executor(self._threads[urgent], posted, self._terms.url, alert)
+                    self._told |= {key} if taken else set()
+        finally:
+            del self._posts[key]
 
     async def watch(self) -> NoReturn:
         """Look again and again, as long as the service runs."""
-        while True:
-            with _going_on("the service's database"):  # which may be away now, and is looked at again
-                await self.look()
-            await asyncio.sleep(_LOOK)
+        try:
+            while True:
+                with _going_on("the service's database"):  # which may be away now, and is looked at again
+                    await self.look()
+                await asyncio.sleep(_LOOK)
+        finally:
+            for task in (*self._looks.values(), *self._posts.values()):
+                task.cancel()
+            for threads in self._threads.values():
+                threads.shutdown(wait=False, cancel_futures=True)
 
 
 def posted(url: str, alert: Alert) -> bool:

@@ -22,7 +22,7 @@ from safe2real.service.importing import import_log, read, received
 from safe2real.service.jobs import RUNNING, Verification, exported
 from safe2real.service.problems import Busy, NotFound, NoToken
 from safe2real.service.service import Service
-from safe2real.service.streaming import messages, resumed_from, said
+from safe2real.service.streaming import Seen, messages, resumed_from, said
 
 _PART = 1 << 20  # bytes of a copy that are read at once
 
@@ -92,7 +92,7 @@ async def branch(service: Service, request: Request, call: Call) -> Response:
 
 
 async def stream(service: Service, request: Request, call: Call) -> Response:
-    """Server-sent events: `record` for each new event, `status` after changes; Last-Event-ID goes on where it broke."""
+    """Server-sent events; see `streaming`. Last-Event-ID goes on where a connection broke."""
     hosted = await service.hosted(call.name)
     after = resumed_from(request.headers.get("last-event-id"))
     if service.streams.total() >= service.limits.streams or service.streams[call.caller.name] >= service.limits.own_streams:
@@ -103,7 +103,7 @@ async def stream(service: Service, request: Request, call: Call) -> Response:
 
 
 async def _counted(
-    service: Service, hosted: Hosted, after: int | None, name: str, may_go_on: Callable[[], Awaitable[bool]]
+    service: Service, hosted: Hosted, after: Seen | None, name: str, may_go_on: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[str]:
     service.streams[name] += 1
     try:

@@ -1,14 +1,17 @@
-"""What happens, as it happens: server-sent events of one campaign, for pages that stay open.
+"""Event stream of one campaign (server-sent events), for pages that stay open.
 
-One message `record` for each new event, with its sequence as the message's id, and `status` when something has changed. A
-connection that broke goes on with the header Last-Event-ID. Changes by other servers on the same database are seen by
-looking at it twice a second, once for all who watch.
+Messages: `record` for each new event, `status` whenever the head of the record differs from the one in the last status,
+`restart` where the record does not hold the last event that the page was sent (a backup was restored), and `alive` with the
+head after 15 s of silence, which the page compares with what it shows. The id of a `record` is SEQUENCE-DIGEST; a connection
+that broke sends it back as Last-Event-ID. Changes by other servers on the same database are seen by reading its head twice
+a second, once for all streams.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -31,52 +34,66 @@ if TYPE_CHECKING:
 _LOOK = 0.5  # seconds between two looks at the record
 _BATCH = 200  # events in one look
 _RECENT = 20  # events that a new page is told of
-_BREATH = 15.0  # seconds of silence after which a comment shows that the connection lives
+_BREATH = 15.0  # seconds of silence after which `alive` is sent
+_ID = re.compile(r"([0-9]{1,12})(?:-([0-9a-f]{64}))?")
+
+Head = tuple[int, str]  # sequence and digest of an event
+Seen = tuple[int, str | None]  # the last event that a page was sent; None where it names a number alone
 
 
 class Watch:
-    """What all who watch a campaign share: how long the record is, and its status, computed once for each change."""
+    """What all streams of a campaign share: the record's head, and its status, computed once for each head."""
 
     def __init__(self) -> None:
-        self._sequence, self._looked_at = 0, float("-inf")
-        self._status: tuple[int, str] = (-1, "")
+        self._head: Head = (0, "")
+        self._looked_at = float("-inf")
+        self._status: tuple[Head, str] = ((-1, ""), "")
 
-    async def sequence(self, hosted: Hosted, patience: float) -> int:
-        """Of the last event, as it was less than half a second ago."""
+    async def head(self, hosted: Hosted, patience: float) -> Head:
+        """Of the record, as it was less than half a second ago."""
         if time.monotonic() - self._looked_at >= _LOOK / 2:
             self._looked_at = time.monotonic()  # before the answer: others need not ask too
-            self._sequence = await hosted.desk.do(_last, patience=patience)
-        return self._sequence
+            self._head = await hosted.desk.do(_head, patience=patience)
+        return self._head
 
     def stale(self) -> None:
         """Something was recorded here."""
         self._looked_at = float("-inf")
 
-    async def status(self, hosted: Hosted, patience: float) -> str:
-        if self._status[0] != self._sequence:
+    async def status(self, hosted: Hosted, patience: float) -> tuple[Head, str]:
+        """The head that it is of, and the document."""
+        if self._status[0] != self._head:
             self._status = await hosted.desk.do(_status, patience=patience)
-        return self._status[1]
+        return self._status
 
 
-async def messages(hosted: Hosted, watch: Watch, after: int | None, patience: float) -> AsyncIterator[str]:
+async def messages(hosted: Hosted, watch: Watch, after: Seen | None, patience: float) -> AsyncIterator[str]:
     """The stream of one page, from the event after `after` on; of a new page, from the last few."""
     try:
-        sent = max(0, await watch.sequence(hosted, patience) - _RECENT) if after is None else after
+        head = await watch.head(hosted, patience)
+        sent: Seen = (max(0, head[0] - _RECENT), None) if after is None else after
         yield "retry: 1000\n\n"
-        yield said("status", await watch.status(hosted, patience))
-        spoke, is_due = time.monotonic(), False
+        told, text = await watch.status(hosted, patience)
+        yield said("status", text)
+        spoke, looked = time.monotonic(), None
         while True:
             changed = hosted.changed
-            if await watch.sequence(hosted, patience) > sent:
-                for event in await hosted.desk.do(_after(sent), patience=patience):
-                    sent = event["sequence"]
-                    yield said("record", json.dumps(event), sent)
-                is_due = True
-            if is_due and time.monotonic() - spoke > _LOOK:  # one status for all that came meanwhile
-                yield said("status", await watch.status(hosted, patience))
-                spoke, is_due = time.monotonic(), False
+            head = await watch.head(hosted, patience)
+            if head not in (sent, looked):
+                lost, events = await hosted.desk.do(_news(sent), patience=patience)
+                if lost:
+                    yield said("restart", json.dumps({"events": head[0], "head": head[1]}))
+                    sent = (0, None)
+                for event in events:
+                    sent = (event["sequence"], event["digest"])
+                    yield said("record", json.dumps(event), f"{sent[0]}-{sent[1]}")
+                looked = head if not events else None  # a page that is ahead of what `head` was is not behind
+            if head != told and time.monotonic() - spoke > _LOOK:  # one status for all that came meanwhile
+                told, text = await watch.status(hosted, patience)
+                yield said("status", text)
+                spoke = time.monotonic()
             elif time.monotonic() - spoke > _BREATH:
-                yield ": still here\n\n"
+                yield said("alive", json.dumps({"events": told[0], "head": told[1]}))
                 spoke = time.monotonic()
             await asyncio.sleep(_LOOK / 5)  # what comes at once is told at once
             with suppress(TimeoutError):
@@ -90,37 +107,42 @@ async def messages(hosted: Hosted, watch: Watch, after: int | None, patience: fl
         )
 
 
-def resumed_from(header: str | None) -> int | None:
-    """The sequence that a page saw last."""
-    if header is None:
+def resumed_from(header: str | None) -> Seen | None:
+    """The event that a page was sent last, by the id of its message."""
+    if not header:
         return None
-    if not (header.isascii() and header.isdigit() and len(header) <= 12):
-        raise InvalidInput("Last-Event-ID is no event's number; leave it out to begin with the last events")
-    return int(header)
+    found = _ID.fullmatch(header)
+    if found is None:
+        raise InvalidInput("Last-Event-ID is no id of an event; leave it out to begin with the last events")
+    return int(found[1]), found[2]
 
 
-def said(kind: str, data: str, id: int | None = None) -> str:
+def said(kind: str, data: str, id: str | None = None) -> str:
     """One message, as it is sent."""
     named = "" if id is None else f"id: {id}\n"
     return f"event: {kind}\n{named}data: {data}\n\n"
 
 
-def _last(campaign: Campaign) -> int:
+def _head(campaign: Campaign) -> Head:
     with campaign.journal.reading() as transaction:
-        return transaction.last()[0]
+        return transaction.last()
 
 
-def _status(campaign: Campaign) -> tuple[int, str]:
+def _status(campaign: Campaign) -> tuple[Head, str]:
     document = status_with(campaign, forecast=False)
-    return document["events"], json.dumps(document, allow_nan=False)
+    return (document["events"], document["head"]), json.dumps(document, allow_nan=False)
 
 
-def _after(sequence: int) -> Callable[[Campaign], list[dict[str, Any]]]:
-    return lambda campaign: _events(campaign, sequence)
+def _news(sent: Seen) -> Callable[[Campaign], tuple[bool, list[dict[str, Any]]]]:
+    return lambda campaign: _events(campaign, *sent)
 
 
-def _events(campaign: Campaign, after: int) -> list[dict[str, Any]]:
+def _events(campaign: Campaign, after: int, digest: str | None) -> tuple[bool, list[dict[str, Any]]]:
+    """Whether the record does not hold event `after` (any more), and what follows it; then, the last events."""
     with campaign.journal.reading() as transaction:
+        found = transaction.digest_at(after) if after else None
+        lost = after > 0 and (found is None or digest not in (None, found))
+        after = max(0, transaction.last()[0] - _RECENT) if lost else after
         events = list(transaction.events(after, after + _BATCH))
         asked = {event.deployment: event for event in events if event.kind == ASK}
         for event in events:
@@ -130,13 +152,14 @@ def _events(campaign: Campaign, after: int) -> list[dict[str, Any]]:
     for event in events:
         with as_recorded(event):
             documents.append(_document(campaign.name, event, asked.get(event.deployment)))
-    return documents
+    return lost, documents
 
 
 def _document(name: str, event: Event, asked: Event | None) -> dict[str, Any]:
     body = from_text(event.body, f"event {event.sequence}")
     return {
         "sequence": event.sequence,
+        "digest": event.digest,
         "kind": event.kind,
         "deployment": event.deployment,
         "id": None if asked is None else id_of(name, asked),

@@ -119,6 +119,8 @@ class SQLJournal(Journal):
                 connection = connection.execution_options(safe2real_writing=writing)
                 with connection.begin():
                     yield connection
+                if writing and self.file is not None:  # before anything is acknowledged
+                    self.file.check_in_place(connection)
         # A damaged schema shows while the connection is prepared, where SQLAlchemy does not wrap what the driver raises.
         except (DBAPIError, sqlite3.Error, UnicodeDecodeError) as error:
             raise StorageFailure(explained(error, self.place)) from harmless_cause(error)

@@ -1,9 +1,9 @@
 """One SQLite file: how it is opened, and whether the name still leads to the file that is open.
 
 SQLite keeps what was written last in a second file, NAME-wal. A file that is removed, or replaced by another, under a
-process goes on to be written to by that process, where nobody will ever read it; a file that is put beside the log of
-another one is overwritten by it. Both are looked for here: the first in every transaction, by device and inode, the second
-when a campaign is opened.
+process goes on to be written to by that process, where nobody will ever read it; so does a log. A file that is put beside
+the log of another one is overwritten by it. Both are looked for here: the first at the beginning of every transaction and
+before and after every commit, by device and inode of the file and of its log, the second when a campaign is opened.
 """
 
 from __future__ import annotations
@@ -63,17 +63,29 @@ class SQLiteFile:
             writing = connection.get_execution_options().get("safe2real_writing", False)
             self.check_in_place(connection)
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+            if connection.info.get("log") is None:  # None: never read, or a file without a log
+                connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").all()  # SQLite opens the log to read
+                connection.info["log"] = _identity_of(log_of(self.path))
 
         return engine
 
     def check_in_place(self, connection: sql.Connection) -> None:
-        """Refuse when the name does not lead to the open file any more."""
+        """Refuse when the names do not lead to the open file and its open log any more."""
         opened, found = connection.info.get("identity"), _identity_of(self.path)
         if opened != found:
             what = "was removed" if found is None else "was replaced by another file"
             raise StorageFailure(
                 f"{self.path} {what} while this process had it open: nothing of this call is recorded. Stop all processes "
                 "that use it, put the right file in its place without -wal and -shm files of another, and open it again"
+            )
+        logged, found = connection.info.get("log"), _identity_of(log_of(self.path))
+        if logged is not None and logged != found:  # SQLite never removes a log that a connection has open
+            what = "was removed" if found is None else "was replaced by another file"
+            raise StorageFailure(
+                f"the log {log_of(self.path).name} {what} while this process had it open: this call is not "
+                "acknowledged, and nothing more is recorded. What was acknowledged before may be in the lost log alone: "
+                "end all processes that use it by SIGTERM, not by SIGKILL; the last one writes its log into the file. "
+                "Then open it and repeat the call"
             )
 
     @contextmanager

@@ -3,7 +3,7 @@
 import { request } from "./access.js";
 import { showCourse } from "./course.js";
 import { find, say, whenPressed } from "./elements.js";
-import { showEvent } from "./events.js";
+import { restartEvents, showEvent } from "./events.js";
 import { showGivenUp } from "./given_up.js";
 import { allowAbandoning, overdueNow, showHeld, startHeld } from "./held.js";
 import { showForecast, showStatus } from "./live.js";
@@ -15,6 +15,7 @@ import { seldom } from "./seldom.js";
 import { asksForToken, showAccess, showConnection, startShell } from "./shell.js";
 import { follow } from "./stream.js";
 import { startVerify } from "./verify.js";
+import { count } from "./words.js";
 
 const name = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1));
 const path = `/campaigns/${encodeURIComponent(name)}`;
@@ -79,7 +80,14 @@ async function readForecast() {
 
 function onMessage(kind, data) {
   if (kind === "status") onStatus(data);
-  else {
+  else if (kind === "alive") {
+    // Thrown to `follow`, which says so and connects again: a page that shows another record must not look live.
+    if (data.head !== latest.head)
+      throw new Error(`the record ends with another event (${count(data.events)}) than this page shows`);
+  } else if (kind === "restart") {
+    restartEvents();
+    for (const ask of Object.values(again)) ask();
+  } else if (kind === "record") {
     showEvent(data);
     again.course();
     again.map();

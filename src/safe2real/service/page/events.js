@@ -35,6 +35,13 @@ export function showEvent(event) {
   timer ??= setTimeout(announce, PAUSE);
 }
 
+/** Begin anew: the record went back, and the events that are shown are not in it any more. */
+export function restartEvents() {
+  newest = 0;
+  body?.replaceChildren();
+  find("restarted").hidden = false;
+}
+
 function startList() {
   const made = element("tbody");
   const header = ["Event", "What", "Deployment", "Who", "When (UTC)", "More"];
