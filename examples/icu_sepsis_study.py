@@ -88,7 +88,7 @@ def treat(
             record.stopped = True
             break
         record.batches.append(_batch(case, proposal, proposal.mixture, proposal.certificate, done, size))
-        learner.count(*patients_under(case, proposal.mixture, learner.settings.seed, done, size))
+        learner.count(*patients_under(case, proposal.mixture, learner.settings.coin_seed, done, size))
         done += size
         here = map_mismatch(learner.evidence)
         record.counts.append((done, here.count(Verdict.WRONG), here.count(Verdict.CLEARED)))

@@ -129,7 +129,7 @@ def learner_for(cars: Cars, rehearsals: int, method: s2r.methods.Method | None =
     episodes = [roll_out(cars.real, baseline, seed=1, round_number=i) for i in range(1, rehearsals + 1)]
     margin = float(estimate_margin(cars.model, episodes, delta=0.01).margins[0])
     settings = s2r.Settings(
-        margin=margin, calibrated_gap=0.0, mismatch_gap=GAP, tolerance=margin / 4, delta=0.04, replan_growth=0.05,
+        margin=margin, calibrated_gap=0.0, mismatch_gap=GAP, tolerance=margin / 4, delta=0.04, replan_growth=0.05, seed=0,
     )  # fmt: skip
     problem = s2r.Problem(cars.model, baseline, settings, known=cars.simulated.system.known, support=cars.support)
     return s2r.Learner(problem, method)

@@ -35,6 +35,6 @@ def several_constraints() -> None:
         model, _, _ = random_problem(0, per_step=False, constraints=constraints)
         s2r.solve(model, np.ones((5, 3)))
     model, real, baseline = random_problem(0, per_step=False, constraints=2)
-    learner = s2r.Learner(s2r.Problem(model, baseline, settings_for()))
+    learner = s2r.Learner(s2r.Problem(model, baseline, settings_for()), trust_margin=True)
     s2r.simulate(learner, real, max_rounds=1)
     learner.propose()

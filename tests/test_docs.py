@@ -1,13 +1,18 @@
 """What the documentation shows runs, and its links lead somewhere."""
 
+import inspect
 import re
 import subprocess
 import sys
+from functools import reduce
 from pathlib import Path
 
 import pytest
 
+import safe2real as s2r
 from docs.check import PAGES, broken_links
+from safe2real.campaign import Campaign
+from safe2real.planning.solve import solve
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -16,6 +21,16 @@ def test_links_lead_somewhere():
     assert len(PAGES) > 10
     for page in PAGES:
         assert broken_links(page) == [], page
+
+
+def test_parameters_that_pages_name_are_there():
+    elsewhere = {"Campaign": Campaign, "Trial": s2r.methods.Trial, "solve": solve, "CMDP": s2r.CMDP}
+    named = [found for page in PAGES for found in re.findall(r"`([A-Za-z_.]+)\(\.\.\., ([a-z_]+)=", page.read_text())]
+    assert len(named) > 20
+    for name, parameter in named:
+        first, *rest = name.split(".")
+        called = reduce(getattr, rest, elsewhere.get(first) or getattr(s2r, first))
+        assert parameter in inspect.signature(called).parameters, f"{name}(..., {parameter}=)"
 
 
 @pytest.mark.slow

@@ -133,7 +133,7 @@ class Outcome:
 def examine(case: Case, flaw: Flaw = Flaw.NOTHING) -> Outcome:
     """Run a case, and compare what is said with what is true."""
     learner, truth = learner_of(case, flaw), Truth(case.task, case.real)
-    rng = np.random.default_rng([case.settings.seed, case.number])
+    rng = np.random.default_rng([case.settings.coin_seed, case.number])
     found: set[Kind] = set()
     runs: list[Run] = []
     plans, done = 0, 0
@@ -178,7 +178,9 @@ def learner_of(case: Case, flaw: Flaw = Flaw.NOTHING) -> Learner:
     settings = case.settings
     if flaw.overstates:
         settings = replace(settings, margin=_overstated(case))
-    learner = Learner(Problem(case.task, case.baseline, settings, known=case.known, support=case.support), case.method)
+    learner = Learner(
+        Problem(case.task, case.baseline, settings, known=case.known, support=case.support), case.method, trust_margin=True
+    )
     if flaw is Flaw.HALF_RADIUS:
         rule = learner.evidence.rule
         learner.evidence.rule = rule._replace(scale=0.5 * rule.scale)

@@ -24,6 +24,10 @@ class OutsideModel(InvalidInput):
     """The real system did what the model has no state for: the model is wrong there, whatever else was assumed."""
 
 
+class StepLimit(InvalidInput):
+    """The environment has a limit of steps below the horizon: its fault, and nothing that the system did."""
+
+
 class OutOfOrder(Safe2RealError):
     """Asked for what there is only before the stop: another deployment, another episode."""
 

@@ -448,12 +448,12 @@ def test_a_transition_outside_the_declared_support_refutes_before_its_turn_to_be
     status = campaign.status(forecast=False)
     assert (status.samples_counted, status.standing, status.waiting_for) == (0, Standing.REFUTED, out.id)
     said = [str(doubt) for doubt in campaign.assurance().doubts]
-    assert any("1 transitions were seen that the declared support rules out" in doubt for doubt in said)
+    assert any("the data hold 1 transition that the declared support rules out" in doubt for doubt in said)
     campaign.tell(out.id, episode_of(out))
     counted = campaign.status(forecast=False)
     assert (counted.samples_counted, counted.standing) == (24, Standing.REFUTED)
     doubts = campaign.assurance().doubts
-    assert any("1 transitions were seen that the declared support rules out" in str(doubt) for doubt in doubts)
+    assert any("the data hold 1 transition that the declared support rules out" in str(doubt) for doubt in doubts)
     assert campaign.verify().holds
 
 

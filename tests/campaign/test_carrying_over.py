@@ -1,8 +1,11 @@
 """A campaign takes over all that another has collected, once."""
 
+import numpy as np
 import pytest
 
+import safe2real as s2r
 from safe2real.campaign import Campaign, carry_over
+from safe2real.campaign.events import ImportBody
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.testing.systems import random_case
@@ -77,3 +80,77 @@ def test_no_way_round_counts_an_episode_twice(tmp_path):
             one.import_log("the same unnamed log", CASE.problem.baseline, log, overlap="count")
         with pytest.raises(Conflict):
             carry_over(third, first)
+
+
+# In which order
+
+
+def wrong_row(policies):
+    """(problem, policies): action 1 leads over with probability 0.7 in truth and 0.3 in the simulator: its row is wrong."""
+    table = np.zeros((2, 2, 2))
+    table[:, 0, 0] = 1.0
+    table[:, 1] = [0.7, 0.3]
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(table), 1, 0, s2r.AtLeast(np.ones((2, 2)), 0.5))
+    settings = s2r.Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.4, tolerance=0.1, delta=0.3)
+    baseline = s2r.MarkovPolicy.uniform(horizon=1, num_states=2, num_actions=2)
+    chosen = [s2r.MarkovPolicy.stochastic(np.full((1, 2, 2), [p, 1.0 - p])) for p in np.linspace(0.001, 0.1, policies)]
+    return s2r.Problem(model, baseline, settings), chosen
+
+
+def adaptive_logs(policies, rng):
+    """A user who drops each policy as soon as what it showed looks like the simulator, or after 30 episodes."""
+    logs = []
+    for policy in policies:
+        acts = rng.random(30) < policy.probabilities[0, 0, 1]
+        over = acts & (rng.random(30) < 0.7)
+        end = 20 if over[:20].sum() <= 7 else 30
+        log = [{"states": [0, int(o)], "actions": [int(a)]} for a, o in zip(acts[:end], over[:end], strict=True)]
+        logs.append((policy, log, over[:end].sum() / end))
+    return logs
+
+
+def test_logs_that_a_user_chose_by_each_other_clear_no_wrong_row_in_one_step():
+    problem, policies = wrong_row(300)
+    alone, together = 0, 0
+    for seed in range(6):
+        logs = adaptive_logs(policies, np.random.default_rng(seed))
+        policy, log, _ = min(logs, key=lambda one: one[2])
+        first, all_of_them = s2r.Learner(problem), s2r.Learner(problem)
+        first.import_episodes(policy, log)  # what an import one by one concludes before the others come
+        alone += not first.evidence.suspects[0, 1]
+        all_of_them.import_logs([(policy, log) for policy, log, _ in logs], overlap="count")
+        together += not all_of_them.evidence.suspects[0, 1]
+    assert alone >= 2  # the attack would work
+    assert together == 0
+
+
+def suspected(campaign):
+    return bool(campaign._record.catch_up().learner.evidence.suspects[0, 1])
+
+
+def test_a_campaign_counts_what_it_takes_over_in_one_step(tmp_path):
+    """The same record with the luckiest log first: nothing is concluded from that one alone."""
+    problem, policies = wrong_row(40)
+    logs = adaptive_logs(policies, np.random.default_rng(2))
+    policy, log, _ = min(logs, key=lambda one: one[2])
+    lucky = [{"states": [0, int(i < 5)], "actions": [1]} for i in range(20)]
+    with Campaign.create(tmp_path / "old.db", problem) as old, Campaign.create(tmp_path / "new.db", problem) as new:
+        old.import_log("first", policy, lucky)
+        assert not suspected(old)
+        for number, (policy, log, _) in enumerate(logs):
+            old.import_log(f"log {number}", policy, log, overlap="count")
+        found = carry_over(new, old)
+        assert (found.policies, found.episodes) == (40, len(lucky) + sum(len(log) for _, log, _ in logs))
+        assert suspected(new)
+        imports = [ImportBody.read(event) for event in new.events() if event.kind == "import"]
+        assert {body.log for body in imports} == {imports[0].log}
+        assert [body.part for body in imports] == list(range(1, imports[0].parts + 1))
+        assert new.verify().holds
+        with pytest.raises(InvalidInput, match="1 ids are there twice, the first is 'b'"):
+            new.import_logs("b", [(one, [{"states": [0, 1], "actions": [1], "id": "b"}]) for one in policies[:2]])
+        with pytest.raises(Conflict, match="another log of the same import"):
+            new.import_logs("c", [(one, [{"states": [1, 0], "actions": [0]}]) for one in policies[:2]])
+        with pytest.raises(InvalidInput, match=r"logs\[0\] is 3; give pairs"):
+            new.import_logs("d", [3])
+    with Campaign.open(tmp_path / "new.db") as again:
+        assert suspected(again)

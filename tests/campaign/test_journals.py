@@ -18,8 +18,15 @@ class SQL(JournalContract):
     def reopen(self, journal):
         return SQLJournal(journal.url.render_as_string(hide_password=False), new=True)
 
+    def syncs(self, journal, write):  # the database does, outside Python; test_crash.py watches the calls of SQLite
+        write()
+        with journal.reading() as transaction:
+            return transaction._connection.exec_driver_sql(self.setting).scalar() in self.synced
+
 
 class TestSQLite(SQL):
+    setting, synced = "PRAGMA synchronous", (2, 3)
+
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path):
         self.folder, self.made = tmp_path, 0
@@ -30,6 +37,8 @@ class TestSQLite(SQL):
 
 
 class TestPostgreSQL(SQL):
+    setting, synced = "SHOW synchronous_commit", ("on", "local", "remote_write", "remote_apply")
+
     @pytest.fixture(autouse=True)
     def _server(self, server):
         self.server = server
@@ -39,8 +48,6 @@ class TestPostgreSQL(SQL):
 
 
 class TestMemory(JournalContract):
-    durable = False
-
     def make(self):
         return MemoryJournal()
 

@@ -209,12 +209,13 @@ def test_trajectories_made_by_hand_are_refused(watched, share):
         made = Trajectory(wrong, np.array(actions)) if name == "states" else Trajectory(np.array(states), wrong)
         place = f"{name}|actions"  # lengths that do not fit are about both
         watched.refuses("tell", lambda: campaign.tell(watched.id, made, partial=partial), place)
+        watched.refuses("tell", lambda: campaign.tell(watched.id, (made.states, made.actions), partial=partial), place)
         log = [good, made]
         watched.refuses("import", lambda: campaign.import_log("log", watched.policy, log, partial=partial), place)
 
     check()
-    for other in ([states, actions], good, None, 5, "0101", (states, actions)):
-        watched.refuses("tell", lambda other=other: campaign.tell(watched.id, other), "an episode is a .*give Trajectory")
+    for other in ([states, actions], good, None, 5, "0101", (states, actions, [])):
+        watched.refuses("tell", lambda other=other: campaign.tell(watched.id, other), "the episode is a .*give the pair")
     assert watched.refused.total() >= share * BY_HAND, watched.refused
     watched.still_works()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sql
 
-from safe2real.campaign import Campaign
+from safe2real.campaign import Campaign, backup
 from safe2real.campaign.backup import back_up
 from safe2real.campaign.journal import sqlite
 from safe2real.campaign.journal.sqlite import check_log
@@ -84,6 +84,19 @@ def test_a_process_that_only_tells_knows_what_it_told(place, tmp_path):
         for deployment in deployments:
             assert campaign.tell(deployment.id, SYSTEM.episode(deployment)).new
         assert campaign.verify().holds
+
+
+@pytest.mark.parametrize("beside", ["", "-journal", "-wal", "-shm"])
+def test_a_backup_onto_a_full_disk_leaves_nothing(place, tmp_path, monkeypatch, beside):
+    def fill_the_disk(_, draft):
+        Path(f"{draft}{beside}").write_bytes(b"what SQLite had written")
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr(backup, "_copy_file", fill_the_disk)
+    (tmp_path / "copies").mkdir()
+    with make(place, 1), pytest.raises(StorageFailure, match="database or disk is full"):
+        back_up(place, tmp_path / "copies" / "copy.db")
+    assert list((tmp_path / "copies").iterdir()) == []
 
 
 def test_another_branch_of_the_same_length_is_refused_too(place, tmp_path):

@@ -45,7 +45,7 @@ def test_a_campaign_of_a_trial_is_what_a_learner_does_and_verifies():
     learner = s2r.Learner(case.problem, trial)
     for number in range(1, 61):
         deployed = learner.propose()
-        policy = deployed.mixture.policies[drawn(deployed.mixture.weights, coin_of(case.problem.settings.seed, number))]
+        policy = deployed.mixture.policies[drawn(deployed.mixture.weights, coin_of(case.problem.settings.coin_seed, number))]
         learner.observe(roll_out(case.reality, policy, seed=3, round_number=number))
     assert learner.floors() == floors
     assert learner.propose().exploration_weight == proposal.exploration_weight > case.problem.settings.margin / 3

@@ -126,7 +126,7 @@ def test_reached_targets_give_way_to_the_method_whose_episodes_do_not_count():
 @pytest.mark.parametrize("seed", range(8))
 def test_no_mixture_is_unsafe_and_every_floor_is_true(seed):
     case = random_case(seed)
-    learner = s2r.Learner(case.problem)
+    learner = s2r.Learner(case.problem, trust_margin=True)
     exact = constraint_values(case.reality, POLICY)
     for number in range(300):
         if number == 30:

@@ -136,7 +136,7 @@ def test_verify_finds_a_mixture_that_was_handed_out_after_a_refutation(place: Pa
     with campaign:
         events = list(campaign.events())
         mixture = json.loads(next(event.body for event in events if event.deployment == 2))
-        coin = coin_of(campaign.problem.settings.seed, 4)
+        coin = coin_of(campaign.problem.settings.coin_seed, 4)
         late = {**mixture, "certified": False, "drawn": drawn(np.array(mixture["weights"]), coin)}
         for body in (late, {**late, "uncertainty": None}):
             event = event_after(len(events), events[-1].digest, Draft("ask", body, 4, "late"))

@@ -188,7 +188,6 @@ def test_what_is_refused_here_is_refused_there_with_the_same_words(pair):
     calls = (
         lambda one: one.ask(worker=""),
         lambda one: one.ask_batch(0, worker="a"),
-        lambda one: one.ask_batch(10**6, worker="a"),
         lambda one: one.tell("00000000-1-000000", ([0] * 4, [0] * 4), left_model=True),
         lambda one: one.abandon(one.ask(worker="a").id, "\x00"),
         lambda one: one.plan([[2.0, 0.0]] * 3),
@@ -203,6 +202,23 @@ def test_what_is_refused_here_is_refused_there_with_the_same_words(pair):
             name = one.status(forecast=False).name
             said.append(str(refused.value).replace(name, "NAME"))
         assert said[0] == said[1]
+
+
+def test_a_worker_tells_states_and_actions_without_a_model(pair):
+    for one in pair:
+        for kind in (list, tuple, np.array):
+            deployment = one.ask(worker="a")
+            path = three_states().episode(deployment)
+            told = one.tell(deployment.id, (kind(path.states.tolist()), kind(path.actions.tolist())))
+            assert (told.new, told.samples) == (True, 4)
+            assert not one.tell(deployment.id, path).new  # the same episode
+        id = one.ask(worker="a").id
+        for wrong, kind in (([[0, 0], [0]], "a list"), (([0], [0], [0]), "a tuple of 3"), ({"states": []}, "a dict")):
+            with pytest.raises(InvalidInput, match=rf"the episode is {kind}; give the pair \(states, actions\)") as refused:
+                one.tell(id, wrong)
+            assert "model," not in str(refused.value)  # a worker has none
+        with pytest.raises(InvalidInput):
+            one.tell(id, ([[0], [0, 1]], [0]))
 
 
 def test_what_an_episode_holds_is_not_what_is_done_with_it(pair):

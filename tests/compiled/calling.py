@@ -8,9 +8,9 @@ from numba import njit
 from safe2real._compiled import chain, clearing, likelihood, radii, worst_rows
 
 
-def radius_at(rule: radii.Rule, row: int, visits: int, seen: int) -> float:
+def radius_at(rule: radii.Rule, row: int, visits: int, seen: int, all_near: bool = True) -> float:
     out = np.empty(rule.size.size)
-    radii.radii(rule, np.full(out.size, float(visits)), np.full(out.size, seen), np.ones(out.size, dtype=np.bool_), out)
+    radii.radii(rule, np.full(out.size, float(visits)), np.full(out.size, seen), np.full(out.size, all_near), out)
     return float(out[row])
 
 

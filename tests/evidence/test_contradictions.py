@@ -5,9 +5,11 @@ import pytest
 
 import safe2real as s2r
 from safe2real import radii
+from safe2real._compiled import belief
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.rule import Separation
 from safe2real.exploration import roll_out
+from safe2real.refinements import NearSets
 from safe2real.standing import DoubtCode, Standing
 from tests.cases import each, sampled
 from tests.compiled.calling import radius_at
@@ -127,6 +129,61 @@ def test_no_contradiction_is_missed_between_two_looks(radius, kind):
                 break
     assert found >= 5
     assert looks < 9_000  # of more than 20,000 visits
+
+
+def near_ten_of(states: int, radius: radii.Radius, first: float = 0.1) -> HybridModel:
+    """Known rows of `states` possible successors, of which the simulator has ten, the `first` likeliest: those are near."""
+    row = np.array([first, *[(1.0 - first) / 9] * 9, *[0.0] * (states - 10)])
+    kernel = s2r.Kernel.from_dense(np.broadcast_to(row, (states, 1, states)).copy())
+    chosen = {"separation": Separation(0.0, 0.9), "radius": radius, "delta": 0.3, "refinements": (NearSets(),)}
+    hybrid = HybridModel(kernel, 1, known=np.ones(states, dtype=np.bool_), **chosen)
+    hybrid.update()
+    return hybrid
+
+
+@each("radius", [radii.Adaptive(), radii.Union(), radii.Stitched()])
+@each("states", [11, 12, 40])
+def test_the_radius_times_the_visits_never_falls_when_a_far_successor_is_seen(radius, states):
+    rule = near_ten_of(states, radius).rule
+    for seen in range(1, 11):
+        for n in (seen, seen + 1, 50, 2_000):
+            before, after = radius_at(rule, 0, n, seen), radius_at(rule, 0, n + 1, seen + 1, all_near=False)
+            assert n * before <= (n + 1) * after, (n, seen)
+            assert before <= radius_at(rule, 0, n, seen, all_near=False)  # both halves hold, the smaller one is used
+
+
+@each(("distance", "close"), [(d, c) for d in (0.2, 0.1, 0.06) for c in (0.92, 0.95, 0.97, 0.99)])
+def test_no_contradiction_is_missed_when_the_first_far_successor_comes(distance, close):
+    """All visits lead to one state, until the row is about to contradict what is known of it; then one leads far away.
+
+    The simulator has neither the rest of that state's share nor the far state, so the distance stays as it is.
+    """
+    hybrid = near_ten_of(12, radii.Adaptive(), 1.0 - distance)
+    n = next(n for n in range(1, 10_000) if distance > close * radius_at(hybrid.rule, 0, n, 1))
+    hybrid.observe_all(np.zeros(2 * n, dtype=np.uint32), np.zeros(n, dtype=np.uint32), np.arange(n + 1))
+    for k in range(1, 1_000):
+        following = np.array([0, 11 if k == 1 else 0], dtype=np.uint32)
+        hybrid.observe_all(following, np.zeros(1, dtype=np.uint32), np.array([0, 1]))
+        truth = distance - radius_at(hybrid.rule, 0, n + k, 2, all_near=False) > 1e-9
+        assert bool(hybrid.belief.refuted[0]) == truth, (n, k)
+        if truth:
+            return
+    pytest.fail("nothing was contradicted")
+
+
+@each(("n", "right", "target"), [(20, 0.5, 0.4), (400, 0.5, 0.3), (400, 0.8, 0.12), (2_000, 0.7, 0.1)])
+def test_the_upper_end_of_an_interval_does_not_fall_below_a_target_before_its_time(n, right, target):
+    """All visits lead to one state, then all to the other: the observed row comes back, and the distance falls fast."""
+    kernel = s2r.Kernel.from_dense(np.broadcast_to([right, 1.0 - right], (2, 1, 2)).copy())
+    rule = HybridModel(kernel, 1, separation=Separation(0.0, 0.9), radius=radii.Adaptive(), delta=0.3).rule
+
+    def upper_end(k):
+        return abs(n / (n + k) - right) + radius_at(rule, 0, n + k, 2)
+
+    radius = radius_at(rule, 0, n, 2)
+    wait = belief.visits_to_fall.py_func(n, 1.0 - right, radius, target)
+    first = next(k for k in range(1, 10 * n) if upper_end(k) < target)
+    assert 0.0 < wait < first
 
 
 @pytest.mark.parametrize("growth", [0.0, 0.3])

@@ -47,6 +47,8 @@ def test_what_may_fail_is_added_up():
     assert learner.failure == learner.settings.delta
     assert s2r.Learner(problem).failure == pytest.approx(learner.settings.delta + estimated.delta)
     assert s2r.Learner(problem, s2r.methods.RewardFree()).failure == learner.settings.delta  # which reuses none of its rows
+    tried = s2r.Learner(learner.problem, s2r.methods.Trial(s2r.MarkovPolicy.uniform(horizon=3, num_states=3, num_actions=2)))
+    assert tried.failure == 2 * learner.settings.delta  # floors by returns, plans by rows
 
 
 def test_a_simulator_that_was_estimated_too_coarsely_is_doubted():
@@ -62,7 +64,7 @@ def test_what_rows_were_stated_to_be_within_is_assumed_first_and_its_refutation_
     problem = chain(within=within, known=np.array([[False], [False], [True]]))
     assumed = s2r.Learner(problem).propose().certificate.assumptions
     assert assumed[0].code is AssumptionCode.WITHIN
-    assert "1 rows, at most 0.1 in TV distance" in assumed[0].text  # nothing is said of one row, and one is exact anyway
+    assert "1 row, at most 0.1 in TV distance" in assumed[0].text  # nothing is said of one row, and one is exact anyway
     tied = s2r.Learner(chain(Ties(CLASSES, LEADS, exact=True), within=within)).propose().certificate.assumptions
     assert [one.code for one in tied[:2]] == [AssumptionCode.TIES, AssumptionCode.WITHIN]
     nothing = s2r.Learner(chain(within=np.ones((3, 1)))).propose().certificate.assumptions
@@ -71,7 +73,7 @@ def test_what_rows_were_stated_to_be_within_is_assumed_first_and_its_refutation_
     learner = s2r.Learner(problem)
     learner.evidence.count(np.zeros(4 * 200, np.uint32), np.zeros(3 * 200, np.uint32), np.arange(0, 601, 3))
     (doubt,) = [one for one in learner.doubts() if one.code is DoubtCode.ROWS_CONTRADICTED]
-    assert "of 1 rows, of which 1 were stated to be within a distance of the simulator's (`within`)" in doubt.text
+    assert "of 1 row, of which 1 were stated to be within a distance of the simulator's (`within`)" in doubt.text
     other = s2r.Learner(chain(known=np.ones((3, 1), dtype=bool)))
     other.evidence.count(np.zeros(4 * 200, np.uint32), np.zeros(3 * 200, np.uint32), np.arange(0, 601, 3))
     assert not any("within" in one.text for one in other.doubts())
@@ -87,7 +89,7 @@ def test_where_ties_rule_a_successor_out_no_declared_support_is_spoken_of():
         assert ("declared support" in assumed[0].text) is (said == 2)
         learner.evidence.count(np.array([0, 2], np.uint32), np.array([0], np.uint32), np.array([0, 1]))
         (doubt,) = [one for one in learner.doubts() if one.code is DoubtCode.LEFT_SUPPORT]
-        assert doubt.text.startswith("1 transitions were seen to states to which no label of the ties leads")
+        assert doubt.text.startswith("the data hold 1 transition to states to which no label of the ties leads")
         assert ("declared support" in doubt.text) is (said == 2)
     alone = s2r.Learner(chain(support=s2r.Kernel.from_dense(ROWS)))
     (assumed,) = [one for one in alone.propose().certificate.assumptions if one.code is AssumptionCode.SUPPORT]

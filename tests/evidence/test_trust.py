@@ -92,7 +92,7 @@ def test_an_impossible_margin_halts_before_anything_is_deployed():
     """All rows are known, and the baseline's V_c on them is what it is."""
     model = s2r.CMDP.of(forked(False), 3, 0, s2r.AtLeast(UTILITY, 2.0))
     settings = s2r.Settings(margin=0.41, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1)
-    learner = s2r.Learner(s2r.Problem(model, stay(3, 3), settings, known=np.ones((3, 2), dtype=bool)))
+    learner = s2r.Learner(s2r.Problem(model, stay(3, 3), settings, known=np.ones((3, 2), dtype=bool)), trust_margin=True)
     assert learner.propose().reason is s2r.methods.Reason.HALT  # 2.4 is 0.4 above the threshold, not 0.41
     right = s2r.Learner(
         s2r.Problem(model, stay(3, 3), s2r.Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1))

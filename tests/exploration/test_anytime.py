@@ -181,7 +181,9 @@ def test_plans_of_learners_with_no_constraint_and_with_two(constraints, per_step
             seed=seed,
             replan_growth=0.1,
         )
-        learner = Learner(Problem(model, baseline, chosen), methods.SimToReal() if seed % 2 else methods.RewardFree())
+        learner = Learner(
+            Problem(model, baseline, chosen), methods.SimToReal() if seed % 2 else methods.RewardFree(), trust_margin=True
+        )
         rewards = rng.random((5, S, A))
         bounds = []
         for rounds in (0, 10, 200, 3000):
@@ -205,7 +207,7 @@ def test_a_plan_changes_neither_the_round_nor_what_is_proposed():
             tolerance=float(margins.min()) / 4,
             replan_growth=growth,
         )
-        learner = Learner(Problem(balls.model, baseline, chosen))
+        learner = Learner(Problem(balls.model, baseline, chosen), trust_margin=True)
         before = learner.propose()
         first, second = (learner.plan(np.ones((truth.num_states, truth.num_actions))) for _ in range(2))
         assert learner.propose() is before
@@ -223,8 +225,8 @@ def test_a_plan_uses_every_episode_counted_so_far():
         "tolerance": float(margins.min()) / 50,
     }
     method = methods.RewardFree()  # no row is cleared, so when that is looked at makes no difference
-    lazy = Learner(Problem(balls.model, baseline, Settings(**chosen, replan_growth=1.0)), method)
-    eager = Learner(Problem(balls.model, baseline, Settings(**chosen)), method)
+    lazy = Learner(Problem(balls.model, baseline, Settings(**chosen, replan_growth=1.0)), method, trust_margin=True)
+    eager = Learner(Problem(balls.model, baseline, Settings(**chosen)), method, trust_margin=True)
     reward = np.random.default_rng(0).random((truth.num_states, truth.num_actions))
     behind = 0
     for _ in range(100):

@@ -100,11 +100,12 @@ def test_an_environment_that_shows_a_state_the_model_has_not_is_outside_of_it():
 def test_an_episode_that_begins_where_none_does_refutes():
     learner = line_learner()
     env = Broken(learner.simulator, RuntimeError(), 99)
+    explore(learner, env, max_rounds=1)
     env.reset = lambda **_: (2, {})
     for _ in range(3):
         with pytest.raises(s2r.errors.OutsideModel, match=r"showed state 2; episodes of the model start in \[0\]"):
             explore(learner, env, max_rounds=1)
-    assert learner.round == 4
+    assert learner.round == 5
     assert learner.standing is Standing.REFUTED
     assert "3 episodes broke off" in learner.doubts()[0].text
     assert "env.reset showed state 2" in learner.doubts()[0].text
@@ -137,9 +138,10 @@ class Reporting(Broken):
         return state, *others, {"noise": 0} if self.steps <= self.from_step else self.info
 
 
-def reporting_learner() -> s2r.Learner:
+def reporting_learner(labels: int = 1) -> s2r.Learner:
     problem = line_learner().problem
-    ties = s2r.problem.Ties(np.zeros((4, 1), int), [[[1]], [[2]], [[3]], [[3]]], exact=True, reported=True)
+    leads = [[[to, 0][:labels]] for to in (1, 2, 3, 3)]
+    ties = s2r.problem.Ties(np.zeros((4, 1), int), leads, exact=True, reported=True)
     return s2r.Learner(dataclasses.replace(problem, ties=ties))
 
 
@@ -156,6 +158,57 @@ def test_what_does_not_fit_at_the_first_reset_is_said_before_anything_is_counted
     assert learner.standing is Standing.CERTIFIED
 
 
+def lake():
+    """Gymnasium's lake over 9 steps, and what explores it."""
+    made = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    system = s2r.systems.from_gymnasium(made, 9, cost=np.zeros(16), limit=1.0, ended=0.0)
+    baseline = s2r.MarkovPolicy.deterministic(
+        np.zeros(system.model.num_states, int), num_actions=4, horizon=system.model.steps
+    )
+    settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.125)
+    return s2r.Learner(s2r.Problem(system.model, baseline, settings)), system
+
+
+def test_the_first_episode_tries_the_wiring_and_a_slip_can_be_mended():
+    """A limit of steps, a start elsewhere, a state that is no whole number: before anything is counted nothing is lost."""
+    learner, system = lake()
+    short = gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=1)
+    for _ in range(3):
+        with pytest.raises(
+            InvalidInput, match=r"after 1 steps.*max_episode_steps=9 or more\. It was the first episode, so no"
+        ):
+            explore(learner, system.as_env(short), max_rounds=5)
+    assert learner.round == 4  # each had a coin of its own: what is deployed is the mixture that was certified
+    line = line_learner()
+    elsewhere, half = Reporting(line.simulator, shows=lambda state: 2), Reporting(line.simulator)
+    with pytest.raises(InvalidInput, match=r"state 2; episodes of the model start in \[0\]\. .* nothing is counted"):
+        explore(line, elsewhere, max_rounds=5)
+    half.step = lambda action: (1.7, 0.0, False, False, {})
+    with pytest.raises(InvalidInput, match=r"env\.step showed 1\.7; a state is a whole number: .* system\.as_env"):
+        explore(line, half, max_rounds=5)
+    right = system.as_env(gymnasium.make("FrozenLake-v1", is_slippery=False, max_episode_steps=9))
+    for one, env in ((learner, right), (line, Reporting(line.simulator))):
+        assert (one.samples, one.doubts(), one.evidence.faults) == (0, (), {})
+        explore(one, env, max_rounds=2)
+        assert one.standing is Standing.CERTIFIED
+        assert one.evidence.counts.episodes == 2
+    with pytest.raises(InvalidInput, match="after 1 steps"):  # later it is a fault of the environment, and is named
+        explore(learner, system.as_env(short), max_rounds=5)
+    assert learner.standing is Standing.CERTIFIED
+    assert learner.evidence.faults == {"StepLimit": 1}
+
+
+def test_no_episode_of_a_policy_on_trial_is_dropped():
+    """Its returns are bounded by its own episodes: leaving one out for what happened in it would bias their mean."""
+    problem = line_learner().problem
+    other = s2r.MarkovPolicy.deterministic(np.zeros(4, int), num_actions=1, horizon=5)
+    learner, env = s2r.Learner(problem, s2r.methods.Trial(other)), Reporting(problem.simulator)
+    env.step = lambda action: (1.7, 0.0, False, False, {})
+    with pytest.raises(InvalidInput, match=r"showed 1\.7"):
+        explore(learner, env, max_rounds=1)
+    assert learner.evidence.faults == {MISWIRED: 1}
+
+
 def test_the_shape_of_what_reset_and_step_give_is_looked_at():
     learner = line_learner()
     env = Reporting(learner.simulator)
@@ -165,6 +218,7 @@ def test_the_shape_of_what_reset_and_step_give_is_looked_at():
     assert learner.round == 1
     env = Reporting(learner.simulator)
     env.step = lambda action: (1, 0.0, False, {})
+    explore(learner, Reporting(learner.simulator), max_rounds=1)
     with pytest.raises(InvalidInput, match=r"env\.step gave .* gives 5 things"):
         explore(learner, env, max_rounds=1)
     assert learner.evidence.faults == {MISWIRED: 1}
@@ -172,30 +226,32 @@ def test_the_shape_of_what_reset_and_step_give_is_looked_at():
 
 @each("info", [{}, {"nois": 0}, {"noise": "much"}, {"noise": None}, 3])
 def test_a_report_that_is_missing_at_the_first_step_cuts_the_episode_short(info):
-    learner = reporting_learner()
+    learner = reporting_learner(labels=2)
+    learner.cut_short([0, 1], [0], "rain")  # so it is not the first episode
     with pytest.raises(InvalidInput, match=r"info\['noise'\] is .*, and the ties say that every step reports"):
         explore(learner, Reporting(learner.simulator, info=info), max_rounds=5)
-    assert learner.evidence.counts.visits[:, 0].tolist() == [1, 0, 0, 0]  # it ran, so it is counted
+    assert learner.evidence.counts.visits[:, 0].tolist() == [2, 0, 0, 0]  # it ran, so it is counted
     assert learner.standing is Standing.CERTIFIED
     certificate = learner.plan(np.ones((4, 1))).certificate
-    (said,) = [one for one in certificate.assumptions if one.code is AssumptionCode.FAULTS]
-    assert said.subject == MISWIRED
-    assert learner.round == 2
+    said = [one.subject for one in certificate.assumptions if one.code is AssumptionCode.FAULTS]
+    assert said == ["rain", MISWIRED]
+    assert learner.round == 3
 
 
 def test_later_the_doubt_names_the_cause_and_the_message_what_follows():
-    learner = reporting_learner()
+    learner = reporting_learner(labels=2)
+    learner.cut_short([0, 1], [0], "rain")  # so it is not the first episode
     with pytest.raises(InvalidInput, match=r"info\['noise'\] is None.*this learner certifies nothing any more"):
         explore(learner, Reporting(learner.simulator, from_step=2), max_rounds=5)
-    assert learner.evidence.counts.visits[:, 0].tolist() == [1, 1, 0, 0]
+    assert learner.evidence.counts.visits[:, 0].tolist() == [2, 1, 0, 0]
     assert learner.standing is Standing.REFUTED
     (doubt,) = [one for one in learner.doubts() if one.code is DoubtCode.LEFT_MODEL]
     assert doubt.text.startswith(
-        "1 episodes broke off, and what came next is not known to be in the model: InvalidInput: info"
+        "1 episode broke off, and what came next is not known to be in the model: InvalidInput: info"
     )
     learner.leave_model([0], [0])
     texts = [one.text for one in learner.doubts() if one.code is DoubtCode.LEFT_MODEL]
-    assert texts[0] == "1 episodes went where the model has no state"
+    assert texts[0] == "1 episode went where the model has no state"
     assert len(texts) == 2
 
 

@@ -24,7 +24,9 @@ def make(num_states, num_actions, horizon, *, constraints=1, per_step=False, row
     baseline = s2r.MarkovPolicy.uniform(horizon=horizon, num_states=num_states, num_actions=num_actions)
     base = {"margin": 0.1 * horizon, "calibrated_gap": 0.01, "mismatch_gap": 0.5, "tolerance": 0.01}
     settings = Settings(**base | choices)
-    return model, lambda known=None, **others: Learner(Problem(model, baseline, settings, known=known), **others)
+    return model, lambda known=None, **others: Learner(
+        Problem(model, baseline, settings, known=known), **others, trust_margin=True
+    )
 
 
 def laid_end_to_end(episodes):

@@ -37,7 +37,10 @@ def model_bits(learner):
 def test_plain_rounds_are_the_compiled_ones(constraints, growth):
     for seed in (0, 3):
         case = random_case(seed, constraints=constraints, replan_growth=growth)
-        compiled, plain = Learner(case.problem, SimToReal()), Learner(case.problem, Plain())
+        compiled, plain = (
+            Learner(case.problem, SimToReal(), trust_margin=True),
+            Learner(case.problem, Plain(), trust_margin=True),
+        )
         for rounds in (1, 90, 160):  # the second and third go on where the one before ended
             one, other = (simulate(learner, case.real, max_rounds=rounds) for learner in (compiled, plain))
             assert one.rounds == rounds
@@ -51,7 +54,7 @@ def test_plain_rounds_are_the_compiled_ones(constraints, growth):
 def test_progress_is_told_before_every_round_and_the_last_proposal_comes_back():
     case = random_case(1)
     learner, told = Learner(case.problem, Plain()), []
-    world = KnownSystem(case.reality, case.problem.settings.seed)
+    world = KnownSystem(case.reality, case.problem.settings.coin_seed)
     last = drive(learner, world, max_rounds=7, progress=told.append)
     assert [proposal.round for proposal in told] == list(range(1, 8))
     assert (last.round, learner.round) == (8, 8)
@@ -62,11 +65,11 @@ def test_a_batch_counts_what_its_rounds_would_have_shown_of_one_proposal():
     case = random_case(2)
     batch, alone = Learner(case.problem), Learner(case.problem)
     visits = np.zeros(case.reality.num_states, dtype=np.int64)
-    world = KnownSystem(case.reality, case.problem.settings.seed, visits)
+    world = KnownSystem(case.reality, case.problem.settings.coin_seed, visits)
     drive_batch(batch, world, batch.propose(), first_round=1, episodes=40)
     assert batch.samples == 40 * case.reality.horizon == visits.sum()
     np.testing.assert_array_equal(batch.evidence.counts.visits.sum(axis=1), visits)
-    drive(alone, KnownSystem(case.reality, case.problem.settings.seed), max_rounds=1)
+    drive(alone, KnownSystem(case.reality, case.problem.settings.coin_seed), max_rounds=1)
     once = Learner(case.problem)
-    drive_batch(once, KnownSystem(case.reality, case.problem.settings.seed), once.propose(), first_round=1, episodes=1)
+    drive_batch(once, KnownSystem(case.reality, case.problem.settings.coin_seed), once.propose(), first_round=1, episodes=1)
     np.testing.assert_array_equal(once.evidence.counts.visits, alone.evidence.counts.visits)

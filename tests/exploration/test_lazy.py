@@ -58,9 +58,9 @@ def one_a_round(run, values):
 
 def assert_same_rounds(model, real, baseline, settings, rounds, method=None):
     """Ask and tell beside a compiled run, bit for bit; returns the run and how often segments moved."""
-    compiled = Learner(Problem(model, baseline, settings), method)
+    compiled = Learner(Problem(model, baseline, settings), method, trust_margin=True)
     run = simulate(compiled, real, max_rounds=rounds)
-    asked = Learner(Problem(model, baseline, settings), method)
+    asked = Learner(Problem(model, baseline, settings), method, trust_margin=True)
     truth = model.with_kernel(real)
     reasons, certificates, weights, suspects, real_values = (
         one_a_round(run, part)
@@ -78,7 +78,7 @@ def assert_same_rounds(model, real, baseline, settings, rounds, method=None):
         exact = s2r.planning.constraint_values(truth, proposal.mixture)
         np.testing.assert_allclose(real_values[t], exact, atol=1e-12)
         before = asked.evidence.counts.tally.capacity
-        asked.observe(roll_out(truth, proposal.draw(), seed=settings.seed, round_number=asked.round))
+        asked.observe(roll_out(truth, proposal.draw(), seed=settings.coin_seed, round_number=asked.round))
         moved += (asked.evidence.counts.tally.capacity != before).any()
     if run.stopped:
         assert asked.propose().reason is Reason.STOP
@@ -167,7 +167,7 @@ def test_making_room_tells_the_model_nothing_new():
     for _ in range(300):
         before = learner.evidence.to_kernel().to_dense()
         capacity = learner.evidence.counts.tally.capacity
-        learner.observe(roll_out(truth, learner.propose().draw(), seed=settings.seed, round_number=learner.round))
+        learner.observe(roll_out(truth, learner.propose().draw(), seed=settings.coin_seed, round_number=learner.round))
         if learner.hand_over()[0] is not None:  # the plan stands
             np.testing.assert_array_equal(learner.evidence.to_kernel().to_dense(), before)
             moved += (learner.evidence.counts.tally.capacity != capacity).any()
@@ -188,13 +188,13 @@ def test_looking_at_distances_leaves_the_model_of_the_last_plan_alone():
 def test_lazy_runs_repeat_and_go_on_in_pieces():
     model, real, baseline = random_problem(1, per_step=False)
     settings = quick(seed=4)
-    whole = simulate(Learner(Problem(model, baseline, settings)), real, max_rounds=600)
-    learner = Learner(Problem(model, baseline, settings))
+    whole = simulate(Learner(Problem(model, baseline, settings), trust_margin=True), real, max_rounds=600)
+    learner = Learner(Problem(model, baseline, settings), trust_margin=True)
     parts = [simulate(learner, real, max_rounds=n) for n in (1, 99, 500)]
     joined = np.concatenate([one_a_round(part, part.uncertainty) for part in parts])
     np.testing.assert_array_equal(joined, one_a_round(whole, whole.uncertainty))
     np.testing.assert_array_equal(sum(part.state_visits for part in parts), whole.state_visits)
-    looked = Learner(Problem(model, baseline, settings))
+    looked = Learner(Problem(model, baseline, settings), trust_margin=True)
     seen = []
     for _ in range(60):
         looked.propose()
@@ -225,7 +225,7 @@ def test_a_plan_is_due_exactly_when_a_suspect_row_has_grown():
     model, real, baseline = random_problem(4, per_step=False)
     truth = model.with_kernel(real)
     for growth in (0.1, 0.5, 1.0):
-        learner = Learner(Problem(model, baseline, quick(replan_growth=growth)))
+        learner = Learner(Problem(model, baseline, quick(replan_growth=growth)), trust_margin=True)
         learner.propose()
         planned = learner.evidence.counts.visits
         for _ in range(300):
@@ -275,7 +275,9 @@ def rounds_of(seed, *, per_step, constraints, rounds=60, **changes):
     """(learner, proposal) at every round of a run by ask and tell; some rows are declared known."""
     model, real, baseline = random_problem(seed, per_step=per_step, constraints=constraints)
     known = np.random.default_rng(seed).random(model.kernel.to_dense().shape[:-1]) < 0.1
-    learner = Learner(Problem(model, baseline, quick(replan_growth=0.0, refinements=(), **changes), known=known))
+    learner = Learner(
+        Problem(model, baseline, quick(replan_growth=0.0, refinements=(), **changes), known=known), trust_margin=True
+    )
     truth = model.with_kernel(real)
     for _ in range(rounds):
         proposal = learner.propose()
@@ -411,7 +413,7 @@ def test_a_transition_outside_the_declared_support_ends_certification(growth):
         assert learner.propose().reason is Reason.BASELINE  # at once, also where the plan before would have stood for long
         for certificate in (learner.propose().certificate, learner.plan(reward).certificate):
             assert not certificate.certified
-            assert certificate.reason_uncertified.startswith("1 transitions were seen that the declared support rules out")
+            assert certificate.reason_uncertified.startswith("the data hold 1 transition that the declared support")
             assert certificate.standing is s2r.Standing.REFUTED
             assert not certificate.holds
             assert certificate.describe().startswith("REFUTED, not a guarantee")
@@ -420,7 +422,7 @@ def test_a_transition_outside_the_declared_support_ends_certification(growth):
     other = Learner(Problem(tiny(), stay(), Settings(**PLAIN), support=neighbours(EITHER, EITHER, ONLY_1, ONLY_1)))
     states, actions = np.array([0, 1, 0, 0, 1, 0], dtype=np.uint32), np.zeros(4, dtype=np.uint32)
     other.count(states, actions, np.array([0, 2, 4]))
-    assert "2 transitions were seen" in other.propose().certificate.reason_uncertified
+    assert "the data hold 2 transitions" in other.propose().certificate.reason_uncertified
     assert other.evidence.counts.visits.tolist() == [[2, 0], [2, 0]]
 
 
@@ -491,7 +493,7 @@ def supported_problem():
 def test_the_worst_case_of_a_proposal_keeps_to_the_declared_support():
     model, truth, baseline, support = supported_problem()
     settings = Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.05, tolerance=0.05, refinements=())
-    learner = Learner(Problem(model, baseline, settings, support=support))
+    learner = Learner(Problem(model, baseline, settings, support=support), trust_margin=True)
     helped = 0
     for _ in range(150):
         proposal = learner.propose()
@@ -518,7 +520,7 @@ def test_a_declared_support_leads_to_safe_and_shorter_runs():
             tolerance=0.1,
             replan_growth=0.05,
         )
-        learner = Learner(Problem(model, baseline, settings, support=declared), methods.RewardFree())
+        learner = Learner(Problem(model, baseline, settings, support=declared), methods.RewardFree(), trust_margin=True)
         run = simulate(learner, truth.kernel, max_rounds=200_000)
         assert run.stopped
         assert run.unsafe_share(truth.thresholds) == 0.0

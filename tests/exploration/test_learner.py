@@ -125,7 +125,7 @@ def test_known_rows_are_never_suspect_and_cost_nothing():
     learner = Learner(Problem(tiny(), stay(), settings(calibrated_gap=0.01), known=known))
     assert not learner.evidence.suspects[1].any()
     np.testing.assert_array_equal(learner.evidence.bonus[1], 0.0)
-    assert "declared known are exact" in learner.propose().certificate.describe()
+    assert "known rows is exact" in learner.propose().certificate.describe()
     kernel = learner.evidence.to_kernel().to_dense()
     np.testing.assert_array_equal(kernel[1], ROWS[1])
     np.testing.assert_array_equal(kernel[0], 0.5)

@@ -190,7 +190,7 @@ def test_alternatives(tmp_path):
 
 def test_imports_faults_and_refutations_are_not_forgotten(tmp_path):
     case = random_case(3)
-    learner = Learner(case.problem)
+    learner = Learner(case.problem, trust_margin=True)
     log = [roll_out(case.reality, case.problem.baseline, seed=1, round_number=i) for i in range(1, 5)]
     unlike = {tuple(one.states.tolist() + one.actions.tolist()): one for one in log}.values()
     learner.import_episodes(case.problem.baseline, unlike)
@@ -353,7 +353,7 @@ def worn():
     yield second
     hopes = 0.9 * float((3.0 - case.problem.simulator.thresholds)[0])
     low = replace(case.problem, settings=replace(settings, margin=hopes))
-    third = Learner(low)
+    third = Learner(low, trust_margin=True)
     for episode in log[:400]:
         third.count(episode.states, episode.actions, np.array([0, 3]), of_baseline=np.array([True]))
     assert third.evidence.trust.refuted.any()
@@ -376,7 +376,11 @@ def test_everything_that_changes_is_kept(tmp_path):
     changed = set()
     for i, learner in enumerate(worn()):
         loaded = s2r.load_learner(learner.save(tmp_path / f"{i}.npz"))
-        before, after, fresh = state(learner), state(loaded), state(Learner(learner.problem, learner.method))
+        before, after, fresh = (
+            state(learner),
+            state(loaded),
+            state(Learner(learner.problem, learner.method, trust_margin=True)),
+        )
         assert before.keys() == after.keys()
         for place, content in before.items():
             assert after[place] == content, place

@@ -28,7 +28,7 @@ def test_line_5_looks_at_every_constraint():
 def test_line_5_weighs_the_start_distribution():
     """Half the episodes start in the unsafe state: V_c of the baseline is (1.5 + 0.5) / 2 = 1 < 0.6 + 0.9 / 2."""
     model = s2r.CMDP.of(KERNEL, 2, [0.5, 0.5], s2r.AtLeast(SAFE, 0.6))
-    learner = Learner(Problem(model, stay(), settings(margin=0.9, tolerance=0.1)))
+    learner = Learner(Problem(model, stay(), settings(margin=0.9, tolerance=0.1)), trust_margin=True)
     assert learner.propose().reason is Reason.BASELINE
 
 

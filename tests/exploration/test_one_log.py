@@ -163,4 +163,4 @@ def test_every_certificate_says_what_was_fixed_before_the_data():
         for one in s2r.Learner(problem_of(log_of(0)), trust_margin=True).propose().certificate.assumptions
         if one.code is AssumptionCode.FIXED
     ]
-    assert "simulator and the declared support, ties and alternatives were fixed before the counted episodes" in said.text
+    assert "simulator, the gaps and the declared support, ties and alternatives were fixed before" in said.text

@@ -54,7 +54,7 @@ def test_both_searches_together_are_never_below_tightening_alone_and_often_above
 
 def learner_after(rounds, **settings):
     case = random_case(3, **settings)
-    learner = Learner(case.problem)
+    learner = Learner(case.problem, trust_margin=True)
     simulate(learner, case.real, max_rounds=rounds)
     return case, learner
 
@@ -91,7 +91,7 @@ def test_nothing_is_kept_after_a_refutation_and_nothing_of_heuristic_runs():
     case, _ = learner_after(1)
     scaled = dataclasses.replace(case.problem.settings, radius=radii.Scaled(0.3))
     problem = Problem(case.problem.simulator, case.problem.baseline, scaled)
-    guessing = Learner(problem)
+    guessing = Learner(problem, trust_margin=True)
     for _ in range(6):
         simulate(guessing, case.real, max_rounds=7)
         fresh = s2r.exploration.plan.plan(guessing.evidence, reward, stopped=guessing.stopped)

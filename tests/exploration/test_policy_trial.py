@@ -26,8 +26,8 @@ def told(trial, episodes, cost, reward=-5.0):
 
 
 def test_a_cost_and_its_threshold_are_the_same_trial():
-    by_cost = PolicyTrial(**COST)
-    by_utility = PolicyTrial(threshold=6.0, margin=1.0, high=10.0)
+    by_cost = PolicyTrial(**COST, seed=0)
+    by_utility = PolicyTrial(threshold=6.0, margin=1.0, high=10.0, seed=0)
     for _ in range(60):
         one, other = by_cost.ask(), by_utility.ask()
         assert (one.policy, one.share) == (other.policy, pytest.approx(other.share))
@@ -133,7 +133,7 @@ def test_a_file_that_was_changed_or_is_none_is_refused(tmp_path):
 
 
 def test_what_nobody_saw_counts_for_the_worst():
-    sure, unsure = (told(PolicyTrial(**COST, **REWARD), 80, lambda turn: 1.0) for _ in range(2))
+    sure, unsure = (told(PolicyTrial(**COST, **REWARD, seed=0), 80, lambda turn: 1.0) for _ in range(2))
     for trial, value in ((sure, 1.0), (unsure, None)):
         for _ in range(40):
             trial.ask()
@@ -158,6 +158,16 @@ def test_it_stops_at_its_target():
         told(trial, 5_000, lambda turn: 1.0)
     assert trial.floors["return"] >= -8.0
     assert trial.share == 1.0
+
+
+def test_at_its_stop_it_says_what_is_certified_of_the_candidate_alone():
+    """The reward's floor is there long before the cost's: a stop by the one says nothing of the other."""
+    early, late = (PolicyTrial(**COST, **REWARD, target={"return": goal}, seed=0) for goal in (-15.0, -5.5))
+    with pytest.raises(Stopped, match=r"ALONE IS NOT CERTIFIED to keep the limit: only mean cost <= [6-9]\.\d+ \(limit 4\)"):
+        told(early, 5_000, lambda turn: 1.0)
+    assert early.floors["cost"] > 4.0
+    with pytest.raises(Stopped, match=r"The candidate alone is certified: mean cost <= [12]\.\d+ \(limit 4\)"):
+        told(late, 20_000, lambda turn: 1.0)
 
 
 REFUSED = [

@@ -23,9 +23,9 @@ def test_ask_and_tell_equals_the_compiled_run(method, per_step, constraints):
     model, real, baseline = random_problem(3, per_step=per_step, constraints=constraints)
     settings = settings_for(seed=11)
     rounds = 250
-    compiled = Learner(Problem(model, baseline, settings), method)
+    compiled = Learner(Problem(model, baseline, settings), method, trust_margin=True)
     run = simulate(compiled, real, max_rounds=rounds)
-    asked = Learner(Problem(model, baseline, settings), method)
+    asked = Learner(Problem(model, baseline, settings), method, trust_margin=True)
     truth = model.with_kernel(real)
     visits = np.zeros(model.num_states, dtype=int)
     for t in range(len(run.reason)):
@@ -38,7 +38,7 @@ def test_ask_and_tell_equals_the_compiled_run(method, per_step, constraints):
             break
         exact = s2r.planning.constraint_values(truth, proposal.mixture)
         np.testing.assert_allclose(run.real_values[t], exact, atol=1e-12)
-        episode = roll_out(truth, proposal.draw(), seed=settings.seed, round_number=asked.round)
+        episode = roll_out(truth, proposal.draw(), seed=settings.coin_seed, round_number=asked.round)
         np.add.at(visits, episode.states[:-1], 1)
         asked.observe(episode)
     np.testing.assert_array_equal(visits, run.state_visits)
@@ -50,22 +50,25 @@ def test_ask_and_tell_equals_the_compiled_run(method, per_step, constraints):
 
 def test_runs_repeat_bit_for_bit_and_in_pieces():
     model, real, baseline = random_problem(1, per_step=False)
-    runs = [simulate(Learner(Problem(model, baseline, settings_for(4))), real, max_rounds=600) for _ in range(2)]
+    runs = [
+        simulate(Learner(Problem(model, baseline, settings_for(4)), trust_margin=True), real, max_rounds=600)
+        for _ in range(2)
+    ]
     np.testing.assert_array_equal(runs[0].uncertainty, runs[1].uncertainty)
     np.testing.assert_array_equal(runs[0].real_values, runs[1].real_values)
-    pieces = Learner(Problem(model, baseline, settings_for(4)))
+    pieces = Learner(Problem(model, baseline, settings_for(4)), trust_margin=True)
     parts = [simulate(pieces, real, max_rounds=n) for n in (1, 99, 500)]
     joined = np.concatenate([part.uncertainty for part in parts])
     np.testing.assert_array_equal(joined, runs[0].uncertainty[: len(joined)])
-    other = simulate(Learner(Problem(model, baseline, settings_for(5))), real, max_rounds=600)
+    other = simulate(Learner(Problem(model, baseline, settings_for(5)), trust_margin=True), real, max_rounds=600)
     assert (other.state_visits != runs[0].state_visits).any()
 
 
 @each("constraints", [1, 2])
 def test_looking_at_a_proposal_does_not_change_the_run(constraints):
     model, real, baseline = random_problem(5, per_step=False, constraints=constraints)
-    plain = simulate(Learner(Problem(model, baseline, settings_for(2))), real, max_rounds=120)
-    looked = Learner(Problem(model, baseline, settings_for(2)))
+    plain = simulate(Learner(Problem(model, baseline, settings_for(2)), trust_margin=True), real, max_rounds=120)
+    looked = Learner(Problem(model, baseline, settings_for(2)), trust_margin=True)
     pieces = []
     for _ in range(12):
         looked.propose()
@@ -75,7 +78,7 @@ def test_looking_at_a_proposal_does_not_change_the_run(constraints):
 
 def test_bad_arguments_of_simulated_runs_are_named():
     model, real, baseline = random_problem(1, per_step=False)
-    learner = Learner(Problem(model, baseline, settings_for()))
+    learner = Learner(Problem(model, baseline, settings_for()), trust_margin=True)
     for arguments, message in [
         ({"real": model}, "give the Kernel"),
         ({"real": real, "max_rounds": 0}, "max_rounds is 0"),
@@ -111,7 +114,7 @@ def test_progress_is_reported():
     model, real, baseline = random_problem(1, per_step=False)
     seen = []
     simulate(
-        Learner(Problem(model, baseline, settings_for())),
+        Learner(Problem(model, baseline, settings_for()), trust_margin=True),
         real,
         max_rounds=50,
         progress=lambda *p: seen.append(p),
@@ -121,10 +124,10 @@ def test_progress_is_reported():
 
 def test_pooling_must_match_the_real_system():
     model, real, baseline = random_problem(1, per_step=False)
-    learner = Learner(Problem(model, baseline, settings_for()))
+    learner = Learner(Problem(model, baseline, settings_for()), trust_margin=True)
     with pytest.raises(s2r.errors.InvalidInput, match="would void the guarantee"):
         simulate(learner, real.repeated(4))
-    steps = Learner(Problem(model.with_kernel(model.kernel.repeated(4)), baseline, settings_for()))
+    steps = Learner(Problem(model.with_kernel(model.kernel.repeated(4)), baseline, settings_for()), trust_margin=True)
     with pytest.raises(s2r.errors.InvalidInput, match="repeated"):
         simulate(steps, real)
     simulate(steps, real.repeated(4), max_rounds=3)

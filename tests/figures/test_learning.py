@@ -73,7 +73,7 @@ def test_compiled_and_plain_rounds_are_drawn_alike():
     from safe2real.exploration.drive import drive
     from safe2real.exploration.simulate import KnownSystem
 
-    drive(plain, KnownSystem(problem.simulator.with_kernel(real), problem.settings.seed), max_rounds=40)
+    drive(plain, KnownSystem(problem.simulator.with_kernel(real), problem.settings.coin_seed), max_rounds=40)
     assert list(compiled.moments) == [one for one in plain.moments if one.samples < plain.samples]
 
 

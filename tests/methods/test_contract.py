@@ -21,9 +21,18 @@ class TestRewardFree(MethodContract):
 
 
 class TestForRewards(MethodContract):
+    sizes = (4,)
+
     def make(self):
-        rng = np.random.default_rng(5)
-        return methods.ForRewards({"one": rng.random((4, 2)), "late": rng.random((3, 4, 2))}, accuracy=0.2)
+        rng, (states,) = np.random.default_rng(5), self.sizes
+        return methods.ForRewards({"one": rng.random((states, 2)), "late": rng.random((3, states, 2))}, accuracy=0.2)
+
+
+class TestForRewardsOfMoreStates(TestForRewards):
+    sizes = (12,)
+
+    def cases(self):
+        return list(super().cases())[:2]
 
 
 def test_a_method_that_ignores_the_constraints_is_a_function_too_and_claims_nothing():

@@ -102,7 +102,7 @@ def small(seed):
 def test_nothing_unsafe_is_deployed_and_both_ends_of_every_interval_are_true(seed):
     case, reward = small(seed)
     best = s2r.solve(case.reality, reward).value
-    learner = Learner(case.problem, methods.ForRewards({"mine": reward}, accuracy=0.01))
+    learner = Learner(case.problem, methods.ForRewards({"mine": reward}, accuracy=0.01), trust_margin=True)
     for rounds in (0, 20, 80, 400):
         if rounds:
             run = simulate(learner, case.real, max_rounds=rounds)

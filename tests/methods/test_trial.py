@@ -61,6 +61,8 @@ class Watched(Trial):
 
 
 class TestTrial(MethodContract):
+    sizes = (4,)  # the policy's
+
     def make(self):
         return Watched(POLICY)
 

@@ -54,9 +54,9 @@ def findings_of(problem, kernel, seed):
     settings = problem.settings
     guess = Guess(rows=None, gap=float(np.random.default_rng(seed).choice([0.02, 0.1, 0.4])), seed=seed)
     real = guess_reality(replace(problem, support=None), guess).kernel
-    found = [*theorem(problem)[1], stop_floor(problem, METHOD), *estimated_rows(problem, METHOD)]
+    found = [*theorem(problem, METHOD)[1], *stop_floor(problem, METHOD), *estimated_rows(problem, METHOD)]
     try:
-        learner = s2r.Learner(problem, METHOD)
+        learner = s2r.Learner(problem, METHOD, trust_margin=True)
     except InvalidInput:
         learner = None
     found += gap_findings(problem, METHOD, learner, real, guessed=True)
@@ -138,7 +138,7 @@ def test_sixteen_steps_and_an_estimated_simulator_have_no_cure_of_hundreds(gap):
     model = s2r.CMDP.of(problem.simulator.kernel, 16, 0, s2r.AtMost(np.full((problem.simulator.num_states, 2), 0.1), 12.0))
     baseline = s2r.MarkovPolicy.uniform(horizon=16, num_states=model.num_states, num_actions=2)
     settings = s2r.Settings(margin=2.0, calibrated_gap=gap, mismatch_gap=0.5, tolerance=0.5)
-    for finding in theorem(s2r.Problem(model, baseline, settings))[1]:
+    for finding in theorem(s2r.Problem(model, baseline, settings), METHOD)[1]:
         assert all(float(number) <= 16.0 for number in re.findall(r"\d+\.?\d*(?![\d.e])", finding.cure)), finding.cure
 
 

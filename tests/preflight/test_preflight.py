@@ -104,7 +104,9 @@ def test_a_rehearsal_that_is_cut_off_is_forecast():
 
 def said_of(**changes):
     trial = dataclasses.replace(look(max_rounds=200).trials[0], **changes)
-    (stop,) = [one for one in trial_findings(tiny(), [trial], Standing.CERTIFIED) if one.name == "samples to the stop"]
+    (stop,) = [
+        one for one in trial_findings(tiny(), METHOD, [trial], Standing.CERTIFIED) if one.name == "samples to the stop"
+    ]
     return stop
 
 
@@ -429,7 +431,7 @@ def test_a_calibrated_gap_at_which_no_run_stops():
     assert finding.numbers["largest_calibrated_gap"] == pytest.approx(0.25 / 3.0)
     assert "below 0.0833" in finding.cure
     assert found.guarantees[Guarantee.SAFETY] == ""
-    assert found.guarantees[Guarantee.TERMINATION] == "the uncertainty does not reach the tolerance"
+    assert found.guarantees[Guarantee.TERMINATION] == "no run reaches its stop"
     # And so it is: Delta of a long rehearsal ends at the floor.
     long = look(tiny(calibrated_gap=0.1), max_rounds=200_000).trials[0]
     assert not long.stopped

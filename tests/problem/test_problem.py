@@ -26,8 +26,8 @@ def task(threshold=1.0, estimated=None, **changes):
 
 
 def test_a_margin_that_is_there_to_the_last_digit_is_accepted():
-    s2r.Learner(task(), trust_margin=False)
-    s2r.Learner(task(margin=0.5), trust_margin=False)
+    s2r.Learner(task())
+    s2r.Learner(task(margin=0.5))
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_a_margin_that_is_there_to_the_last_digit_is_accepted():
 )
 def test_a_baseline_without_its_margin_on_the_simulator_is_refused_unless_told_otherwise(tmp_path, lost, words):
     with pytest.raises(InvalidInput, match=words):
-        s2r.Learner(lost, trust_margin=False)
+        s2r.Learner(lost)
     with pytest.raises(InvalidInput, match=words):
         s2r.Campaign.create(tmp_path / "campaign.db", lost)
     assert not (tmp_path / "campaign.db").exists()

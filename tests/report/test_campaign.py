@@ -139,7 +139,7 @@ def test_contradicted_rows_are_named_and_the_guarantee_is_void(tmp_path, unpaint
     assert label("AN ASSUMPTION IS REFUTED: no guarantee", "refuted") in page
     assert label("certified", "certified") not in page
     assert "contradict an assumption in 1 row (named below)" in page
-    assert "contradict what was assumed of 1 rows" in section(page, "No guarantee")
+    assert "contradict what was assumed of 1 row" in section(page, "No guarantee")
     for title, row in (("Contradicted rows: 1", (0, 0)), ("Wrong rows: 1", (1, 0))):
         listed = section(page, title)
         assert re.findall(r"state \d, action \d", listed) == [f"state {row[0]}, action {row[1]}"]
@@ -457,7 +457,7 @@ def test_visits_needed_are_sorted_and_only_of_open_rows_that_can_be_cleared():
         state, action = map(int, re.fullmatch(r"state (\d+), action (\d+)", name).groups())
         assert waiting[state, action]
         assert found.visits_needed[state, action] == length
-        assert count == f"{length:,.0f} ({found.visits[state, action]} so far)"
+        assert count == f"about {float(f'{length:.2g}'):,.0f} more ({found.visits[state, action]} so far)"
     found.verdict[:] = Verdict.CLEARED
     assert draw_visits_needed(found) is None
 

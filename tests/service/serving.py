@@ -100,10 +100,10 @@ def episode_of(deployment: Any, state: int = 0) -> dict[str, Any]:
 
 
 @contextmanager
-def listening(service: Service) -> Iterator[str]:
+def listening(service: Service, trusted_proxy: str | None = None) -> Iterator[str]:
     """The service on a port of its own, in a thread; its URL."""
     with listener_at("127.0.0.1", 0) as listener:
-        server = uvicorn.Server(configured(make_app(service)))
+        server = uvicorn.Server(configured(make_app(service), trusted_proxy))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         while not server.started:

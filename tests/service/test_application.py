@@ -48,6 +48,14 @@ def test_a_lost_answer_is_asked_for_again_and_an_episode_counts_once(client):
     assert "told already, with another episode" in refused(client.by("worker", "POST", address, json=other), 409, "conflict")
 
 
+@pytest.mark.parametrize("n", [101, 10_000, 1e4, 10**400])
+def test_no_worker_keeps_the_others_waiting_by_one_large_ask(client, n):
+    why = refused(client.ask("operator", worker="greedy", n=n), 422, "invalid-input")
+    assert "at most 100 deployments to one worker at a time" in why
+    assert "ask again when these are told or abandoned" in why
+    assert len(client.ask("operator", worker="greedy", n=100).json()["deployments"]) == 100
+
+
 def test_the_record_says_who_asked_told_and_abandoned(client):
     asked = client.ask("operator", worker="cell-9").json()["deployments"][0]
     last = events(client)[-1]

@@ -16,7 +16,9 @@ import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.client import RemoteCampaign
+from safe2real.errors import InvalidInput
 from safe2real.service.places import places_at
+from safe2real.service.running import run
 from safe2real.service.service import Service
 from safe2real.service.tokens import Tokens
 from tests.campaign.systems import ROOT, run_rounds, three_states
@@ -53,7 +55,7 @@ def proxied(tmp_path, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     (tmp_path / "campaigns").mkdir()
     service = Service(places_at(str(tmp_path / "campaigns")))
-    with listening(service) as url:
+    with listening(service, "127.0.0.1") as url:
         server = block("nginx")
         for said, meant in (
             ("listen 443 ssl", f"listen 127.0.0.1:{port} ssl"),
@@ -132,17 +134,26 @@ def test_who_is_without_a_token_behind_a_proxy_has_an_address_of_its_own(proxied
     assert set(codes) == {401, 429}
 
 
-def test_a_proxy_on_the_same_machine_says_whose_request_it_is(tmp_path):
-    service = Service(places_at(str(tmp_path)))
-    with listening(service) as url:
+@pytest.mark.parametrize(
+    ("trusted", "evaded"), [(None, False), ("203.0.113.9", False), ("127.0.0.1", True), ("127.0.0.0/8", True)]
+)
+def test_only_a_trusted_proxy_says_whose_request_it_is(tmp_path, trusted, evaded):
+    """Else a program on the machine would have a failure limit of its own for each address that it makes up."""
+    with listening(Service(places_at(str(tmp_path))), trusted) as url:
 
         def code(address):
             connection = http.client.HTTPConnection("127.0.0.1", int(url.rpartition(":")[2]), timeout=5)
             connection.request("GET", API, headers={"X-Forwarded-For": address})
             return connection.getresponse().status
 
-        assert {code("203.0.113.1") for _ in range(20)} == {401, 429}
-        assert code("203.0.113.2") == 401
+        codes = {code(f"203.0.113.{number}") for number in range(40)}
+        assert codes == ({401} if evaded else {401, 429})
+
+
+@pytest.mark.parametrize("given", ["*", "", "proxy.example", "127.0.0.1,10.0.0.1"])
+def test_a_trusted_proxy_has_an_address(tmp_path, given):
+    with pytest.raises(InvalidInput, match=r"--trusted-proxy is .*; give the address"):
+        run(str(tmp_path), "127.0.0.1", 0, trusted_proxy=given)
 
 
 @pytest.mark.slow

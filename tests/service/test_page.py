@@ -309,3 +309,50 @@ def test_a_page_that_shows_another_head_than_it_is_told_is_not_live(chromium, ar
     page.reload()
     told(page, "NOT LIVE since")
     told(page, "the record ends with another event (9) than this page shows")
+
+
+@pytest.mark.slow
+def test_a_fresh_page_has_no_error_in_verify(chromium, arm):
+    page = arm.open(chromium, token=arm.token("officer", "auditor"))
+    page.wait_for_selector("body[data-live=true]")
+    page.wait_for_timeout(1_500)  # longer than the page waits between two looks at a check
+    assert page.inner_text("#verify-problem") == ""
+    assert not any(one.endswith("/verify/null") for one in arm.addresses)
+
+
+@pytest.mark.slow
+def test_a_refuted_page_says_what_to_do_and_which_machines_to_stop(chromium, tmp_path):
+    with site(tmp_path, lease=1.0) as arm:
+        workers = {name: arm.token(name, "worker") for name in ("mixed-1", "mixed-2", "falls", "careful")}
+        while (mixed := arm.ask(workers["mixed-1"]))["reason"] != "MIXTURE":
+            arm.tell(workers["mixed-1"], mixed)
+        other = arm.ask(workers["mixed-2"])
+        page = arm.open(chromium, token=arm.token("officer", "operator"))
+        page.wait_for_selector("body[data-standing=certified][data-live=true]")
+        assert page.is_hidden("#what-to-do")
+        told(page, "2 overdue")
+        orange = "getComputedStyle(document.querySelector('#numbers .overdue-count')).backgroundColor"
+        assert page.evaluate(orange) == "rgb(253, 240, 213)"
+        arm.fall_off(workers["falls"])
+        baseline = arm.ask(workers["careful"])
+        page.wait_for_selector("body[data-standing=refuted]")
+        told(page, baseline["id"])
+        said = page.inner_text("#what-to-do")
+        assert "Handed out now: the baseline alone, without a guarantee" in said
+        for name, held in (("mixed-1", mixed), ("mixed-2", other)):
+            assert f"{name} ({held['id']})" in said
+        assert "Stop these machines" in said
+        assert "stop it on site" in said
+        assert "careful" not in said
+        assert page.locator("tr.refuted").count() == 2
+        assert baseline["reason"] == "BASELINE"
+        assert findings(page) == []
+        page.click("#theme")
+        assert findings(page) == []
+        overview = arm.open(chromium, "/", token=arm.token("second", "operator"))
+        told(overview, "3 overdue")
+        assert findings(overview) == []
+        arm.ask(workers["mixed-1"])  # which says that it is withdrawn
+        told(page, "Stop this machine")
+        assert "mixed-1" not in page.inner_text("#what-to-do")
+        assert arm.mistakes == []

@@ -1,5 +1,6 @@
 """What happens is told as it happens, once, in order, and from where a connection broke."""
 
+import asyncio
 import http.client
 import json
 import time
@@ -10,10 +11,11 @@ import pytest
 from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
 from safe2real.client import RemoteCampaign
+from safe2real.service.limits import Limits
 from safe2real.service.places import places_at
 from safe2real.service.service import Service
 from tests.campaign.systems import run_rounds, three_states
-from tests.service.serving import listening
+from tests.service.serving import listening, serving
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +177,41 @@ def test_a_silent_stream_says_which_head_it_speaks_of(service, monkeypatch):
         heads.add(message[2].get("head"))
     assert message[2]["head"] in heads
     stream.close()
+
+
+def test_streams_that_begin_at_once_keep_the_limits(tmp_path):
+    """As many requests at once as a crowd of pages sends when a server comes back."""
+    with serving(tmp_path, limits=Limits(streams=5, own_streams=3)) as client:
+        headers = [(b"authorization", f"Bearer {client.tokens[name]}".encode()) for name in ("operator", "auditor")]
+
+        async def begin(header, statuses, over):
+            path = "/api/v1/campaigns/arm/stream"
+            scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+            scope |= {"headers": [header, (b"host", b"localhost")], "http_version": "1.1", "scheme": "http", "root_path": ""}
+            requests = iter(({"type": "http.request", "body": b"", "more_body": False},))
+
+            async def receive():
+                if (request := next(requests, None)) is not None:
+                    return request
+                await over.wait()
+                return {"type": "http.disconnect"}
+
+            async def send(message):
+                if message["type"] == "http.response.start":
+                    statuses.append(message["status"])
+
+            await client.app({**scope, "server": ("localhost", 80), "client": ("127.0.0.1", 1)}, receive, send)
+
+        async def crowd():
+            statuses, over = [], asyncio.Event()
+            tasks = [asyncio.ensure_future(begin(header, statuses, over)) for header in headers * 10]
+            while len(statuses) < len(tasks):
+                await asyncio.sleep(0.01)
+            watching = client.service.streams.total()
+            over.set()
+            await asyncio.gather(*tasks)
+            return statuses, watching
+
+        statuses, watching = client.portal.call(crowd)
+        assert (statuses.count(200), statuses.count(503), watching) == (5, 15, 5)
+        assert client.service.streams.total() == 0

@@ -5,10 +5,15 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from safe2real import CMDP, AtLeast
+from safe2real.campaign import Campaign
+from safe2real.campaign.handing_out import hand_out
+from safe2real.campaign.signing import who_calls
 from safe2real.cli import app
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.service.places import checked_name, places_at
 from safe2real.service.tokens import PREFIX, Role, Tokens
+from tests.campaign.systems import three_states
 
 
 @pytest.fixture
@@ -45,6 +50,32 @@ def test_a_name_is_used_once_and_a_revoked_token_is_refused(tokens):
 def test_names_of_campaigns_lead_nowhere_else(name):
     with pytest.raises(InvalidInput, match="the campaign's name"):
         checked_name(name)
+
+
+@pytest.mark.parametrize("name", ["cell-3\nSTANDING: certified", "a\tb", "a\rb"])
+def test_names_are_one_line(tokens, tmp_path, monkeypatch, name):
+    system = three_states()
+    with Campaign.create(tmp_path / "arm.db", system.specification) as campaign:
+        episode = {"states": [0] * 5, "actions": [0] * 4}
+        for call in (
+            lambda: tokens.add(name, "worker"),
+            lambda: campaign.ask(worker=name),
+            lambda: campaign.acting_as(name),
+            lambda: campaign.import_log(name, system.specification.baseline, [episode]),
+            lambda: CMDP.of(system.real.kernel, 4, 0, [AtLeast([1.0, 1.0, 0.0], 0.5, name)]),
+        ):
+            with pytest.raises(InvalidInput, match=r"(name|worker|principal|source) is '(cell-3|a)\\[ntr]"):
+                call()
+        monkeypatch.setenv("SAFE2REAL_BY", name)
+        with pytest.raises(InvalidInput, match="SAFE2REAL_BY is"):
+            who_calls(None)
+
+
+def test_a_name_of_an_older_record_can_still_be_told_and_given_up(tmp_path):
+    with Campaign.create(tmp_path / "arm.db", three_states().specification) as campaign:
+        first, second = hand_out(campaign._record, "cell\n3", 2)
+        assert campaign.tell(first.id, three_states().episode(first), worker="cell\n3").new
+        assert campaign.abandon_all("cell\n3", "dismantled") == [second.id]
 
 
 def test_the_commands(tmp_path):

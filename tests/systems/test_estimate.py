@@ -98,7 +98,7 @@ def test_unvisited_rows_are_uniform_by_default():
     found = estimate_model([([0, 1], [0])], 1)
     assert found.system.model.kernel.to_dense()[1, 0].tolist() == [0.5, 0.5]
     assert "2 states, 1 actions" in found.describe()
-    assert "1 rows were never visited: action 0 in state 1. They are taken as uniform" in found.describe()
+    assert "never visited: 1 row, action 0 in state 1; taken as uniform" in found.describe()
 
 
 def test_mean_rewards_are_of_the_environment():

@@ -82,7 +82,7 @@ def test_dynamics_grids_cells_and_logs_have_names():
     estimated = estimate_model(cells, 4, samples_per_row=1)
     assert estimated.system.model.legend.states[:6] == cells.legend.states
     logged = estimate_model([([0, 1, 0], [0, 1])], 2, state_names=["low", "high"], num_states=2)
-    assert "rows were never visited: action 1 in low, action 0 in high" in logged.describe()
+    assert "rows, action 1 in low, action 0 in high" in logged.describe()
 
 
 def test_a_specification_names_states_and_actions(tmp_path):
@@ -110,7 +110,7 @@ def test_maps_and_refutations_name_rows(tmp_path):
         learner.evidence.take(episode, of_baseline=False)
         if learner.is_refuted:
             break
-    assert any("rows, stay in upright" in str(doubt) for doubt in learner.doubts())
+    assert any("1 row, stay in upright" in str(doubt) for doubt in learner.doubts())
     found = map_mismatch(learner.evidence)
     assert found.row_name((0, 1)) == "upright, lean"
     assert found.row_name((2, 0, 1)) == "step 2, upright, lean"

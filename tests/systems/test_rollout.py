@@ -65,20 +65,20 @@ def test_what_happened_can_be_counted_by_a_learner():
     sums = [s2r.model.trajectory.utilities_along(MODEL, one.states, one.actions).sum() for one in found.trajectories]
     assert sums == pytest.approx(found.sums[:, 0])
     settings = s2r.Settings(margin=0.1, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.02)
-    learner = s2r.Learner(s2r.Problem(MODEL, POLICY, settings, known=SYSTEM.known))
+    learner = s2r.Learner(s2r.Problem(MODEL, POLICY, settings, known=SYSTEM.known), trust_margin=True)
     assert learner.import_episodes(POLICY, found.trajectories) == 20
     assert learner.samples == 20 * 15
 
 
 def test_what_was_promised_is_held_against_what_was_seen():
     value, cost = s2r.evaluate(MODEL, POLICY, REWARD), 15 + 1 - float(constraint_values(MODEL, POLICY)[0])
-    kept = SYSTEM.rollout(promising(value - 2.0, 15 - cost - 3.0), ENV, 200)
+    kept = SYSTEM.rollout(promising(value - 2.0, 15 - cost - 3.0), ENV, 200, seed=0)
     assert [kept.value.agreement, kept.constraints[0].agreement] == [Agreement.CONFIRMED] * 2
     assert not kept.contradicted
-    broken = SYSTEM.rollout(promising(value + 5.0, 15 - cost + 1.5), ENV, 200)
+    broken = SYSTEM.rollout(promising(value + 5.0, 15 - cost + 1.5), ENV, 200, seed=0)
     assert [one.name for one in broken.contradicted] == ["falls", "value"]
     assert "contradicted" in broken.describe()
-    open_yet = SYSTEM.rollout(promising(value, 15 - cost, Standing.HEURISTIC), ENV, 20)
+    open_yet = SYSTEM.rollout(promising(value, 15 - cost, Standing.HEURISTIC), ENV, 20, seed=0)
     assert [open_yet.value.agreement, open_yet.constraints[0].agreement] == [Agreement.CONSISTENT] * 2
     assert "The promises are heuristic, not a guarantee." in open_yet.describe()
 

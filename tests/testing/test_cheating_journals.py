@@ -1,5 +1,6 @@
-"""The toy journal keeps the contract; toys that lose events, keep what an exception takes back, or cut blobs do not."""
+"""Toys that lose events, never sync, keep what an exception takes back, or cut blobs are refused; an honest toy is not."""
 
+import json
 from contextlib import contextmanager
 
 import pytest
@@ -38,6 +39,29 @@ class Forgetful(LinesJournal):
             transaction.new["events"] = [row for row in transaction.new["events"] if row[0] % 100]
 
 
+class Tired(LinesJournal):
+    """It drops one event of a long record."""
+
+    @contextmanager
+    def transaction(self, *, writing):
+        with super().transaction(writing=writing) as transaction:
+            yield transaction
+            transaction.new["events"] = [row for row in transaction.new["events"] if row[0] != 5_000]
+
+
+class Trusting(LinesJournal):
+    """It leaves what it wrote to the operating system."""
+
+    @contextmanager
+    def transaction(self, *, writing):
+        with super().transaction(writing=writing) as transaction:
+            yield transaction
+            if any(transaction.new.values()):
+                with self.path.open("ab", buffering=0) as file:
+                    file.write(json.dumps(transaction.new).encode() + b"\n")
+                transaction.new.update(header=None, events=[], blobs={})  # nothing is left for the one that syncs
+
+
 class Hasty(LinesJournal):
     """It writes also what an exception should have taken back."""
 
@@ -68,6 +92,8 @@ class Blunt(LinesJournal):
     ("cheat", "caught"),
     [
         (Forgetful, "test_events_come_back.*went back: this process has seen event 100 of the record"),
+        (Tired, "test_no_event_of_a_long_record_is_lost: the place of an event: 5001 instead of 5000"),
+        (Trusting, "test_every_transaction_is_synced: transaction 1 ended without os.fsync"),
         (Hasty, "test_an_exception_leaves_nothing: the events after an exception: 5 of them"),
         (Blunt, "test_a_campaign_runs_on_it_and_verifies: policy .* is missing or was changed"),
     ],

@@ -1,6 +1,7 @@
 """A journal from outside: one JSON file, written anew by every transaction. And one that loses events."""
 
 import json
+import os
 import tempfile
 from contextlib import contextmanager
 from dataclasses import astuple
@@ -44,7 +45,10 @@ class PageJournal(Journal):
             page, text = Page(), self.path.read_text() if self.path.exists() else '{"header":0,"events":[],"blobs":{}}'
             page.document = json.loads(text)
             yield page
-            Path(f"{self.path}.new").write_text(json.dumps(page.document))
+            with Path(f"{self.path}.new").open("w") as new:
+                new.write(json.dumps(page.document))
+                new.flush()
+                os.fsync(new.fileno())
             Path(f"{self.path}.new").replace(self.path)
 
 

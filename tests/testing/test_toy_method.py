@@ -46,6 +46,30 @@ class Cheat(TowardsOne):
         return replace(super().propose(problem, evidence, **context), exploration_weight=1.0, lower_bounds=np.full(1, 2.5))
 
 
+class CheatsLate(Cheat):
+    """Honest for the first 1,000 samples."""
+
+    def propose(self, problem, evidence, **context):
+        late = evidence.counts.visits.sum() > 1_000
+        return (Cheat if late else TowardsOne).propose(self, problem, evidence, **context)
+
+
+class CheatsOnLarge(Cheat):
+    """Honest on systems of at most 8 states."""
+
+    def propose(self, problem, evidence, **context):
+        large = problem.simulator.num_states > 8
+        return (Cheat if large else TowardsOne).propose(self, problem, evidence, **context)
+
+
+@pytest.mark.parametrize("cheat", [CheatsLate, CheatsOnLarge])
+def test_one_that_cheats_only_later_or_on_larger_systems_is_refused(cheat):
+    contract = type("Contract", (MethodContract,), {"make": lambda self: cheat()})()
+    contract.test_every_proposal_is_covered_by_what_the_data_prove()  # which sees little data of small systems
+    with pytest.raises(AssertionError, match="it claims"):
+        contract.test_much_data_and_more_states_change_nothing()
+
+
 def test_one_that_proposes_what_is_not_certified_is_refused_by_the_contract_and_by_verify():
     contract = type("Contract", (MethodContract,), {"make": lambda self: Cheat()})()
     with pytest.raises(AssertionError, match="it claims"):

@@ -47,8 +47,11 @@ def visits_to_rise(n, distance, radius, target):
 
 @inner
 def visits_to_fall(n, distance, radius, target):
-    """Visits more within which distance + radius cannot fall below `target`: both shrink to n / (n + k) of it at most."""
-    return NEVER if target <= 0.0 else max(0.0, n * ((distance + radius) / target - 1.0))
+    """Visits more within which distance + radius cannot fall below `target`, whatever follows.
+
+    k visits move a distance d to at least (n d - k) / (n + k), and n radius(n) never falls as n grows.
+    """
+    return NEVER if target <= 0.0 else max(0.0, n * (distance + radius - target) / (1.0 + target))
 
 
 @inner

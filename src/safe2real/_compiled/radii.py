@@ -71,15 +71,12 @@ def radius_at(rule, row, n, seen, all_near):
     if rule.kind == KL:
         beta = rule.constant[row] + (size - 1.0) * np.log(np.e * (1.0 + n / (size - 1.0)))
         return min(1.0, rule.scale * np.sqrt(beta / (2.0 * n)))
-    level = rule.constant[row]
+    level, cost = rule.constant[row], rule.cost[rule.profile[row], max(1, min(seen, size - 1))]
     if rule.near_length.size > 0 and rule.near_length[row] > 0:  # half of the share for sets of near successors
         level += np.log(2.0)
-        if all_near:
-            level += rule.cost[rule.near_profile[row], max(1, min(seen, np.int64(rule.near_length[row])))]
-        else:
-            level += rule.cost[rule.profile[row], max(1, min(seen, size - 1))]
-    else:
-        level += rule.cost[rule.profile[row], max(1, min(seen, size - 1))]
+        if all_near:  # both halves hold; the smaller one, so that n radius(n) never falls when a far successor is seen
+            cost = min(cost, rule.cost[rule.near_profile[row], max(1, min(seen, np.int64(rule.near_length[row])))])
+    level += cost
     if rule.kind == UNION:
         return min(1.0, rule.scale * np.sqrt((level + np.log(n * (n + 1.0))) / (2.0 * n)))
     if rule.kind == STITCHED:

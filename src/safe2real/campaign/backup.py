@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -32,17 +33,16 @@ def back_up(url: str | os.PathLike[str], copy: Path) -> dict[str, Any]:
             if taken.exists():
                 raise Conflict(f"{taken} exists already; a backup overwrites nothing: give another name")
         journal.header()  # refuses what is not a campaign
-        draft = copy.with_name(f".{copy.name}.{os.getpid()}.part")
         try:
-            _copy_file(journal.file.path, draft)
-            end = _end_of(draft)
-            _flush(draft)
-            draft.replace(copy)
+            # A folder of its own, on the same disk: whatever SQLite writes beside the copy is gone with it.
+            with tempfile.TemporaryDirectory(prefix=f".{copy.name}.", suffix=".part", dir=copy.parent) as folder:
+                draft = Path(folder) / copy.name
+                _copy_file(journal.file.path, draft)
+                end = _end_of(draft)
+                _flush(draft)
+                draft.replace(copy)
         except (OSError, sqlite3.Error) as error:
             raise StorageFailure(f"{copy} could not be written ({error}); check the folder and its disk") from error
-        finally:
-            for left in (draft, log_of(draft), draft.with_name(draft.name + "-shm")):
-                left.unlink(missing_ok=True)
         with journal.reading() as transaction:
             if transaction.digest_at(end[0]) != end[1]:
                 copy.unlink(missing_ok=True)

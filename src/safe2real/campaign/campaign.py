@@ -19,22 +19,23 @@ from safe2real.campaign import telling
 from safe2real.campaign.beginning import begin, stated
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
 from safe2real.campaign.directed import Directed
-from safe2real.campaign.episodes import episode_from_json, seen_from
+from safe2real.campaign.episodes import check_told, episode_from_json, seen_from
 from safe2real.campaign.events import Event
 from safe2real.campaign.handing_out import hand_out
-from safe2real.campaign.importing import import_log
+from safe2real.campaign.importing import import_logs
 from safe2real.campaign.imports import Overlap
 from safe2real.campaign.journal import Journal, journal_at
 from safe2real.campaign.ledger import Ledger, verify_record
 from safe2real.campaign.record import Record
 from safe2real.campaign.status import CampaignStatus, status_of
-from safe2real.campaign.telling import checked_text
-from safe2real.errors import InvalidInput, Safe2RealError
+from safe2real.campaign.telling import checked_name, checked_text
+from safe2real.errors import Safe2RealError
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
+from safe2real.exploration.logs import pairs_of
 from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
@@ -147,7 +148,7 @@ class Campaign(Directed):
         Raises:
             InvalidInput: The record is signed, and this process has no key of that name.
         """
-        return self._record.acting_as(checked_text("principal", principal, 200))
+        return self._record.acting_as(checked_name("principal", principal))
 
     @property
     def format(self) -> int:
@@ -175,7 +176,7 @@ class Campaign(Directed):
             Halted: The data refute the margin of the baseline itself: all that the worker holds is withdrawn, and the
                 machine should be stopped.
         """
-        return hand_out(self._record, checked_text("worker", worker, 200), n)
+        return hand_out(self._record, checked_name("worker", worker), n)
 
     # Telling
 
@@ -191,7 +192,8 @@ class Campaign(Directed):
     ) -> Receipt:
         """Record what happened in a deployment; durable when it returns, and exactly once.
 
-        The same episode told again changes nothing; another one for the same deployment is a `Conflict`. With `partial`
+        `trajectory` is the pair (states, actions), one state more than actions, or a `Trajectory`. The same episode told
+        again changes nothing; another one for the same deployment is a `Conflict`. With `partial`
         the episode may have been cut short: give all transitions that were seen. With `left_model` the system then went
         where the model has no state: give (states, actions), as many actions as states, the last of which led there; both
         empty if the episode began there. An episode that begins where the model's never do is the same. It refutes the
@@ -199,10 +201,7 @@ class Campaign(Directed):
         `worker` says whose episode it is: it must be the one that holds the deployment, unless `force` says why another one
         tells it, which is recorded.
         """
-        is_pair = isinstance(trajectory, tuple) and len(trajectory) == 2
-        if not isinstance(trajectory, Trajectory) and not (left_model and is_pair):
-            wanted = "(states, actions)" if left_model else "Trajectory.of(model, states, actions)"
-            raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give {wanted}")
+        check_told(trajectory)
         seen = seen_from(self.problem.simulator, trajectory, "the episode", partial=partial, left_model=left_model)
         return telling.tell(self._record, id, seen, worker, force)
 
@@ -264,10 +263,39 @@ class Campaign(Directed):
         simulator was estimated from are a `Conflict` too, unless they are others ("count").
 
         The log is counted as a whole, after the deployments that are out now. The guarantee assumes that it is complete: no
-        episode was left out because of what happened in it.
+        episode was left out because of what happened in it. It assumes also that logs come in the order in which they were
+        collected; `import_logs` takes several in one step, whatever their order.
         """
-        source = checked_text("source", source, 200)
-        return import_log(self._record, source, policy, episodes, partial=partial, overlap=overlap)
+        return self.import_logs(source, [(policy, episodes)], partial=partial, overlap=overlap)
+
+    def import_logs(
+        self,
+        source: str,
+        logs: Iterable[tuple[MarkovPolicy, Iterable[Trajectory | Any]]],
+        *,
+        partial: bool = False,
+        overlap: Overlap | str = Overlap.REFUSE,
+    ) -> Receipt:
+        """Add the logs of several policies in one step, all or none; see `import_log`.
+
+        Nothing is concluded before all of them are counted. So it does not matter in which order they were collected, nor
+        whether a policy was chosen by what the logs of others showed.
+
+        Args:
+            source: names all of them together.
+            logs: (policy, episodes) pairs.
+            partial: whether episodes may have been cut short.
+            overlap: as in `import_log`; logs of one call are compared with each other, too.
+
+        Returns:
+            What was recorded.
+
+        Raises:
+            Conflict: as in `import_log`.
+            InvalidInput: an episode is not of this system, or not of its policy.
+        """
+        given = [(policy, episodes, overlap) for policy, episodes in pairs_of(logs)]
+        return import_logs(self._record, checked_name("source", source), given, partial=partial)
 
     # Looking
 

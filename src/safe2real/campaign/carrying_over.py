@@ -1,8 +1,9 @@
 """The episodes of one campaign for another: after a refutation nobody has to roll them out again.
 
 Problem: a campaign whose margin, support or gap was refuted is over, and what it collected was expensive. A new campaign
-with other assumptions takes all of it in as logs, one for each policy that was run. What was abandoned was seen by nobody
-and is no part of them: certificates of the new campaign assume that it was not given up because of what happened.
+with other assumptions takes all of it in as logs, one for each policy that was run, in one step: which policies were run and
+how often followed from earlier episodes, so the logs of only some of them are a biased sample. What was abandoned was seen
+by nobody and is no part of them: certificates of the new campaign assume that it was not given up because of what happened.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from typing import Any
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.history import Episode, episodes_of
+from safe2real.campaign.importing import import_logs
 from safe2real.campaign.imports import Overlap
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.logs import fitted_refusal
 from safe2real.model.encoding import fingerprint
 from safe2real.model.policy import carried_out
-
-_SHOWN = 12  # characters of a digest that name a log
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def carry_over(into: Campaign, earlier: Campaign, *, overlap: Overlap | str = Ov
     """Import every episode that was told to, or imported into, `earlier`; done again, it adds what has come since.
 
     Both campaigns must be about one real system in one numbering. Episodes keep the ids of their deployments, so none is
-    counted twice. Each log is all or none; where one is refused, those before it stay.
+    counted twice. It is all or none, and counted in one step.
 
     Args:
         into: the campaign that goes on.
@@ -47,11 +47,13 @@ def carry_over(into: Campaign, earlier: Campaign, *, overlap: Overlap | str = Ov
         How much there was.
 
     Raises:
-        InvalidInput: the two are not about systems of one size, or are one and the same.
+        InvalidInput: the two are not about systems of one size, or are one and the same; or `overlap` is "skip".
         Conflict: an episode is a deployment of `into` itself, or its id names another one there; or the simulator of `into`
             was estimated from episodes that look like these.
     """
     here, there = into.problem.simulator, earlier.problem.simulator
+    if overlap not in (Overlap.REFUSE, Overlap.COUNT):
+        raise InvalidInput(f"overlap is {overlap!r}; give 'refuse' or 'count': what is here already is left out")
     if into.name == earlier.name:
         raise InvalidInput(f"{into.name} is the campaign itself; give another one, whose episodes are to be taken over")
     sizes = [(model.steps, model.num_states, model.num_actions) for model in (here, there)]
@@ -68,16 +70,21 @@ def carry_over(into: Campaign, earlier: Campaign, *, overlap: Overlap | str = Ov
             logs.setdefault((episode.policy, named), []).append(episode)
     if overlap != Overlap.COUNT:
         _refuse_fitted(into, [episode for log in logs.values() for episode in log])
-    policies, samples = earlier.stored_policies(), 0
-    for (digest, named), log in logs.items():
-        source = f"{earlier.name}/{digest[:_SHOWN]}/{log[0].number}-{log[-1].number}"
-        episodes = [_content(earlier, episode) for episode in log]
-        # By their ids they are other episodes than those that were told here, however alike they look. Of a log without ids
-        # nobody knows whether it was imported into both.
-        others = Overlap.COUNT if named else overlap
-        policy = carried_out(policies[digest], there)  # either of the two may count its end
-        samples += into.import_log(source, policy, episodes, partial=True, overlap=others).samples
-    return CarriedOver(earlier.name, len({policy for policy, _ in logs}), sum(map(len, logs.values())), samples)
+    if not logs:
+        return CarriedOver(earlier.name, 0, 0, 0)
+    policies, numbers = earlier.stored_policies(), [episode.number for log in logs.values() for episode in log]
+    given = [
+        (
+            carried_out(policies[digest], there),  # either of the two may count its end
+            [_content(earlier, episode) for episode in log],
+            # By their ids they are other episodes than those that were told here, however alike they look. Of a log without
+            # ids nobody knows whether it was imported into both.
+            Overlap.COUNT if named else overlap,
+        )
+        for (digest, named), log in logs.items()
+    ]
+    receipt = import_logs(into._record, f"{earlier.name}/{min(numbers)}-{max(numbers)}", given, partial=True)
+    return CarriedOver(earlier.name, len({policy for policy, _ in logs}), len(numbers), receipt.samples)
 
 
 def _refuse_fitted(into: Campaign, episodes: list[Episode]) -> None:

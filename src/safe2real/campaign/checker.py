@@ -29,6 +29,7 @@ from safe2real.methods.base import Reason
 from safe2real.model.checks import shown
 from safe2real.model.encoding import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
+from safe2real.model.shown import count
 from safe2real.model.trajectory import check_actions
 from safe2real.standing import Standing
 
@@ -66,7 +67,7 @@ class Checker:
         self._imported: tuple[set[str], set[str]] = (set(), set())  # content of imported episodes without and with an id
         self._told: set[tuple[str, str]] = set()  # (policy, content) of told ones
         self._ids: set[str] = set()
-        self._parts: list[dict[str, Any]] = []  # of the log that is being read
+        self._parts: list[tuple[str, dict[str, Any]]] = []  # (policy, episode) of the import that is being read
         self._open_log: tuple[Any, Any, int] = (None, 0, 0)  # which it is, its last part, and that part's event
 
     def report(self, event: Event, what: str) -> None:
@@ -149,13 +150,13 @@ class Checker:
             raise InvalidInput("the import has no place in the order in which episodes are counted")
         if body.after is not None and body.after != self.replay.deployments:
             raise InvalidInput(f"the import comes after deployment {self.replay.deployments}, not after {body.after}")
-        this = (body.log, event.worker, body.policy, body.parts)
+        this = (body.log, event.worker, body.parts, body.overlap, body.alike, body.skipped)
         log, part, sequence = self._open_log
         follows = body.part == part + 1 and log == this and event.sequence == sequence + 1
         if body.after is not None and not follows and (body.part != 1 or part):
             raise InvalidInput(f"part {body.part} of {body.parts} of a log does not follow the part before it")
         self._open_log = (None, 0, 0) if body.part == body.parts else (this, body.part, event.sequence)
-        self._parts += body.episodes
+        self._parts += [(body.policy, episode) for episode in body.episodes]
         if body.part == body.parts:
             episodes, self._parts = self._parts, []
             self._check_overlap(body, episodes)
@@ -166,16 +167,16 @@ class Checker:
         _, part, sequence = self._open_log
         return sequence - part + 1 if part else self.events
 
-    def _check_overlap(self, body: ImportBody, episodes: list[dict[str, Any]]) -> None:
+    def _check_overlap(self, body: ImportBody, episodes: list[tuple[str, dict[str, Any]]]) -> None:
         """No episode that looks like a recorded one was counted unless someone said that it is another."""
         without, named = self._imported
-        keys = [(key_of(episode), episode.get("id")) for episode in episodes]
-        ids = [id for _, id in keys if id is not None]
+        keys = [(policy, key_of(episode), episode.get("id")) for policy, episode in episodes]
+        ids = [id for _, _, id in keys if id is not None]
         twice = len(set(ids)) < len(ids) or not self._ids.isdisjoint(ids)
         alike = [
-            key for key, id in keys if key in without or (id is None and key in named) or (body.policy, key) in self._told
+            key for policy, key, id in keys if key in without or (id is None and key in named) or (policy, key) in self._told
         ]
-        for key, id in keys:
+        for _, key, id in keys:
             (without if id is None else named).add(key)
         self._ids.update(ids)
         if twice:
@@ -183,7 +184,7 @@ class Checker:
         if alike and body.overlap == kinds.NO_OVERLAP and body.after is not None:  # release 0.1 did not look
             raise InvalidInput(f"{len(alike)} imported episodes look like recorded ones, and nobody said what they are")
         fitted = self.problem.fitted_episodes() if body.overlap == kinds.NO_OVERLAP else frozenset()
-        if number := sum(fingerprint(one["states"], one["actions"]) in fitted for one in episodes if fitted):
+        if number := sum(fingerprint(one["states"], one["actions"]) in fitted for _, one in episodes if fitted):
             raise InvalidInput(
                 f"{number} imported episodes look like ones that the simulator was estimated from, and nobody said that "
                 "they are others"
@@ -220,7 +221,7 @@ class Checker:
             if index >= len(body.policies):
                 raise InvalidInput(f"event {event.sequence} is not a deployment as it was recorded")
             self._asked[number] = body.policies[index]
-            check_coin(index, np.array(body.weights), coin_of(self.problem.settings.seed, number))
+            check_coin(index, np.array(body.weights), coin_of(self.problem.settings.coin_seed, number))
             self.identical, self.different = self.identical + self._last[2], self.different + self._last[3]
             return
         body, identical, different = AskBody.read(event), self.identical, self.different
@@ -237,8 +238,8 @@ class Checker:
             raise InvalidInput("the mixture names policies without weight")
         counted = learner.evidence.counts.episodes
         if body.episodes_counted != counted:
-            raise InvalidInput(f"the model had counted {counted} episodes here, not {body.episodes_counted}")
-        found = recheck(body, mixture, coin_of(settings.seed, number), learner)
+            raise InvalidInput(f"the model had counted {count(counted, 'episode')} here, not {body.episodes_counted}")
+        found = recheck(body, mixture, coin_of(settings.coin_seed, number), learner)
         self.identical += found.identical
         self.smallest_margin = min(self.smallest_margin, found.margin)
         if found.doubts:

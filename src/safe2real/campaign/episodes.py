@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from safe2real.exploration.episodes import (
     Seen,
+    check_told,
     episode_from_json,
     leaves,
     outside_support,
@@ -14,6 +15,7 @@ from safe2real.exploration.episodes import (
 
 __all__ = [
     "Seen",
+    "check_told",
     "episode_from_json",
     "leaves",
     "outside_support",

@@ -152,17 +152,17 @@ class AskBody:
 
 @dataclass(frozen=True, slots=True)
 class ImportBody:
-    """A part of a log that was collected earlier, and the log's place in the order in which episodes are counted."""
+    """A part of logs that were collected earlier, and the place of them all in the order in which episodes are counted."""
 
-    policy: str  # digest of the one that collected it
-    log: str  # digest of the whole log as it was given
+    policy: str  # digest of the one that collected this part; other parts may be of others
+    log: str  # digest of all episodes as they were given
     episodes: list[Any]
     part: int | None = None  # 1, 2, ... `parts`; None in records of release 0.1, as everything below
     parts: int | None = None
     after: int | None = None  # counted after this deployment and before the next
     overlap: str = NO_OVERLAP  # what became of the episodes that look like recorded ones
     alike: int = 0  # how many of them there are
-    skipped: int = 0  # episodes of the log that are not here: the record had them
+    skipped: int = 0  # episodes of the logs that are not here: the record had them
     by: str | None = None  # who imported it; None in records of release 0.1
 
     @classmethod

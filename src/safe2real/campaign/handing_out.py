@@ -13,7 +13,7 @@ from safe2real.campaign.events import ASK, HALTED, REFUTED, WITHDRAW, AskBody, D
 from safe2real.campaign.journal import Transaction
 from safe2real.campaign.leases import EXPIRED, overdue
 from safe2real.campaign.record import Record
-from safe2real.campaign.replay import Held
+from safe2real.campaign.replay import Held, Replay
 from safe2real.campaign.revisions import bounds_of
 from safe2real.errors import Halted, InvalidInput, Stopped, StorageFailure
 from safe2real.exploration.coin import coin_of, drawn
@@ -23,6 +23,7 @@ from safe2real.model.checks import positive_integer, shown
 from safe2real.model.encoding import finite_or_none
 from safe2real.model.limits import DEPLOYMENTS, ask_limit
 from safe2real.model.policy import MarkovPolicy, Mixture, carried_out
+from safe2real.model.shown import count
 from safe2real.standing import Standing
 
 _HALTED = (
@@ -37,8 +38,8 @@ def hand_out(record: Record, worker: str, n: int) -> list[Deployment]:
     n = positive_integer("n", n)
     if n > ask_limit():
         raise InvalidInput(
-            f"n is {shown(n)}; one call hands out at most {ask_limit()} deployments: ask again for more, or set "
-            f"{DEPLOYMENTS} if that is meant"
+            f"n is {shown(n)}; one call hands out at most {count(ask_limit(), 'deployment')}: ask again when these are told "
+            f"or abandoned, or set {DEPLOYMENTS} if that is meant"
         )
     record.early().learner.propose()  # planned before others are kept waiting; usually nothing has changed below
     while True:
@@ -62,21 +63,25 @@ def hand_out(record: Record, worker: str, n: int) -> list[Deployment]:
             return [deployment_of(record, one, policies) for one in replay.held_by(worker)[:n]]
 
 
+def no_longer_certified(replay: Replay) -> list[Held]:
+    """The deployments that are out and rest on what the data refute; after a halt, all that are out."""
+    if replay.learner.standing is not Standing.REFUTED:
+        return []
+    halted = replay.learner.propose().reason is Reason.HALT
+    return [one for one in replay.held.values() if halted or AskBody.read(one.event).reason != Reason.BASELINE.name]
+
+
 def _refuted_of(record: Record, worker: str) -> list[Draft]:
     """The withdrawals of what a worker holds and must not run any more."""
-    learner = record.replay.learner
-    if learner.standing is not Standing.REFUTED:
+    found = [held for held in no_longer_certified(record.replay) if held.worker == worker]
+    if not found:
         return []
-    halted = learner.propose().reason is Reason.HALT
+    learner = record.replay.learner
     body = {
-        "cause": HALTED if halted else REFUTED,
+        "cause": HALTED if learner.propose().reason is Reason.HALT else REFUTED,
         "reason": "; ".join(str(doubt) for doubt in learner.doubts() if doubt.standing is Standing.REFUTED),
     }
-    return [
-        Draft(WITHDRAW, body, held.number, worker)
-        for held in record.replay.held_by(worker)
-        if halted or AskBody.read(held.event).reason != Reason.BASELINE.name
-    ]
+    return [Draft(WITHDRAW, body, held.number, worker) for held in found]
 
 
 def _expired(record: Record, taken: set[int | None]) -> list[Draft]:
@@ -119,7 +124,7 @@ def record_asks(record: Record, transaction: Transaction, proposal: Proposal, wo
             weights=mixture.weights.tolist(),
             policies=digests,
             candidates=len(digests) - (mixture.policies[-1] is learner.baseline),
-            drawn=drawn(mixture.weights, coin_of(learner.settings.seed, number)),
+            drawn=drawn(mixture.weights, coin_of(learner.settings.coin_seed, number)),
             exploration_weight=proposal.exploration_weight,
             # It speaks of the candidate: a record of the baseline alone claims nothing of one.
             uncertainty=finite_or_none(proposal.uncertainty) if proposal.reason is Reason.MIXTURE else None,

@@ -51,8 +51,8 @@ _Earlier = list[tuple[str, bool]]  # recorded episodes of one source in order: c
 
 
 @dataclass(slots=True)
-class _Recorded:
-    """All episodes that are in the record, and those that have names."""
+class Recorded:
+    """All episodes that are in the record and could be of one policy, and those that have names."""
 
     sources: dict[str, _Earlier] = field(default_factory=dict)
     ids: dict[str, tuple[str, str]] = field(default_factory=dict)  # id -> (source, content)
@@ -69,14 +69,11 @@ def key_of(content: dict[str, Any]) -> str:
     return to_text({name: value for name, value in content.items() if name != "id"})
 
 
-def choose(
-    log: Sequence[Seen], overlap: Overlap, name: str, policy: str, events: Iterable[Event], fitted: frozenset[int]
-) -> Chosen:
-    """Which episodes of a log of `policy` (digest) to record, given the events of campaign `name`; raises `Conflict`.
+def choose(log: Sequence[Seen], overlap: Overlap, recorded: Recorded, fitted: frozenset[int]) -> Chosen:
+    """Which episodes of a log to record, given those that the record has; raises `Conflict`.
 
     `fitted` are fingerprints of the episodes that the simulator was estimated from.
     """
-    recorded = _recorded(name, policy, events)
     fresh = [seen for seen in log if not _is_known(seen, recorded)]
     named = len(log) - len(fresh)
     alike = _alike(fresh, recorded)
@@ -101,9 +98,9 @@ def choose(
     return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
 
 
-def _recorded(name: str, policy: str, events: Iterable[Event]) -> _Recorded:
-    """Imported episodes of any policy, and told ones of this one: a log of it can hold no others."""
-    found = _Recorded()
+def recorded_of(name: str, policy: str, events: Iterable[Event]) -> Recorded:
+    """Imported episodes of any policy, and told ones of `policy` (digest): a log of it can hold no others."""
+    found = Recorded()
     asked: dict[int | None, tuple[str, list[str]]] = {}  # number -> policy, ids
     for event in events:
         if event.kind == ASK:
@@ -123,7 +120,7 @@ def _recorded(name: str, policy: str, events: Iterable[Event]) -> _Recorded:
     return found
 
 
-def _is_known(seen: Seen, recorded: _Recorded) -> bool:
+def _is_known(seen: Seen, recorded: Recorded) -> bool:
     """Whether the record has an episode of this id; an id that names another one there is a mistake in the log."""
     if seen.id is None:
         return False
@@ -147,7 +144,7 @@ def _comparable(fresh: Sequence[Seen], earlier: _Earlier) -> Iterator[tuple[list
     yield [index for index, seen in enumerate(fresh) if seen.id is not None], unnamed
 
 
-def _alike(fresh: Sequence[Seen], recorded: _Recorded) -> dict[str, set[int]]:
+def _alike(fresh: Sequence[Seen], recorded: Recorded) -> dict[str, set[int]]:
     """Which episodes look like one of an earlier source, by its name."""
     found: dict[str, set[int]] = {}
     for name, earlier in recorded.sources.items():
@@ -157,7 +154,7 @@ def _alike(fresh: Sequence[Seen], recorded: _Recorded) -> dict[str, set[int]]:
     return {name: places for name, places in found.items() if places}
 
 
-def _without_recorded(fresh: Sequence[Seen], recorded: _Recorded) -> list[Seen]:
+def _without_recorded(fresh: Sequence[Seen], recorded: Recorded) -> list[Seen]:
     """What is left when the episodes of earlier sources are taken out; refuses where it is not clear which those are."""
     left = list(fresh)
     for name, earlier in recorded.sources.items():
@@ -228,9 +225,17 @@ def _refusal(episodes: int, known: int, alike: int, sources: dict[str, int]) -> 
     )
 
 
-def parts_of(chosen: Chosen, whole: ImportBody, size: int) -> list[ImportBody]:
-    """The events of an import, `size` episodes each; `whole` says what is the same in all of them."""
-    contents = [seen.to_json() for seen in chosen.episodes]
-    pieces = [contents[first : first + size] for first in range(0, len(contents), size)]
-    whole = replace(whole, parts=len(pieces), overlap=chosen.overlap, alike=chosen.alike, skipped=chosen.skipped)
-    return [replace(whole, episodes=piece, part=number) for number, piece in enumerate(pieces, 1)]
+def parts_of(chosen: Sequence[tuple[str, Chosen]], whole: ImportBody, size: int) -> list[ImportBody]:
+    """The events of an import of logs, each with its policy (digest), `size` episodes or fewer each.
+
+    `whole` says what is the same in all of them.
+    """
+    pieces = [
+        (policy, [seen.to_json() for seen in log.episodes[first : first + size]])
+        for policy, log in chosen
+        for first in range(0, len(log.episodes), size)
+    ]
+    overlap = next((log.overlap for _, log in chosen if log.alike), NO_OVERLAP)
+    alike, skipped = sum(log.alike for _, log in chosen), sum(log.skipped for _, log in chosen)
+    whole = replace(whole, parts=len(pieces), overlap=overlap, alike=alike, skipped=skipped)
+    return [replace(whole, policy=policy, episodes=piece, part=number) for number, (policy, piece) in enumerate(pieces, 1)]

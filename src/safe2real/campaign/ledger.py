@@ -23,6 +23,7 @@ from safe2real.campaign.signing import KEY_FILE, signatures_checked
 from safe2real.campaign.snapshot import says_otherwise
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
+from safe2real.model.shown import count
 from safe2real.standing import Doubt, Standing, standing_of
 
 _UNCHECKED = f"; the record is signed, and its signatures were NOT checked: {KEY_FILE} names no file of keys here"
@@ -87,7 +88,8 @@ class Ledger:
             "claim no more than is provable"
         )
         return (
-            f"{label} {self.deployments} deployments and {self.episodes} episodes ({self.samples} samples) check; "
+            f"{label} {count(self.deployments, 'deployment')} and {count(self.episodes, 'episode')} "
+            f"({count(self.samples, 'sample')}) check; "
             f"the smallest margin by which a bound keeps its constraint is {max(0.0, self.smallest_margin):.6g}"
             f"{others if found.deployments else ''}{_UNCHECKED if self.signatures_checked is False else ''}"
         )

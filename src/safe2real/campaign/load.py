@@ -47,7 +47,7 @@ def load_record(url: str | os.PathLike[str], document: Any, reason: str) -> Load
     first = from_text(events[0].body, "the first event")
     if not isinstance(first, Mapping) or first.get("specification") != digest_of(text.encode()):
         raise InvalidInput("the specification of the document is not the one that the record's first event names")
-    learner = Learner(*problem_and_method(text), warm_start=False)
+    learner = Learner(*problem_and_method(text), warm_start=False, trust_margin=True)
     whole = chained(events)
     ledger = check_record(name, learner, digest_of(text.encode()), events[:whole], policies.get)
     broken = min((one.sequence for one in ledger.problems), default=whole + 1)

@@ -53,7 +53,7 @@ class Record:
 
     def fresh_learner(self) -> Learner:
         """One that has counted nothing."""
-        return Learner(self.problem, self.method, warm_start=False)
+        return Learner(self.problem, self.method, warm_start=False, trust_margin=True)  # `create` asked
 
     @contextmanager
     def acting_as(self, principal: str) -> Iterator[None]:

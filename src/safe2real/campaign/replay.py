@@ -28,12 +28,13 @@ from safe2real.campaign.tape import Tape
 from safe2real.campaign.trials import change_in
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.evidence.stored import follows_from_order
-from safe2real.exploration.counting import Episodes, entries_of
+from safe2real.exploration.counting import Episodes, Step, entries_of
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.methods.trial_within import TrialWithin
 from safe2real.model.encoding import digest_of, from_text, policy_to_bytes, to_text
 from safe2real.model.policy import fitted
+from safe2real.model.shown import count
 from safe2real.standing import Assumption, AssumptionCode
 
 # What reading raises that expects the content of an event to be what it was written as.
@@ -90,10 +91,10 @@ class Replay:
         self.forced = 0  # deployments told or abandoned by others than their worker
         self._next_to_count = 1
         self._waiting: dict[int, Episodes | None] = {}  # number -> its episode, or None when abandoned or withdrawn
-        self._logs: deque[tuple[int, Episodes]] = deque()  # (the deployment that it comes after, a log)
-        self._parts: dict[str, list[Any]] = {}  # digest of a log -> its episodes, as far as they are read
+        self._logs: deque[tuple[int, list[Episodes]]] = deque()  # (the deployment that it comes after, what one import adds)
+        self._parts: dict[str, list[Episodes]] = {}  # digest of all that an import adds -> what of it is read so far
         self._said: list[Assumption] = []
-        self._ready: list[Episodes] = []  # to be counted, in order
+        self._ready: list[Step] = []  # to be counted, in order
         self._spoilt: str | None = None  # why nothing may be computed from it any more
 
     @property
@@ -124,12 +125,12 @@ class Replay:
     @property
     def uncounted_samples(self) -> int:
         """Those of episodes that wait, or are of a log whose end was not read yet."""
-        contents = chain(*(one.contents for one in self._all_waiting()), *self._parts.values())
-        return sum(map(transitions_in, contents))
+        waiting = chain(self._all_waiting(), *self._parts.values())
+        return sum(transitions_in(content) for one in waiting for content in one.contents)
 
     def _all_waiting(self) -> Iterator[Episodes]:
         waiting = (episodes for episodes in self._waiting.values() if episodes is not None)
-        return chain(waiting, (log for _, log in self._logs))
+        return chain(waiting, *(logs for _, logs in self._logs))
 
     @property
     def blocker(self) -> Held | None:
@@ -249,16 +250,16 @@ class Replay:
             self.told_late += 1
         of_baseline, of_candidate = (False, False) if held is None else self._whose(held.event)
         if number >= self._next_to_count:
-            self._waiting[number] = Episodes([content], of_baseline, False, of_candidate)
+            self._waiting[number] = Episodes([content], of_baseline, of_candidate)
         else:  # its place has been passed: it comes now; as the candidate's it counted then, for the worst it can have been
-            self._ready.append(Episodes([content], of_baseline, False))
+            self._ready.append(Episodes([content], of_baseline))
 
     def _given_up(self, number: int, event: Event) -> None:
         held = self.held.pop(number, None)
         if held is None:
             return
         lost = self._whose(held.event)[1]
-        self._waiting[number] = Episodes([], False, False, True) if lost else None
+        self._waiting[number] = Episodes([], False, True) if lost else None
         if event.kind == kinds.ABANDON:
             self.abandoned[number] = held
         else:
@@ -270,16 +271,16 @@ class Replay:
         self.imported += len(body.episodes)
         for content in body.episodes:
             self._notice(content)
-        contents = [*self._parts.pop(body.log, []), *body.episodes]
-        if not _is_whole(body, contents):
-            self._parts[body.log] = contents
+        part = Episodes(body.episodes, body.policy == self._baseline, body.policy == self._tried)
+        logs = [*self._parts.pop(body.log, []), part]
+        if not _is_whole(body, logs):
+            self._parts[body.log] = logs
             return
         self._said += _said_of(event.worker or "", body)
-        log = Episodes(contents, body.policy == self._baseline, True, body.policy == self._tried)
         if body.after is None:  # release 0.1 gave logs no place: they were counted when they came
-            self._ready.append(log)
+            self._ready.append(logs)
         else:
-            self._logs.append((body.after, log))
+            self._logs.append((body.after, logs))
 
     def _notice(self, content: Any) -> bool:
         """What is known of an episode as soon as it is recorded; returns whether it says that it left the model."""
@@ -308,7 +309,7 @@ class Replay:
 
     # Counting
 
-    def _count(self, ready: list[Episodes]) -> None:
+    def _count(self, ready: list[Step]) -> None:
         for entry in entries_of(self._learner.simulator, ready):
             self.tape.count(self._learner, entry)
 
@@ -325,10 +326,11 @@ def as_recorded(event: Event) -> Iterator[None]:
         ) from error
 
 
-def _is_whole(body: ImportBody, contents: list[Any]) -> bool:
-    """Whether these are all episodes of a log, of which `body` is the last part that was read."""
+def _is_whole(body: ImportBody, logs: list[Episodes]) -> bool:
+    """Whether these are all that an import adds, of which `body` is the last part that was read."""
     if body.parts is not None:
         return body.part == body.parts
+    contents = [content for log in logs for content in log.contents]
     if len(contents) < kinds.IMPORT_SIZE:
         return True
     # Release 0.1 did not number the parts; but the log's digest is that of all episodes.
@@ -338,11 +340,12 @@ def _is_whole(body: ImportBody, contents: list[Any]) -> bool:
 def _said_of(source: str, body: ImportBody) -> list[Assumption]:
     if body.overlap == kinds.COUNTED:
         text = (
-            f"the {body.alike} episodes of the log {source!r} that look like recorded ones or ones that the simulator was "
-            "estimated from are other episodes"
+            f"episodes of the log {source!r} that look like recorded ones or ones that the simulator was estimated from are "
+            f"other episodes: {count(body.alike, 'episode')}"
         )
     elif body.overlap == kinds.SKIPPED:
-        text = f"the {body.alike} episodes of the log {source!r} that were skipped are those that the record had already"
+        skipped = count(body.alike, "episode")
+        text = f"episodes of the log {source!r} that were skipped are those that the record had already: {skipped}"
     else:
         return []
     return [Assumption(AssumptionCode.LOGS, text, source)]

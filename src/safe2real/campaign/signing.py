@@ -110,6 +110,8 @@ def who_calls(keys: Keys | None) -> str:
     if keys is not None:
         return keys.signer
     given = os.environ.get(PRINCIPAL, "").strip()
+    if not given.isprintable():
+        raise InvalidInput(f"{PRINCIPAL} is {given[:60]!r}; give a name of printable characters in one line")
     if given:
         return given[:200]
     try:

@@ -125,8 +125,8 @@ def _written(replay: Replay, problem: str) -> tuple[dict[str, Any], _Arrays] | N
         "abandoned": [asdict(held.event) for held in replay.abandoned.values()],
         "withdrawn": [[asdict(one.held.event), one.at, one.reason] for one in replay.withdrawn.values()],
         "waiting": [[number, None if one is None else list(astuple(one))] for number, one in replay._waiting.items()],
-        "logs": [[after, list(astuple(one))] for after, one in replay._logs],
-        "parts": replay._parts,
+        "logs": [[after, [list(astuple(one)) for one in logs]] for after, logs in replay._logs],
+        "parts": {log: [list(astuple(one)) for one in parts] for log, parts in replay._parts.items()},
         "said": [[one.code.value, one.text, one.subject] for one in replay._said],
     }
     method = base_of(learner.method)
@@ -180,8 +180,8 @@ def _restored(document: dict[str, Any], arrays: _Arrays, learner: Learner) -> Re
         ((number, held),) = _held([event]).items()
         replay.withdrawn[number] = Withdrawn(held, at, reason)
     replay._waiting = {number: None if one is None else Episodes(*one) for number, one in document["waiting"]}
-    replay._logs = deque((after, Episodes(*one)) for after, one in document["logs"])
-    replay._parts = document["parts"]
+    replay._logs = deque((after, [Episodes(*one) for one in logs]) for after, logs in document["logs"])
+    replay._parts = {log: [Episodes(*one) for one in parts] for log, parts in document["parts"].items()}
     replay._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in document["said"]]
     if replay.tape.keeps:
         replay.tape = _unpacked(document, arrays)

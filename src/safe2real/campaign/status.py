@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import now
+from safe2real.campaign.handing_out import no_longer_certified
 from safe2real.campaign.leases import overdue
 from safe2real.campaign.notices import notices_of
 from safe2real.campaign.replay import Replay
@@ -78,6 +79,7 @@ class CampaignStatus:
     notices: tuple[str, ...] = ()  # what to know of what is out, and of the run: say, that it will not stop by itself
     failure: float = 1.0  # how likely anything that the campaign promises is false, at most
     trial: TrialStatus | None = None  # of the policy that is on trial, or was last, within the campaign
+    uncertified: tuple[str, ...] = ()  # ids of those that are out and rest on what is refuted: stop their machines
 
     @property
     def certified(self) -> bool:
@@ -122,6 +124,7 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
             *filter(None, [learner.decide().notice]),
             *notices_of(held, waiting_for, replay.uncounted, replay.lease, at),
         ),
+        uncertified=tuple(id_of(name, one.event) for one in no_longer_certified(replay)),
     )
 
 

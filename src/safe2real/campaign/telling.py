@@ -102,8 +102,19 @@ def _forced_by(by: str, asked: Event, worker: str | None, force: str | None) -> 
     return []
 
 
+def checked_name(name: str, value: Any) -> str:
+    """A name that is recorded from now on: one line, so that no log, metric or alert shows it as something else.
+
+    Raises:
+        InvalidInput: It is no text of 1 to 200 printable characters, or has a line break or a tab.
+    """
+    if isinstance(value, str) and ("\n" in value or "\t" in value):
+        raise InvalidInput(f"{name} is {value[:60]!r}, with a line break or a tab; give a name in one line without tabs")
+    return checked_text(name, value, 200)
+
+
 def checked_text(name: str, value: Any, longest: int) -> str:
-    """A name or a reason that somebody gave."""
+    """A reason that somebody gave, or the name of somebody who is recorded already."""
     printable = isinstance(value, str) and value.replace("\n", " ").replace("\t", " ").isprintable()
     if not printable or not value.strip() or len(value) > longest:
         raise InvalidInput(f"{name} is {str(value)[:60]!r}; give a text of 1 to {longest} printable characters")

@@ -16,7 +16,7 @@ from safe2real.standing import Standing
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
     from safe2real.preflight.findings import Finding
-    from safe2real.preflight.rehearsal import Rehearsal
+    from safe2real.preflight.rehearsal import Rehearsal, RehearsedPlan
     from safe2real.preflight.spec_file import SpecFile
 
 RUN_EXITS = (
@@ -182,14 +182,22 @@ def _print_before(found: list[Finding], guessed: bool) -> None:
         typer.echo(f"{broken}{finding.name}: {finding.what}. Cure: {finding.cure}.")
 
 
-def _print_after(ended: Rehearsal, files: dict[str, str], assumed: str) -> None:
+def _kept(plan: RehearsedPlan) -> str:
     from safe2real.model.shown import rounded_up
+
+    if not math.isfinite(plan.suboptimality):
+        return "nothing was promised"
+    return f"promised within {rounded_up(plan.suboptimality)}: {'' if plan.as_promised else 'NOT '}as promised"
+
+
+def _print_after(ended: Rehearsal, files: dict[str, str], assumed: str) -> None:
+    from safe2real.model.shown import count, rounded_up
 
     status, exact = ended.status, ended.exact
     worth = _WORTH[ended.standing]
     if ended.certified:
         worth += f", if {assumed} are true of the real system"
-    typer.echo(f"{worth}. {status.rounds:,} deployments, {status.samples:,} samples.")
+    typer.echo(f"{worth}. {count(status.rounds, 'deployment')}, {count(status.samples, 'sample')}.")
     if ended.halted:
         typer.echo("HALTED: the data refute the margin of the baseline, so nothing more is deployed, not even the baseline")
     else:
@@ -205,7 +213,7 @@ def _print_after(ended: Rehearsal, files: dict[str, str], assumed: str) -> None:
         of_best = f"of at most {rounded_up(best)}" if math.isfinite(best) else "where no policy is feasible"
         typer.echo(
             f"plan {i}: earns {plan.real_value:.4g} {of_best} (baseline {plan.baseline_value:.4g}), "
-            f"promised within {rounded_up(plan.suboptimality)}: {'' if plan.as_promised else 'NOT '}as promised; "
+            f"{_kept(plan)}; "
             f"{'feasible' if plan.feasible else 'NOT FEASIBLE'} in reality"
         )
     typer.echo(f"record: {ended.ledger.describe()}")

@@ -60,6 +60,15 @@ def run(
     silent_after: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Alert when a worker holds a deployment for longer.")
     ] = None,
+    trusted_proxy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            envvar="SAFE2REAL_TRUSTED_PROXY",
+            show_envvar=True,
+            help="The proxy (address or network) whose X-Forwarded-For is believed; of nobody else, and by default of none.",
+        ),
+    ] = None,
 ) -> None:
     """Serve until it is stopped."""
     from safe2real.service.alerts import AlertTerms
@@ -68,7 +77,7 @@ def run(
     if silent_after is not None and alert_url is None:
         raise InvalidInput("--silent-after is given and no --alert-url: nobody would be told; give both")
     alerts = None if alert_url is None else AlertTerms.of(alert_url, silent_after)
-    serve(place, host, port, auth=not no_auth, alerts=alerts)
+    serve(place, host, port, auth=not no_auth, alerts=alerts, trusted_proxy=trusted_proxy)
 
 
 @commands.command()

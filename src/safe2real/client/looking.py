@@ -126,7 +126,7 @@ class Looking:
     def fresh_learner(self) -> Learner:
         """A learner of this problem and method that has counted nothing: to compute the record anew, here."""
         problem, method = problem_and_method(to_text(self._exported()["specification"]))
-        return Learner(problem, method, warm_start=False)
+        return Learner(problem, method, warm_start=False, trust_margin=True)  # `create` asked
 
     def _exported(self) -> Any:
         return self._transport.campaign("GET", "/export", query={"format": "json"}, timeout=LONG)

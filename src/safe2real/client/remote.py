@@ -16,6 +16,7 @@ from safe2real.client import reading
 from safe2real.client.looking import LONG, Looking
 from safe2real.client.transport import Address, Transport
 from safe2real.errors import InvalidInput
+from safe2real.exploration.episodes import check_told, is_pair
 from safe2real.methods.base import Method
 from safe2real.methods.named import document_of
 from safe2real.methods.sim_to_real import SimToReal
@@ -31,6 +32,7 @@ LEFT_OUT = MappingProxyType(
         "journal": "the record stays with the service; `events`, `stored_policies` and `verify` read it",
         "acting_as": "a token acts for the one whose name it has; a worker's tells are for itself",
         "extensions": "classes from elsewhere are found by the service's own process, by their entry points",
+        "import_logs": "a request holds one log; `carry_over` and `import_logs` run beside the record",
         "solution": "of a plan: the planner's tables stay with the service, as do its `origin` and `model`",
     }
 )
@@ -135,11 +137,8 @@ class RemoteCampaign(Looking):
         worker: str | None = None,
         force: str | None = None,
     ) -> Receipt:
-        """Record what happened in a deployment; see `Campaign.tell`."""
-        is_pair = isinstance(trajectory, tuple) and len(trajectory) == 2
-        if not isinstance(trajectory, Trajectory) and not (left_model and is_pair):
-            wanted = "(states, actions)" if left_model else "Trajectory.of(model, states, actions)"
-            raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give {wanted}")
+        """Record what happened in a deployment, (states, actions) or a `Trajectory`; see `Campaign.tell`."""
+        check_told(trajectory)
         return self.tell_json(id, _episode(trajectory), partial=partial, left_model=left_model, worker=worker, force=force)
 
     def tell_json(
@@ -237,8 +236,13 @@ def _episode(episode: Any) -> Any:
     """An episode as an object; what is none is sent as it is, and refused."""
     if isinstance(episode, Trajectory):
         episode = (episode.states, episode.actions)
-    if isinstance(episode, tuple) and len(episode) == 2:
-        return {"states": np.asarray(episode[0]).tolist(), "actions": np.asarray(episode[1]).tolist()}
+    if is_pair(episode):
+        try:
+            return {"states": np.asarray(episode[0]).tolist(), "actions": np.asarray(episode[1]).tolist()}
+        except ValueError as error:  # lists of different lengths within one
+            raise InvalidInput(
+                f"states or actions are not one row of whole numbers ({error}); give one for each step"
+            ) from error
     return episode
 
 

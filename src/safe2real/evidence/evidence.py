@@ -23,6 +23,7 @@ from safe2real.evidence.trust import BaselineTrust
 from safe2real.model.checks import Floats, Indices, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import Mixture, Policy
+from safe2real.model.shown import count
 from safe2real.model.trajectory import Trajectory, check_episodes_of
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.robust import RowSets
@@ -76,7 +77,8 @@ class Evidence(HybridModel):
             self.trust.look(self)  # what is known before any data may contradict the margin, or prove more
 
     def __repr__(self) -> str:
-        return f"Evidence({self.counts.episodes} episodes, {self.samples} samples, {self.suspects.sum()} suspects)"
+        episodes, samples = count(self.counts.episodes, "episode"), count(self.samples, "sample")
+        return f"Evidence({episodes}, {samples}, {count(int(self.suspects.sum()), 'suspect')})"
 
     # Counting
 
@@ -132,7 +134,7 @@ class Evidence(HybridModel):
         fits = ends[0] == 0 and ends[-1] == actions.size and states.size == actions.size + lengths.size
         if not fits or (lengths < 1).any() or (lengths > model.steps).any():
             raise InvalidInput(
-                f"{states.size} states and {actions.size} actions do not divide into {lengths.size} episodes of "
+                f"{states.size} states and {actions.size} actions do not divide into {count(lengths.size, 'episode')} of "
                 f"1 to {model.steps} steps; an episode has one state more than actions"
             )
         nobody = np.zeros(lengths.size, dtype=np.bool_)
@@ -155,8 +157,8 @@ class Evidence(HybridModel):
                 self.record_all(*part)
             else:
                 self.observe_all(*part)
-            if at_once and whose.all():
-                self.trust.take_log(*part)
+            if at_once:
+                self.trust.take_logs(*part, whose)
             else:
                 self.trust.take(*part, whose[first:last])
             self._notice()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.trust import BaselineTrust
 from safe2real.model.checks import Floats
-from safe2real.model.shown import rounded_up
+from safe2real.model.shown import count, rounded_up
 from safe2real.problem.problem import Problem
 from safe2real.radii import ALL
 from safe2real.refinements import BelowGap, SequentialClearing, find
@@ -29,14 +29,15 @@ def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tu
         found.append(Doubt(DoubtCode.BONUS_SCALED, f"the bonus is {settings.bonus_scale:g} times the literal one"))
     found += _doubts_of_margin(problem, trust)
     if outside := max(hybrid.outside_support, hybrid.announced_outside):
-        found.append(Doubt(DoubtCode.LEFT_SUPPORT, f"{outside} transitions were seen {_ruled_out(problem, hybrid)}"))
+        found.append(
+            Doubt(DoubtCode.LEFT_SUPPORT, f"the data hold {count(outside, 'transition')} {_ruled_out(problem, hybrid)}")
+        )
     found += _departures(hybrid)
     refuted = int(hybrid.belief.refuted.sum())
     if refuted and settings.certified:  # with a heuristic radius it would show nothing
         these = _of_these_within(problem, hybrid)
-        text = (
-            f"the data contradict what was assumed of {refuted} rows{these}, {_which(problem, hybrid)}: see the mismatch map"
-        )
+        about = f"{count(refuted, 'row')}{these}, {_which(problem, hybrid)}"
+        text = f"the data contradict what was assumed of {about}: see the mismatch map"
         found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
     return tuple(found)
 
@@ -55,9 +56,9 @@ def _departures(hybrid: HybridModel) -> list[Doubt]:
     """Episodes that left the model, and those of whose end nobody knows but what broke them off."""
     found, left = [], hybrid.departed - sum(hybrid.broken_off.values())
     if left > 0:
-        found.append(Doubt(DoubtCode.LEFT_MODEL, f"{left} episodes went where the model has no state"))
+        found.append(Doubt(DoubtCode.LEFT_MODEL, f"{count(left, 'episode')} went where the model has no state"))
     for cause, episodes in hybrid.broken_off.items():
-        text = f"{episodes} episodes broke off, and what came next is not known to be in the model: {cause}"
+        text = f"{count(episodes, 'episode')} broke off, and what came next is not known to be in the model: {cause}"
         found.append(Doubt(DoubtCode.LEFT_MODEL, text, cause))
     return found
 
@@ -120,7 +121,7 @@ def assumptions_of(
     if hybrid.reach.length.size:
         found += _support_assumed(problem, hybrid)
     if hybrid.belief.known.any():
-        text = f"the {int(hybrid.belief.known.sum())} rows declared known are exact"
+        text = f"what is declared of {count(int(hybrid.belief.known.sum()), 'known row')} is exact"
         found.append(Assumption(codes.KNOWN_ROWS, text))
     found += [COUNTED, FIXED]
     text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
@@ -153,8 +154,8 @@ INDEPENDENT = Assumption(
 COUNTED = Assumption(AssumptionCode.COUNTED, "every episode that is run is counted, whatever happens in it")
 FIXED = Assumption(
     AssumptionCode.FIXED,
-    "the simulator and the declared support, ties and alternatives were fixed before the counted episodes were collected, "
-    "or without looking at them",
+    "the simulator, the gaps and the declared support, ties and alternatives were fixed before the counted episodes were "
+    "collected, or without looking at them",
 )
 
 
@@ -173,8 +174,8 @@ def _within_assumed(problem: Problem) -> list[Assumption]:
         return []
     furthest = float(np.max(np.asarray(problem.within_rows())[stated]))
     text = (
-        f"the simulator's rows are within what was stated of the real ones: {int(stated.sum())} rows, at most {furthest:g} "
-        "in TV distance"
+        f"the simulator's rows are within what was stated of the real ones: {count(int(stated.sum()), 'row')}, at most "
+        f"{furthest:g} in TV distance"
     )
     return [Assumption(AssumptionCode.WITHIN, text)]
 
@@ -214,7 +215,7 @@ def _faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:
     return tuple(
         Assumption(
             AssumptionCode.FAULTS,
-            f"{episodes} episodes were cut short by {cause}, which had nothing to do with what would have come next",
+            f"{count(episodes, 'episode')} cut short by {cause}, which had nothing to do with what would have come next",
             cause,
         )
         for cause, episodes in faults.items()

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats
+from safe2real.model.shown import count
 from safe2real.radii.base import Radius, RowShape
 
 _EXACTLY = 4096  # visits up to which a tabulated radius is kept for each number of them
@@ -43,13 +44,15 @@ def tabulated(radius: Radius, shapes: list[RowShape]) -> tuple[NDArray[np.int64]
 def _checked(radius: Radius, grid: NDArray[np.int64], seen: NDArray[np.int64], shape: RowShape) -> Floats:
     found = np.asarray(radius.after(grid, seen, shape), dtype=np.float64)
     if found.shape != grid.shape or not (found >= 0.0).all():  # NaN is not
-        raise InvalidInput(f"{radius} gives {found.shape} numbers for {grid.shape} visits, or one below 0; give [n] >= 0")
+        raise InvalidInput(
+            f"{radius} gives {found.shape} numbers for visits of shape {grid.shape}, or one below 0; give [n] >= 0"
+        )
     found = np.minimum(found, 1.0)
     growing = np.flatnonzero(np.diff(found) > 1e-12)
     if growing.size:
         first = int(growing[0])
         raise InvalidInput(
-            f"{radius} grows from {found[first]:g} after {grid[first]} visits to {found[first + 1]:g} after "
+            f"{radius} grows from {found[first]:g} after {count(int(grid[first]), 'visit')} to {found[first + 1]:g} after "
             f"{grid[first + 1]}; what holds at all times may only shrink: give the smallest so far"
         )
     return found

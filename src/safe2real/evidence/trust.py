@@ -97,9 +97,15 @@ class BaselineTrust:
         """Episodes laid end to end, as in `HybridModel.observe_all`; `of_baseline` says which of them are the baseline's."""
         compiled_margin.take_all(self.state, bare(states), bare(actions), bare(ends), bare(of_baseline))
 
-    def take_log(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
-        """Episodes of the baseline whose order may have been chosen by their content: nothing follows before the last."""
-        compiled_margin.take_log(self.state, bare(states), bare(actions), bare(ends))
+    def take_logs(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
+        """As `take`, for episodes whose order may have been chosen by their content: nothing follows before the last."""
+        nobody, kept = np.zeros_like(of_baseline), np.repeat(of_baseline, np.diff(ends))
+        self.take(states, actions, ends, nobody)  # all are samples
+        if of_baseline.any():
+            self.state.counters[compiled_margin.SAMPLES] -= kept.sum()  # which are counted again with their log
+            kept_states = states[: ends[-1] + of_baseline.size][np.repeat(of_baseline, np.diff(ends) + 1)]
+            kept_ends = np.concatenate([[0], np.cumsum(np.diff(ends)[of_baseline])]).astype(np.int64)
+            compiled_margin.take_log(self.state, bare(kept_states), bare(actions[: ends[-1]][kept]), bare(kept_ends))
 
     def look(self, hybrid: HybridModel) -> None:
         """Hold the baseline against the confidence sets as they are."""

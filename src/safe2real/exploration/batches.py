@@ -115,7 +115,7 @@ def run_in_batches(
     done, memory, stopped, last = 0, None, False, np.inf
     while done < limit:
         decision = method.propose(
-            problem, evidence, seed=problem.settings.seed, round_number=done + 1, memory=memory
+            problem, evidence, seed=problem.settings.coin_seed, round_number=done + 1, memory=memory
         )  # fmt: skip
         memory, last = decision.memory, decision.uncertainty
         if progress is not None and progress(done, decision, evidence):
@@ -133,7 +133,7 @@ def run_in_batches(
             fluid.add(batch * visits[: model.steps])
             evidence.counts.episodes += batch
         else:
-            _sample(model, mixture, evidence, batch, problem.settings.seed)
+            _sample(model, mixture, evidence, batch, problem.settings.coin_seed)
         evidence.update()
         done += batch
     columns: list[Any] = [np.array(column) for column in zip(*entries, strict=True)] or [np.empty(0)] * 5

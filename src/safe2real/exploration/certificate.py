@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from safe2real.model.checks import Floats
+from safe2real.model.shown import count
 from safe2real.model.wording import Wording
 from safe2real.standing import Assumption, Doubt, Standing, standing_of
 
@@ -93,7 +94,7 @@ class Certificate:
         return _listed(f"{sentence}. The reasons:", self.doubts, width) if self.doubts else f"{sentence}."
 
     def __repr__(self) -> str:
-        rests = f"{len(self.assumptions)} assumptions" if self.certified else f"{len(self.doubts)} doubts"
+        rests = count(len(self.assumptions), "assumption") if self.certified else count(len(self.doubts), "doubt")
         return f"{type(self).__name__}({self.standing}, {self.statement() or 'no constraint'}, {rests}: see describe())"
 
 

@@ -1,15 +1,16 @@
 """Recorded episodes into a learner: what counts together, what counts as a whole, and what refutes.
 
 An episode is an object {"states": [...], "actions": [...]} that was checked when it came (`episodes.py`). Episodes that
-follow each other are counted in one call; a log is counted at once, since its order may have been chosen by its content; an
-episode that left the model is told as such; and one of the candidate's that nobody saw is lost, which a method that goes by
-returns takes for the worst. A campaign's replay and `Learner.import_episodes` count by the same functions.
+follow each other are counted in one call. Logs are counted in one step, since their order may have been chosen by their
+content: nothing is concluded between the first and the last of them. An episode that left the model is told as such; and one
+of the candidate's that nobody saw is lost, which a method that goes by returns takes for the worst. A campaign's replay and
+`Learner.import_logs` count by the same functions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """What is counted in one step: one episode, or a whole log at once; without content, one that nobody saw."""
+    """Of one policy: one episode or a whole log; without content, one that nobody saw."""
 
     contents: list[Any]
     of_baseline: bool
-    at_once: bool
     of_candidate: bool = False
+
+
+Step = Episodes | list[Episodes]
+"""What is counted in one step: an episode, or several logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Entry:
     ends: NDArray[np.int64] | None
     of_baseline: NDArray[np.bool_]
     of_candidate: NDArray[np.bool_]
-    at_once: bool  # a log: counted as a whole, so never joined with others
+    at_once: bool  # logs: counted as a whole, so never joined with others
     lost: bool = False
 
 
@@ -88,43 +92,48 @@ def play(learner: Telling, entry: Entry) -> None:
         )
 
 
-def entries_of(model: CMDP, ready: Sequence[Episodes]) -> Iterator[Entry]:
-    """The entries of episodes in the order in which they count.
+def entries_of(model: CMDP, ready: Sequence[Step]) -> Iterator[Entry]:
+    """The entries of episodes and logs in the order in which they count.
 
     Raises:
         InvalidInput: an episode has states or actions that `model` has not.
     """
     run: list[Episodes] = []
     for one in ready:
-        if one.contents and not one.at_once and not leaves(model, one.contents[0]):
+        if isinstance(one, Episodes) and one.contents and not leaves(model, one.contents[0]):
             run.append(one)
             continue
         yield from _together(model, run)
-        yield from _apart(model, one)
+        if isinstance(one, list):
+            yield from _at_once(model, one)
+        elif one.contents:
+            yield from _outside(model, one.contents[0], one.of_baseline, one.of_candidate)
+        else:
+            yield entry_of([], [], None, one.of_baseline, one.of_candidate, lost=True)
         run = []
     yield from _together(model, run)
 
 
-def _apart(model: CMDP, one: Episodes) -> Iterator[Entry]:
-    """A log at once, an episode that left the model, which refutes, or one that nobody saw."""
-    if not one.contents:
-        yield entry_of([], [], None, one.of_baseline, one.of_candidate, lost=True)
-        return
-    outside = [content for content in one.contents if leaves(model, content)]
-    if one.at_once and one.of_candidate:  # those of a log come first: without them the others would be chosen by content
-        yield from (entry_of([], [], None, False, True, lost=True) for _ in outside)
-    inside = [content for content in one.contents if not leaves(model, content)]
-    kept = Episodes(inside, one.of_baseline, True, one.of_candidate)
-    yield from _together(model, [kept] if inside else [], at_once=one.at_once)
-    for content in outside:
-        states, actions = content["states"], content["actions"]
-        _check_range(model, np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
-        of_candidate = one.of_candidate and not one.at_once
-        if content.get("left_model", False):
-            yield entry_of(states, actions, None, one.of_baseline, of_candidate)
-        else:  # it began where no episode does; what it saw from then on is as good as any
-            yield from _together(model, [Episodes([content], False, False)])
-            yield entry_of([], [], None, one.of_baseline, of_candidate)
+def _at_once(model: CMDP, logs: list[Episodes]) -> Iterator[Entry]:
+    """Logs in one step; what left the model in any of them comes after the rest."""
+    outside = [(content, log) for log in logs for content in log.contents if leaves(model, content)]
+    # Those of the candidate are lost before its others count: without them the others would be chosen by content.
+    yield from (entry_of([], [], None, False, True, lost=True) for _, log in outside if log.of_candidate)
+    inside = [replace(log, contents=[one for one in log.contents if not leaves(model, one)]) for log in logs]
+    yield from _together(model, [log for log in inside if log.contents], at_once=True)
+    for content, log in outside:
+        yield from _outside(model, content, log.of_baseline, False)
+
+
+def _outside(model: CMDP, content: Any, of_baseline: bool, of_candidate: bool) -> Iterator[Entry]:
+    """An episode that left the model, which refutes."""
+    states, actions = content["states"], content["actions"]
+    _check_range(model, np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
+    if content.get("left_model", False):
+        yield entry_of(states, actions, None, of_baseline, of_candidate)
+    else:  # it began where no episode does; what it saw from then on is as good as any
+        yield from _together(model, [Episodes([content], False)])
+        yield entry_of([], [], None, of_baseline, of_candidate)
 
 
 def _together(model: CMDP, run: Sequence[Episodes], *, at_once: bool = False) -> Iterator[Entry]:

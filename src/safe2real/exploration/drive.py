@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from safe2real.errors import InvalidInput, OutsideModel
+from safe2real.errors import InvalidInput, OutsideModel, StepLimit
 from safe2real.exploration.coin import coin_of, drawn
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
@@ -30,6 +30,7 @@ class Seen:
     actions: list[int] = field(default_factory=list)
     acting: int | None = None  # the action whose outcome is not known yet, or not to be relied on
     after: int | None = None  # the state that it led to, if that was seen
+    seed: int | None = None  # that the environment was reset with
 
     def prefix(self) -> tuple[list[int], list[int]]:
         """(states [n + 1], actions [n]): all whose outcome was seen."""
@@ -49,10 +50,6 @@ class World(Protocol):
         """One episode. What has happened of it so far is kept in `seen`, in case it breaks off."""
 
 
-class StepLimit(InvalidInput):
-    """The environment has a limit of steps below the horizon: its fault, and nothing that the system did."""
-
-
 class NotBegun(InvalidInput):
     """The very first reset shows that the environment is wired wrongly: no action was taken, so there is no episode."""
 
@@ -65,6 +62,9 @@ MISWIRED = "a mistake in the wiring of the environment"
 _FOR_GOOD = (
     "What was seen of the episode is counted, and this learner certifies nothing any more: mend the environment, and begin "
     "with a new one"
+)
+_NOTHING_COUNTED = (
+    "It was the first episode, so nothing is counted and nothing is refuted: mend the environment, and explore again"
 )
 _LONGEST_CAUSE = 300
 
@@ -96,7 +96,7 @@ def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_rou
     # Written out once: a deterministic policy does it whenever it is asked.
     parts = [MarkovPolicy(*part.shape, None, part.probabilities) for part in proposal.mixture.policies]
     numbers = range(first_round, first_round + episodes)
-    shown = [drawn(proposal.mixture.weights, coin_of(learner.settings.seed, number)) for number in numbers]
+    shown = [drawn(proposal.mixture.weights, coin_of(learner.settings.coin_seed, number)) for number in numbers]
     seen = [world.run(parts[index], number, Seen()) for index, number in zip(shown, numbers, strict=True)]
     of_baseline = np.array([proposal.mixture.policies[index] is learner.baseline for index in shown])
     learner.count(
@@ -115,6 +115,10 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
     except NotBegun:
         raise
     except BaseException as error:
+        if isinstance(error, InvalidInput) and _is_slip(learner, error, seen):
+            if seen.states:
+                learner.skip_round()
+            raise type(error)(f"{error}. {_NOTHING_COUNTED}") from error
         # What is raised here, not by the environment, says that the two do not fit: no fault that a user can have meant.
         fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
         if fault or isinstance(error, (StepLimit, Miswired)):
@@ -129,6 +133,17 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
         learner.observe(episode)
     except InvalidInput as error:  # what it reports is not what it did; it has run, so it is not forgotten
         _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error)
+
+
+def _is_slip(learner: Learner, error: InvalidInput, seen: Seen) -> bool:
+    """Whether an error shows a mistake in the wiring, found before anything was counted.
+
+    A state that the model lacks is what the system did, unless not even one step was taken. Dropping an episode of a policy
+    whose own returns are bounded would bias its mean.
+    """
+    first = learner.round == 1 or learner.evidence.counts.episodes == 0
+    sound = not learner.is_refuted and not learner.evidence.goes_by_returns
+    return first and sound and (not isinstance(error, OutsideModel) or not seen.states)
 
 
 def _break_off(learner: Learner, states: list[int], actions: list[int], error: BaseException) -> None:

@@ -43,6 +43,25 @@ class Seen:
         return content if self.id is None else {**content, "id": self.id}
 
 
+def is_pair(value: Any) -> bool:
+    """Whether it may be (states, actions)."""
+    return isinstance(value, tuple) and len(value) == 2
+
+
+def check_told(value: Any) -> None:
+    """Refuse what `tell` cannot record, in words for a worker, which has states and actions and no model.
+
+    Raises:
+        InvalidInput: It is neither a pair nor a `Trajectory`.
+    """
+    if not isinstance(value, Trajectory) and not is_pair(value):
+        kind = f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
+        raise InvalidInput(
+            f"the episode is {kind}; give the pair (states, actions), with one state more than actions, or with as many of "
+            "both if it left the model (left_model=True); an object with the keys states and actions is told with tell_json"
+        )
+
+
 def seen_in(model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool, left_model: bool) -> Seen:
     """What was seen, checked against `model`; it may begin anywhere, since what happened is recorded and not argued with."""
     try:
@@ -57,10 +76,10 @@ def seen_in(model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool
 
 
 def seen_from(model: CMDP, value: Any, where: str, *, partial: bool, left_model: bool = False, of_log: bool = False) -> Seen:
-    """An episode from a `Trajectory` or an object, or from a pair where it left the model; objects `of_log` have `id`s."""
+    """An episode from a `Trajectory`, a pair (states, actions) or an object; objects `of_log` may have an `id`."""
     if isinstance(value, Trajectory):
         return seen_in(model, value.states, value.actions, partial=partial, left_model=left_model)
-    if left_model and isinstance(value, tuple) and len(value) == 2:
+    if is_pair(value):
         return seen_in(model, *value, partial=partial, left_model=left_model)
     optional = {"left_model", "id"} if of_log else {"left_model"}
     _check_lists(value, where, optional)

@@ -64,7 +64,7 @@ def forecast(learner: Learner) -> Forecast:
     for _ in range(_MOST_PLANS):
         imagined.update()
         decision = method.propose(
-            problem, imagined.evidence, seed=problem.settings.seed, round_number=past + done, memory=memory
+            problem, imagined.evidence, seed=problem.settings.coin_seed, round_number=past + done, memory=memory
         )
         memory = decision.memory
         if decision.reason is Reason.STOP:

@@ -26,11 +26,13 @@ from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, TrialWithin, refuse_within_trial, without_baseline
 from safe2real.model.checks import positive_integer
 from safe2real.model.cmdp import CMDP
+from safe2real.model.encoding import to_text
+from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
 from safe2real.model.policy import MarkovPolicy, Policy, fitted
+from safe2real.model.shown import count
 from safe2real.model.trajectory import Trajectory, check_trajectory
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.standing import Doubt, DoubtCode
 
 _LOG = logging.getLogger("safe2real")
 
@@ -49,7 +51,7 @@ class Learner(Telling):
     """
 
     def __init__(
-        self, problem: Problem, method: Method | None = None, *, warm_start: bool = True, trust_margin: bool = True
+        self, problem: Problem, method: Method | None = None, *, warm_start: bool = True, trust_margin: bool = False
     ) -> None:
         """Refuses what no guarantee can hold for.
 
@@ -58,8 +60,10 @@ class Learner(Telling):
             method: decides what to deploy; `methods.SimToReal()` unless another is given.
             warm_start: plan each round from the policies of the last, which is faster; without it a proposal is a function
                 of the data alone, bit for bit, whatever was proposed on the way.
-            trust_margin: False refuses a baseline that lacks its stated margin on the simulator itself. The margin is a
-                claim about the real system, which may be better; a campaign has to be told so, a rehearsal has not.
+            trust_margin: whether the baseline's margin stands though the simulator does not show it. The margin is a claim
+                about the real system, which may be better than the simulator: say so if rollouts show it. Without it a
+                baseline that misses its stated margin on the simulator is refused, as `Campaign.create` does. A method that
+                ignores the constraints needs no margin.
 
         Raises:
             InvalidInput: with the place, the value and the cure.
@@ -72,7 +76,7 @@ class Learner(Telling):
         if isinstance(method, TrialWithin):
             raise InvalidInput("a trial within a run begins with begin_trial(policy, delta=...); give its base method here")
         problem.check()
-        if not trust_margin:
+        if method.keeps_safe and not trust_margin:
             problem.refuse_lost_margin()
         self._problem, self.method, self.warm_start = problem, method, warm_start
         self.evidence: Evidence = method.evidence(problem)
@@ -80,6 +84,9 @@ class Learner(Telling):
         if (self.evidence.problem, self.evidence.reuses_simulator, self.evidence.keeps_safe) != stated:
             raise InvalidInput(f"the evidence of the method {method.name!r} is of another problem, or not as it states")
         self.round = 1
+        # Of the environments that `explore` runs in. A trial has a stream of its own: its policy may know other trials.
+        beside = (to_text(method.to_parameters()).encode(),) if isinstance(method, Trial) else ()
+        self.seeds = EnvironmentSeeds(entropy_of(problem.settings.seed), *beside)
         self._decision: Decision | None = None  # the one that stands
         self._memory: Any = None  # of the last one
         self._proposal: Proposal | None = None
@@ -134,7 +141,7 @@ class Learner(Telling):
         if self._decision is None:
             memory = self._memory if self.warm_start else None
             decision = self.method.propose(
-                self.problem, self.evidence, seed=self.settings.seed, round_number=self.round, memory=memory
+                self.problem, self.evidence, seed=self.settings.coin_seed, round_number=self.round, memory=memory
             )
             self._decision = self._checked(decision)
             self._memory = decision.memory
@@ -176,12 +183,10 @@ class Learner(Telling):
         bounds = evidence.trusted[:kept]
         if decision.reason is Reason.MIXTURE:
             bounds = alpha * decision.lower_bounds + (1.0 - alpha) * bounds
-        text = "the exploration ignores the constraints"
-        doubts = [] if self.method.keeps_safe else [Doubt(DoubtCode.CONSTRAINTS_IGNORED, text)]
         certificate = None
         if decision.reason is not Reason.STOP:
             thresholds = self.simulator.thresholds[:kept]
-            certificate = self.certify(bounds, doubts, thresholds=thresholds)
+            certificate = self.certify(bounds, thresholds=thresholds)
         if decision.reason is Reason.MIXTURE and certificate is not None and not certificate.reaches:
             raise InvalidInput(
                 f"the method {self.method.name!r} proposes a mixture that its own bounds do not cover, so it is not handed "
@@ -194,7 +199,7 @@ class Learner(Telling):
             exploration_weight=alpha,
             uncertainty=decision.uncertainty,
             certificate=certificate,
-            coin=coin_of(self.settings.seed, self.round),
+            coin=coin_of(self.settings.coin_seed, self.round),
         )
 
     # Telling
@@ -360,4 +365,5 @@ class Learner(Telling):
         return self.trials[-1].returns.floors
 
     def __repr__(self) -> str:
-        return f"Learner({self.method}, round {self.round}, {self.samples} samples, {self.standing})"
+        seed = f", environment seed {self.seeds.entropy}" if self.seeds.used else ""
+        return f"Learner({self.method}, round {self.round}, {count(self.samples, 'sample')}, {self.standing}{seed})"

@@ -21,7 +21,7 @@ from safe2real.methods.named import document_of, problem_and_method
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, TrialWithin, base_of
 from safe2real.model.archive import Archive
-from safe2real.model.checks import finite_number
+from safe2real.model.checks import finite_number, seed_number
 from safe2real.model.encoding import check_keys, to_text
 from safe2real.model.naming import Extensions
 
@@ -47,7 +47,9 @@ def save_learner(learner: Learner, path: str | os.PathLike[str]) -> Path:
         "imported": {name: sorted(getattr(imported, name)) for name in _IMPORTED},
         "alike": imported._alike,
         "kept": len(kept),
+        "environment": {"entropy": learner.seeds.entropy, "stream": learner.seeds.stream},
     }
+    archive.put("environment.used", np.array(sorted(learner.seeds.used), dtype=np.int64))
     put_progress(archive, learner)
     put_decision(archive, decision)
     put_memory(archive, memory)
@@ -79,9 +81,10 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     """
     archive = Archive.load(path, KIND, format=_FORMAT)
     problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
-    learner = Learner(problem, method, warm_start=archive.entry("warm_start", bool))
+    learner = Learner(problem, method, warm_start=archive.entry("warm_start", bool), trust_margin=True)
     _check_revisions(archive, learner)
     take_progress(archive, learner)
+    _take_seeds(archive, learner)
     imported = archive.entry("imported", dict)
     for name in _IMPORTED:
         listed = imported.get(name)
@@ -100,6 +103,16 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     planned = archive.array("planned", np.int64, learner.evidence.counts.tally.visits.shape)
     learner.resume(archive.entry("round", int), take_decision(archive, memory), memory, planned)
     return learner
+
+
+def _take_seeds(archive: Archive, learner: Learner) -> None:
+    """Go on with the stream of environment seeds; a file from before they were kept goes on with one of its own."""
+    if "environment" not in archive.document:
+        learner.seeds.branch(to_text(learner.evidence.counts.tally.visits.tolist()).encode())
+        return
+    kept = archive.entry("environment", dict)
+    learner.seeds.entropy, learner.seeds.stream = (seed_number(name, kept.get(name)) for name in ("entropy", "stream"))
+    learner.seeds.used = set(archive.array("environment.used", np.int64, (None,)).tolist())
 
 
 def put_progress(archive: Archive, learner: Learner, *, what_was_asked: bool = True) -> None:

@@ -19,9 +19,19 @@ from safe2real.standing import Assumption, AssumptionCode
 
 LOGS_ASSUMED = Assumption(
     AssumptionCode.LOGS,
-    "every imported log is complete and was not chosen by its content, and its policy is the one that is named",
+    "every imported log is complete and was not chosen by its content, its policy is the one that is named, and logs "
+    "that were imported one after the other were collected in this order, or without looking at each other",
 )
 """What counts an imported log as if it had been collected in the run."""
+
+
+def pairs_of(logs: Any) -> list[tuple[MarkovPolicy, list[Any]]]:
+    """Logs that can be read more than once; what a policy and its episodes must be is checked elsewhere."""
+    listed = list(logs) if isinstance(logs, Iterable) else [logs]
+    for place, one in enumerate(listed):
+        if not isinstance(one, tuple | list) or len(one) != 2:
+            raise InvalidInput(f"logs[{place}] is {shown(one)}; give pairs (policy, episodes of this policy)")
+    return [(policy, list(log) if isinstance(log, Iterable) else log) for policy, log in listed]
 
 
 def checked_collector(policy: MarkovPolicy, model: CMDP) -> MarkovPolicy:
@@ -105,44 +115,51 @@ class ImportedLogs:
         self,
         problem: Problem,
         tried: MarkovPolicy | None,
-        policy: MarkovPolicy,
-        episodes: Iterable[Any],
+        logs: Sequence[tuple[MarkovPolicy, Iterable[Any]]],
         *,
         partial: bool,
         overlap: str = REFUSE,
     ) -> tuple[list[Entry], int]:
-        """(what to count, how many episodes) of a log of `policy`; see `Learner.import_episodes`.
+        """(what to count, how many episodes) of logs that are counted in one step; see `Learner.import_logs`.
 
         `tried` is the policy on trial, if there is one: a log of it says something about it.
         """
-        policy = checked_collector(policy, problem.simulator)
+        model = problem.simulator
         if overlap not in (REFUSE, COUNT):
             raise InvalidInput(f"overlap is {shown(overlap)}; give {REFUSE!r}, or {COUNT!r} for episodes that are others")
-        log = read_log(problem.simulator, policy, episodes, partial=partial)
-        keys, alike = [_seen_key(seen) for seen in log], 0
-        of_simulator = fitted_among(log, problem.fitted_episodes())
-        for i, (seen, key) in enumerate(zip(log, keys, strict=True)):
-            if seen.id in self._ids:
-                raise Conflict(
-                    f"an episode with the id {seen.id!r} was imported before, and an episode counts once; leave it out"
-                )
-            alike += key in self._unnamed or (seen.id is None and key in self._named) or i in of_simulator
+        collectors = [checked_collector(policy, model) for policy, _ in logs]
+        read = [
+            read_log(model, policy, episodes, partial=partial)
+            for policy, (_, episodes) in zip(collectors, logs, strict=True)
+        ]
+        number, of_simulator, alike = sum(map(len, read)), 0, 0
+        ids, named, unnamed = set(self._ids), set(self._named), set(self._unnamed)
+        for log in read:
+            fitted_to, keys = fitted_among(log, problem.fitted_episodes()), [_seen_key(seen) for seen in log]
+            of_simulator += len(fitted_to)
+            for i, (seen, key) in enumerate(zip(log, keys, strict=True)):
+                if seen.id in ids:
+                    raise Conflict(
+                        f"an episode with the id {seen.id!r} was imported before, and an episode counts once; leave it out"
+                    )
+                alike += key in unnamed or (seen.id is None and key in named) or i in fitted_to
+            unnamed.update(key for seen, key in zip(log, keys, strict=True) if seen.id is None)
+            named.update(key for seen, key in zip(log, keys, strict=True) if seen.id is not None)
+            ids.update(seen.id for seen in log if seen.id is not None)
         if of_simulator and overlap == REFUSE:
-            raise Conflict(fitted_refusal(len(of_simulator), len(log)))
+            raise Conflict(fitted_refusal(of_simulator, number))
         if alike and overlap == REFUSE:
-            raise Conflict(_refusal(alike, len(log)))
-        encoded = policy_to_bytes(policy)
-        whose = (
-            encoded == policy_to_bytes(problem.baseline),
-            tried is not None and encoded == policy_to_bytes(fitted(tried, problem.simulator)),
-        )
-        content = Episodes([seen.to_json() for seen in log], whose[0], True, whose[1])
-        entries = list(entries_of(problem.simulator, [content]))
-        for seen, key in zip(log, keys, strict=True):
-            (self._unnamed if seen.id is None else self._named).add(key)
-        self._ids |= {seen.id for seen in log if seen.id is not None}
+            raise Conflict(_refusal(alike, number))
+        baseline = policy_to_bytes(problem.baseline)
+        on_trial = None if tried is None else policy_to_bytes(fitted(tried, model))
+        step = [
+            Episodes([seen.to_json() for seen in log], encoded == baseline, encoded == on_trial)
+            for log, encoded in zip(read, map(policy_to_bytes, collectors), strict=True)
+        ]
+        entries = list(entries_of(model, [step]))
+        self._ids, self._named, self._unnamed = ids, named, unnamed
         self._alike += alike
-        return entries, len(log)
+        return entries, number
 
 
 def _seen_key(seen: Seen) -> str:

@@ -33,7 +33,7 @@ from safe2real.model.policy import carried_out
 from safe2real.model.shown import count
 from safe2real.problem.problem import Problem
 from safe2real.progress import Report, progress_bar
-from safe2real.standing import Assumption, AssumptionCode, Doubt, Standing, standing_of
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing, standing_of
 from safe2real.version import __version__
 
 if TYPE_CHECKING:
@@ -71,17 +71,26 @@ class Looking(ABC):
 
     def doubts(self) -> tuple[Doubt, ...]:
         """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
-        return self.method.doubts(self.evidence)
+        return (*self._ignored, *self.method.doubts(self.evidence))
+
+    @property
+    def _ignored(self) -> tuple[Doubt, ...]:
+        """That the method does not keep to the constraints there are, whatever it says of its data itself."""
+        if self.evidence.kept == self.problem.simulator.num_constraints:
+            return ()
+        return (Doubt(DoubtCode.CONSTRAINTS_IGNORED, "the exploration ignores the constraints"),)
 
     @property
     def failure(self) -> float:
         """How likely it is at most that anything which this run promises is false, if what it assumes is true.
 
-        delta, what the trials within the run add, and what an estimated simulator adds where its rows are reused.
+        delta, what the trials within the run add, and what an estimated simulator adds where its rows are reused. The floors
+        of `methods.Trial` have a delta of their own beside that of the rows, which plans go by: 2 delta together.
         """
+        own = (2.0 if isinstance(self.method, Trial) else 1.0) * self.problem.settings.delta
         rows = self.problem.estimated if self.evidence.reuses_simulator else None
         added = sum(one.within.delta for one in self.trials) + (0.0 if rows is None else rows.delta)
-        return min(1.0, self.problem.settings.delta + added)
+        return min(1.0, own + added)
 
     @property
     def is_refuted(self) -> bool:
@@ -99,7 +108,8 @@ class Looking(ABC):
 
     def certify(self, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None) -> Certificate:
         """Lower bounds [K] on V_c with all that the method assumes, and with the reasons why it is no guarantee, if any."""
-        return certify(self.evidence, bounds, doubts, thresholds=thresholds, assumed=self._assumed, method=self.method)
+        doubted, assumed = (*self._ignored, *doubts), self._assumed
+        return certify(self.evidence, bounds, doubted, thresholds=thresholds, assumed=assumed, method=self.method)
 
     @property
     def _assumed(self) -> tuple[Assumption, ...]:

@@ -119,7 +119,8 @@ class _Study(Generic[Kept]):
     keep: Callable[[Learner, Run], Kept] | None
 
     def __call__(self, seed: int) -> Kept | Run:
-        learner = Learner(replace(self.problem, settings=replace(self.problem.settings, seed=seed)), self.method)
+        problem = replace(self.problem, settings=replace(self.problem.settings, seed=seed))
+        learner = Learner(problem, self.method, trust_margin=True)  # on `real`, which is known, the run shows what is true
         run = simulate(learner, self.real, max_rounds=self.max_rounds)
         return run if self.keep is None else self.keep(learner, run)
 

@@ -32,6 +32,7 @@ from safe2real.methods.mixing import candidate_share
 from safe2real.methods.trial import share_of_delta
 from safe2real.model.checks import finite_number, shown
 from safe2real.model.encoding import bounded, check_keys, from_text, to_text
+from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
 from safe2real.model.files import complete_file, locked_folder
 from safe2real.standing import Doubt, DoubtCode
 
@@ -77,11 +78,11 @@ class PolicyTrial:
         rewards: Mapping[str, Range] | None = None,
         target: Mapping[str, float] | None = None,
         number: int = 1,
-        seed: int = 0,
+        seed: int | None = None,
         name: str = "constraint",
         path: str | os.PathLike[str] | None = None,
     ) -> None:
-        """Nothing is known yet; see `TrialTerms` for what each number means.
+        """Nothing is known yet; see `TrialTerms` for what each number means. A seed that is not given is drawn and recorded.
 
         With a `path` every turn is kept there before it is handed out, and again when it was told; a trial that is there
         already is never overwritten: `PolicyTrial.load` comes back to it.
@@ -91,7 +92,8 @@ class PolicyTrial:
             Conflict: there is a file at `path`.
         """
         ranges, goals = _ranges(rewards), _by_name("target", target)
-        terms = TrialTerms(margin, high, low, threshold, limit, delta, ranges, goals, number, seed, name)
+        own = entropy_of(seed)
+        terms = TrialTerms(margin, high, low, threshold, limit, delta, ranges, goals, number, own, name)
         _check_names_and_targets(terms)
         self._begin(terms)
         self._path = None if path is None else Path(path)
@@ -124,7 +126,7 @@ class PolicyTrial:
             if self.halted:
                 raise Halted(HALT_ADVICE)
             if self.stopped:
-                raise Stopped("every floor has reached its target; the candidate is certified: see floors and certificate")
+                raise Stopped(f"every floor of a reward has reached its target. {self._proved_alone()}")
             number, share = len(self._told) + 1, self.share
             policy = CANDIDATE if coin_of(self.terms.seed, number) < share else BASELINE
             turn = Turn(number, policy, share, self.certificate(), self.floors)
@@ -223,6 +225,17 @@ class PolicyTrial:
         goals = self.terms.target
         return bool(goals) and not self.refuted and all(self._rewards[name].bound >= goal for name, goal in goals.items())
 
+    def _proved_alone(self) -> str:
+        """What is certified of the constraint if the candidate runs alone."""
+        said = self.terms.proved(self._bound.bound)
+        if self._bound.bound >= self.terms.least:
+            return f"The candidate alone is certified: {said}"
+        what = "limit" if self.terms.is_cost else "threshold"
+        return (
+            f"The candidate ALONE IS NOT CERTIFIED to keep the {what}: only {said} is proved. Certified is a mixture with "
+            f"a share of {self.share:.3g} of it. To prove more, start trial {self.terms.number + 1} with a higher target"
+        )
+
     def certificate(self) -> TrialCertificate:
         """Of what would be deployed now."""
         terms, share = self.terms, self.share
@@ -241,7 +254,15 @@ class PolicyTrial:
     def __repr__(self) -> str:
         done, what = self.episodes, ", refuted" if self.refuted or self.halted else ""
         counts = f"{done[CANDIDATE]} of the candidate, {done[BASELINE]} of the baseline"
-        return f"PolicyTrial({counts}, share {self.share:.3g}{what})"
+        return f"PolicyTrial({counts}, share {self.share:.3g}, seed {self.terms.seed}{what})"
+
+    def seeds(self) -> EnvironmentSeeds:
+        """Return the environment seeds of the episodes to come: another stream for every seed and number."""
+        terms = self.terms
+        found = EnvironmentSeeds(terms.seed, *((b"trial %d" % terms.number,) if terms.number > 1 else ()))
+        for number in range(1, len(self._told) + 1):
+            found.of_round(number)
+        return found
 
     # Keeping
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.errors import InvalidInput, OutsideModel
-from safe2real.exploration.coin import draw_of, drawn
-from safe2real.exploration.drive import Miswired, NotBegun, Seen, StepLimit, World, drive
+from safe2real.errors import InvalidInput, OutsideModel, StepLimit
+from safe2real.exploration.coin import drawn
+from safe2real.exploration.drive import Miswired, NotBegun, Seen, World, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Reason
 from safe2real.model.checks import is_whole, positive_integer, shown
 from safe2real.model.cmdp import CMDP
+from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
 from safe2real.progress import progress_bar
@@ -34,11 +35,16 @@ def explore(
     """Propose, roll out on `env` and observe, until the stop or for `max_rounds` rounds.
 
     An episode that terminates early stays in its last state, as the simulator's absorbing rows say. The environment's
-    rewards and costs are not read. Whatever the environment raises, what was seen of the episode is counted first. An
+    rewards and costs are not read. It is reset with a seed that no counted episode had (`Learner.seeds`): episodes of
+    different seeds must be independent. Whatever the environment raises, what was seen of the episode is counted first. An
     exception is taken for something that the system did and the model does not have (`OutsideModel` says just that): the
-    learner certifies nothing any more, and its doubts name the cause. Only what does not fit in the very first reset or step
-    is taken for a slip in the wiring: before an action nothing is counted, and after it the episode is cut short as by a
-    fault, which certificates name.
+    learner certifies nothing any more, and its doubts name the cause.
+
+    The first episode of a learner tries the wiring. What does not fit there is refused, nothing is counted or refuted, and
+    the learner goes on when the environment is mended: a limit of steps below the horizon, a reset in another state than
+    declared, an observation that is no whole number. A state that the model lacks, reached by a step, is what the system
+    did, and refutes even then. Later calls have less room: what does not fit in their first reset is refused too, and in
+    their first step the episode is cut short as by a fault, which certificates name.
 
     Args:
         learner: it is changed, by every episode.
@@ -71,7 +77,7 @@ def explore(
     _check_space("action", env.action_space, model.num_actions)
     ties = learner.problem.ties
     reported = ties is not None and ties.reported
-    world: World = Environment(model, env, learner.settings.seed, (*faults, KeyboardInterrupt), reported=reported)
+    world: World = Environment(model, env, learner.seeds, (*faults, KeyboardInterrupt), reported=reported)
     if keep is not None:
         world = _Keeping(world, model, keep)
     first, sound = learner.round, not learner.is_refuted
@@ -98,31 +104,31 @@ class _Keeping:
         finally:
             states, actions = seen.prefix()
             if episode is None and actions:
-                episode = Trajectory.of(self.model, states, actions, partial=True)
+                episode = Trajectory.of(self.model, states, actions, seed=seen.seed, partial=True)
             if episode is not None:
                 self.kept.append((policy, episode))
 
 
 class Environment:
-    """A Gymnasium environment with the states and actions of `model`. Every round seeds it anew: runs can be repeated."""
+    """A Gymnasium environment with the states and actions of `model`. Every round seeds it anew, with an unused seed."""
 
     def __init__(
         self,
         model: CMDP,
         env: Any,
-        seed: int,
+        seeds: EnvironmentSeeds,
         faults: tuple[type[BaseException], ...] = (),
         *,
         reported: bool = False,
     ) -> None:
         """`reported` says that every step has to say which noise was drawn, in info["noise"], as the number of a label."""
-        self.model, self.env, self.seed, self.faults, self.reported = model, env, seed, faults, reported
+        self.model, self.env, self.seeds, self.faults, self.reported = model, env, seeds, faults, reported
         self._tried = False  # whether a step has come back as it must
 
     def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
         model, table = self.model, policy.probabilities
         with self._trying(NotBegun):
-            begun = _state(_shaped(self._reset(round_number), 2, "env.reset")[0], model.num_states, "env.reset")
+            begun = _state(_shaped(self._reset(round_number, seen), 2, "env.reset")[0], model.num_states, "env.reset")
         if model.start[begun] == 0.0:
             raise OutsideModel(f"env.reset showed state {begun}; episodes of the model start in {_starts(model)}")
         seen.states.append(begun)
@@ -130,7 +136,7 @@ class Environment:
         labels: list[int] = []
         for h in range(model.steps):
             here = seen.states[-1]
-            seen.acting = drawn(table[h, here], draw_of(self.seed, round_number, 2 + 2 * h))
+            seen.acting = drawn(table[h, here], self.seeds.draw(round_number, 2 + 2 * h))
             if not terminated:
                 with self._trying(Miswired):
                     observed, _, terminated, truncated, info = _shaped(self.env.step(seen.acting), 5, "env.step")
@@ -151,21 +157,23 @@ class Environment:
             seen.actions.append(seen.acting)
             seen.states.append(here)
             seen.acting = seen.after = None
-        return Trajectory.of(model, seen.states, seen.actions, labels=labels if self.reported else None)
+        labelled = labels if self.reported else None
+        return Trajectory.of(model, seen.states, seen.actions, labels=labelled, seed=seen.seed)
 
-    def _reset(self, round_number: int) -> Any:
-        return self.env.reset(seed=int(draw_of(self.seed, round_number, 1) * 2**31))
+    def _reset(self, round_number: int, seen: Seen) -> Any:
+        seen.seed = self.seeds.of_round(round_number)
+        return self.env.reset(seed=seen.seed)
 
     @contextmanager
     def _trying(self, wrong: type[InvalidInput]) -> Iterator[None]:
         """Until a first step came back as it must, what does not fit is a slip of whoever wired it: `wrong`.
 
-        A state that the model has not is none: that is what the system did.
+        A state that the model has not is none: that is what the system did. A limit of steps names itself.
         """
         try:
             yield
         except InvalidInput as error:
-            if self._tried or isinstance(error, OutsideModel):
+            if self._tried or isinstance(error, (OutsideModel, StepLimit)):
                 raise
             raise wrong(str(error)) from error
 
@@ -175,13 +183,13 @@ def _starts(model: CMDP) -> list[int]:
 
 
 def _state(observed: Any, num_states: int, place: str) -> int:
-    try:
-        state = int(observed)
-    except (TypeError, ValueError) as error:
+    given = observed.item() if isinstance(observed, (np.ndarray, np.generic)) and observed.size == 1 else observed
+    state = int(given) if isinstance(given, float) and given.is_integer() else given
+    if not is_whole(state):
         raise InvalidInput(
             f"{place} showed {shown(observed)}; a state is a whole number: show the environment in the numbers of the "
             "system, system.as_env(env)"
-        ) from error
+        )
     if not 0 <= state < num_states:
         raise OutsideModel(f"{place} showed state {state}; the model has {num_states} states, from 0 to {num_states - 1}")
     return state

@@ -144,7 +144,7 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
             evidence.trust.state,
             memory.candidate,
             reality,
-            np.uint64(settings.seed),
+            np.uint64(settings.coin_seed),
             learner.round,
             min(max_rounds - done, _MOST_AT_ONCE),
             float(settings.replan_growth),
@@ -199,7 +199,7 @@ def _plain_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: Prog
             progress(proposal.round, proposal.uncertainty)
 
     before = learner.round
-    final = drive(learner, KnownSystem(model, learner.settings.seed, visits), max_rounds=max_rounds, progress=note)
+    final = drive(learner, KnownSystem(model, learner.settings.coin_seed, visits), max_rounds=max_rounds, progress=note)
     done = learner.round - before
     columns = [np.array(column) for column in zip(*entries, strict=True)]
     return _run_of(compiled_rounds.Log(*columns), done, final.is_last and done < max_rounds, model, visits)

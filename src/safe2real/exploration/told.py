@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from safe2real.exploration.counting import play
 from safe2real.exploration.episodes import seen_in
+from safe2real.exploration.logs import pairs_of
 from safe2real.exploration.looking import Looking
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision
 from safe2real.methods.trial_within import running_trial
 from safe2real.model.checks import Indices
+from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_actions
 
@@ -29,6 +31,7 @@ class Telling(Looking):
     """Everything here counts; what it counts for is decided by whose episode it was."""
 
     round: int
+    seeds: EnvironmentSeeds
     _decision: Decision | None
     _proposal: Proposal | None
     _out: tuple[Proposal, int] | None  # what was handed out last in this round, and the number of its trial
@@ -57,6 +60,7 @@ class Telling(Looking):
         one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
         """
         self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
+        self.seeds.branch(np.ascontiguousarray(states).tobytes() + np.ascontiguousarray(actions).tobytes())
         self._decision = self._proposal = None
 
     def leave_model(
@@ -93,6 +97,10 @@ class Telling(Looking):
         self.evidence.cut_short(states, actions, cause, **self._whose(path, of_baseline, of_candidate))
         self._next_round()
 
+    def skip_round(self) -> None:
+        """Draw anew: what was handed out ran in something else than the system, and nothing of it counts."""
+        self._next_round()
+
     def lose(self) -> None:
         """An episode of the candidate was handed out and nobody saw anything of it; see `Evidence.lose`. The round stays."""
         self.evidence.lose()
@@ -106,7 +114,8 @@ class Telling(Looking):
         The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
         test its margin; those of the policy of `methods.Trial` also raise its floors (a log of a policy that is on trial
         within a run counts for the rows alone). As in a campaign, the guarantee assumes from now on that every imported log
-        is complete; certificates say so.
+        is complete, and that logs came in the order in which they were collected; certificates say so. Where policies were
+        chosen by the logs of others, `import_logs` takes all of them in one step.
 
         Args:
             policy: what collected all of them; every action must be one that it can take.
@@ -121,15 +130,49 @@ class Telling(Looking):
             How many episodes were counted.
 
         Raises:
-            Conflict: episodes of the same id, or that look the same and do not both have one, were imported before; or the
-                simulator was estimated from episodes that look the same.
+            Conflict: the environment had the same seed in other counted episodes; or episodes of the same id, or that look
+                the same and do not both have one, were imported before; or the simulator was estimated from episodes that
+                look the same.
             InvalidInput: an episode is not of this system, or not of this policy.
 
         Example:
             >>> learner.import_episodes(problem.baseline, rollouts)
         """
-        tried = self.method.tried
-        entries, number = self._imported.read(self.problem, tried, policy, episodes, partial=partial, overlap=overlap)
+        return self.import_logs([(policy, episodes)], partial=partial, overlap=overlap)
+
+    def import_logs(
+        self,
+        logs: Iterable[tuple[MarkovPolicy, Iterable[Trajectory | Any]]],
+        *,
+        partial: bool = False,
+        overlap: str = "refuse",
+    ) -> int:
+        """Add the logs of several policies in one step, all or none; the round stays.
+
+        Nothing is concluded before all of them are counted. So it does not matter in which order they were collected, nor
+        whether a policy was chosen by what the logs of others showed.
+
+        Args:
+            logs: (policy, episodes) pairs, each as in `import_episodes`.
+            partial: as in `import_episodes`.
+            overlap: as in `import_episodes`; logs of one call are compared with each other, too.
+
+        Returns:
+            How many episodes were counted.
+
+        Raises:
+            Conflict: as in `import_episodes`.
+            InvalidInput: as in `import_episodes`; or `logs` holds something else than pairs.
+
+        Example:
+            >>> learner.import_logs([(first, its_rollouts), (second, other_rollouts)])
+        """
+        given = pairs_of(logs)
+        listed = [one for _, log in given if isinstance(log, list) for one in log]
+        seeds = [one.seed for one in listed if isinstance(one, Trajectory) and one.seed is not None]
+        self.seeds.refuse_used(seeds)
+        entries, number = self._imported.read(self.problem, self.method.tried, given, partial=partial, overlap=overlap)
+        self.seeds.used.update(seeds)
         here, out = self.round, self._out
         for entry in entries:
             play(self, entry)

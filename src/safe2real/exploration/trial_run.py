@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from safe2real.errors import InvalidInput, OutsideModel, Stopped
-from safe2real.exploration.coin import draw_of
 from safe2real.exploration.policy_trial import CANDIDATE, PolicyTrial, Turn
 from safe2real.model.checks import check_function, finite_number, positive_integer, shown
 from safe2real.progress import Report, progress_bar
@@ -35,7 +34,8 @@ def trial_run(
     seen to be wired wrongly without a step of the environment is refused before an episode is asked for.
 
     Args:
-        env: a Gymnasium environment, the real one; it is seeded by a function of (seed, episode).
+        env: a Gymnasium environment, the real one; it is reset with a function of the trial's seed and number and of the
+            episode, never twice with the same.
         candidate: observation -> action.
         baseline: observation -> action, the one whose margin is known.
         trial: it is changed, by every episode.
@@ -62,6 +62,7 @@ def trial_run(
     if callable(progress):
         check_function("progress", progress, "done, total")
     episodes, turns = positive_integer("episodes", episodes), list[Turn]()
+    seeds = trial.seeds()
     with progress_bar("episodes", progress) as report:
         for done in range(episodes):
             try:
@@ -69,8 +70,9 @@ def trial_run(
             except Stopped:
                 break
             turns.append(turn)
+            act = candidate if turn.policy == CANDIDATE else baseline
             try:
-                value, sums = _episode(env, candidate if turn.policy == CANDIDATE else baseline, trial, turn.number, cost)
+                value, sums = _episode(env, act, trial, seeds.of_round(turn.number), cost)
             except BaseException:
                 trial.tell(None)
                 raise
@@ -101,10 +103,10 @@ def _check_wiring(env: Any, trial: Any, cost: Any) -> None:
         check_function("cost", cost, "observation, action, info")
 
 
-def _episode(env: Any, act: Act, trial: PolicyTrial, number: int, cost: Cost | None) -> tuple[float, dict[str, float]]:
+def _episode(env: Any, act: Act, trial: PolicyTrial, seed: int, cost: Cost | None) -> tuple[float, dict[str, float]]:
     """(constraint value, sums of the rewards) of one episode."""
     total, sums = 0.0, dict.fromkeys(trial.terms.rewards, 0.0)
-    seen, _ = env.reset(seed=int(draw_of(trial.terms.seed, number, 1) * 2**31))
+    seen, _ = env.reset(seed=seed)
     over = False
     while not over:
         action = act(seen)

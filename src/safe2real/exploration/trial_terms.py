@@ -39,6 +39,7 @@ class TrialTerms:
     number: int = 1
     """Which trial this is among those that share delta."""
     seed: int = 0
+    """Of the coins; and, with the number, of the environment that `trial_run` runs in."""
     name: str = "constraint"
     """What the constraint value is called on certificates."""
 
@@ -90,6 +91,13 @@ class TrialTerms:
         """The constraint value that a utility stands for, as the user counts it."""
         return self.high - utility if self.is_cost else self.low + utility
 
+    def proved(self, utility: float) -> str:
+        """Say which bound on the mean a lower bound on the utility is, rounded conservatively, and which one is asked."""
+        found = round(self.value(utility), 9)
+        if self.is_cost:
+            return f"mean {self.name} <= {rounded_up(found)} (limit {self._stated:.6g})"
+        return f"mean {self.name} >= {rounded_down(found)} (threshold {self._stated:.6g})"
+
     def assumptions(self) -> tuple[Assumption, ...]:
         """All that the certificates rest on."""
         word, bound = ("limit", "below") if self.is_cost else ("threshold", "above")
@@ -123,8 +131,4 @@ class TrialCertificate(Certificate):
     terms: TrialTerms = field(kw_only=True)
 
     def statement(self) -> str:
-        terms = self.terms
-        found, stated = (terms.value(float(one[0])) for one in (self.lower_bounds, self.thresholds))
-        sign, word = ("<=", "limit") if terms.is_cost else (">=", "threshold")
-        shown = rounded_up(round(found, 9)) if terms.is_cost else rounded_down(round(found, 9))
-        return f"mean {terms.name} {sign} {shown} ({word} {stated:.6g})"
+        return self.terms.proved(float(self.lower_bounds[0]))

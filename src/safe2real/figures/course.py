@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
 from safe2real.model.checks import Floats
-from safe2real.model.shown import rounded_up
+from safe2real.model.shown import count, rounded_up
 from safe2real.model.wording import Wording, bound_words
 
 with needed_for("figures", "report"):
@@ -66,7 +66,7 @@ def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
         at, delta = course.stop
         upper.plot(
             [at], [delta], "*", color=_GREEN, markersize=15, markeredgecolor="white", zorder=4, clip_on=False,
-            label=f"stopped after {at:,} rounds, at {rounded_up(delta)}",
+            label=f"stopped after {count(at, 'round')}, at {rounded_up(delta)}",
         )  # fmt: skip
     values = np.append(course.uncertainty[planned], [tolerance, tolerance if len(planned) else float(horizon)])
     upper.set(yscale="log", ylim=(0.75 * values.min(), 2.0 * values.max()))

@@ -15,7 +15,7 @@ from safe2real.figures.moments import Moment
 from safe2real.figures.rewards import MOST_PANELS, draw_interval
 from safe2real.figures.style import BLUE, GREEN, INK, LINES, ORANGE
 from safe2real.model.cmdp import CMDP
-from safe2real.model.shown import rounded_down
+from safe2real.model.shown import count, rounded_down
 from safe2real.standing import Standing
 
 with needed_for("figures", "report"):
@@ -104,7 +104,7 @@ def _draw_uncertainty(axes: Axes, moments: Sequence[Moment], tolerance: float) -
     right.set_ylim(0, max(1.0, 1.06 * suspects.max()))
     right.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     right.set_ylabel("rows in doubt", color=ORANGE)
-    axes.set_title(f"How uncertain any value is, and {suspects[-1]:,} rows in doubt", fontsize=10, loc="left")
+    axes.set_title(f"How uncertain any value is, and {count(suspects[-1], 'row')} in doubt", fontsize=10, loc="left")
 
 
 def _draw_floor(axes: Axes, name: str, moments: Sequence[Moment], model: CMDP, target: float | None) -> None:

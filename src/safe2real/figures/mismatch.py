@@ -258,10 +258,8 @@ def draw_visits_needed(found: MismatchMap) -> Figure | None:
     axes = figure.add_subplot()
     axes.barh(places, needed[order], color=BLUE)
     for place, index in zip(places, order, strict=True):
-        axes.annotate(
-            f"{needed[index]:,.0f} ({visits[index]:,} so far)", (needed[index], place), (4, 0), textcoords="offset points",
-            va="center", fontsize=8,
-        )  # fmt: skip
+        said = f"about {float(f'{needed[index]:.2g}'):,.0f} more ({visits[index]:,} so far)"  # a forecast has no more digits
+        axes.annotate(said, (needed[index], place), (4, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_yticks(places, [found.row_name(rows[index].tolist()) for index in order], fontsize=8, parse_math=False)
     axes.invert_yaxis()
     longest = float(needed[order].max())
@@ -272,7 +270,7 @@ def draw_visits_needed(found: MismatchMap) -> Figure | None:
         axes.set_xlim(0.0, 1.2 * longest)
     axes.margins(y=0.02)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-    axes.set_xlabel("visits needed until the row is cleared, if its estimate stays")
+    axes.set_xlabel("further visits until the row is cleared, if it stays as estimated")
     which = f"all {len(rows)}" if len(order) == len(rows) else f"the {len(order)} that need most, of {len(rows):,}"
     axes.set_title(f"Visits that open rows still need: {which}", fontsize=11, loc="left")
     for side in ("top", "right"):

@@ -17,6 +17,7 @@ from safe2real.model.checks import (
     finite_number,
     frozen,
     positive_integer,
+    shown,
     step_utilities,
     whole_numbers,
 )
@@ -232,6 +233,8 @@ def _check_end(utilities: Floats) -> None:
 def _as_utility(constraint: Constraint, k: int, horizon: int, kernel: Kernel) -> tuple[Floats, float]:
     sizes = {"horizon": horizon, "num_states": kernel.num_states, "num_actions": kernel.num_actions}
     where = f"constraints[{k}]"
+    if isinstance(constraint, AtMost | AtLeast) and not (isinstance(constraint.name, str) and constraint.name.isprintable()):
+        raise InvalidInput(f"{where}.name is {shown(constraint.name)}; give a text of printable characters in one line")
     if isinstance(constraint, AtMost):
         limit = finite_number(f"{where}.limit", constraint.limit)
         _check_range(f"{where}.limit", limit, horizon, "costs")

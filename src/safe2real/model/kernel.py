@@ -29,6 +29,7 @@ from safe2real.model.checks import (
     whole_numbers,
 )
 from safe2real.model.distances import distances
+from safe2real.model.shown import count
 from safe2real.model.table import TransitionTable, read_table, terminal_states
 
 
@@ -46,7 +47,7 @@ class Kernel:
     fitted_to: NDArray[np.int64] | None = None  # [m] fingerprints of the episodes that the rows were estimated from
 
     def __repr__(self) -> str:
-        sizes = f"{self.num_states} states, {self.num_actions} actions, {self._rows.successor.size} transitions"
+        sizes = f"{self.num_states} states, {self.num_actions} actions, {count(self._rows.successor.size, 'transition')}"
         return f"Kernel({sizes}, {'stationary' if self.is_stationary else f'{self.horizon} steps'})"
 
     @property
@@ -234,7 +235,7 @@ class Kernel:
             gaps = np.flatnonzero(present != np.arange(present.size))
             raise InvalidInput(
                 f"{where(int(gaps[0]) if gaps.size else present.size)} sums to 0; rows must sum to 1: add the missing "
-                f"successors ({rows.size} transitions are given for {num_rows} rows)"
+                f"successors ({rows.size} transitions are given for {count(num_rows, 'row')})"
             )
         totals = np.bincount(rows, weights=data, minlength=num_rows)
         allowed = row_tolerance(given, int(np.bincount(rows).max()))

@@ -27,6 +27,7 @@ def _rounded(limit: float, decimals: int | None, rounding: str, sign: float) -> 
     return f"{float(Decimal(limit + sign * _ABSOLUTE).quantize(Decimal(1).scaleb(-decimals), rounding)):.10g}"
 
 
-def count(number: int, thing: str) -> str:
-    """1 row, 2 rows."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+def count(number: float, thing: str) -> str:
+    """1 row, 2 rows; a mean as the nearest whole number."""
+    whole = f"{number:,.0f}"
+    return f"{whole} {thing}" if whole == "1" else f"{whole} {thing}s"

@@ -26,6 +26,7 @@ class Trajectory:
     states: Indices  # [n + 1], n <= steps
     actions: Indices  # [n]
     labels: Indices | None = None  # [n] of the noise that was drawn at each step, where the system says so
+    seed: int | None = None  # that the environment was reset with, where it is known: episodes of one seed count once
 
     def __repr__(self) -> str:
         first = " ".join(f"{s} -{a}->" for s, a in zip(self.states[:4].tolist(), self.actions[:4].tolist(), strict=False))
@@ -44,6 +45,7 @@ class Trajectory:
         actions: ArrayLike,
         *,
         labels: ArrayLike | None = None,
+        seed: int | None = None,
         partial: bool = False,
         any_start: bool = False,
     ) -> Trajectory:
@@ -51,7 +53,8 @@ class Trajectory:
 
         With `partial` the first n >= 1 steps of an episode that was cut short will do too, and with `any_start` an episode
         that began where those of `model` never do, which whoever takes it has to deal with. `labels` are the noise that was
-        drawn, for problems whose ties say that it is reported; which of them there are is theirs to check.
+        drawn, for problems whose ties say that it is reported; which of them there are is theirs to check. `seed` is what
+        the environment was reset with.
         """
         visited = whole_numbers("states", states, below=model.num_states, what="states")
         chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")
@@ -74,7 +77,7 @@ class Trajectory:
             possible = np.flatnonzero(model.start)
             raise InvalidInput(f"states[0] is {visited[0]}; episodes of this system start in {possible[:10].tolist()}")
         drawn = None if labels is None else _labels(labels, chosen.size)
-        return cls(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)), drawn)
+        return cls(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)), drawn, seed)
 
 
 def _labels(labels: ArrayLike, steps: int) -> Indices:
@@ -88,7 +91,8 @@ def check_trajectory(model: CMDP, trajectory: Trajectory, *, partial: bool = Fal
     """The same episode, checked against `model`: it may have been made for another system, or by hand."""
     if not isinstance(trajectory, Trajectory):
         raise InvalidInput(f"an episode is a {type(trajectory).__name__}; give Trajectory.of(model, states, actions)")
-    return Trajectory.of(model, trajectory.states, trajectory.actions, labels=trajectory.labels, partial=partial)
+    labels, seed = trajectory.labels, trajectory.seed
+    return Trajectory.of(model, trajectory.states, trajectory.actions, labels=labels, seed=seed, partial=partial)
 
 
 def check_actions(policy: MarkovPolicy, trajectory: Trajectory, where: str, cure: str = "") -> None:

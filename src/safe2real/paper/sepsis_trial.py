@@ -80,7 +80,7 @@ def treat(case: Case, seed: int, patients: int, watched: Callable[[range], Itera
 
 def _batch(case: Case, learner: Learner, mixture: Mixture, done: int, rng: np.random.Generator) -> Entry:
     """Whole stays, one coin each; after its end a stay goes on in its last state, so that every utility is there."""
-    coins = np.array([drawn(mixture.weights, coin_of(learner.settings.seed, done + i + 1)) for i in range(BATCH)])
+    coins = np.array([drawn(mixture.weights, coin_of(learner.settings.coin_seed, done + i + 1)) for i in range(BATCH)])
     horizon = case.real.horizon
     states = np.zeros((BATCH, horizon + 1), dtype=np.int64)
     actions = np.zeros((BATCH, horizon), dtype=np.int64)

@@ -7,7 +7,9 @@ import numpy as np
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
+from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.sim_to_real import spans_of
+from safe2real.methods.trial_within import base_of
 from safe2real.model.checks import finite_floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.shown import count, rounded_down, rounded_up
@@ -15,27 +17,37 @@ from safe2real.planning.solve import solve
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
 from safe2real.problem.problem import Problem
 from safe2real.refinements import BelowGap, SequentialClearing, find
-from safe2real.standing import Standing
+from safe2real.standing import DoubtCode, Standing
 from safe2real.theory.changes import Change, change, one_of
 from safe2real.theory.conditions import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
 
 NO_CONSTRAINT = "no constraint: nothing is promised about safety"
+_CERTIFIED_BY = {  # what would certify a run that is doubted for this reason before any data
+    DoubtCode.RADIUS_SCALED: "use a certified radius",
+    DoubtCode.BONUS_SCALED: "set bonus_scale = 1",
+    DoubtCode.SIMULATOR_ESTIMATED: "estimate the simulator with a certified radius",
+    DoubtCode.GAP_NOT_COVERED: "raise calibrated_gap to the accuracy of the estimated rows, or sample them more",
+    DoubtCode.CONSTRAINTS_IGNORED: "use a method that keeps to the constraints",
+}
 
 
 def accepted(problem: Problem, method: Method) -> tuple[Learner | None, Finding]:
     """A fresh learner, if the library makes one."""
     try:
-        learner = Learner(problem, method, warm_start=False)  # whether the margin is there is a finding of its own
+        learner = Learner(problem, method, warm_start=False, trust_margin=True)  # a lost margin is a finding of its own
     except InvalidInput as error:
         said = f"no run can begin: {error}"
         return None, Finding(Code.LIBRARY, Level.FAILURE, said, "change what the message names", affects=EVERY_CLAIM)
-    doubts = "; ".join(map(str, learner.doubts()))
+    found = learner.doubts()
+    doubts, codes = "; ".join(map(str, found)), [one.code for one in found]
     if learner.standing is Standing.REFUTED:
         said = f"what is stated contradicts itself before any data: {doubts}"
         return learner, Finding(Code.LIBRARY, Level.FAILURE, said, "mend what fails below", affects=EVERY_CLAIM)
     if learner.standing is not Standing.CERTIFIED:
-        said = f"runs will be HEURISTIC, nothing is guaranteed: {doubts}"
-        return learner, Finding(Code.LIBRARY, Level.WARNING, said, "use a certified radius and bonus_scale = 1")
+        worth = "HEURISTIC, nothing is guaranteed" if learner.standing is Standing.HEURISTIC else "not guaranteed"
+        said = f"runs will be {worth}: {doubts}"
+        cure = " and ".join(dict.fromkeys(_CERTIFIED_BY[code] for code in codes if code in _CERTIFIED_BY))
+        return learner, Finding(Code.LIBRARY, Level.WARNING, said, cure, {"doubts": [code.value for code in codes]})
     return learner, Finding(Code.LIBRARY, Level.OK, "a run can begin, with certified constants")
 
 
@@ -59,13 +71,17 @@ def largest_margin(problem: Problem) -> float:
     return problem.simulator.horizon - float(problem.simulator.thresholds.max(initial=0.0))
 
 
-def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
-    """Every condition of Theorem 1 for the epsilon that the tolerance stands for, or 1, the largest there is."""
+def theorem(problem: Problem, method: Method) -> tuple[Conditions, list[Finding]]:
+    """Every condition of Theorem 1 for the epsilon that the tolerance stands for, or 1, the largest there is.
+
+    Of a method whose stop does not cover any reward only those that safety rests on: it does not stop at the tolerance.
+    """
     settings, horizon, margin = problem.settings, problem.simulator.horizon, smallest_margin(problem)
     tau, small = settings.tolerance, settings.calibrated_gap
     meant = 4.0 * horizon * (tau - horizon**3 * small) / margin if margin > 0.0 else 0.0
+    epsilon = min(1.0, meant) if meant > 0.0 else 1.0
     conditions = check_conditions(
-        epsilon=min(1.0, meant) if meant > 0.0 else 1.0,
+        epsilon=epsilon,
         horizon=horizon,
         margin=margin,
         calibrated_gap=small,
@@ -78,23 +94,51 @@ def theorem(problem: Problem) -> tuple[Conditions, list[Finding]]:
     for condition in conditions.items:
         if condition.name is ConditionName.TOLERANCE_AGAINST_EPSILON:
             continue  # said in words below: a tolerance is chosen here, not an epsilon
+        if not method.covers_any_reward and Guarantee.SAFETY not in condition.needed_for:
+            continue
         grave = Guarantee.SAFETY in condition.needed_for or condition.name is ConditionName.TOLERANCE_AGAINST_MARGIN
         level = Level.OK if condition.holds else Level.FAILURE if grave else Level.WARNING
         # Without safety there is no claim left.
         affects = EVERY_CLAIM if Guarantee.SAFETY in condition.needed_for else condition.needed_for
         said, cure, subject, changes = condition.explanation, condition.cure, condition.name.value, condition.changes
-        if condition.name is ConditionName.EPSILON and changes:
+        if condition.name is ConditionName.EPSILON:  # nobody has stated one
+            said = said.replace(f"epsilon is {epsilon:.10g}", _stands_for(tau, meant), 1)
             changes = tuple(one for one in changes if one.name != "epsilon")  # it follows from the tolerance here
-            cure = one_of(changes) or "mend the tolerance, which it follows from"
+            cure = cure and (one_of(changes) or "mend the tolerance, which it follows from")
         findings.append(Finding(Code.CONDITION, level, said, cure, subject=subject, affects=affects, changes=changes))
-    if 0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12):
-        bound = accuracy_of(tau, horizon, margin)
-        said = f"after the stop every plan is within {rounded_up(bound)} of the best, if all assumptions hold"
-        said += "" if settings.certified else " and with certified constants; these are HEURISTIC"
-        if bound >= horizon:
-            said += f", which says nothing at a horizon of {horizon}: go by the bound that each plan prints"
-        findings.append(Finding(Code.PLANNING_ACCURACY, Level.OK, said, numbers={"accuracy": bound}))
-    return conditions, findings
+    return conditions, [*findings, *_promised(problem, method, margin)]
+
+
+def _stands_for(tau: float, epsilon: float) -> str:
+    """The epsilon of Theorem 1 that belongs to a tolerance, in words."""
+    if epsilon <= 0.0:
+        return f"no epsilon belongs to the tolerance {tau:.4g}; the largest one, 1, is looked at instead"
+    if epsilon > 1.0:
+        return f"the tolerance {tau:.4g} stands for an epsilon of {epsilon:.4g}; the largest one, 1, is looked at instead"
+    return f"the tolerance {tau:.4g} stands for an epsilon of {epsilon:.4g}"
+
+
+def _promised(problem: Problem, method: Method, margin: float) -> list[Finding]:
+    """How near the best plans are after the stop, in so far as the method promises it."""
+    tau, horizon = problem.settings.tolerance, problem.simulator.horizon
+    base, caveat = base_of(method), ", if all assumptions hold"
+    caveat += "" if problem.settings.certified else " and with certified constants; these are HEURISTIC"
+    if isinstance(base, ForRewards):
+        lost = "of" if base.relative else "against"
+        said = (
+            f"after the stop the certified plan of each declared reward ({', '.join(base.rewards)}) loses at most "
+            f"{rounded_up(base.accuracy)} {lost} the best safe value{caveat}. Plans for other rewards have only the bound "
+            "that each prints"
+        )
+        numbers = {"accuracy": base.accuracy, "relative": base.relative, "rewards": list(base.rewards)}
+        return [Finding(Code.PLANNING_ACCURACY, Level.OK, said, numbers=numbers)]
+    if not method.covers_any_reward or not (0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12)):
+        return []
+    bound = accuracy_of(tau, horizon, margin)
+    said = f"after the stop every plan is within {rounded_up(bound)} of the best{caveat}"
+    if bound >= horizon:
+        said += f", which says nothing at a horizon of {horizon}: go by the bound that each plan prints"
+    return [Finding(Code.PLANNING_ACCURACY, Level.OK, said, numbers={"accuracy": bound})]
 
 
 def estimated_rows(problem: Problem, method: Method) -> list[Finding]:
@@ -177,7 +221,47 @@ def floor_of(problem: Problem, method: Method) -> float:
     return float(solution.bound if solution.is_feasible else solve(without_constraints(model), paid).bound)
 
 
-def stop_floor(problem: Problem, method: Method) -> Finding:
+def goal_of(method: Method) -> str:
+    """What a run stops by, in one word."""
+    return "accuracy" if isinstance(base_of(method), ForRewards) else "tolerance"
+
+
+def stop_floor(problem: Problem, method: Method) -> list[Finding]:
+    """Whether what the method stops by can come down to where it stops; nothing where no tolerance or accuracy decides."""
+    base = base_of(method)
+    if isinstance(base, ForRewards):
+        return [_accuracy_floor(problem, base)]
+    return [_tolerance_floor(problem, method)] if method.covers_any_reward else []
+
+
+def _accuracy_floor(problem: Problem, method: ForRewards) -> Finding:
+    """The widest interval of a declared reward with every row cleared, as the simulator says: in units of the accuracy."""
+    goal, gap, floor = method.stops_at(problem), problem.settings.calibrated_gap, 0.0
+    if gap > 0.0 and method.reuses_simulator:
+        evidence = method.evidence(problem)
+        tally, belief = evidence.counts.tally, evidence.belief
+        belief.suspect[:], belief.divergence[:] = False, np.inf
+        belief.begin[:], belief.length[:] = tally.simulator_begin, tally.simulator_length
+        belief.gap[:] = np.where(belief.known, 0.0, gap)
+        floor = goal * max(one.gap for one in method.intervals(problem, evidence))
+    numbers, unit = {"floor": floor, "accuracy": goal}, " of the best value" if method.relative else ""
+    if floor <= goal:
+        said = (
+            f"with every row cleared, declared rewards are certain to within {floor:.4g}{unit}; the accuracy is {goal:.4g}"
+        )
+        return _stop(Level.OK, said, "", numbers, ())
+    said = (
+        f"with every row cleared, declared rewards are certain to within {rounded_down(floor)}{unit} only, because each row "
+        f"pays for calibrated_gap = {gap:g}; the accuracy {goal:.4g} is then not reached. Safety is not affected, and plans "
+        "still improve"
+    )
+    cure = "declare rows known, or justify a smaller calibrated_gap"
+    possible = float(rounded_up(floor)) <= 1.0 or not method.relative
+    cure = f"ask for an accuracy of {rounded_up(floor)} or more, {cure}" if possible else cure
+    return _stop(Level.FAILURE, said, cure, numbers, ())
+
+
+def _tolerance_floor(problem: Problem, method: Method) -> Finding:
     """Whether Delta can come down to the tolerance at all."""
     settings, horizon = problem.settings, problem.simulator.horizon
     unit = floor_of(problem, method)

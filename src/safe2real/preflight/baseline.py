@@ -14,7 +14,7 @@ from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.encoding import within
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.shown import rounded_down, rounded_up
+from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
 from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
@@ -219,7 +219,7 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
     words = one.wording
     between = sorted((words.number(low), words.number(high)))
     said = (
-        f"{episodes:,} episodes put {words.quantity} between {rounded_down(between[0])} and {rounded_up(between[1])} "
+        f"{count(episodes, 'episode')} put {words.quantity} between {rounded_down(between[0])} and {rounded_up(between[1])} "
         f"(each side with probability {1.0 - delta:g})"
     )
     if low >= needed - _ROUNDING:
@@ -265,7 +265,7 @@ def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constra
         cure = one_of(changes)
         return Finding(Code.ROLLOUTS_NEEDED, Level.WARNING, said + in_half, cure, numbers, one.name, changes=changes)
     said = (
-        f"about {needed:,} episodes of the baseline on the real system are expected to confirm {one.margin:.4g} with "
+        f"about {count(needed, 'episode')} of the baseline on the real system are expected to confirm {one.margin:.4g} with "
         f"probability {1.0 - delta:g} if its {one.wording.quantity} there is {one.wording.number(one.baseline_real):.4g}, "
         f"looked at as often as you like{in_half}"
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from safe2real.engines.base import Engine
 from safe2real.errors import InvalidInput
+from safe2real.exploration.learner import Learner
 from safe2real.exploration.prepare import compile_everything
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
@@ -25,6 +26,7 @@ from safe2real.preflight.assumptions import (
     accepted,
     constrained,
     estimated_rows,
+    goal_of,
     remaining,
     stop_floor,
     theorem,
@@ -46,7 +48,7 @@ from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular
 from safe2real.theory.conditions import Conditions, Guarantee
 
-_WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "the uncertainty does not reach the tolerance"}
+_WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "no run reaches its stop"}
 _REWARDS = 5  # random ones, the same in every rehearsal
 
 
@@ -61,14 +63,15 @@ class Preflight(Tabular):
     standing: Standing  # what the rehearsals are worth
     guessed: bool  # whether the reality that was rehearsed is a guess
     certified: bool  # whether the constants are
-    tolerance: float
+    tolerance: float  # where a run stops
     horizon: int
     assumed: str = "the margin and the gaps"  # what nothing here can prove, in words
     recommendations: tuple[Recommendation, ...] = ()
     comparison: Comparison | None = None  # of rehearsals with and without the simulator's rows
+    goal: str = "tolerance"  # what `tolerance` is called: the accuracy of declared rewards, where these decide
 
     def __repr__(self) -> str:
-        return f"Preflight({len(self.findings)} findings, {len(self.failures)} failures: see describe())"
+        return f"Preflight({count(len(self.findings), 'finding')}, {count(len(self.failures), 'failure')}: see describe())"
 
     @property
     def failures(self) -> tuple[Finding, ...]:
@@ -88,7 +91,8 @@ class Preflight(Tabular):
     def verdict(self) -> str:
         """Ready or not, in one sentence."""
         warned = f", {count(len(self.warnings), 'warning')}" if self.warnings else ""
-        worth = "" if self.certified else " (HEURISTIC, nothing is guaranteed)"
+        worth = " (INCOMPLETE, nothing is guaranteed)" if self.standing is Standing.INCOMPLETE else ""
+        worth = worth if self.certified else " (HEURISTIC, nothing is guaranteed)"
         if self.failures:
             first = self.failures[0]
             return f"NOT READY{worth}: {count(len(self.failures), 'failure')}{warned}. First mend: {first.name}"
@@ -178,8 +182,8 @@ def check_problem(
     if reality is not None and not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
     learner, begun = accepted(problem, method)
-    conditions, stated = theorem(problem)
-    findings = [*constrained(problem), begun, *stated, stop_floor(problem, method), *estimated_rows(problem, method)]
+    conditions, stated = theorem(problem, method)
+    findings = [*constrained(problem), begun, *stated, *stop_floor(problem, method), *estimated_rows(problem, method)]
     guessed = not isinstance(reality, Kernel)
     asked = None if isinstance(reality, Kernel) else reality
     if isinstance(reality, Kernel):
@@ -195,7 +199,7 @@ def check_problem(
     ranges = ranges_of(problem, real, rollouts, delta)
     findings += threshold_findings(problem, ranges)
     findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
-    assumed = _standing(problem, findings, ranges)
+    assumed = _standing(learner, findings, ranges)
     trials: list[Trial] = []
     recommended: list[Recommendation] = []
     comparison = None
@@ -203,14 +207,14 @@ def check_problem(
     if learner is not None and not any(_is_elsewhere(finding) for finding in findings):
         with progress_bar("rehearsed rounds", progress) as report:
             other = other_than(method) if compare else None
-            parts = runs if other is None else 2 * runs + 2
+            parts = runs + (0 if other is None else runs) + (2 if compare else 0)
             rewards = random_rewards(problem.simulator, _REWARDS)
             if seconds is not None:
                 compile_everything()  # once per installation, and no part of the time that was given
             rehearsals = Rehearsals(rewards, max_rounds, parts, seconds, report, engine)
-            first, rehearse = problem.settings.seed, None
+            first, rehearse = problem.settings.coin_seed, None
             trials = rehearsals.run_each(problem, method, real, seeds=range(first, first + runs), looks_ahead=True)
-            findings += trial_findings(problem, trials, assumed)
+            findings += trial_findings(problem, method, trials, assumed)
             recommended += advise_without_separation(problem, method, findings, accuracy)
             if other is not None:
                 seeds, lengths = [one.seed for one in trials], [one.rounds for one in trials]
@@ -218,7 +222,8 @@ def check_problem(
                 comparison = compared(method, trials, others, problem.simulator.steps)
                 if comparison is not None:
                     recommended.append(advise_method(method, comparison, guessed=guessed, separated=not recommended))
-                rehearse = partial(rehearsals.run, seed=first, rounds=trials[0].rounds)
+            if compare:
+                rehearse = partial(rehearsals.run, seed=first, rounds=trials[0].rounds or None)
             recommended += advise_support(
                 problem, method, real if not guessed else asked or Guess(), rollouts or (), rehearse
             )
@@ -226,13 +231,14 @@ def check_problem(
             rehearsals.finish()
     return Preflight(
         findings=tuple(findings),
-        guarantees=_guarantees(problem, conditions, findings),
+        guarantees=_guarantees(problem, method, conditions, findings),
         ranges=ranges,
         trials=tuple(trials),
         standing=shown_standing(trials, assumed),
         guessed=guessed,
         certified=problem.settings.certified,
-        tolerance=problem.settings.tolerance,
+        tolerance=method.stops_at(problem),
+        goal=goal_of(method),
         horizon=problem.simulator.steps,
         assumed=remaining(problem),
         recommendations=tuple(recommended),
@@ -244,24 +250,32 @@ def _is_elsewhere(finding: Finding) -> bool:
     return finding.code is Code.SUPPORT or (finding.code is Code.TIES and finding.level is Level.FAILURE)
 
 
-def _standing(problem: Problem, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:
+def _standing(learner: Learner | None, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:
     """What a rehearsal is worth: the margin must be there on THIS reality, whatever rollouts say of the real one."""
-    if not problem.settings.certified:
-        return Standing.HEURISTIC
+    if learner is not None and learner.standing is not Standing.CERTIFIED:
+        return learner.standing
     holds = not against(findings, Guarantee.SAFETY) and all(one.kept for one in ranges)
     return Standing.CERTIFIED if holds else Standing.REFUTED
 
 
-def _guarantees(problem: Problem, conditions: Conditions, findings: Sequence[Finding]) -> dict[Guarantee, str]:
+def _guarantees(
+    problem: Problem, method: Method, conditions: Conditions, findings: Sequence[Finding]
+) -> dict[Guarantee, str]:
     """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
     reasons = {}
     for claim in Guarantee:
         failing = against(findings, claim)
         why = _WHY_NOT.get(failing[0].code, f"{failing[0].name} fails") if failing else ""
         outside = [one.name for one in conditions.failing if claim in one.needed_for]
-        if claim is Guarantee.TERMINATION and not why and outside:
+        if claim is Guarantee.ACCURACY and not any(one.code is Code.PLANNING_ACCURACY for one in findings):
+            why = why or "the method promises none here"
+        if claim is Guarantee.TERMINATION and not why and not method.covers_any_reward:
+            why = "Theorem 1 has no bound for this method"
+        elif claim is Guarantee.TERMINATION and not why and outside:
             why = f"Theorem 1 has no bound here, its condition on {outside[0]} fails"
         reasons[claim] = why if problem.settings.certified else "the constants are HEURISTIC"
+    if not method.keeps_safe:
+        reasons[Guarantee.SAFETY] = "the method ignores the constraints"
     if not problem.simulator.num_constraints:
         reasons[Guarantee.SAFETY] = NO_CONSTRAINT
     return reasons

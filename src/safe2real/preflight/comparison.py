@@ -119,8 +119,9 @@ def advise_method(method: Method, found: Comparison, *, guessed: bool, separated
         "taken_for_right": found.taken_for_right,
     }
     said = (
-        f"plans for random rewards are within {numbers['bound']:.3g} after about {means['with_simulator']:,.0f} episodes "
-        f"with the simulator's rows (SimToReal) and {means['without']:,.0f} without them (RewardFree)"
+        f"plans for random rewards are within {numbers['bound']:.3g} after about "
+        f"{count(means['with_simulator'], 'episode')} with the simulator's rows (SimToReal) and "
+        f"{means['without']:,.0f} without them (RewardFree)"
     )
     said += f": {_worded(found)}. {_how_sure(found, runs, guessed)}"
     uses = {Cheaper.WITH: SimToReal, Cheaper.WITHOUT: RewardFree}.get(found.cheaper)
@@ -145,7 +146,7 @@ def _how_sure(found: Comparison, runs: int, guessed: bool) -> str:
     said = f"{found.agreeing} of {count(runs, 'rehearsal')} point that way"
     said += f" (factors {low:.2g} to {high:.2g})" if runs > 1 else ""
     if min(*found.with_simulator, *found.without) <= found.first_look:
-        said += f"; nobody looked before {found.first_look:,.0f} episodes, so the factor may be larger"
+        said += f"; nobody looked before {count(found.first_look, 'episode')}, so the factor may be larger"
     if guessed:
         said += ". That is on one guess of what is wrong: the more rows are wrong, the less the simulator is worth"
     return said

@@ -137,7 +137,7 @@ def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guesse
 def open_or_begin(problem: Problem, method: Method, real: Kernel, seed: int, folder: Path) -> Campaign:
     """The campaign in `folder`, begun there if there is none; one of another study is left alone."""
     # Refuse before anything is written. Whether the margin is there is known here, on the reality itself.
-    learner = Learner(problem, method)
+    learner = Learner(problem, method, trust_margin=True)
     if learner.simulator.kernel.horizon != real.horizon:
         raise InvalidInput("the reality changes with the step and the simulator does not, or the other way round")
     folder.mkdir(parents=True, exist_ok=True)

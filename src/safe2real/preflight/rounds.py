@@ -41,16 +41,21 @@ class Stretch:
 def lazily(learner: Learner, real: Kernel, done: int, until: int) -> Stretch:
     """Rounds `done` + 1 to `until`, or to the stop, in compiled code."""
     run = simulate(learner, real, max_rounds=until - done)
-    plans = len(run.deployed)
+    plans, last = len(run.deployed), learner.propose()  # the data of the last round may have brought the stop
     return Stretch(
-        run.deployed, run.uncertainty[:plans], run.real_values, float(run.uncertainty[-1]), run.stopped, run.halted
+        run.deployed,
+        run.uncertainty[:plans],
+        run.real_values,
+        last.uncertainty,
+        last.reason is Reason.STOP,
+        last.reason is Reason.HALT,
     )
 
 
 def in_batches(learner: Learner, real: Kernel, done: int, until: int, deadline: float) -> Stretch:
     """The same, one proposal for each batch; past the `deadline` (of time.monotonic) no further batch begins."""
     system = learner.simulator.with_kernel(real)
-    world = KnownSystem(system, learner.settings.seed)
+    world = KnownSystem(system, learner.settings.coin_seed)
     deployed: list[int] = []
     uncertainties: list[float] = []
     values: list[Floats] = []

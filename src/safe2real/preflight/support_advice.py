@@ -22,7 +22,7 @@ from safe2real.preflight.comparison import samples_until
 from safe2real.preflight.guess import Guess, guess_reality, reachable_rows
 from safe2real.preflight.recommendations import Advice, Recommendation
 from safe2real.preflight.rollout_findings import rows_left
-from safe2real.preflight.trials import Trial
+from safe2real.preflight.trials import Look, Trial
 from safe2real.problem.problem import Problem
 
 _VISITS = 1_000  # at which radii are compared: where a row begins to say something
@@ -39,8 +39,9 @@ def advise_support(
     """What declaring the simulator's successors would save.
 
     A stated `reality` and `rollouts` are held against the declaration; a guess is made again so that it keeps to it.
-    `rehearse` runs one rehearsal of a problem by a method on a reality, for a factor in episodes. Nothing is recommended
-    where a support is declared, where ties or copies make the rows, and where every row can lead anywhere as it is.
+    `rehearse` runs one rehearsal of a problem by a method on a reality, for what it saves in episodes. Nothing is
+    recommended where a support is declared, where ties or copies make the rows, and where every row can lead anywhere as it
+    is.
     """
     kernel = problem.simulator.kernel
     if problem.support is not None or (problem.ties is not None and problem.ties.exact) or problem.copies is not None:
@@ -76,14 +77,25 @@ def advise_support(
         "states (median). If these were declared as all that is possible"
     )
     gains = [f"{count(single, 'row')} with one successor would be known after one visit"] if single else []
-    if several.any():
-        gains.append(f"radii would be {1.0 - narrower:.0%} narrower, as {fewer:.2g} times as many visits make them")
-    said = f"{said}, {' and '.join(gains)}"
+    measured = None
     if rehearse is not None and not against.any():
-        episodes = _rehearsed(problem, method, reality, rehearse)
-        if episodes is not None:
-            numbers["episodes_factor"] = episodes
-            said += f"; in one rehearsal plans were certified as well after {episodes:.2g} times fewer episodes"
+        measured = _rehearsed(problem, method, reality, rehearse)
+    if measured is not None:
+        numbers |= {
+            "episodes_before": measured[0],
+            "episodes_after": measured[1],
+            "episodes_factor": measured[0] / measured[1],
+        }
+        gains.append(
+            f"one rehearsal would come as far after {count(measured[1], 'episode')} as without it after {measured[0]:,.0f}, "
+            f"{numbers['episodes_factor']:.2g} times fewer"
+        )
+    elif several.any():
+        gains.append(
+            f"radii of rows with several successors would be {1.0 - narrower:.0%} narrower at {count(_VISITS, 'visit')}; "
+            "what that saves in episodes was not rehearsed, and can be far more"
+        )
+    said = f"{said}, {' and '.join(gains)}"
     if not single and max(fewer, numbers.get("episodes_factor", 1.0)) < _WORTHWHILE:
         return []
     if against.any():
@@ -101,18 +113,31 @@ def advise_support(
 
 def _rehearsed(
     problem: Problem, method: Method, reality: Kernel | Guess, rehearse: Callable[[Problem, Method, Kernel], Trial]
-) -> float | None:
-    """How many times fewer episodes one rehearsal took, on a reality that keeps to the support; None where none does."""
+) -> tuple[float, float] | None:
+    """(episodes without the support, with it) until one rehearsal came as far as the worse of both did.
+
+    None where no such reality keeps to the support, or no bound was reached.
+    """
     declared = replace(problem, support=problem.simulator.kernel)
     try:
         real = reality if isinstance(reality, Kernel) else guess_reality(declared, reality).kernel
     except InvalidInput:  # as many rows cannot be as wrong as that within the support
         return None
-    before, after = rehearse(problem, method, real), rehearse(declared, method, real)
-    bound = float(np.maximum(before.looks[-1].plan_bound, after.looks[-1].plan_bound))  # nan if either is
+    both = [_course(method, rehearse(one, method, real)) for one in (problem, declared)]
+    bound = float(np.max([looks[-1].plan_bound for looks in both]))  # nan if either is
     if not np.isfinite(bound):
         return None
-    return samples_until(before.looks, bound) / samples_until(after.looks, bound)
+    without, having = (samples_until(looks, bound) / problem.simulator.steps for looks in both)
+    return without, having
+
+
+def _course(method: Method, trial: Trial) -> Sequence[Look]:
+    """How a rehearsal came nearer to what it was after: plans for random rewards, or what declared rewards are short of."""
+    if method.covers_any_reward:
+        return trial.looks
+    pairs = zip(trial.samples_at.tolist(), trial.uncertainty_at.tolist(), strict=True)
+    course = [Look(samples, delta, delta, 0) for samples, delta in pairs]
+    return [*course, replace(trial.looks[-1], plan_bound=trial.uncertainty)]
 
 
 def _outside(kernel: Kernel, real: Kernel | None) -> NDArray[np.bool_]:

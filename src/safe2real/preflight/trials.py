@@ -21,6 +21,7 @@ from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.shown import count
+from safe2real.preflight.assumptions import goal_of, smallest_margin
 from safe2real.preflight.findings import WORTH, Code, Finding, Level
 from safe2real.preflight.rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily
 from safe2real.problem.problem import Problem
@@ -33,11 +34,13 @@ _WHY_UNSAFE = {
     Standing.CERTIFIED: "this should not happen where all assumptions hold: look at delta",
     Standing.HEURISTIC: "use certified constants, and mend the failures above if there are any",
     Standing.REFUTED: "mend the failures above: an assumption is not true of this reality",
+    Standing.INCOMPLETE: "mend what the first finding says is missing",
 }
 _WHY_LOST = {
     Standing.CERTIFIED: "this should not happen where all assumptions hold: look at delta",
     Standing.HEURISTIC: "use certified constants, and a mismatch_gap that no wrong row is below",
     Standing.REFUTED: "lower mismatch_gap: rows that are wrong must be at least so far away",
+    Standing.INCOMPLETE: "mend what the first finding says is missing",
 }
 
 
@@ -94,7 +97,7 @@ def run_trial(
     large = model.horizon * model.num_states * model.num_actions > LARGE
     growth = 0.0 if large else max(settings.replan_growth, REPLAN_GROWTH)
     again = replace(problem, settings=replace(settings, seed=seed, replan_growth=growth))
-    learner = Learner(again, method, warm_start=False)
+    learner = Learner(again, method, warm_start=False, trust_margin=True)
     began = time.monotonic()
     deadline = np.inf if seconds is None else began + seconds
     looks: list[Look] = []
@@ -145,12 +148,12 @@ def random_rewards(model: CMDP, number: int) -> list[Floats]:
     return [np.random.default_rng([7, i]).random((model.num_states, model.num_actions)) for i in range(number)]
 
 
-def trial_findings(problem: Problem, trials: Sequence[Trial], assumed: Standing) -> list[Finding]:
+def trial_findings(problem: Problem, method: Method, trials: Sequence[Trial], assumed: Standing) -> list[Finding]:
     """What the rehearsals say, all seeds together; `assumed` is what they are worth by the assumptions."""
     runs = len(trials)
     standing = shown_standing(trials, assumed)
     findings = [_safety_finding(trials, assumed)] if problem.simulator.num_constraints else []
-    findings.append(_stop_finding(trials, problem.settings.tolerance, problem.simulator.steps, standing))
+    findings.append(_stop_finding(problem, method, trials, standing))
     wrong, lost = trials[0].wrong, max(trial.lost for trial in trials)
     if wrong:
         share = sum(trial.found for trial in trials) / (wrong * runs)
@@ -164,7 +167,7 @@ def trial_findings(problem: Problem, trials: Sequence[Trial], assumed: Standing)
     shown = stages[-4:] or sorted({trial.looks[-1].samples for trial in trials})
     course = {n: float(np.mean([look.plan_bound for look in looks if look.samples == n])) for n in shown}
     if not any(np.isnan(bound) for bound in course.values()):
-        listed = ", ".join(f"{bound:.3g} after {samples:,} samples" for samples, bound in course.items())
+        listed = ", ".join(f"{bound:.3g} after {count(samples, 'sample')}" for samples, bound in course.items())
         said = f"plans for random rewards are within {listed}, of a possible {problem.simulator.steps} ({WORTH[standing]})"
         findings.append(
             Finding(Code.PLANS, Level.OK, said, numbers={"bounds": {str(n): bound for n, bound in course.items()}})
@@ -193,15 +196,16 @@ def _safety_finding(trials: Sequence[Trial], assumed: Standing) -> Finding:
     return Finding(Code.REHEARSED_SAFETY, Level.FAILURE if unsafe else Level.OK, said, cure, numbers)
 
 
-def _stop_finding(trials: Sequence[Trial], tau: float, steps: int, standing: Standing) -> Finding:
+def _stop_finding(problem: Problem, method: Method, trials: Sequence[Trial], standing: Standing) -> Finding:
+    steps, goal = problem.simulator.steps, goal_of(method)
     stopped = [trial for trial in trials if trial.stopped]
     numbers: dict[str, object] = {"stopped": len(stopped), "runs": len(trials)}
     if len(stopped) == len(trials):
         rounds = [trial.rounds for trial in trials]
         numbers |= {"rounds": float(np.mean(rounds)), "samples": float(np.mean(rounds)) * steps}
         said = (
-            f"the stop ({WORTH[standing]}) came after {np.mean(rounds):,.0f} rounds, "
-            f"{np.mean(rounds) * steps:,.0f} samples ({min(rounds):,} to {max(rounds):,} rounds)"
+            f"the stop ({WORTH[standing]}) came after {count(float(np.mean(rounds)), 'round')}, "
+            f"{count(float(np.mean(rounds)) * steps, 'sample')} ({min(rounds):,} to {count(max(rounds), 'round')})"
         )
         return Finding(Code.REHEARSED_STOP, Level.OK, said, numbers=numbers)
     left = [trial for trial in trials if not trial.stopped]
@@ -227,15 +231,28 @@ def _stop_finding(trials: Sequence[Trial], tau: float, steps: int, standing: Sta
         if np.isfinite(deltas).all()
         else "the baseline alone was deployed"
     )
-    said += f", the tolerance is {tau:.3g}"
+    said += f", the {goal} is {method.stops_at(problem):.3g}"
     if whole is not None:
         # A plan is made anew when some row has this much more data: nearer than that, a forecast says nothing.
         soon = max(further) <= max(1.0, REPLAN_GROWTH * done)
-        said += "; it is about to stop" if soon else f"; the stop is to be expected after about {whole:,.0f} rounds, "
-        said += "" if soon else f"{whole * steps:,.0f} samples"
+        said += "; it is about to stop" if soon else f"; the stop is to be expected after about {count(whole, 'round')}, "
+        said += "" if soon else count(whole * steps, "sample")
         said += "" if len(forecast) == len(left) else f" (in {len(forecast)} of these runs)"
-    cure = "use plans before the stop, raise --max-rounds, or choose a larger tolerance, margin or mismatch_gap if they hold"
-    return Finding(Code.REHEARSED_STOP, Level.WARNING, said, cure, numbers)
+    return Finding(Code.REHEARSED_STOP, Level.WARNING, said, _sooner(problem, method), numbers)
+
+
+def _sooner(problem: Problem, method: Method) -> str:
+    """What would bring the stop nearer in this case."""
+    claims = ["margin"] if method.covers_any_reward and problem.simulator.num_constraints else []
+    claims += ["mismatch_gap"] if method.reuses_simulator else []
+    ways = ["use plans before the stop", "raise --max-rounds"]
+    if goal_of(method) == "accuracy":
+        ways.append("ask for a larger accuracy")
+    elif method.covers_any_reward and problem.settings.tolerance < smallest_margin(problem) / 4.0:
+        ways.append("choose a larger tolerance")
+    if claims:
+        ways.append(f"state a larger {' or '.join(claims)} if that is true")
+    return ", or ".join(ways)
 
 
 def _proved(hybrid: HybridModel, wrong: NDArray[np.bool_]) -> int:

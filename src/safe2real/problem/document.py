@@ -24,6 +24,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.legend import legend_from_json
 from safe2real.model.limits import AS_NUMBER, check_bytes
 from safe2real.model.naming import Extensions, named_from_json, named_to_json
+from safe2real.model.shown import count
 from safe2real.problem.accuracy import estimated_from_json, estimated_to_json
 from safe2real.problem.alternatives import Alternatives, check_names
 from safe2real.problem.problem import Problem
@@ -87,7 +88,7 @@ def settings_to_json(settings: Settings) -> dict[str, Any]:
     """The settings as plain JSON values."""
     return {
         "margin": np.asarray(settings.margin, dtype=float).tolist(),
-        "seed": int(settings.seed),
+        **({} if settings.seed is None else {"seed": int(settings.seed)}),
         "radius": named_to_json(settings.radius),
         "span_bonus": settings.span_bonus,
         "robust_safety": settings.robust_safety,
@@ -184,7 +185,7 @@ def kernel_from_json(value: Any, name: str) -> Kernel:
         check_keys(value, name, required=("transition",))
         dense = numbers_from_json(value["transition"], f"{name}.transition")
         stored = int(np.count_nonzero(dense))
-        what = f"{name}.transition, kept as its {stored} transitions,"
+        what = f"{name}.transition, kept as its {count(stored, 'transition')},"
         check_bytes(what, stored * len(_TRANSITIONS) * AS_NUMBER, "merge states")
         with within(name):
             return Kernel.from_dense(dense)

@@ -56,7 +56,9 @@ class Settings:
     """A run stops when the largest uncertainty of a feasible policy is at most this (tau)."""
     delta: float = 0.05
     """Probability that anything promised is false, over the whole run."""
-    seed: int = 0
+    seed: int | None = None
+    """Of every random number. None: coins and simulated runs are those of seed 0, and every learner draws a seed of its own
+    for the environments that it runs in (`Learner.seeds`)."""
     radius: Radius = field(default_factory=Adaptive)
     """How far a row can be from what was seen of it; `safe2real.radii`."""
     bonus_scale: float = 1.0
@@ -77,6 +79,11 @@ class Settings:
         return cls(radius=radius or Literal(), span_bonus=False, robust_safety=False, refinements=(), **others)
 
     @property
+    def coin_seed(self) -> int:
+        """The seed of the library's own random numbers, each a function of (seed, round, index)."""
+        return 0 if self.seed is None else self.seed
+
+    @property
     def certified(self) -> bool:
         """Whether results with these settings can be a guarantee: nothing is scaled."""
         return self.radius.certified and self.bonus_scale >= 1.0
@@ -93,7 +100,8 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
     if not 0.0 <= finite_number("replan_growth", settings.replan_growth) <= 1.0:
         raise InvalidInput(f"replan_growth is {settings.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
     eps, sigma = (finite_number(name, getattr(settings, name)) for name in ("calibrated_gap", "mismatch_gap"))
-    seed_number("seed", settings.seed)
+    if settings.seed is not None:
+        seed_number("seed", settings.seed)
     constraints, horizon = simulator.num_constraints, simulator.horizon
     if np.shape(settings.margin) not in ((), (constraints,)):
         raise InvalidInput(f"margin is {settings.margin!r}; give one number, or one per constraint ({constraints})")

@@ -90,7 +90,7 @@ def _uncertainty(axes: Axes, found: Preflight) -> None:
     if stops:
         axes.plot([trial.samples for trial in stops], [trial.uncertainty for trial in stops], "o", color=_GREEN,
                   markersize=6, label="stop")  # fmt: skip
-    axes.axhline(found.tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance {found.tolerance:.3g}")
+    axes.axhline(found.tolerance, color="black", linestyle="--", linewidth=1.0, label=f"{found.goal} {found.tolerance:.3g}")
     infinite = sum(not np.isfinite(trial.uncertainty) for trial in found.trials)
     if infinite:
         why = "the data contradict an assumption" if any(trial.refuted for trial in found.trials) else "no candidate yet"

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from safe2real.campaign.events import now
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.model.checks import finite_number
+from safe2real.model.shown import count
 from safe2real.service.looking import status_with
 from safe2real.standing import DoubtCode, Standing
 
@@ -111,9 +112,12 @@ def alerts_in(name: str, status: Mapping[str, Any], silent_after: float | None, 
         found.append(Alert(name, Cause.MARGIN_REFUTED, "", f"STOP THE MACHINE: {'; '.join(margins)}"))
     if status["standing"] == Standing.REFUTED:
         why = "; ".join(one["text"] for one in doubts)
-        found.append(Alert(name, Cause.REFUTED, "", f"nothing is certified any more: {why}"))
+        machines = ", ".join(sorted({one["worker"] for one in status["held"] if one["id"] in status["uncertified"]}))
+        stop = f". Stop these machines, what they run is not certified any more: {machines}" if machines else ""
+        found.append(Alert(name, Cause.REFUTED, "", f"nothing is certified any more: {why}{stop}"))
     if status["stopped"]:
-        text = f"the uncertainty has reached the tolerance of {status['tolerance']:g} after {status['rounds']:,} deployments"
+        after = count(status["rounds"], "deployment")
+        text = f"the uncertainty has reached the tolerance of {status['tolerance']:g} after {after}"
         found.append(Alert(name, Cause.STOPPED, "", text))
     for one in status["held"]:
         if silent_after is not None and _seconds(one["at"], at) > silent_after:

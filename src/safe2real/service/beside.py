@@ -10,6 +10,7 @@ from typing import IO
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import Receipt
@@ -95,25 +96,37 @@ async def stream(service: Service, request: Request, call: Call) -> Response:
     """Server-sent events; see `streaming`. Last-Event-ID goes on where a connection broke."""
     hosted = await service.hosted(call.name)
     after = resumed_from(request.headers.get("last-event-id"))
-    if service.streams.total() >= service.limits.streams or service.streams[call.caller.name] >= service.limits.own_streams:
-        raise Busy("too many pages watch already, of this token or of all together; close some, or try again later")
     may_go_on = partial(service.is_still, call.caller, request.headers.get("authorization"))
-    counted = _counted(service, hosted, after, call.caller.name, may_go_on)
-    return StreamingResponse(counted, media_type="text/event-stream")
+    return _Counted(service, call.caller.name, _while_valid(service, hosted, after, may_go_on))
 
 
-async def _counted(
-    service: Service, hosted: Hosted, after: Seen | None, name: str, may_go_on: Callable[[], Awaitable[bool]]
+class _Counted(StreamingResponse):
+    """A stream that is counted from the moment it is admitted until it ends, however it ends."""
+
+    def __init__(self, service: Service, name: str, content: AsyncIterator[str]) -> None:
+        super().__init__(content, media_type="text/event-stream")
+        self._service, self._name = service, name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        streams, limits = self._service.streams, self._service.limits
+        # Nothing is awaited between the check and the count: streams that begin at once see each other.
+        if streams.total() >= limits.streams or streams[self._name] >= limits.own_streams:
+            raise Busy("too many pages watch already, of this token or of all together; close some, or try again later")
+        streams[self._name] += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            streams[self._name] -= 1
+
+
+async def _while_valid(
+    service: Service, hosted: Hosted, after: Seen | None, may_go_on: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[str]:
-    service.streams[name] += 1
-    try:
-        async for message in messages(hosted, hosted.watch, after, service.limits.answering):
-            if not await may_go_on():
-                yield said("problem", json.dumps({"kind": NoToken.kind, "detail": "this token is no longer valid"}))
-                return
-            yield message
-    finally:
-        service.streams[name] -= 1
+    async for message in messages(hosted, hosted.watch, after, service.limits.answering):
+        if not await may_go_on():
+            yield said("problem", json.dumps({"kind": NoToken.kind, "detail": "this token is no longer valid"}))
+            return
+        yield message
 
 
 _JOB = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import logging
 import socket
@@ -23,7 +24,15 @@ _GOODBYE = 10  # seconds that what is under way is given when the server is stop
 _CONNECTIONS = 1000
 
 
-def run(place: str, host: str, port: int, *, auth: bool = True, alerts: AlertTerms | None = None) -> None:
+def run(
+    place: str,
+    host: str,
+    port: int,
+    *,
+    auth: bool = True,
+    alerts: AlertTerms | None = None,
+    trusted_proxy: str | None = None,
+) -> None:
     """Serve the campaigns of a folder or a database until the process is told to stop.
 
     Args:
@@ -32,15 +41,18 @@ def run(place: str, host: str, port: int, *, auth: bool = True, alerts: AlertTer
         port: 0 for any that is free; the line on standard output says which.
         auth: whether a token is needed.
         alerts: whom to tell of what must not wait for somebody to look; nobody if not given.
+        trusted_proxy: the address or network of the proxy whose X-Forwarded-For says whose request it is; if not given,
+            the header is ignored.
 
     Raises:
-        InvalidInput: The place is none, the address cannot be listened on, or it needs no token and is not loopback.
+        InvalidInput: The place or the proxy's address is none, the address cannot be listened on, or it needs no token and
+            is not loopback.
     """
     if not auth:
         check_loopback(host)
     service = Service(places_at(place), Options(auth=auth))
     _log_without_secrets()
-    config = configured(make_app(service, alerts))
+    config = configured(make_app(service, alerts), trusted_proxy)
     with listener_at(host, port) as listener:
         address, number = listener.getsockname()[:2]
         shown = f"[{address}]" if ":" in address else address
@@ -48,8 +60,14 @@ def run(place: str, host: str, port: int, *, auth: bool = True, alerts: AlertTer
         uvicorn.Server(config).run(sockets=[listener])
 
 
-def configured(app: FastAPI) -> uvicorn.Config:
-    """How the application is run, here and in tests."""
+def configured(app: FastAPI, trusted_proxy: str | None = None) -> uvicorn.Config:
+    """How the application is run, here and in tests.
+
+    Raises:
+        InvalidInput: The proxy's address is none.
+    """
+    if trusted_proxy is not None:
+        _check_address(trusted_proxy)
     return uvicorn.Config(
         app,
         http=Connection,
@@ -60,9 +78,21 @@ def configured(app: FastAPI) -> uvicorn.Config:
         timeout_keep_alive=_KEEP_ALIVE,
         timeout_graceful_shutdown=_GOODBYE,
         limit_concurrency=_CONNECTIONS,
-        forwarded_allow_ips=["127.0.0.1", "::1"],  # whose word on X-Forwarded-For counts: a proxy on this machine
+        proxy_headers=trusted_proxy is not None,
+        # Loopback is not trusted by default: any local program could claim another address with each guess at a token.
+        forwarded_allow_ips=trusted_proxy,
         h11_max_incomplete_event_size=64 << 10,  # of headers
     )
+
+
+def _check_address(given: str) -> None:
+    try:
+        ipaddress.ip_network(given, strict=False)
+    except ValueError:
+        raise InvalidInput(
+            f"--trusted-proxy is {given[:60]!r}; give the address that the proxy connects from, for example 127.0.0.1, or a "
+            "network like 10.0.0.0/24"
+        ) from None
 
 
 def listener_at(host: str, port: int) -> socket.socket:

@@ -19,7 +19,7 @@ import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError
 
 from safe2real.campaign.events import now
-from safe2real.campaign.telling import checked_text
+from safe2real.campaign.telling import checked_name as checked_one_line
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.service.places import Places, checked_name
 
@@ -83,7 +83,7 @@ class Tokens:
         Raises:
             Conflict: There is one of that name, or was.
         """
-        checked_text("the token's name", name, 200)
+        checked_one_line("the token's name", name)
         if role not in list(Role):
             raise InvalidInput(f"role is {str(role)[:40]!r}; give one of {', '.join(Role)}")
         token = PREFIX + secrets.token_urlsafe(32)

@@ -21,6 +21,7 @@ from safe2real import radii
 from safe2real.errors import InvalidInput
 from safe2real.model import MarkovPolicy
 from safe2real.model.checks import check_function, frozen, positive_integer, probability_of_failure, seed_number, shown
+from safe2real.model.shown import count
 from safe2real.progress import Report, progress_bar
 from safe2real.radii.base import Radius, System
 from safe2real.systems.arrivals import ArrivalCost
@@ -138,21 +139,21 @@ def estimate_model(
     _only_for((_READ,), kind, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
     log: EpisodeLog | None = None
     if kind == _SAMPLED:
-        count = positive_integer("samples_per_row", _PER_ROW if samples_per_row is None else samples_per_row)
+        wanted = positive_integer("samples_per_row", _PER_ROW if samples_per_row is None else samples_per_row)
         sizes = _check_sizes(system_of, start, source.num_states, source.num_actions, called)
         if start is None and not isinstance(source, gymnasium.Env):
             raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
         with progress_bar("rows sampled", progress) as report:
-            seen = sample_rows(source, count, seed, costing, resets=_RESETS if start is None else 0, report=report)
-        said = f"{name_of(source)} started anywhere, {count} in every row"
+            seen = sample_rows(source, wanted, seed, costing, resets=_RESETS if start is None else 0, report=report)
+        said = f"{name_of(source)} started anywhere, {wanted} in every row"
     elif kind == _RUN:
-        count = positive_integer("episodes", _EPISODES if episodes is None else episodes)
+        wanted = positive_integer("episodes", _EPISODES if episodes is None else episodes)
         check_spaces(source)
         sizes = _check_sizes(system_of, start, int(source.observation_space.n), int(source.action_space.n), called)
         given: dict[str, Any] = {"policy": policy, "seed": seed, "wants_costs": costing.logged, "partial": partial}
         with progress_bar("episodes", progress) as report:
-            ran = run_episodes(source, horizon, count, **given, report=report)
-        seen, said = count_log(ran, costing), f"{count:,} episodes of {name_of(source)}"
+            ran = run_episodes(source, horizon, wanted, **given, report=report)
+        seen, said = count_log(ran, costing), f"{count(wanted, 'episode')} of {name_of(source)}"
     else:
         log = read_episodes(source, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
         sizes = _check_sizes(system_of, start, log.num_states, log.num_actions, called)

@@ -14,10 +14,11 @@ from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, Trajectory
 from safe2real.model.checks import frozen
 from safe2real.model.encoding import fingerprint
-from safe2real.model.shown import rounded_up
+from safe2real.model.shown import count, rounded_up
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.systems.acting import FiniteTranslation
 from safe2real.systems.arrivals import Outcomes
+from safe2real.systems.datasets import read_episodes
 from safe2real.systems.discretise import Discretised
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode, Numbering
 from safe2real.systems.finite import FiniteSystem
@@ -45,7 +46,7 @@ class EstimatedModel(RowAccuracy, Runnable):
     seen_as: Discretised | Numbering | None = None  # the state of an observation, where observations are no numbers
 
     def __repr__(self) -> str:
-        return f"EstimatedModel({self.samples:,} samples of {self.source})\n  {self.model}"
+        return f"EstimatedModel({count(self.samples, 'sample')} of {self.source})\n  {self.model}"
 
     @property
     def translation(self) -> FiniteTranslation:
@@ -91,16 +92,20 @@ class EstimatedModel(RowAccuracy, Runnable):
             table[s][a].append(tuple(entry))
         return table
 
-    def trajectories(self, log: EpisodeLog | None = None, *, partial: bool = False) -> list[Trajectory]:
-        """Logged episodes in the numbers of the model, H steps each: for `clone_baseline` and `estimate_margin`.
+    def trajectories(self, log: Any = None, *, partial: bool = False) -> list[Trajectory]:
+        """Logged episodes in the numbers of the model, H steps each: for imports, `clone_baseline` and `estimate_margin`.
 
-        By default those that the model was estimated from. Longer episodes are cut at the horizon, terminated ones go on in
-        the absorbing state. With `partial` episodes that were cut short are kept as they are; a margin cannot be estimated
-        from them, because what they left out may be what went wrong.
+        `log` is anything that `read_episodes` takes, with the observations and actions that the model was estimated from; by
+        default the episodes of the estimate themselves, which cannot be imported as data. Longer episodes are cut at the
+        horizon, terminated ones go on in the absorbing state. With `partial` episodes that were cut short are kept as they
+        are; a margin cannot be estimated from them, because what they left out may be what went wrong.
         """
         chosen = self.log if log is None else log
         if chosen is None:
             raise InvalidInput(f"this model was estimated from {self.source}, not from logs; give log=read_episodes(...)")
+        if not isinstance(chosen, EpisodeLog):
+            states, actions = self.outcomes.num_states, self.outcomes.num_actions
+            chosen = read_episodes(chosen, discretiser=self.seen_as, num_states=states, num_actions=actions)
         if not partial:
             refuse_short(chosen, self.system.model.steps)
         return [self._trajectory(f"episode {i}", episode, partial) for i, episode in enumerate(chosen.episodes)]
@@ -118,16 +123,15 @@ class EstimatedModel(RowAccuracy, Runnable):
         unseen = self.unvisited
         lines = [
             f"{model.num_states} states, {model.num_actions} actions, horizon {model.steps}, estimated from "
-            f"{self.samples:,} samples of {self.source}; {model.kernel.num_rows - known} rows are estimated, {known} known "
-            "by construction."
+            f"{count(self.samples, 'sample')} of {self.source}; estimated: "
+            f"{count(model.kernel.num_rows - known, 'row')}, {known} known by construction."
         ]
         if unseen.any():
             named = ", ".join(model.legend.row(s, a) for s, a in np.argwhere(unseen)[:5].tolist())
             more = ", ..." if unseen.sum() > 5 else ""
             meant = "uniform over all states" if self.unvisited_rows == "uniform" else "staying in the state"
             lines.append(
-                f"{int(unseen.sum())} rows were never visited: {named}{more}. They are taken as {meant}, "
-                "which nothing supports."
+                f"never visited: {count(int(unseen.sum()), 'row')}, {named}{more}; taken as {meant}, which nothing supports."
             )
         if (self.visits > 0).any():
             typical = float(np.median(self.accuracy[self.visits > 0]))

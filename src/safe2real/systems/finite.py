@@ -61,7 +61,7 @@ class FiniteSystem(Runnable):
     """
 
     model: CMDP
-    known: NDArray[np.bool_]  # [S, A] rows that are true by construction; for Learner(..., known=...)
+    known: NDArray[np.bool_]  # [S, A] rows that are true by construction; for Problem(..., known=...)
     reward: Floats  # [S, A] expected reward, in the environment's units; where the rows are wrong, so is it
     origin: NDArray[np.int64]  # [S] the environment's state behind each state; -1 after the end
     arrivals: Mapping[Arrival, int]  # (environment's state, cost on arrival, terminated) -> state

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
-from safe2real.errors import InvalidInput
+from safe2real.errors import InvalidInput, StepLimit
 from safe2real.model.checks import shown
 from safe2real.systems.arrivals import cost_on_arrival
 from safe2real.systems.enumerated import WHOLE
@@ -53,7 +53,7 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             return self._seen, 0.0, False, last, {}
         observed, reward, terminated, truncated, info = self.env.step(action + self._first_action)
         if truncated and not terminated and not last:
-            raise InvalidInput(
+            raise StepLimit(
                 f"the environment cut the episode off after {self._step} steps, before the horizon of "
                 f"{self.system.model.steps}; make it with max_episode_steps={self.system.model.steps} or more"
             )
@@ -72,7 +72,10 @@ def state_number(observation: Any, first: int) -> int:
     try:
         return index(observation) - first
     except TypeError as error:
-        raise InvalidInput(f"an observation is {shown(observation)}; a state is a whole number") from error
+        raise InvalidInput(
+            f"an observation is {shown(observation)}; a state is a whole number: wrap the environment first, "
+            "safe2real.systems.Discretised(env, bins=...)"
+        ) from error
 
 
 def first_of(space: Any) -> int:

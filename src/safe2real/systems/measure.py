@@ -19,7 +19,7 @@ from safe2real.model.checks import Floats, finite_number, positive_integer, prob
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.shown import rounded_down, rounded_up
+from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
 from safe2real.radii.base import Radius, System
 from safe2real.systems.spans import spans
@@ -52,10 +52,10 @@ class SeparationEstimate:
     def describe(self) -> str:
         label = "" if self.certified else "HEURISTIC radius. "
         return (
-            f"{label}Estimated mismatch gap {rounded_down(self.gap)} from {int(self.detected.sum())} rows proved wrong; "
-            f"{self.visited_share:.1%} of the rows were visited often enough. {int(self.undecided.sum())} are undecided "
-            f"and may hide a mismatch of up to {rounded_up(self.largest_hidden)}: the estimate is conservative only if none "
-            "does."
+            f"{label}Estimated mismatch gap {rounded_down(self.gap)} from {count(int(self.detected.sum()), 'row')} proved "
+            f"wrong; {self.visited_share:.1%} of the rows were visited often enough. {int(self.undecided.sum())} are "
+            f"undecided and may hide a mismatch of up to {rounded_up(self.largest_hidden)}: the estimate is conservative "
+            "only if none does."
         )
 
 

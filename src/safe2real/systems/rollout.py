@@ -7,11 +7,12 @@ once (`evidence.betting`): look as often as you like. They are about the environ
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import zip_longest
+from itertools import repeat, zip_longest
 from typing import Any
 
 import numpy as np
@@ -20,16 +21,11 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import InvalidInput
 from safe2real.evidence.betting import mean_bounds
 from safe2real.model.agent import Agent, Translation, mixture_of
-from safe2real.model.checks import (
-    Floats,
-    frozen,
-    positive_integer,
-    probability_of_failure,
-    seed_number,
-)
+from safe2real.model.checks import Floats, frozen, positive_integer, probability_of_failure
 from safe2real.model.cmdp import CMDP, step_rewards
+from safe2real.model.environment_seeds import entropy_of, unused_seed
 from safe2real.model.policy import carried_out, fitted
-from safe2real.model.shown import rounded_down, rounded_up
+from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, utilities_along, with_end
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
@@ -96,9 +92,10 @@ class Rollout:
     returns: Floats  # [n] the environment's own rewards, summed: no range of them is known, so no interval
     uncounted: Floats  # [K] mean cost of where the last step led to, least over actions: no part of any sum or promise
     trajectories: tuple[Trajectory, ...]  # [n] what happened: for `estimate_margin` and `Learner.import_episodes`
+    seed: int  # that was given, or drawn: it gives the same episodes again
 
     def __repr__(self) -> str:
-        return f"Rollout({self.episodes} episodes: see describe())"
+        return f"Rollout({count(self.episodes, 'episode')}: see describe())"
 
     @property
     def contradicted(self) -> tuple[Observed, ...]:
@@ -109,7 +106,7 @@ class Rollout:
     def describe(self) -> str:
         """The figures, how sure they are, and whether they agree with what was promised."""
         sure = f"all intervals hold with probability {1.0 - self.delta:g}, at every number of episodes (betting)"
-        head = f"{self.episodes:,} episodes of this environment; {sure}."
+        head = f"{count(self.episodes, 'episode')} of this environment; {sure}."
         lines = [head, *(f"  {one.describe()}" for one in (self.value, *self.constraints) if one is not None)]
         for one, more in zip(self.constraints, self.uncounted.tolist(), strict=True):
             if more > 0.0:
@@ -126,7 +123,7 @@ def roll_out_on(
     plan: Any,
     episodes: int,
     *,
-    seed: int = 0,
+    seed: int | None = None,
     reward: ArrayLike | None = None,
     delta: float = 0.05,
     progress: bool | Report | None = None,
@@ -139,7 +136,8 @@ def roll_out_on(
         model: with the constraints; of its rows only the known ones matter.
         plan: a plan, a Mixture or a MarkovPolicy. Each episode draws one policy of a mixture.
         episodes: how many; all of them count.
-        seed: of the policy and of the environment: the same gives the same episodes again.
+        seed: of the policy and of the environment: the same gives the same episodes again. None draws one, which
+            `Rollout.seed` keeps. No episode of a rollout has the environment seed of another.
         reward: [S, A] or [H, S, A] in [0, 1]; the one that was planned for if None.
         delta: probability that some interval is wrong.
         progress: a bar with the time left: True, False, or None for one on terminals; or a function of (done, in all).
@@ -154,6 +152,7 @@ def roll_out_on(
     Guarantee: if episodes are independent and alike, with probability at least 1 - `delta` every interval holds the
     expectation of its quantity in this environment. Reference: `evidence.betting`.
     """
+    seed = entropy_of(seed)
     agent = Agent(carried_out(fitted(mixture_of(plan), model, "the policy"), model), seed=seed)
     certificate = getattr(plan, "certificate", None)
     _check_wordings(model, certificate)
@@ -161,11 +160,13 @@ def roll_out_on(
     table = _reward_table(model, plan, reward)
     values, sums, returns = np.zeros(episodes), np.zeros((episodes, model.num_constraints)), np.zeros(episodes)
     seen: list[Trajectory] = []
-    resets = np.random.default_rng((seed_number("seed", seed), 0x5EED))
+    rng, used = np.random.default_rng((seed, 0x5EED)), set[int]()
+    resets = (int(rng.integers(2**31)) for _ in repeat(None))
     with progress_bar("episodes", progress) as report:
         for i in range(episodes):
-            states, actions, returns[i] = _episode(env, agent, model.steps, int(resets.integers(2**31)))
-            seen.append(Trajectory.of(model, states, actions))
+            own = unused_seed(resets, used)
+            states, actions, returns[i] = _episode(env, agent, model.steps, own)
+            seen.append(Trajectory.of(model, states, actions, seed=own))
             sums[i] = utilities_along(model, states, actions).sum(axis=1)
             if table is not None:
                 values[i] = _along(table, model, np.asarray(states), np.asarray(actions))
@@ -175,7 +176,7 @@ def roll_out_on(
     return Rollout(
         episodes=episodes,
         delta=delta,
-        value=None if table is None else _observed_value(values, table, model.horizon, alpha, plan, reward is None),
+        value=None if table is None else _observed_value(values, table, model, known, alpha, plan, reward is None),
         constraints=_observed_constraints(sums, model, spans(model, known=known), alpha, certificate),
         standing=None if certificate is None else certificate.standing,
         values=frozen(values),
@@ -183,6 +184,7 @@ def roll_out_on(
         returns=frozen(returns),
         uncounted=_after_the_last(model, seen),
         trajectories=tuple(seen),
+        seed=seed,
     )
 
 
@@ -238,13 +240,22 @@ def _check_wordings(model: CMDP, certificate: Any) -> None:
             )
 
 
-def _observed_value(values: Floats, table: Floats, horizon: int, alpha: float, plan: Any, planned: bool) -> Observed:
+def _observed_value(
+    values: Floats, table: Floats, model: CMDP, known: ArrayLike | None, alpha: float, plan: Any, planned: bool
+) -> Observed:
     """The value beside the plan's lower bound, which is about the reward that was planned for."""
-    times = 1 if len(table) > 1 else horizon
-    ends = times * float(table.min(axis=(1, 2)).sum()), times * float(table.max(axis=(1, 2)).sum())
-    low, high = mean_bounds(values, alpha, low=ends[0], high=ends[1])
-    promised = float(plan.value) if planned and hasattr(plan, "value") else None
-    return Observed("value", float(values.mean()), low, high, ">=", promised)
+    paid = np.zeros(model.shape)
+    paid[: len(table) if len(table) > 1 else model.steps] = table  # one for all steps is for those with an action
+    ((least, most),) = spans(model, known=known, sums=[paid])
+    low, high = mean_bounds(values, alpha, low=least, high=most)
+    return Observed(
+        "value", float(values.mean()), low, high, ">=", _finite(getattr(plan, "value", None) if planned else None)
+    )
+
+
+def _finite(promised: float | None) -> float | None:
+    """A plan of an infeasible problem has no value and no bound: nothing is promised then."""
+    return float(promised) if promised is not None and math.isfinite(promised) else None
 
 
 def _observed_constraints(
@@ -255,7 +266,7 @@ def _observed_constraints(
     for k, (words, (low, high)) in enumerate(zip(model.wordings, ranges, strict=True)):
         ends = mean_bounds(sums[:, k], alpha, low=low, high=high)
         least, most = sorted(words.number(end) for end in ends)
-        promised = words.number(bounds[k]) if bounds is not None and k < len(bounds) else None
+        promised = _finite(words.number(bounds[k])) if bounds is not None and k < len(bounds) else None
         found.append(Observed(words.label, words.number(sums[:, k].mean()), least, most, words.relation, promised))
     return tuple(found)
 
@@ -284,7 +295,7 @@ class Runnable:
         env: Any,
         episodes: int,
         *,
-        seed: int = 0,
+        seed: int | None = None,
         reward: ArrayLike | None = None,
         delta: float = 0.05,
         progress: bool | Report | None = None,

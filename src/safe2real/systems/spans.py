@@ -12,6 +12,8 @@ these paths, so its sum is in the range.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -21,27 +23,35 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 
 
-def spans(model: CMDP, *, known: ArrayLike | None = None, support: Kernel | None = None) -> list[tuple[float, float]]:
+def spans(
+    model: CMDP,
+    *,
+    known: ArrayLike | None = None,
+    support: Kernel | None = None,
+    sums: Sequence[Floats] | None = None,
+) -> list[tuple[float, float]]:
     """For each constraint the smallest and the largest sum that an episode can have.
 
     Args:
         model: with the constraints; of its rows only those count that are `known`.
         known: [S, A] or [H, S, A], rows that are exactly the model's on the real system.
         support: what can follow in the other rows; all states can if None.
+        sums: each [1 or H, S, A], what is summed instead of the constraints' utilities.
 
     Returns:
-        [K] pairs. They hold on every real system for which `known` and `support` are true, wherever its episodes begin.
+        [K] pairs, or one for each of `sums`. They hold on every real system for which `known` and `support` are true,
+        wherever its episodes begin.
 
     Raises:
         InvalidInput: `known` or `support` does not have the rows of the model.
     """
+    tables = list(model.utilities) if sums is None else list(sums)
     if known is None and support is None:
-        times = [1 if len(utility) > 1 else model.horizon for utility in model.utilities]
-        ends = [(utility.min(axis=(1, 2)).sum(), utility.max(axis=(1, 2)).sum()) for utility in model.utilities]
+        times = [1 if len(table) > 1 else model.horizon for table in tables]
+        ends = [(table.min(axis=(1, 2)).sum(), table.max(axis=(1, 2)).sum()) for table in tables]
         return [(n * float(low), n * float(high)) for n, (low, high) in zip(times, ends, strict=True)]
     rows, successors = _declared(model, known, support)
-    return [(-_largest(model, -utility, rows, successors), _largest(model, utility, rows, successors))
-            for utility in model.utilities]  # fmt: skip
+    return [(-_largest(model, -table, rows, successors), _largest(model, table, rows, successors)) for table in tables]
 
 
 def _declared(

@@ -6,7 +6,8 @@ Subclass it in a test file, and say how a journal at an empty place is made and 
         def make(self): return MyJournal(fresh_place())
         def reopen(self, journal): return MyJournal(journal.where)
 
-A process cannot pull its own plug: that what was acknowledged survives a loss of power is for the journal's author to show.
+A process cannot pull its own plug. The contract counts calls of os.fsync and os.fdatasync instead: a transaction that ends
+without one would not survive a loss of power. Where a database or a server syncs, override `syncs` and read its settings.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.events import BEFORE_THE_FIRST, Draft, Event
@@ -30,14 +32,14 @@ from safe2real.exploration import roll_out
 from safe2real.testing.systems import random_case
 
 HEADER = Header("0123abcd", '{"any": "text, \\u00e9 or \'é\'"}', FORMAT)
-MANY = 300  # events: one lost in a hundred shows
+MANY = 300  # events, each in a transaction of its own: one lost in a hundred shows
+LONG = 20_000  # events, in transactions that double
 TEXTS = ("", "a", "two\nlines", "quotes \"'", "é ☃ \U0001f600", "null", " spaces ", "\\n", "0")
 
 
 class JournalContract:
     """Test methods for pytest, or for `check()`; every one of them works on a new journal."""
 
-    durable = True  # whether what was acknowledged outlives a process that is killed
     kills = 10
 
     def make(self) -> Journal:
@@ -47,6 +49,27 @@ class JournalContract:
     def reopen(self, journal: Journal) -> Journal:
         """Another object on the same place, as another process would make it."""
         raise NotImplementedError
+
+    def syncs(self, journal: Journal, write: Callable[[], None]) -> int:
+        """Count how often `write()`, a transaction, waits until its data are on the disk.
+
+        Args:
+            journal: where `write` writes to.
+            write: writes one transaction.
+
+        Returns:
+            The calls of `os.fsync` and `os.fdatasync`. Override it for a journal that syncs by other means (a database, a
+            server, O_DSYNC): call `write()`, and return 1 only where the settings that are in force there say so.
+        """
+        del journal
+        with ExitStack() as patches:
+            calls = [
+                patches.enter_context(patch.object(os, name, wraps=getattr(os, name)))
+                for name in ("fsync", "fdatasync")
+                if hasattr(os, name)
+            ]
+            write()
+        return sum(call.call_count for call in calls)
 
     def check(self) -> None:
         """All tests, one after the other; an AssertionError says which was the first to fail, and why."""
@@ -88,6 +111,35 @@ class JournalContract:
                 _expect("the events of one deployment", transaction.events_of(3), {"note 3": put[3]})
                 _expect("the events of a kind", list(transaction.events_of_kind("note")), put[len(TEXTS) :])
         _check_chain(put)
+
+    def test_no_event_of_a_long_record_is_lost(self) -> None:
+        journal, length = self._begun(), 0
+        while length < LONG:
+            with journal.writing() as transaction:
+                put = transaction.append([Draft("note", number) for number in range(length + 1)])
+            length = put[-1].sequence
+        for one in (journal, self.reopen(journal)):
+            with one.reading() as transaction:
+                _expect("the events of a long record", _check_chain(list(transaction.events())), length)
+                _expect("the end of a long record", transaction.last(), (length, put[-1].digest))
+
+    def test_every_transaction_is_synced(self) -> None:
+        """When a transaction ends, what it wrote has to be on the disk, not in the memory of the operating system."""
+        journal = self._begun()
+        if not journal.durable:
+            return
+
+        def write() -> None:
+            with journal.writing() as transaction:
+                transaction.append([Draft("note", "synced")])
+
+        for number in range(1, 4):
+            if not self.syncs(journal, write):
+                raise AssertionError(
+                    f"transaction {number} ended without os.fsync or os.fdatasync: a loss of power would lose what was "
+                    "acknowledged. Sync before the transaction ends; override `syncs` if the journal syncs by other means, "
+                    "or set `durable = False` in a journal that keeps nothing on a disk"
+                )
 
     def test_an_exception_leaves_nothing(self) -> None:
         journal = self._begun()
@@ -201,9 +253,9 @@ class JournalContract:
 
     def test_a_killed_process_takes_nothing_with_it(self) -> None:
         """Killed at any moment: what it had acknowledged is there, and of each transaction all or nothing."""
-        if not self.durable or not hasattr(os, "fork"):
-            return
         journal, chance = self._begun(), random.Random(1)
+        if not journal.durable or not hasattr(os, "fork"):
+            return
         for _ in range(self.kills):
             acknowledged = _kill_a_writer(lambda: self.reopen(journal), chance.uniform(0.0, 0.05))
             with self.reopen(journal).reading() as transaction:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,6 +14,7 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.journal.memory import MemoryJournal
 from safe2real.errors import InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
+from safe2real.exploration.batches import run_in_batches
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import roll_out, simulate
 from safe2real.methods.base import Decision, Method, Reason, Recorded
@@ -29,6 +33,9 @@ _ROUNDS = 150
 class MethodContract(ABC):
     """Subclass it, say how to make a method, and let pytest find the tests."""
 
+    sizes: ClassVar[tuple[int, ...]] = (4, 12)
+    """States of the systems; for a method that is made for one size (rewards, a policy), say that one."""
+
     @abstractmethod
     def make(self) -> Method:
         """The method under test."""
@@ -36,7 +43,8 @@ class MethodContract(ABC):
     def cases(self) -> Iterator[Case]:
         """Systems on which every assumption is true; yield others where these do not fit."""
         for seed in _SEEDS:
-            yield random_case(seed, constraints=1 + seed % 2, replan_growth=0.1 * (seed % 3 == 2))
+            growth = 0.1 * (seed % 3 == 2)
+            yield random_case(seed, constraints=1 + seed % 2, replan_growth=growth, states=self.sizes[0])
 
     def provable(self, case: Case, evidence: Evidence, candidate: Mixture) -> Floats:
         """[K] the best lower bounds on V_c of `candidate` that can be computed here, independently of the method.
@@ -64,19 +72,18 @@ class MethodContract(ABC):
         if not self.make().keeps_safe:
             return
         for case in self.cases():
-            learner = Learner(case.problem, self.make())
+            learner = Learner(case.problem, self.make(), trust_margin=True)
             for _ in range(12):
-                self._check_covered(case, learner, self._decide(case, learner))
+                self._check_covered(case, learner.evidence, self._decide(case, learner))
                 remembered = learner.decide()  # with what it remembers of earlier rounds
                 if np.array_equal(learner.hand_over()[2], learner.evidence.counts.tally.visits):
                     # One that has stood for a while was certified by the data of then, and may not be by those of now.
-                    self._check_covered(case, learner, remembered)
+                    self._check_covered(case, learner.evidence, remembered)
                 if learner.propose().is_last:
                     break
                 simulate(learner, case.real, max_rounds=_ROUNDS // 12)
 
-    def _check_covered(self, case: Case, learner: Learner, decision: Decision) -> None:
-        evidence = learner.evidence
+    def _check_covered(self, case: Case, evidence: Evidence, decision: Decision) -> None:
         if decision.reason is not Reason.MIXTURE:
             return
         alpha, thresholds = decision.exploration_weight, case.problem.simulator.thresholds
@@ -93,9 +100,29 @@ class MethodContract(ABC):
         if not self.make().keeps_safe:
             return
         for case in self.cases():
-            run = simulate(Learner(case.problem, self.make()), case.real, max_rounds=_ROUNDS)
+            run = simulate(Learner(case.problem, self.make(), trust_margin=True), case.real, max_rounds=_ROUNDS)
             thresholds = case.problem.simulator.thresholds
             assert run.unsafe_share(thresholds) == 0.0, f"unsafe in {run.unsafe_share(thresholds):.1%} of the rounds"
+
+    def test_much_data_and_more_states_change_nothing(self) -> None:
+        """The same to three million samples in batches that double, and on systems of every size in `sizes`."""
+        method = self.make()
+        if not method.keeps_safe:
+            return
+        for seed, states in product(range(2), self.sizes):
+            case = random_case(seed, constraints=1 + seed, states=states)
+            if type(method.evidence(case.problem)) is Evidence:
+                look = partial(self._look, case)
+                run, _ = run_in_batches(case.problem, method, case.real, most=10**6, growth=1.0, progress=look)
+                share = run.unsafe_share
+            else:  # it needs single episodes, which take longer to make
+                learner = Learner(case.problem, method, trust_margin=True)
+                share = simulate(learner, case.real, max_rounds=600).unsafe_share(case.problem.simulator.thresholds)
+                self._check_covered(case, learner.evidence, self._decide(case, learner))
+            assert share == 0.0, f"unsafe in {share:.1%} of the rounds with {states} states"
+
+    def _look(self, case: Case, episodes: int, decision: Decision, evidence: Evidence) -> None:
+        self._check_covered(case, evidence, decision)
 
     def test_it_stops_only_with_a_claim(self) -> None:
         for case, learner in self._runs():
@@ -156,7 +183,7 @@ class MethodContract(ABC):
 
     def test_a_campaign_of_it_verifies(self) -> None:
         method = self.make()
-        case = random_case(3)
+        case = random_case(3, states=self.sizes[0])
         if not method.can_be_rechecked:
             try:
                 Campaign.create(MemoryJournal(), case.problem, method=method, trust_margin=True)
@@ -180,14 +207,14 @@ class MethodContract(ABC):
     def _runs(self) -> Iterator[tuple[Case, Learner]]:
         """A learner at the beginning, on its way, and later, on every case."""
         for case in self.cases():
-            learner = Learner(case.problem, self.make())
+            learner = Learner(case.problem, self.make(), trust_margin=True)
             for rounds in (0, 20, _ROUNDS):
                 if rounds and not learner.propose().is_last:
                     simulate(learner, case.real, max_rounds=rounds)
                 yield case, learner
 
     def _decide(self, case: Case, learner: Learner) -> Decision:
-        seed = case.problem.settings.seed
+        seed = case.problem.settings.coin_seed
         return self.make().propose(case.problem, learner.evidence, seed=seed, round_number=learner.round)
 
 

@@ -144,7 +144,7 @@ class RadiusContract(ABC):
         case = random_case(1, radius=self.make())
         runs = []
         for _ in range(2):
-            learner = Learner(case.problem)
+            learner = Learner(case.problem, trust_margin=True)
             simulate(learner, case.real, max_rounds=200)
             runs.append(learner.evidence.counts.visits)
             expected = Standing.CERTIFIED if case.problem.settings.radius.certified else Standing.HEURISTIC

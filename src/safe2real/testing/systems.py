@@ -36,10 +36,12 @@ def check_named(one: Method | Radius) -> None:
     assert one.revision >= 1, "the revision is a number from 1 on"
 
 
-def random_case(seed: int, *, radius: Radius | None = None, constraints: int = 1, replan_growth: float = 0.0) -> Case:
-    """4 states, 2 actions, horizon 3; a third of the rows wrong by at least the mismatch gap, the others exact."""
+def random_case(
+    seed: int, *, radius: Radius | None = None, constraints: int = 1, replan_growth: float = 0.0, states: int = 4
+) -> Case:
+    """2 actions, horizon 3; a third of the rows wrong by at least the mismatch gap, the others exact."""
     rng = np.random.default_rng([seed, 7])
-    states, actions, horizon = 4, 2, 3
+    actions, horizon = 2, 3
     real = rng.dirichlet(np.full(states, 0.6), size=(states, actions))
     simulator = real.copy()
     wrong = rng.random((states, actions)) < 1 / 3

@@ -58,6 +58,8 @@ def clipped(case, evidence, policy):
 class Contract(MethodContract):
     """One case with two constraints; the others are slow."""
 
+    sizes = (4,)  # the reward's
+
     def cases(self):
         yield random_case(5, constraints=2)
 

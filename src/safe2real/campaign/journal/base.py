@@ -188,6 +188,7 @@ class Journal(ABC):
     """One campaign's record, wherever it is kept."""
 
     place = "the journal"  # as messages name it
+    durable = True  # whether what a transaction wrote outlives the process and a loss of power
     keys: Keys | None = None  # sign what is added
     _name: str | None = None  # of the campaign, once it was read
     _unsigned = False  # whether it is known that the record is not signed, which stays so

@@ -28,6 +28,7 @@ class MemoryJournal(Journal):
     """`MemoryJournal()` is a new place; `MemoryJournal(other)` another object on the place of that one."""
 
     place = "the memory of this process"
+    durable = False
 
     def __init__(self, other: MemoryJournal | None = None) -> None:
         self._store: _Store = _Store() if other is None else other._store

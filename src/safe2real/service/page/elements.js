@@ -1,5 +1,7 @@
 // Building parts of the page. Texts become text nodes: what a record says is never read as HTML.
 
+import { count } from "./words.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 /** An element with attributes and children; a child that is null or false is left out. */
@@ -17,6 +19,11 @@ export const find = (id) => document.getElementById(id);
 /** Put `children` in the place of what `parent` holds. */
 export function fill(parent, ...children) {
   parent.replaceChildren(...children.flat().filter(isThere));
+}
+
+/** ", 3 overdue" in the colour of a warning; nothing where none is. */
+export function overdue(number) {
+  return number ? [", ", element("strong", { class: "overdue-count" }, `${count(number)} overdue`)] : [];
 }
 
 /** Change a text only if it is another one, so that a screen reader does not say it again. */

@@ -1,7 +1,7 @@
 // Who holds what since when. What is overdue is offered for abandoning, with a reason; nothing is abandoned by itself.
 
 import { now, request } from "./access.js";
-import { element, fill, find, runOnce } from "./elements.js";
+import { element, fill, find, overdue as overdueInWords, runOnce } from "./elements.js";
 import { count, duration, moment, since } from "./words.js";
 
 const MOST = 200; // in the table
@@ -38,7 +38,7 @@ export function overdueNow(status) {
 
 /** Show what is out, the oldest first. */
 export function showHeld(status) {
-  const shown = JSON.stringify([status.held, status.overdue, status.lease, status.waiting_for, mayAbandon]);
+  const shown = JSON.stringify([status.held, status.overdue, status.lease, status.waiting_for, mayAbandon, status.uncertified]);
   if (shown === latest) return;
   latest = shown;
   const overdue = new Set(status.overdue);
@@ -58,12 +58,12 @@ export function showHeld(status) {
       element(
         "table",
         {},
-        element("caption", {}, `${count(held.length)} out, ${count(overdue.size)} overdue. ${lease}`),
+        element("caption", {}, `${count(held.length)} out`, overdue.size ? overdueInWords(overdue.size) : ", 0 overdue", `. ${lease}`),
         element("thead", {}, element("tr", {}, ...header.map((text) => element("th", { scope: "col" }, text)))),
         element(
           "tbody",
           {},
-          ...held.slice(0, MOST).map((one) => row(one, overdue.has(one.id), status.waiting_for === one.id)),
+          ...held.slice(0, MOST).map((one) => row(one, overdue.has(one.id), status)),
         ),
       ),
     ),
@@ -72,8 +72,13 @@ export function showHeld(status) {
   if (focused) document.querySelector(`button[data-id="${CSS.escape(focused)}"]`)?.focus();
 }
 
-function row(one, isOverdue, isWaitedFor) {
-  const states = [isOverdue ? "OVERDUE" : "out", isWaitedFor && "others wait for it"].filter(Boolean).join(", ");
+function row(one, isOverdue, status) {
+  const isRefuted = status.uncertified.includes(one.id);
+  const states = [
+    isRefuted && "NOT CERTIFIED ANY MORE: stop the machine",
+    isOverdue ? "OVERDUE" : "out",
+    status.waiting_for === one.id && "others wait for it",
+  ];
   const button = element(
     "button",
     { type: "button", class: "abandon", "data-id": one.id, "aria-label": `Abandon ${one.id}` },
@@ -82,11 +87,11 @@ function row(one, isOverdue, isWaitedFor) {
   button.addEventListener("click", () => offer(one, isOverdue));
   return element(
     "tr",
-    { class: isOverdue ? "overdue" : null },
+    { class: isRefuted ? "refuted" : isOverdue ? "overdue" : null },
     element("th", { scope: "row" }, one.id),
     element("td", { class: "long" }, one.worker),
     element("td", { "data-since": one.at }, since(one.at, now())),
-    element("td", {}, states),
+    element("td", {}, states.filter(Boolean).join(", ")),
     mayAbandon && element("td", {}, button),
     element("td", {}, moment(one.at)),
   );

@@ -1,9 +1,11 @@
 // Where the campaign stands, as it arrives: banner, numbers, notices, assumptions, rewards and the trial.
 
 import { now } from "./access.js";
-import { element, fill, find, say, table } from "./elements.js";
+import { element, fill, find, overdue, say, table } from "./elements.js";
 import { sentenceOf, shapeOf, wear, wordOf } from "./standing.js";
 import { count, moment, number, roundedDown, roundedUp, share } from "./words.js";
+
+const MACHINES = 20; // named in the banner
 
 /** Show a status document of the campaign that the service calls `name`. */
 export function showStatus(status, name) {
@@ -46,6 +48,7 @@ function showStanding(status) {
     find("doubts"),
     status.assurance.doubts.map((one) => element("li", {}, one.text)),
   );
+  showWhatToDo(status);
   const halted = find("halted");
   halted.hidden = !status.halted;
   if (status.halted && !halted.hasChildNodes()) {
@@ -56,6 +59,47 @@ function showStanding(status) {
       `The baseline itself is not as safe as was stated${why.length ? `: ${why.join("; ")}` : ""}. Nothing is handed out any more. Tell what is still out.`,
     );
   }
+}
+
+/** After a refutation: what is handed out now, which machines run what is not certified any more, how to stop them. */
+function showWhatToDo(status) {
+  find("what-to-do").hidden = status.standing !== "refuted";
+  if (status.standing !== "refuted") return;
+  const refuted = new Set(status.uncertified);
+  const machines = status.held.filter((one) => refuted.has(one.id));
+  const more = machines.length > MACHINES && `and ${count(machines.length - MACHINES)} more: see below`;
+  fill(
+    find("what-to-do-list"),
+    element(
+      "li",
+      {},
+      status.halted
+        ? "Handed out now: nothing, not even the baseline."
+        : "Handed out now: the baseline alone, without a guarantee. Decide whether machines may go on with it.",
+    ),
+    machines.length
+      ? element(
+          "li",
+          {},
+          element("strong", {}, `Stop ${machines.length === 1 ? "this machine" : "these machines"} now. `),
+          "The data refute what is run there:",
+          element(
+            "ul",
+            {},
+            ...machines.slice(0, MACHINES).map((one) => element("li", {}, `${one.worker} (${one.id})`)),
+            more && element("li", {}, element("a", { href: "#out" }, more)),
+          ),
+          "The service cannot stop a machine: stop it on site. When its worker asks next, the deployment is withdrawn and named in the answer (withdrawn). Tell what has run of it.",
+        )
+      : element("li", {}, "No machine holds a deployment that rests on what is refuted."),
+    element(
+      "li",
+      {},
+      "Find the cause, correct the assumption, and begin a new campaign with the episodes of this one: ",
+      element("code", {}, "safe2real campaign import NEW --from OLD"),
+      ". This campaign stays refuted.",
+    ),
+  );
 }
 
 function showNumbers(status) {
@@ -70,7 +114,7 @@ function showNumbers(status) {
     "Samples recorded": count(status.samples),
     "Uncertainty, tolerance": `${number(status.uncertainty)}, ${number(status.tolerance)}`,
     "Rows in doubt": `${count(status.suspects)} of ${count(status.rows)}`,
-    Out: `${count(status.held.length)}${status.overdue.length ? `, ${count(status.overdue.length)} overdue` : ""}`,
+    Out: [count(status.held.length), ...overdue(status.overdue.length)],
     "Waiting to be counted": count(status.episodes_waiting),
     "Abandoned, withdrawn": `${count(status.abandoned)}, ${count(status.withdrawn)}`,
     ...(status.imported ? { "Episodes imported": count(status.imported) } : {}),

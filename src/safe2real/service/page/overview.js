@@ -1,7 +1,7 @@
 // All campaigns at a glance, the gravest first.
 
 import { request } from "./access.js";
-import { element, fill, find, say } from "./elements.js";
+import { element, fill, find, overdue, say } from "./elements.js";
 import { asksForToken, showAccess, showConnection, startShell } from "./shell.js";
 import { badge, wear } from "./standing.js";
 import { count, counted, number } from "./words.js";
@@ -76,6 +76,6 @@ function card(one) {
       one.stopped ? "Stopped: plan now." : `Uncertainty ${number(one.uncertainty)}, tolerance ${number(one.tolerance)}.`,
     ),
     element("p", {}, `${counted(one.rounds, "deployment")}, ${counted(one.samples, "sample")}.`),
-    element("p", {}, `${count(one.held)} out${one.overdue ? `, ${count(one.overdue)} overdue` : ""}.`),
+    element("p", {}, `${count(one.held)} out`, overdue(one.overdue), "."),
   );
 }

@@ -19,8 +19,8 @@ export async function startVerify(path) {
       await follow(path, await request(`${path}/verify`, { method: "POST", body: head ? { head } : {} }));
     });
   });
-  const last = await request(`${path}/verify`).catch(() => null); // there is none yet
-  if (last !== null) runOnce(button, problems, () => follow(path, last));
+  const last = await request(`${path}/verify`).catch(() => null);
+  if (last?.job) runOnce(button, problems, () => follow(path, last));
 }
 
 /** Show how far a check is until it ends. */

@@ -1,0 +1,80 @@
+"""Seeds for `env.reset`, all made here: no seed is used for two episodes that are counted together.
+
+A stream is a function of the entropy it began with, of the trial it belongs to, and of all data that were counted beside it.
+So a second trial, or a learner that imports the episodes of another and explores on, sees other episodes, even where both
+began with the same seed. Seeds stay below 2^31, which every environment accepts.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import count
+
+import numpy as np
+
+from safe2real._compiled import draws
+from safe2real.errors import Conflict
+from safe2real.model.checks import seed_number
+
+_BELOW = 2**31
+
+
+def entropy_of(seed: int | None, name: str = "seed") -> int:
+    """Return `seed`, or a number of 48 bits drawn from the operating system if it is None."""
+    return secrets.randbits(48) if seed is None else seed_number(name, seed)
+
+
+def unused_seed(candidates: Iterable[int], used: set[int]) -> int:
+    """Return the first candidate that was not used, and note it as used."""
+    seed = next(one for one in candidates if one not in used)
+    used.add(seed)
+    return seed
+
+
+class EnvironmentSeeds:
+    """The environment seeds of one learner or trial."""
+
+    def __init__(self, entropy: int, *beside: bytes) -> None:
+        """Begin a stream.
+
+        Args:
+            entropy: the same gives the same seeds again.
+            beside: what tells this stream from others of the same entropy, such as a trial's number; see `branch`.
+        """
+        self.entropy, self.stream = entropy, entropy
+        self.used: set[int] = set()  # by this stream, and by imported episodes that name their seed
+        self.branch(*beside)
+
+    def branch(self, *counted: bytes) -> None:
+        """Go on with a stream that depends on `counted` too; without it nothing changes."""
+        for one in counted:
+            digest = blake2b(one, digest_size=8, key=self.stream.to_bytes(8, "little")).digest()
+            self.stream = int.from_bytes(digest, "little")
+
+    def of_round(self, number: int) -> int:
+        """Return the seed of a round and note it as used; a seed that was used before is drawn again."""
+        return unused_seed(self._candidates(number), self.used)
+
+    def refuse_used(self, seeds: Sequence[int]) -> None:
+        """Refuse episodes of seeds that were used before, or twice among themselves: they hold no news.
+
+        Raises:
+            Conflict: with how many there are, and the first of them.
+        """
+        twice = [seed for seed, often in Counter(seeds).items() if often > 1 or seed in self.used]
+        if twice:
+            raise Conflict(
+                f"{len(twice)} of the {len(seeds)} environment seeds were used for other episodes that are counted here, "
+                f"the first is {twice[0]}: the environment repeated itself, and an episode counts once. Leave out episodes "
+                "whose `seed` is in `learner.seeds.used`, and collect others with another seed"
+            )
+
+    def draw(self, number: int, index: int) -> float:
+        """Return the index-th uniform number of a round: even ones from 2 on are for the policy's own actions."""
+        return float(draws.draw(np.uint64(self.stream), number, index))
+
+    def _candidates(self, number: int) -> Iterator[int]:
+        return (int(self.draw(number, index) * _BELOW) for index in count(1, 2))

@@ -1,0 +1,115 @@
+"""Environment seeds: no two episodes that are counted together come from the same one, whoever began with which seed."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real import PolicyTrial
+from safe2real.errors import Conflict
+from safe2real.exploration import trial_run
+from safe2real.model.environment_seeds import EnvironmentSeeds
+from tests.exploration.tiny import settings, stay, tiny
+
+
+class Noted(gym.Env):
+    """The tiny system, which notes every seed; an observation of `several` states is drawn from the seed alone."""
+
+    def __init__(self, several=0):
+        self.several = several
+        self.observation_space, self.action_space = (
+            gym.spaces.Discrete(several or 2),
+            gym.spaces.Discrete(3 if several else 2),
+        )
+        self.seeds = []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.seeds.append(seed)
+        self.state = int(self.np_random.integers(self.several)) if self.several else 0
+        return self.state, {}
+
+    def step(self, action):
+        if self.several:  # a coin of the seed says which of the actions 0 and 1 costs; 2 never does
+            return self.state, 0.0, True, False, {"cost": float(action == self.np_random.integers(2))}
+        self.state = max(self.state, action)
+        return self.state, 0.0, False, False, {}
+
+
+def learner_of(**changes):
+    return s2r.Learner(s2r.Problem(tiny(), stay(), settings(tolerance=1e-3, **changes)))
+
+
+def explored(learner, rounds, keep=None):
+    env = Noted()
+    s2r.explore(learner, env, max_rounds=rounds, keep=keep)
+    return env.seeds
+
+
+def test_a_learner_that_imports_and_explores_on_sees_other_episodes():
+    kept, again = [], learner_of(seed=0)
+    first = explored(learner_of(seed=0), 40, kept)
+    assert [episode.seed for _, episode in kept] == first
+    for policy in {id(policy): policy for policy, _ in kept}.values():
+        again.import_episodes(policy, [episode for one, episode in kept if one is policy], overlap="count")
+    second = explored(again, 40)
+    assert len(second) == 40
+    assert not set(first) & set(second)
+
+
+def test_an_episode_of_a_seed_that_was_used_is_refused_and_changes_nothing():
+    kept, again = [], learner_of(seed=0)
+    explored(learner_of(seed=0), 3, kept)
+    episodes = [episode for policy, episode in kept if policy is kept[0][0]]
+    with pytest.raises(Conflict, match="environment seeds were used"):
+        again.import_episodes(kept[0][0], [episodes[0], episodes[0]], overlap="count")
+    assert again.samples == 0
+    again.import_episodes(kept[0][0], episodes, overlap="count")
+    with pytest.raises(Conflict, match=f"the first is {episodes[0].seed}"):
+        again.import_episodes(kept[0][0], episodes[:1], overlap="count")
+    assert again.samples == 2 * len(episodes)
+
+
+def test_learners_differ_unless_a_seed_is_given_and_a_saved_one_goes_on(tmp_path):
+    assert explored(learner_of(seed=5), 4) == explored(learner_of(seed=5), 4)
+    assert explored(learner_of(), 4) != explored(learner_of(), 4)
+    whole, half = learner_of(seed=5), learner_of(seed=5)
+    expected = explored(whole, 8)
+    begun = explored(half, 4)
+    half.save(tmp_path / "half")
+    loaded = s2r.load_learner(tmp_path / "half")
+    assert begun + explored(loaded, 4) == expected
+    assert loaded.seeds.used == set(expected)
+
+
+def test_a_seed_that_was_used_is_drawn_again():
+    seeds, fresh = EnvironmentSeeds(7), EnvironmentSeeds(7)
+    seeds.used.add(fresh.of_round(1))
+    assert seeds.of_round(1) not in fresh.used
+
+
+def test_a_second_trial_of_a_policy_that_was_fitted_to_the_first_is_not_certified_falsely():
+    """The adversary learns the cheap action of every observation by heart; on fresh episodes it costs 0.5."""
+    terms = {"limit": 0.4, "margin": 0.3, "high": 1.0, "name": "cost", "delta": 0.1}
+    certified = 0
+    for seed in range(10):
+        cheap, env, rng = {}, Noted(several=10_000), np.random.default_rng(seed)
+
+        def recorded(seen, action, cheap=cheap, env=env):
+            state = env.np_random.bit_generator.state
+            cheap[seen] = 1 - int(env.np_random.integers(2))  # what the episode will show, as a log of it would
+            env.np_random.bit_generator.state = state
+            return action
+
+        first = PolicyTrial(**terms, seed=0)
+        trial_run(
+            env,
+            lambda seen, rng=rng: recorded(seen, int(rng.integers(2))),
+            lambda seen: recorded(seen, 2),
+            first,
+            episodes=150,
+        )
+        second = PolicyTrial(**terms, number=2, seed=0)
+        trial_run(Noted(several=10_000), lambda seen, cheap=cheap: cheap.get(seen, 0), lambda seen: 2, second, episodes=150)
+        certified += second.floors["cost"] <= 0.4
+    assert certified <= 1

@@ -1,0 +1,89 @@
+"""Sentences with numbers in them: one thing is not several, a range ends where values end, and nan is no promise."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import safe2real as s2r
+from safe2real.cli.run import _kept
+from safe2real.figures.mismatch import draw_visits_needed
+from safe2real.model.shown import count
+from safe2real.preflight.assumptions import theorem
+from safe2real.preflight.rehearsal import RehearsedPlan
+from safe2real.systems.rollout import Agreement
+from tests.preflight.test_recommendations import ring
+
+SOURCES = sorted((Path(__file__).parent.parent / "src" / "safe2real").rglob("*.py"))
+COUNTED = "episode|round|deployment|sample|visit|transition|doubt|assumption|finding|failure"
+BARE = re.compile(rf"(?<!of )(?<!of the )\{{[^{{}}]+\}} (?:{COUNTED})s\b(?! (?:are|were|can|would|have|look)\b)")
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(0, "0 rows"), (1, "1 row"), (1.2, "1 row"), (1_234, "1,234 rows"), (1.6, "2 rows")]
+)
+def test_one_thing_is_not_several(number, said):
+    assert count(number, "row") == said
+
+
+def test_what_is_counted_goes_through_count():
+    about_the_past = {"paper", "testing", "_compiled"}  # tables of many runs, and assertions
+    places = [path for path in SOURCES if not about_the_past & set(path.parts)]
+    lines = [(path.name, line.strip()) for path in places for line in path.read_text().splitlines() if 'f"' in line]
+    assert [(name, line) for name, line in lines if BARE.search(line)] == []
+
+
+def reached():
+    """A lake, where the goal ends the episode, and a policy that nearly always reaches it."""
+    env = gymnasium.make("FrozenLake-v1", desc=["SFG"], success_rate=0.95)
+    system = s2r.from_gymnasium(env, horizon=8, cost=[0.0, 0.0, 0.0], ended=0.0, limit=0.5)
+    policy = s2r.MarkovPolicy.deterministic(system.per_state([2, 2, 2]), num_actions=4, horizon=8)
+    return env, system, policy
+
+
+def test_a_probability_is_not_expected_above_one():
+    env, system, policy = reached()
+    value = system.rollout(policy, env, 40, seed=0, reward=system.where([2])).value
+    assert 0.9 < value.mean <= 1.0 == value.high
+    assert "1 episode of" in system.rollout(policy, env, 1, seed=0).describe()
+
+
+def test_a_plan_without_a_value_promises_nothing():
+    env, system, policy = reached()
+    settings = s2r.Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1)
+    learner = s2r.Learner(s2r.Problem(system.model, policy, settings, known=system.known))
+    plan = dataclasses.replace(learner.plan(system.where([2])), value=float("nan"))
+    value = system.rollout(plan, env, 5, seed=0).value
+    assert value.agreement is Agreement.NOTHING_PROMISED
+    assert "nan" not in value.describe()
+    none = RehearsedPlan(np.nan, np.nan, False, 0.5, 0.6, 0.4, True)
+    assert _kept(none) == "nothing was promised"
+    assert _kept(dataclasses.replace(none, value=0.5, suboptimality=0.1)) == "promised within 0.1: as promised"
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"tolerance": 0.01}, "the tolerance 0.01 stands for an epsilon of 0.16;"),
+        ({"tolerance": 0.1}, "stands for an epsilon of 1.6; the largest one, 1, is looked at instead"),
+        ({"tolerance": 0.1, "calibrated_gap": 0.01}, "no epsilon belongs to the tolerance 0.1; the largest one, 1, is"),
+    ],
+)
+def test_an_epsilon_that_nobody_stated_is_not_said_to_be_one(settings, said):
+    findings = theorem(ring(**settings), s2r.methods.SimToReal())[1]
+    (epsilon,) = [one for one in findings if one.subject == "epsilon"]
+    assert said in epsilon.what
+    assert "epsilon is" not in epsilon.what
+
+
+def test_visits_that_are_needed_are_a_forecast_in_two_digits():
+    found = s2r.Learner(ring()).mismatch_map
+    needed = np.where(found.visits_needed > 0, 37_689_895.0, 0.0)
+    drawn = draw_visits_needed(dataclasses.replace(found, visits_needed=needed))
+    texts = {text.get_text() for text in drawn.axes[0].texts}
+    assert texts == {"about 38,000,000 more (0 so far)"}
