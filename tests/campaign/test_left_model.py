@@ -111,11 +111,11 @@ def test_its_actions_are_those_of_the_policy_and_its_lengths_fit(place: Path) ->
             campaign.tell(deployment.id, (states, [actions[0], 1 - actions[1]]), left_model=True)
         with pytest.raises(s2r.errors.InvalidInput, match="as many states as actions"):
             campaign.tell(deployment.id, SYSTEM.episode(deployment), left_model=True)
-        with pytest.raises(s2r.errors.InvalidInput, match=r"give \(states, actions\)"):
+        with pytest.raises(s2r.errors.InvalidInput, match=r"give the pair \(states, actions\)"):
             campaign.tell(deployment.id, (states, actions, actions), left_model=True)  # type: ignore[arg-type]
         with pytest.raises(s2r.errors.InvalidInput, match="at most 4 of each"):
             campaign.tell(deployment.id, ([0] * 5, [0] * 5), left_model=True)
-        with pytest.raises(s2r.errors.InvalidInput, match=r"give \(states, actions\)"):
+        with pytest.raises(s2r.errors.InvalidInput, match=r"give the pair \(states, actions\)"):
             campaign.tell(deployment.id, [states, actions], left_model=True)  # type: ignore[arg-type]
         with pytest.raises(s2r.errors.InvalidInput, match="left_model is 1; give true or false"):
             campaign.tell_json(deployment.id, {"states": states, "actions": actions, "left_model": 1})

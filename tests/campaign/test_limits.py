@@ -22,7 +22,7 @@ def opened(tmp_path):
 
 
 def test_one_ask_hands_out_so_many_and_no_more(opened, monkeypatch):
-    with pytest.raises(InvalidInput, match=r"n is 1000000000; .* at most 10000 deployments: ask again.*SAFE2REAL_MAX_ASK"):
+    with pytest.raises(InvalidInput, match=r"n is 1000000000; .* at most 10,000 deployments: ask again.*SAFE2REAL_MAX_ASK"):
         opened.ask_batch(10**9, worker="w")
     assert len(opened.events()) == 1
     monkeypatch.setenv("SAFE2REAL_MAX_ASK", "3")

@@ -127,7 +127,7 @@ def test_a_campaign_its_commands_and_its_record_refuse_the_log_of_the_simulator(
         campaign.import_log("log", BASELINE, objects(log[:5]), overlap="count")
         assert campaign.verify().holds
         said = campaign.ask(worker="arm").certificate.assumptions
-        assert any("the 5 episodes of the log 'log' that look like" in one.text for one in said)
+        assert any("of the log 'log' that look like" in one.text and one.text.endswith(": 5 episodes") for one in said)
         assert campaign.import_log("again", BASELINE, objects(log[:5]), overlap="skip").skipped == 5
 
 

@@ -351,7 +351,7 @@ def test_damaged_specifications_are_refused(share):
             "pooled",
             ("simulator", "num_states"),
             10**9,
-            "simulator: transition.* sums to 0; .*15 transitions are given for 2000000000",
+            "simulator: transition.* sums to 0; .*15 transitions are given for 2,000,000,000",
         ),
         (
             "pooled",

@@ -10,6 +10,7 @@ from safe2real.campaign.documents import deployment_document, receipt_document
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import shown
 from safe2real.model.encoding import mixture_to_json, policy_to_json
+from safe2real.model.shown import count
 from safe2real.service.calls import OPERATORS, WORKERS, Call, Endpoint, boolean
 from safe2real.service.problems import Forbidden
 from safe2real.service.tokens import Role
@@ -28,8 +29,8 @@ def ask(campaign: Campaign, call: Call) -> Any:
     n = given.get("n", 1)
     if isinstance(n, int | float) and n > _AT_ONCE:
         raise InvalidInput(
-            f"n is {shown(n)}; the service hands out at most {_AT_ONCE} deployments to one worker at a time, because all "
-            f"other workers wait meanwhile: ask for n <= {_AT_ONCE}, and ask again when these are told or abandoned"
+            f"n is {shown(n)}; the service hands out at most {count(_AT_ONCE, 'deployment')} to one worker at once, because "
+            f"all other workers wait meanwhile: ask for n <= {_AT_ONCE}, and ask again when these are told or abandoned"
         )
     deployments = campaign.ask_batch(n, worker=worker)
     documents = []
