@@ -9,7 +9,7 @@ NUMERIC := tests/planning/cuda tests/planning/test_pessimistic.py tests/planning
 .PHONY: demo test coverage slow bench trial examples lint docs clean torture
 
 demo: $(READY)
-	$(BIN)/safe2real reproduce table1 gridworld safety heatmaps --seeds 3 --out out/demo
+	$(BIN)/python -m experiments table1 gridworld safety heatmaps --seeds 3 --out out/demo
 
 # A file's tests stay on one worker, so that the two do not compile the same functions.
 # Then the numeric files again as on an older processor: nothing may depend on the last bit of BLAS or of a fused multiply-add.

@@ -10,12 +10,12 @@ import json
 import time
 from collections.abc import Iterator
 
+from experiments.studies.certified_runs import learner_of
 from safe2real.engines import opened
 from safe2real.errors import MissingExtra
 from safe2real.exploration import simulate_many
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import Run
-from safe2real.paper.certified_runs import learner_of
 from safe2real.refinements import DEFAULT
 
 SEEDS = range(12)

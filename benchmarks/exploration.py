@@ -18,9 +18,9 @@ import numpy as np
 from scipy.optimize import linprog
 
 from benchmarks.report import Target
+from experiments.oracles.linear_program import occupancy_program
+from experiments.paper.inferred import learner_on
 from safe2real.exploration import Learner, simulate
-from safe2real.paper.inferred import learner_on
-from safe2real.planning.linear_program import occupancy_program
 from safe2real.systems import WindyGrid
 
 SAMPLED_ROUNDS = 12

@@ -20,9 +20,9 @@ from scipy.optimize import linprog
 
 from benchmarks.instances import Size, perturbed, random_instance
 from benchmarks.report import Target, interleaved, milliseconds, print_table, seconds
+from experiments.oracles.linear_program import occupancy_program
 from safe2real import solve
 from safe2real.planning import Solution, Status
-from safe2real.planning.linear_program import occupancy_program
 
 SMALL = Size(25, 4, 12, ragged=True)
 PAPER = Size(25, 4, 12, grid=True)

@@ -20,12 +20,12 @@ import numpy as np
 from benchmarks.facts import machine
 from benchmarks.instances import Size, random_kernel
 from benchmarks.report import interleaved, milliseconds, print_table
+from experiments.studies.declared_systems import instance as study
+from experiments.studies.sepsis_patients import learner_of, patients_under
+from experiments.studies.sepsis_system import build, load_records
 from safe2real import CMDP, AtLeast, Learner, MarkovPolicy, Problem, Settings, simulate
 from safe2real.errors import MissingExtra
 from safe2real.model.checks import Floats
-from safe2real.paper.declared_systems import instance as study
-from safe2real.paper.sepsis_patients import learner_of, patients_under
-from safe2real.paper.sepsis_system import build, load_records
 from safe2real.planning.pessimistic import greedy_column
 from safe2real.planning.robust import RowSets, reach_of
 

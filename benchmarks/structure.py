@@ -13,10 +13,10 @@ import statistics
 from typing import Any
 
 import safe2real as s2r
-from safe2real.paper.declared_systems import instance
-from safe2real.paper.instance import Instance
+from experiments.studies.declared_systems import instance
+from experiments.studies.instance import Instance
+from experiments.studies.windy_grid_ties import terrain_ties
 from safe2real.systems.windy_grid import WindyGrid
-from safe2real.systems.windy_grid_ties import terrain_ties
 
 _ROUNDING = 1e-9
 

@@ -18,9 +18,9 @@ from functools import partial
 from rich.console import Console
 from rich.progress import track
 
+from experiments.studies.sepsis_system import LEAST_SURVIVAL, build, load_records
+from experiments.studies.sepsis_trial import treat
 from safe2real.errors import MissingExtra
-from safe2real.paper.sepsis_system import LEAST_SURVIVAL, build, load_records
-from safe2real.paper.sepsis_trial import treat
 
 FLOORS = (0.70, 0.73, 0.75)
 PATIENTS, SEEDS = 20_000, 3

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 HIDDEN = ("sqlalchemy", "typer", "rich", "matplotlib", "jinja2", "distributed", "ray", "pandas")
-CORE = "import safe2real, safe2real.exploration, safe2real.theory.bounds, safe2real.systems, safe2real.preflight"
+CORE = "import safe2real, safe2real.exploration, safe2real.systems, safe2real.preflight"
 
 
 def without(hidden, code):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from safe2real.paper.certified_runs import corner_walk
+from experiments.studies.certified_runs import corner_walk
 from safe2real.systems import WindyGrid
 
 

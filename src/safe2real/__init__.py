@@ -87,7 +87,6 @@ _PACKAGES = (
     "systems",
     "tables",
     "testing",
-    "theory",
 )
 
 __all__ = [

@@ -8,12 +8,13 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from experiments.__main__ import app as experiments
+from experiments.catalogue import NAMES
+from experiments.reproduce import ARTEFACTS
 from safe2real.cli import app, streams
 from safe2real.cli import campaign as module
 from safe2real.engines import ENGINES
 from safe2real.errors import InvalidInput
-from safe2real.paper.catalogue import NAMES
-from safe2real.paper.reproduce import ARTEFACTS
 from tests.cases import each
 from tests.cli.driving import campaign
 
@@ -49,7 +50,7 @@ def test_without_a_command_the_help_is_shown():
 
 def test_the_names_in_the_help_of_reproduce_are_those_of_the_experiments():
     assert tuple(artefact.name for artefact in ARTEFACTS) == NAMES
-    text = CliRunner().invoke(app, ["reproduce", "--help"]).output
+    text = CliRunner().invoke(experiments, ["--help"], env={"COLUMNS": "200"}).output
     assert all(name in text for name in (*NAMES, *ENGINES))
 
 

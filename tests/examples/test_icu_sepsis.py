@@ -24,8 +24,8 @@ except metadata.PackageNotFoundError:
 
 import icu_sepsis_study as study  # noqa: E402
 
-from safe2real.paper import sepsis_patients  # noqa: E402
-from safe2real.paper import sepsis_system as system  # noqa: E402
+from experiments.studies import sepsis_patients  # noqa: E402
+from experiments.studies import sepsis_system as system  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from safe2real.paper.sepsis_system import LEAST_SURVIVAL, build, load_records
-from safe2real.paper.sepsis_trial import BATCH, Course, treat
+from experiments.studies.sepsis_system import LEAST_SURVIVAL, build, load_records
+from experiments.studies.sepsis_trial import BATCH, Course, treat
 
 
 def test_a_few_patients_are_counted_whole_and_nothing_unsafe_is_deployed():

@@ -10,9 +10,9 @@ from warehouse import main
 from warehouse_study import NUMBERS, QUICK, Outcome, Study
 
 import safe2real as s2r
+from experiments.studies.warehouse_floor import GAP, SMALL_FLOOR, Warehouse
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import explore
-from safe2real.paper.warehouse_floor import GAP, SMALL_FLOOR, Warehouse
 
 
 @pytest.fixture(scope="module")

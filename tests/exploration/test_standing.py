@@ -3,12 +3,12 @@
 import numpy as np
 
 import safe2real as s2r
+from experiments import related
 from safe2real import Learner, methods
-from safe2real.methods import related
 from safe2real.preflight import check_problem
+from safe2real.problem.conditions import Guarantee
 from safe2real.standing import DoubtCode, Standing
 from safe2real.testing.systems import random_case
-from safe2real.theory.conditions import Guarantee
 from tests.cases import each
 
 REWARD = np.random.default_rng(5).random((4, 2))

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from scipy.optimize import linprog
 
 import safe2real as s2r
-from safe2real.planning.linear_program import occupancy_program, solve_linear_program
+from experiments.oracles.linear_program import occupancy_program, solve_linear_program
 from tests.cases import each, sampled
 from tests.random_models import (
     Recipe,

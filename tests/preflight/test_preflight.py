@@ -24,10 +24,10 @@ from safe2real.preflight.rehearsal import broken_assumptions
 from safe2real.preflight.trials import trial_findings
 from safe2real.problem import Alternatives, Ties
 from safe2real.problem.accuracy import RowAccuracy
+from safe2real.problem.conditions import Guarantee
 from safe2real.report.preflight_figures import _dress, draw_preflight
 from safe2real.standing import Standing
 from safe2real.systems.measure import estimate_margin
-from safe2real.theory.conditions import Guarantee
 from tests.cases import each
 from tests.preflight.specs import ROWS, SAFE, kernel, tiny
 

@@ -11,7 +11,7 @@ from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.findings import About, Code, Level
 from safe2real.preflight.guess import Guess
 from safe2real.preflight.rollout_findings import rollout_findings, rows_left
-from safe2real.theory.conditions import Guarantee
+from safe2real.problem.conditions import Guarantee
 from tests.preflight.test_recommendations import WALK, ring
 
 

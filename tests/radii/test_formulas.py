@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from experiments.oracles.run_length_bounds import literal_beta
 from safe2real import radii
 from safe2real._compiled import radii as _kernels
 from safe2real.evidence.rule import rule_of
 from safe2real.radii.base import Radius, System
 from safe2real.radii.literal import literal_constants, radius_after
 from safe2real.radii.subsets import subset_costs
-from safe2real.theory.bounds import literal_beta
 from tests.cases import each
 from tests.compiled.calling import radius_at
 from tests.radii.formulas import FORMULAS, TIGHT

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 import safe2real as s2r
+from experiments.studies.certified_runs import corner_walk
 from safe2real import refinements
 from safe2real._compiled.rows import Sets
-from safe2real.paper.certified_runs import corner_walk
 from safe2real.planning.robust import reach_of
 from tests.compiled.calling import chain_bonus, follow
 

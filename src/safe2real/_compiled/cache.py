@@ -75,6 +75,9 @@ class SourceCache(caching._Cache):
     def __init__(self, function: Any) -> None:
         self._function = function
         self._enabled = True
+        source = Path(inspect.getfile(function))
+        # Functions of this package are sealed with its sources; others may call these, and functions of their own file.
+        self._outside = b"" if source.parent == Path(__file__).parent else source.read_bytes()
 
     @property
     def cache_path(self) -> str:
@@ -124,7 +127,7 @@ class SourceCache(caching._Cache):
     def _place(self, sig: Any, codegen: Any) -> tuple[Path | None, bytes]:
         """The file of a signature on this kind of processor, and what identifies both."""
         where, function = folder() if self._enabled else None, self._function
-        key = repr((function.__module__, function.__qualname__, sig, codegen.magic_tuple())).encode()
+        key = repr((function.__module__, function.__qualname__, sig, codegen.magic_tuple())).encode() + self._outside
         name = f"{Path(inspect.getfile(function)).stem}.{function.__qualname__}.{sys.implementation.cache_tag}"
         return where and where / f"{name}.{hashlib.sha256(key).hexdigest()[:16]}.nbc", key
 

@@ -1,4 +1,4 @@
-"""The command line: `safe2real check`, `run`, `campaign ...`, `serve` and `reproduce`."""
+"""The command line: `safe2real check`, `run`, `campaign ...` and `serve`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from safe2real.errors import needed_for
 with needed_for("commands", "campaign"):
     import typer
 
-from safe2real.cli import campaign, check, record, reproduce, run, serve
+from safe2real.cli import campaign, check, record, run, serve
 from safe2real.cli.exits import JsonErrorsCommand, JsonUsage, keep_to_one_line
 from safe2real.version import __version__
 
@@ -18,7 +18,6 @@ app = typer.Typer(
 )
 app.command(cls=JsonErrorsCommand, epilog=check.CHECK_EXITS)(check.check)
 app.command(cls=JsonErrorsCommand, epilog=run.RUN_EXITS)(run.run)
-app.command()(reproduce.reproduce)
 for _command in (record.backup, record.branch, record.load):
     campaign.commands.command()(_command)
 app.add_typer(campaign.commands, name="campaign")

@@ -23,7 +23,6 @@ from safe2real.methods import ALL
 from safe2real.methods.base import Method
 from safe2real.methods.intervals import Interval
 from safe2real.methods.named import settings_of
-from safe2real.methods.related.base import Related
 from safe2real.methods.stakes import guess_of
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, base_of
@@ -116,7 +115,7 @@ class Looking(ABC):
         """What proposals rest on besides the evidence: imported logs, and bounds of a method that is not of this package."""
         found = (*self._imported.assumptions, *self._trials_assumed)
         method = base_of(self.method)
-        if type(method) in ALL or isinstance(method, Related):  # which says itself whose bounds it has
+        if type(method) in ALL:
             return found
         text = f"the method {method.name!r}, which is from outside the package, bounds what it proposes as it states"
         return (*found, Assumption(AssumptionCode.EXTENSION, text, method.name))

@@ -32,10 +32,10 @@ from safe2real.planning.optimistic import ceiling
 from safe2real.planning.pessimistic import best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets
 from safe2real.planning.solve import Solution, solve
+from safe2real.problem.conditions import accuracy_of
 from safe2real.progress import Report
 from safe2real.standing import Doubt, DoubtCode
 from safe2real.tables import Row, Tabular
-from safe2real.theory.conditions import accuracy_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

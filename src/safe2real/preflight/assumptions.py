@@ -15,11 +15,11 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.planning.solve import solve
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
+from safe2real.problem.changes import Change, change, one_of
+from safe2real.problem.conditions import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
 from safe2real.problem.problem import Problem
 from safe2real.refinements import BelowGap, SequentialClearing, find
 from safe2real.standing import DoubtCode, Standing
-from safe2real.theory.changes import Change, change, one_of
-from safe2real.theory.conditions import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
 
 NO_CONSTRAINT = "no constraint: nothing is promised about safety"
 _CERTIFIED_BY = {  # what would certify a run that is doubted for this reason before any data

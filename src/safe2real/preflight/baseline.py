@@ -22,10 +22,10 @@ from safe2real.planning.solve import solve
 from safe2real.preflight.assumptions import without_constraints
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
 from safe2real.preflight.rollout_findings import rollout_findings
+from safe2real.problem.changes import Change, change, one_of
 from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin
 from safe2real.systems.spans import spans
-from safe2real.theory.changes import Change, change, one_of
 
 _ROUNDING = 1e-9
 

@@ -42,11 +42,11 @@ from safe2real.preflight.rehearsals import Rehearsals
 from safe2real.preflight.rollout_findings import rollout_findings
 from safe2real.preflight.support_advice import advise_support
 from safe2real.preflight.trials import Trial, random_rewards, shown_standing, trial_findings
+from safe2real.problem.conditions import Conditions, Guarantee
 from safe2real.problem.problem import Problem
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular
-from safe2real.theory.conditions import Conditions, Guarantee
 
 _WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "no run reaches its stop"}
 _REWARDS = 5  # random ones, the same in every rehearsal

@@ -15,11 +15,11 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.robust import reach_of
 from safe2real.problem.accuracy import check_estimated
+from safe2real.problem.changes import Change
+from safe2real.problem.conditions import Guarantee
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.standing import Doubt, DoubtCode, Standing
-from safe2real.theory.changes import Change
-from safe2real.theory.conditions import Guarantee
 
 EVERY_CLAIM = tuple(Guarantee)
 WORTH = {  # in words, for people

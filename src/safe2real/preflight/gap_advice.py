@@ -22,8 +22,8 @@ from safe2real.preflight.findings import Code, Finding, Level
 from safe2real.preflight.guess import reachable_rows
 from safe2real.preflight.recommendations import Advice, Recommendation
 from safe2real.problem.accuracy import RowAccuracy
+from safe2real.problem.changes import change
 from safe2real.problem.problem import Problem
-from safe2real.theory.changes import change
 
 _MISMATCHES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
 _INSTEAD = (

@@ -17,9 +17,9 @@ from safe2real.preflight.assumptions import gaps_fit
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.guess import GuessedReality, reachable_rows, visited_rows
 from safe2real.preflight.structure import structure_findings
+from safe2real.problem.changes import Change, change, one_of
 from safe2real.problem.problem import Problem
 from safe2real.refinements import BelowGap, SequentialClearing, find
-from safe2real.theory.changes import Change, change, one_of
 
 _ROUNDING = 1e-9
 _CAREFUL = 2.0  # the protection to use where the gap is a guess

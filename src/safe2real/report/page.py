@@ -18,14 +18,15 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 
 @cache
-def environment() -> Environment:
-    """Where templates are, and what they can do to a value."""
+def environment(folder: Path = _TEMPLATES) -> Environment:
+    """Return the templates in `folder`, which may extend those of the package, and the filters that they can use."""
     with needed_for("pages", "report"):
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    loader = FileSystemLoader([folder, _TEMPLATES])
     made = Environment(
-        loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )  # fmt: skip
     made.filters |= {
         "base64": lambda content: base64.b64encode(content).decode(),
         "commas": lambda number: f"{number:,}",
@@ -35,9 +36,9 @@ def environment() -> Environment:
     return made
 
 
-def render(template: str, **data: Any) -> str:
-    """The page that `template` makes of `data`."""
-    return environment().get_template(template).render(data)
+def render(template: str, *, folder: Path = _TEMPLATES, **data: Any) -> str:
+    """Return the page that `template`, a file in `folder`, makes of `data`."""
+    return environment(folder).get_template(template).render(data)
 
 
 def moment(at: str) -> str:

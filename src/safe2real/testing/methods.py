@@ -14,7 +14,6 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.journal.memory import MemoryJournal
 from safe2real.errors import InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
-from safe2real.exploration.batches import run_in_batches
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import roll_out, simulate
 from safe2real.methods.base import Decision, Method, Reason, Recorded
@@ -23,6 +22,7 @@ from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.planning.evaluate import constraint_values
 from safe2real.standing import AssumptionCode
+from safe2real.testing.batched_run import run_in_batches
 from safe2real.testing.systems import Case, check_named, random_case
 
 _ROUNDING = 1e-9

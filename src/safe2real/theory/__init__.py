@@ -1,1 +1,0 @@
-"""What the paper proves: conditions and bounds, without data."""
