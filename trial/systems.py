@@ -18,7 +18,7 @@ from safe2real import CMDP, AtLeast, Kernel, MarkovPolicy, methods, radii
 from safe2real.methods import Method
 from safe2real.model.checks import Floats
 from safe2real.problem.settings import Settings
-from safe2real.radii.base import Radius
+from safe2real.radii import Radius
 from trial.adversary import Shift, shifted
 from trial.exact import dense_rows, greedy, policy_value, value_functions
 

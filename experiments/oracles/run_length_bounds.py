@@ -18,8 +18,7 @@ from numbers import Integral
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import finite_number, positive_integer, unit_number
 from safe2real.problem.conditions import margin_within, positive_number
-from safe2real.radii.base import System
-from safe2real.radii.literal import Literal, beta_after, radius_after
+from safe2real.radii import Literal, System, beta_after, radius_after
 
 _FOREVER = 2**1000  # a bound beyond this is reported as infinite
 

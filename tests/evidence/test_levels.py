@@ -6,8 +6,7 @@ import pytest
 from safe2real import radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.kernel import Kernel
-from safe2real.radii.base import Radius, System
-from safe2real.radii.literal import radius_after
+from safe2real.radii import Radius, System, radius_after
 from tests.cases import each
 from tests.radii.formulas import FORMULAS, TIGHT, union_by_formula
 

@@ -13,8 +13,7 @@ from safe2real.exploration import Learner, roll_out, simulate
 from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.radii.base import System
-from safe2real.radii.literal import radius_after
+from safe2real.radii import System, radius_after
 from tests.exploration.tiny import PLAIN, ROWS, SAFE, settings, stay, tiny
 
 

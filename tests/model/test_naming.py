@@ -12,7 +12,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model import naming
 from safe2real.model.naming import GROUP, named_from_json, named_to_json
 from safe2real.problem.problem import Problem
-from safe2real.radii.base import Radius
+from safe2real.radii import Radius
 from safe2real.testing.systems import random_case
 
 

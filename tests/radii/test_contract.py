@@ -6,7 +6,7 @@ import pytest
 from safe2real import radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.kernel import Kernel
-from safe2real.radii.base import Radius, RowShape, System
+from safe2real.radii import Radius, RowShape, System
 from safe2real.testing import RadiusContract
 from tests.cases import each
 

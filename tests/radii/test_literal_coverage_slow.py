@@ -5,8 +5,7 @@ import pytest
 from numba import njit
 
 from safe2real import radii
-from safe2real.radii.base import System
-from safe2real.radii.literal import radius_after
+from safe2real.radii import System, radius_after
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.rule import rule_of
 from safe2real.model import MarkovPolicy
 from safe2real.model.shown import rounded_up
-from safe2real.radii.base import System
+from safe2real.radii import System
 from safe2real.report.export import export_minari
 from safe2real.systems import sampling
 from safe2real.systems.datasets import read_episodes

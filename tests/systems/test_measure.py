@@ -10,8 +10,7 @@ from safe2real import radii
 from safe2real.evidence.betting import mean_bounds
 from safe2real.evidence.counts import Counts
 from safe2real.exploration import collect, roll_out
-from safe2real.radii.base import System
-from safe2real.radii.literal import radius_after
+from safe2real.radii import System, radius_after
 from safe2real.systems import WindyGrid
 from safe2real.systems.measure import clone_baseline, estimate_margin, estimate_mismatch_gap
 from tests.cases import sampled

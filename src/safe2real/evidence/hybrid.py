@@ -25,7 +25,7 @@ from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.planning.robust import reach_of
-from safe2real.radii.base import Radius, System
+from safe2real.radii import Radius, System
 from safe2real.refinements import NearSets, Refinement, find
 
 

@@ -14,10 +14,7 @@ from safe2real._compiled import radii as compiled_radii
 from safe2real._compiled.rows import Reach
 from safe2real.evidence.tabulated import tabulated
 from safe2real.model.checks import Floats
-from safe2real.radii import ALL
-from safe2real.radii.base import Radius, RowShape, System
-from safe2real.radii.literal import literal_constants
-from safe2real.radii.subsets import near_costs, subset_costs
+from safe2real.radii import ALL, Radius, RowShape, System, literal_constants, near_costs, subset_costs
 from safe2real.refinements import BelowGap, LikelihoodBalls, OpenRows, Refinement, SequentialClearing, find
 
 KNOWN_SHARE = 0.1

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.checks import Floats
 from safe2real.model.shown import count
-from safe2real.radii.base import Radius, RowShape
+from safe2real.radii import Radius, RowShape
 
 _EXACTLY = 4096  # visits up to which a tabulated radius is kept for each number of them
 _STEPS = 128  # and so many numbers for each doubling beyond: in between, the larger one holds

@@ -21,7 +21,7 @@ from safe2real.evidence.pooling import Ints, Pooling
 from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import summed
-from safe2real.radii.base import RowShape, System
+from safe2real.radii import RowShape, System
 
 SHARE = 0.1
 _LOOKS = 8  # another look is due when the visits have grown by one part in so many

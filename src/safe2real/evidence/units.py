@@ -11,7 +11,7 @@ from safe2real.evidence.pooling import Ints, Pooling
 from safe2real.evidence.rule import Separation
 from safe2real.model.checks import Floats, Indices
 from safe2real.problem.problem import Problem
-from safe2real.radii.base import System
+from safe2real.radii import System
 
 
 class UnitModel(HybridModel):

@@ -15,8 +15,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import check_keys
 from safe2real.radii import ALL, Adaptive, Literal, Radius
 from safe2real.refinements import ALL as ALL_REFINEMENTS
-from safe2real.refinements import DEFAULT, Refinement
-from safe2real.refinements.clearing import CLEARINGS
+from safe2real.refinements import CLEARINGS, DEFAULT, Refinement
 
 Kind = TypeVar("Kind")
 

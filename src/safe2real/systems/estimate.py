@@ -23,7 +23,7 @@ from safe2real.model import MarkovPolicy
 from safe2real.model.checks import check_function, frozen, positive_integer, probability_of_failure, seed_number, shown
 from safe2real.model.shown import count
 from safe2real.progress import Report, progress_bar
-from safe2real.radii.base import Radius, System
+from safe2real.radii import Radius, System
 from safe2real.systems.arrivals import ArrivalCost
 from safe2real.systems.datasets import read_episodes
 from safe2real.systems.discretise import Discretised

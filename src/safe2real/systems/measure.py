@@ -21,7 +21,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
-from safe2real.radii.base import Radius, System
+from safe2real.radii import Radius, System
 from safe2real.systems.spans import spans
 
 _ROUNDING = 1e-9  # of sums

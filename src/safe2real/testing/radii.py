@@ -15,7 +15,7 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
 from safe2real.model.checks import Floats
 from safe2real.problem.problem import Problem
-from safe2real.radii.base import Radius, RowShape, System
+from safe2real.radii import Radius, RowShape, System
 from safe2real.standing import Standing
 from safe2real.testing.systems import check_named, random_case
 

@@ -13,7 +13,7 @@ from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.radii.base import Radius
+from safe2real.radii import Radius
 
 
 @dataclass(frozen=True, eq=False, slots=True)
