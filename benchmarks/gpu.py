@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.instances import Size, random_instance, random_kernel
 from safe2real import CMDP, AtLeast, Kernel, solve
 from safe2real._compiled.rows import Rows
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.planning import Solution, solve_many
 from safe2real.planning.cuda import solve as device
 from safe2real.planning.cuda.batch import Batch, upload

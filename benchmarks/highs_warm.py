@@ -11,7 +11,7 @@ from scipy.sparse import csc_array, vstack
 
 from benchmarks.instances import Instance
 from experiments.oracles.linear_program import occupancy_program
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 
 
 def warm_call(instance: Instance, later_reward: Floats) -> Callable[[], float] | None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from safe2real import CMDP, AtLeast, Kernel, solve
 from safe2real._compiled.rows import Rows
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.planning import Solution, constraint_values
 from safe2real.systems import WindyGrid
 

@@ -17,7 +17,7 @@ from benchmarks.instances import Size, random_instance
 from benchmarks.report import Target, milliseconds, print_table, seconds
 from experiments.oracles.extended_program import extended_program
 from experiments.related.rectangular import KernelSet, balls, boxes, solve_optimistic
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 
 SMALL = Size(25, 4, 12, ragged=True)
 VISITS, LEVEL, GAP = 2_000.0, 12.0, 0.1

@@ -25,8 +25,8 @@ from experiments.studies.sepsis_patients import learner_of, patients_under
 from experiments.studies.sepsis_system import build, load_records
 from safe2real import CMDP, AtLeast, Learner, MarkovPolicy, Problem, Settings, simulate
 from safe2real.errors import MissingExtra
-from safe2real.model.checks import Floats
-from safe2real.planning.pessimistic import greedy_column
+from safe2real.model.validation import Floats
+from safe2real.planning.certified_mixture import greedy_column
 from safe2real.planning.robust import RowSets, reach_of
 
 ACTIONS, SUCCESSORS, HORIZON = 4, 5, 50

@@ -22,9 +22,9 @@ MISSING = [
     ),
     ("fastapi", "import safe2real.service.places", "services need the package fastapi,{}[service]'"),
     ("typer", "import safe2real.cli", "commands need the package typer,{}[campaign]'"),
-    ("matplotlib", "import safe2real.report.campaign", "figures need the package matplotlib,{}[report]'"),
+    ("matplotlib", "import safe2real.report.campaign_report", "figures need the package matplotlib,{}[report]'"),
     ("matplotlib", "import safe2real.figures.policy", "figures need the package matplotlib,{}[report]'"),
-    ("matplotlib", "import safe2real.report.preflight_figures", "figures need the package matplotlib,{}[report]'"),
+    ("matplotlib", "import safe2real.report.preflight_report", "figures need the package matplotlib,{}[report]'"),
     ("jinja2", "from safe2real.report.page import render; render('')", "pages need the package jinja2,{}[report]'"),
     ("pandas", "from safe2real.tables import to_pandas; to_pandas([])", "data frames need the package pandas,{}[tables]'"),
     (

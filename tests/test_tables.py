@@ -6,7 +6,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
 from safe2real.tables import to_pandas, to_table
 from safe2real.testing.systems import random_case
 

@@ -13,7 +13,7 @@ import pytest
 import safe2real as s2r
 from safe2real.cli.run import _kept
 from safe2real.figures.mismatch import draw_visits_needed
-from safe2real.model.shown import count
+from safe2real.model.constraint_text import count
 from safe2real.preflight.assumptions import theorem
 from safe2real.preflight.rehearsal import RehearsedPlan
 from safe2real.systems.rollout import Agreement

@@ -85,7 +85,7 @@ def specification() -> s2r.Problem:
 def warm_up(folder: Path) -> None:
     """Everything that a command imports and compiles, once."""
     from safe2real.preflight.spec_file import read_spec_file
-    from safe2real.report.campaign import write_campaign_report
+    from safe2real.report.campaign_report import write_campaign_report
 
     place = _campaign(folder / "warm.db")
     with s2r.Campaign.open(place) as campaign:

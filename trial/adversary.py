@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 
 
 @dataclass(frozen=True, eq=False, slots=True)

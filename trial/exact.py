@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from safe2real import CMDP, Kernel, MarkovPolicy, Mixture
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 
 
 def dense_rows(kernel: Kernel, horizon: int) -> Floats:

@@ -21,7 +21,7 @@ from safe2real._compiled import margin as _margin
 from safe2real.exploration import Learner, Run, simulate
 from safe2real.exploration.plan import Plan
 from safe2real.methods.base import Reason
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
 from safe2real.standing import DoubtCode
 from trial.exact import Truth

@@ -10,7 +10,7 @@ from typing import Any
 
 from safe2real import __version__
 from safe2real.errors import InvalidInput
-from safe2real.evidence.trust import RETURNS_SHARE
+from safe2real.evidence.baseline_margin import RETURNS_SHARE
 from trial.examine import Flaw
 from trial.tally import Tallies, interval
 

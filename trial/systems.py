@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from safe2real import CMDP, AtLeast, Kernel, MarkovPolicy, methods, radii
 from safe2real.methods import Method
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.problem.settings import Settings
 from safe2real.radii import Radius
 from trial.adversary import Shift, shifted

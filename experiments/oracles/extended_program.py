@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from experiments.related.rectangular import KernelSet
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import checked_utility
 
 

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from scipy.optimize import linprog
 
-from safe2real.model.checks import frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import frozen
 from safe2real.planning.evaluate import checked_utility, constraint_values, evaluate
 from safe2real.planning.solve import Solution, Status
 

@@ -20,8 +20,8 @@ from experiments.related.facts import Facts, Fidelity
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Reason, refuted_decision
-from safe2real.model.checks import positive_integer
 from safe2real.model.policy import Mixture
+from safe2real.model.validation import positive_integer
 from safe2real.problem.problem import Problem
 
 

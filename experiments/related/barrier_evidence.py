@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
-from safe2real.model.checks import Floats, Indices
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, with_end
+from safe2real.model.validation import Floats, Indices
 from safe2real.planning.evaluate import occupancy, value_functions
 from safe2real.problem.problem import Problem
 

@@ -17,10 +17,10 @@ from safe2real._compiled.rows import Rows
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Method, Reason
-from safe2real.model.checks import Floats, finite_floats, finite_number, frozen
 from safe2real.model.cmdp import CMDP, step_rewards
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Mixture, Policy
+from safe2real.model.validation import Floats, finite_floats, finite_number, frozen
 from safe2real.planning.evaluate import occupancy
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 
 from experiments.related import clipped_kernels as clipped
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, bare, frozen, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, fitted
+from safe2real.model.validation import Floats, bare, frozen, shown
 from safe2real.planning.evaluate import checked_utility
 
 

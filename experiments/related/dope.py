@@ -20,9 +20,9 @@ from experiments.related.rectangular import KernelSet, balls, boxes, priced, sol
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Reason, refuted_decision
-from safe2real.model.checks import Floats, is_whole, positive_integer
 from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.policy import Mixture
+from safe2real.model.validation import Floats, is_whole, positive_integer
 from safe2real.planning.evaluate import evaluate
 from safe2real.planning.solve import Solution
 from safe2real.problem.problem import Problem

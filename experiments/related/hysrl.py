@@ -33,9 +33,9 @@ from experiments.related.clipped import Bracket, bracketed, clipped_maximum, cli
 from experiments.related.facts import Facts, Fidelity
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Reason, refuted_decision
-from safe2real.model.checks import unit_number
 from safe2real.model.cmdp import without_steps
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import unit_number
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem
 

@@ -28,9 +28,9 @@ from experiments.related.facts import Facts, Fidelity
 from experiments.related.rectangular import priced
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Reason, refuted_decision
-from safe2real.model.checks import Floats, positive_integer
 from safe2real.model.cmdp import without_steps
 from safe2real.model.policy import Mixture
+from safe2real.model.validation import Floats, positive_integer
 from safe2real.planning.evaluate import evaluate
 from safe2real.planning.solve import Solution, solve
 from safe2real.problem.problem import Problem

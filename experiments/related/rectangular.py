@@ -20,9 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 from experiments.related import rectangular_kernels as rectangular
 from safe2real._compiled import outcomes, pessimistic
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, Indices, finite_floats, frozen
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import Floats, Indices, finite_floats, frozen
 from safe2real.planning.evaluate import checked_utility
 from safe2real.planning.solve import Solution, Status
 

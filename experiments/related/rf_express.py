@@ -20,9 +20,9 @@ from experiments.related.clipped import clipped_maximum, clipped_value
 from experiments.related.facts import Facts, Fidelity
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Reason, refuted_decision
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
 
 MENARD = (

@@ -19,8 +19,7 @@ from experiments.related.base import Related, empirical, plan_on, positive
 from experiments.related.facts import Facts, Fidelity
 from experiments.related.rf_express import Uncertainty
 from safe2real.evidence.evidence import Evidence
-from safe2real.methods.base import Decision, Reason, refuted_decision
-from safe2real.methods.mixing import candidate_share
+from safe2real.methods.base import Decision, Reason, candidate_share, refuted_decision
 from safe2real.model.policy import Mixture
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.problem import Problem

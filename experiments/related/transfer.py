@@ -21,10 +21,10 @@ from experiments.related.facts import Facts, Fidelity
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Reason, refuted_decision
-from safe2real.model.checks import Floats, Indices, positive_integer
 from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import Floats, Indices, positive_integer
 from safe2real.planning.evaluate import occupancy
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem

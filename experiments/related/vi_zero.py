@@ -18,8 +18,8 @@ from experiments.related.clipped import clipped_maximum
 from experiments.related.facts import Facts, Fidelity
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Reason, refuted_decision
-from safe2real.model.checks import Floats, positive_integer
 from safe2real.model.policy import Mixture
+from safe2real.model.validation import Floats, positive_integer
 from safe2real.problem.problem import Problem
 
 

@@ -14,7 +14,7 @@ from experiments.studies.instance import Instance
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
 from safe2real.methods.for_rewards import ForRewards
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.problem.ties import Ties

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.problem.ties import Ties

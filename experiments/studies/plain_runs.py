@@ -28,8 +28,8 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
 from safe2real.methods.base import Decision, Method, refuted_decision
 from safe2real.methods.for_rewards import ForRewards
-from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem

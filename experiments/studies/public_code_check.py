@@ -24,10 +24,10 @@ from experiments.related.rf_express import Uncertainty
 from experiments.store import Plain
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Method
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP, AtLeast
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings

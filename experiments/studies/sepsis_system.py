@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import MissingExtra
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP, AtLeast
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import value_functions
 
 HORIZON = 20  # steps; one is four hours in the records behind the package

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import kinds
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_number
+from safe2real.model.validation import Floats, finite_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import finite_number
+from safe2real.model.validation import finite_number
 
 _Kind = TypeVar("_Kind", bound="Refinement")
 

@@ -17,7 +17,7 @@ from safe2real.campaign.events import IMPORT, Draft, ImportBody
 from safe2real.campaign.imports import _overhang
 from safe2real.campaign.load import load_record
 from safe2real.exploration import roll_out
-from safe2real.model.encoding import policy_to_bytes
+from safe2real.model.serialization import policy_to_bytes
 from safe2real.problem.problem import Problem
 from safe2real.report.export import export_json
 from safe2real.standing import AssumptionCode

@@ -12,7 +12,7 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.methods.base import Reason
-from safe2real.report.campaign import write_campaign_report
+from safe2real.report.campaign_report import write_campaign_report
 from safe2real.report.export import export_csv, export_json
 from safe2real.standing import DoubtCode, Standing
 from tests.campaign.systems import run_rounds, three_states

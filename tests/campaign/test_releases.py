@@ -19,8 +19,8 @@ from safe2real.campaign.history import entries_of
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import bounds_of
 from safe2real.exploration import roll_out
-from safe2real.model.encoding import to_text
-from safe2real.report.campaign import write_campaign_report
+from safe2real.model.serialization import to_text
+from safe2real.report.campaign_report import write_campaign_report
 from safe2real.standing import Standing
 from safe2real.version import __version__
 from tests.campaign.systems import run_rounds, three_states
@@ -190,7 +190,7 @@ def test_a_record_is_migrated_on_request_alone(old: Path) -> None:
 def test_a_log_of_many_events_by_the_first_release_is_one_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its parts were not numbered; the digest of the whole says where it ends. Counted when it came, as a whole."""
     monkeypatch.setattr("safe2real.campaign.events.IMPORT_SIZE", 2)
-    from safe2real.model.encoding import digest_of, policy_to_bytes
+    from safe2real.model.serialization import digest_of, policy_to_bytes
 
     specification = three_states().specification
     contents = [{"states": [0, 0, 0, 0, state], "actions": [0] * 4} for state in (0, 1, 0, 1)]

@@ -11,7 +11,7 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.checker import Checker
 from safe2real.campaign.events import BEFORE_THE_FIRST
 from safe2real.campaign.ledger import check_record
-from safe2real.model.encoding import to_text
+from safe2real.model.serialization import to_text
 from tests.campaign.systems import run_rounds, three_states
 
 SYSTEM = three_states()

@@ -18,7 +18,7 @@ from safe2real.campaign import Campaign, carry_over, record, snapshot
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import StorageFailure
 from safe2real.evidence import counts
-from safe2real.evidence.stored import follows_from_order
+from safe2real.evidence.evidence_state import follows_from_order
 from safe2real.exploration import roll_out
 from safe2real.problem import Alternatives
 from safe2real.testing.systems import random_case

@@ -13,9 +13,9 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.methods import ForRewards, SimToReal, Trial
 from safe2real.methods.trial_within import TrialWithin
-from safe2real.model.encoding import digest_of, policy_to_bytes
+from safe2real.model.serialization import digest_of, policy_to_bytes
 from safe2real.planning.evaluate import constraint_values
-from safe2real.report.campaign import write_campaign_report
+from safe2real.report.campaign_report import write_campaign_report
 from safe2real.standing import AssumptionCode
 from safe2real.testing.systems import random_case
 from tests.campaign.test_trial import _forge

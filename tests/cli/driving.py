@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import safe2real as s2r
 from safe2real.cli import app
 from safe2real.exploration import roll_out
-from safe2real.model.encoding import policy_from_json
+from safe2real.model.serialization import policy_from_json
 from safe2real.systems import WindyGrid
 
 GRID = WindyGrid.paper()

@@ -15,8 +15,8 @@ import safe2real as s2r
 from safe2real.campaign import FIELD_ASSUMPTIONS
 from safe2real.cli import campaign as module
 from safe2real.exploration import roll_out
-from safe2real.model import encoding
-from safe2real.model.encoding import policy_from_json
+from safe2real.model import serialization as encoding
+from safe2real.model.serialization import policy_from_json
 from tests.campaign.systems import falling, three_states
 from tests.cases import each
 from tests.cli.driving import BASELINE, MODEL, campaign, done, episode, rolled, run_rounds, specification

@@ -14,9 +14,9 @@ from safe2real.cli import run as module
 from safe2real.cli.exits import NOT_READY
 from safe2real.cli.run import _print_after
 from safe2real.errors import Conflict
-from safe2real.model.wording import Wording
+from safe2real.model.constraint_text import Wording
 from safe2real.preflight.rehearsal import Exact, Rehearsal, exact_values, open_or_begin, rehearse
-from safe2real.report.rehearsal_figures import draw_exact
+from safe2real.report.preflight_report import draw_exact
 from safe2real.standing import Standing
 from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, TOML, kernel, tiny, write

@@ -2,8 +2,8 @@
 
 import json
 
-from safe2real.model.encoding import mixture_to_json, to_text
 from safe2real.model.policy import Mixture
+from safe2real.model.serialization import mixture_to_json, to_text
 from safe2real.testing.systems import random_case
 from tests.cli.driving import campaign, done
 from tests.methods.test_trial import POLICY

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.betting import mean_bounds, values_needed
+from safe2real.evidence.mean_bounds import mean_bounds, values_needed
 from tests.cases import each
 
 FRACTIONS = [0.5**j for j in range(16)]

@@ -7,7 +7,7 @@ import safe2real as s2r
 from safe2real import radii
 from safe2real._compiled import belief
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.evidence.rule import Separation
+from safe2real.evidence.row_rule import Separation
 from safe2real.exploration import roll_out
 from safe2real.refinements import NearSets
 from safe2real.standing import DoubtCode, Standing

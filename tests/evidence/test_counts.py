@@ -12,7 +12,7 @@ from safe2real._compiled.rows import Reach
 from safe2real.evidence import counts as counts_module
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.evidence import Evidence
-from safe2real.evidence.near import near_of
+from safe2real.evidence.row_rule import near_of
 from safe2real.exploration import roll_out
 from safe2real.planning.robust import reach_of
 

@@ -5,7 +5,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.evidence.evidence_files import load_evidence, save_evidence
+from safe2real.evidence.evidence_state import load_evidence, save_evidence
 from safe2real.exploration import roll_out
 from safe2real.exploration.plan import plan
 from safe2real.methods import ForRewards, RewardFree, SimToReal, Trial

@@ -9,7 +9,7 @@ import safe2real as s2r
 from safe2real import radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mismatch_map import Verdict, map_mismatch
-from safe2real.evidence.rule import Separation
+from safe2real.evidence.row_rule import Separation
 from tests.cases import each
 
 DELTA, SCALE = 0.1, 0.2

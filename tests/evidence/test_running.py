@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.betting import mean_bounds
-from safe2real.evidence.running import RunningLower
+from safe2real.evidence.mean_bounds import RunningLower, mean_bounds
 from tests.cases import each
 
 ALPHA = 0.05

@@ -3,7 +3,7 @@
 import numpy as np
 
 import safe2real as s2r
-from safe2real.evidence.tied import TiedEvidence
+from safe2real.evidence.tied_rows import TiedEvidence
 from safe2real.problem.ties import Ties
 from safe2real.standing import DoubtCode, Standing
 

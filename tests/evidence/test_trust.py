@@ -5,7 +5,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real._compiled import margin as _margin
-from safe2real.evidence.trust import RETURNS_SHARE, BaselineTrust
+from safe2real.evidence.baseline_margin import RETURNS_SHARE, BaselineTrust
 from safe2real.standing import DoubtCode, Standing
 from tests.cases import each, sampled
 from tests.evidence.small_learners import UTILITY, forked, forked_learner, returns_learner, stay

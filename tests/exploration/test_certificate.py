@@ -5,7 +5,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.exploration.certificate import Certificate
-from safe2real.model.wording import Wording
+from safe2real.model.constraint_text import Wording
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 
 FALLS, UPRIGHT = Wording("falls", 20, is_cost=True), Wording("upright", 20, is_cost=False)

@@ -8,7 +8,7 @@ import pytest
 import safe2real as s2r
 from safe2real import methods, radii
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.evidence.rule import Separation
+from safe2real.evidence.row_rule import Separation
 from safe2real.exploration import Learner, roll_out, simulate
 from safe2real.methods.base import Reason
 from safe2real.problem.problem import Problem

@@ -11,7 +11,7 @@ from safe2real.evidence.mismatch_map import Verdict
 from safe2real.figures.learning import draw_learning
 from safe2real.figures.mismatch import draw_visits_needed
 from safe2real.figures.moments import Moment, Moments
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
 from safe2real.testing.systems import random_case
 
 REWARD = np.eye(4)[:, :2]

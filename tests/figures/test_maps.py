@@ -9,7 +9,7 @@ from safe2real.figures.places import ends, losses, places_of
 from safe2real.figures.policy import action_directions, draw_policy, short_names
 from safe2real.figures.style import kept
 from safe2real.figures.system import draw_system
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
 
 
 def corridor(**legend):

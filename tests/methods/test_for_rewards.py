@@ -13,10 +13,9 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import forecast
 from safe2real.methods.base import Reason
-from safe2real.methods.for_rewards import Memory
+from safe2real.methods.for_rewards import Memory, guess_of, proved_wrong, rates
 from safe2real.methods.named import document_of, method_in
-from safe2real.methods.stakes import guess_of, proved_wrong, rates
-from safe2real.model.encoding import from_text, to_text
+from safe2real.model.serialization import from_text, to_text
 from safe2real.planning import constraint_values
 from safe2real.testing.systems import random_case
 

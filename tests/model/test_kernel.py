@@ -196,7 +196,7 @@ def test_a_terminal_state_where_episodes_also_begin_is_refused_however_many_begi
 
 def test_distances_are_those_of_the_dense_rows_however_many_are_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(8)
-    monkeypatch.setattr("safe2real.model.distances._AT_ONCE", 7)
+    monkeypatch.setattr("safe2real.model.kernel._AT_ONCE", 7)
     for case in range(20):
         states, lead = int(rng.integers(1, 9)), (3,) if case % 2 else ()
         pair = []

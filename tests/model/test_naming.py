@@ -9,8 +9,8 @@ import pytest
 
 from safe2real import radii
 from safe2real.errors import InvalidInput
-from safe2real.model import naming
-from safe2real.model.naming import GROUP, named_from_json, named_to_json
+from safe2real.model import names as naming
+from safe2real.model.extensions import GROUP, named_from_json, named_to_json
 from safe2real.problem.problem import Problem
 from safe2real.radii import Radius
 from safe2real.testing.systems import random_case

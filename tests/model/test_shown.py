@@ -5,7 +5,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safe2real.model.shown import count, rounded_down, rounded_up
+from safe2real.model.constraint_text import count, rounded_down, rounded_up
 from tests.cases import each
 
 LIMITS = st.floats(-1e6, 1e6, allow_nan=False)

@@ -5,8 +5,8 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.model.legend import Legend, legend_from_json
-from safe2real.model.wording import Wording
+from safe2real.model.constraint_text import Wording
+from safe2real.model.names import Legend, legend_from_json
 from safe2real.problem.problem import Problem
 
 

@@ -7,8 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 import safe2real as s2r
-from safe2real.planning.optimistic import best_values, ceiling, optimistic_policy, worst_values
-from safe2real.planning.pessimistic import (
+from safe2real.planning.certified_mixture import (
     Column,
     best_mixture,
     column_of,
@@ -17,7 +16,7 @@ from safe2real.planning.pessimistic import (
     most_certifiable,
     trusted_column,
 )
-from safe2real.planning.robust import RowSets, reach_of
+from safe2real.planning.robust import RowSets, best_values, ceiling, optimistic_policy, reach_of, worst_values
 
 ROUNDING = 1e-9
 

@@ -10,9 +10,16 @@ from scipy.sparse import block_diag, csr_array
 
 import safe2real as s2r
 from safe2real._compiled.rows import Sets
-from safe2real.planning.optimistic import optimistic_policy, worst_values
-from safe2real.planning.pessimistic import greedy_column
-from safe2real.planning.robust import RowSets, best_value, reach_of, worst_constraint_values, worst_value
+from safe2real.planning.certified_mixture import greedy_column
+from safe2real.planning.robust import (
+    RowSets,
+    best_value,
+    optimistic_policy,
+    reach_of,
+    worst_constraint_values,
+    worst_value,
+    worst_values,
+)
 from tests.cases import sampled
 from tests.compiled.calling import worst_expectation
 

@@ -15,7 +15,7 @@ from safe2real.preflight.guess import Guess
 from safe2real.preflight.recommendations import Advice
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.conditions import Guarantee
-from safe2real.report.preflight_figures import draw_preflight
+from safe2real.report.preflight_report import draw_preflight
 from tests.preflight.test_recommendations import WALK, ring
 
 GOAL = np.repeat(np.arange(WALK) == 2, 2).reshape(WALK, 2).astype(float)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
-from safe2real.model.wording import Wording
+from safe2real.model.constraint_text import Wording
 from safe2real.preflight import rounds, trials
 from safe2real.preflight.assumptions import floor_of
 from safe2real.preflight.baseline import Range, _by_rollouts, spread_of
@@ -25,7 +25,7 @@ from safe2real.preflight.trials import trial_findings
 from safe2real.problem import Alternatives, Ties
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.conditions import Guarantee
-from safe2real.report.preflight_figures import _dress, draw_preflight
+from safe2real.report.preflight_report import _dress, draw_preflight
 from safe2real.standing import Standing
 from safe2real.systems.measure import estimate_margin
 from tests.cases import each

@@ -19,8 +19,7 @@ from safe2real.preflight.recommendations import Advice
 from safe2real.preflight.support_advice import advise_support
 from safe2real.preflight.trials import Look
 from safe2real.problem.accuracy import RowAccuracy
-from safe2real.report.preflight_figures import draw_preflight
-from safe2real.report.preflight_page import preflight_page
+from safe2real.report.preflight_report import draw_preflight, preflight_page
 from tests.preflight.specs import kernel, tiny
 
 METHOD = s2r.methods.SimToReal()

@@ -15,7 +15,7 @@ from numba import njit
 
 from safe2real import radii
 from safe2real._compiled import radii as _kernels
-from safe2real.evidence.rule import rule_of
+from safe2real.evidence.row_rule import rule_of
 from safe2real.radii import Radius, System
 from tests.compiled.calling import radius_at
 

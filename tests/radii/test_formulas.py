@@ -10,7 +10,7 @@ import pytest
 from experiments.oracles.run_length_bounds import literal_beta
 from safe2real import radii
 from safe2real._compiled import radii as _kernels
-from safe2real.evidence.rule import rule_of
+from safe2real.evidence.row_rule import rule_of
 from safe2real.radii import Radius, System, literal_constants, radius_after, subset_costs
 from tests.cases import each
 from tests.compiled.calling import radius_at

@@ -17,17 +17,16 @@ from safe2real import methods, radii
 from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign
 from safe2real.campaign.status import RewardStatus
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
-from safe2real.evidence.rule import Separation
+from safe2real.evidence.row_rule import Separation
 from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import Forecast
 from safe2real.figures.course import Course, draw_certificate, draw_safety, thinned
 from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
-from safe2real.model.shown import rounded_down, rounded_up
-from safe2real.model.wording import Wording
+from safe2real.model.constraint_text import Wording, rounded_down, rounded_up
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.report import campaign as report
-from safe2real.report.campaign import _forecast_in_words, write_campaign_report
+from safe2real.report import campaign_report as report
+from safe2real.report.campaign_report import _forecast_in_words, write_campaign_report
 from safe2real.report.page import environment, render, since
 from tests.cases import each, sampled
 

@@ -16,7 +16,7 @@ from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import roll_out
 from safe2real.methods.named import problem_and_method
-from safe2real.model.encoding import digest_of, policy_to_bytes, to_text
+from safe2real.model.serialization import digest_of, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import export as export_module

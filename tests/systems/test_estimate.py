@@ -8,9 +8,9 @@ from gymnasium.spaces import Discrete
 from safe2real import radii
 from safe2real.campaign import Campaign
 from safe2real.errors import InvalidInput
-from safe2real.evidence.rule import rule_of
+from safe2real.evidence.row_rule import rule_of
 from safe2real.model import MarkovPolicy
-from safe2real.model.shown import rounded_up
+from safe2real.model.constraint_text import rounded_up
 from safe2real.radii import System
 from safe2real.report.export import export_minari
 from safe2real.systems import sampling

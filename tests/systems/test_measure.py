@@ -7,8 +7,8 @@ import pytest
 
 import safe2real as s2r
 from safe2real import radii
-from safe2real.evidence.betting import mean_bounds
 from safe2real.evidence.counts import Counts
+from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import collect, roll_out
 from safe2real.radii import System, radius_after
 from safe2real.systems import WindyGrid

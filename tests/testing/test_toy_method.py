@@ -9,8 +9,7 @@ import pytest
 from safe2real import Campaign, solve
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.methods import Decision, Method, Reason
-from safe2real.methods.base import refuted_decision
-from safe2real.methods.mixing import candidate_share
+from safe2real.methods.base import candidate_share, refuted_decision
 from safe2real.testing import MethodContract
 from safe2real.testing.systems import random_case
 

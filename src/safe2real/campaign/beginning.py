@@ -15,8 +15,8 @@ from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.methods.named import document_of, extensions_of, problem_and_method
-from safe2real.model.checks import shown
-from safe2real.model.encoding import digest_of, from_text, to_text
+from safe2real.model.serialization import digest_of, from_text, to_text
+from safe2real.model.validation import shown
 from safe2real.problem.document import without_words
 from safe2real.problem.problem import Problem
 from safe2real.version import __version__

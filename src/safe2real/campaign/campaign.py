@@ -41,9 +41,9 @@ from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
 from safe2real.methods.named import extensions_of
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.encoding import policy_from_bytes
-from safe2real.model.naming import Extensions
+from safe2real.model.extensions import Extensions
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.serialization import policy_from_bytes
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 

@@ -17,8 +17,8 @@ from safe2real.campaign.importing import import_logs
 from safe2real.campaign.imports import Overlap
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.logs import fitted_refusal
-from safe2real.model.encoding import fingerprint
 from safe2real.model.policy import carried_out
+from safe2real.model.serialization import fingerprint
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,11 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration.coin import coin_of
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Reason
-from safe2real.model.checks import shown
-from safe2real.model.encoding import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
+from safe2real.model.constraint_text import count
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
-from safe2real.model.shown import count
+from safe2real.model.serialization import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
 from safe2real.model.trajectory import check_actions
+from safe2real.model.validation import shown
 from safe2real.standing import Standing
 
 _REMEMBERED = 256  # policies kept decoded

@@ -8,8 +8,8 @@ from safe2real.campaign.events import Event
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.for_rewards import ForRewards
-from safe2real.model.encoding import check_keys, from_text
-from safe2real.model.naming import named_from_json
+from safe2real.model.extensions import named_from_json
+from safe2real.model.serialization import check_keys, from_text
 
 
 def declared_in(event: Event) -> ForRewards:

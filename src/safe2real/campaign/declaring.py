@@ -15,7 +15,7 @@ from safe2real.campaign.events import DECLARE, Draft
 from safe2real.campaign.record import Record
 from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.trial_within import refuse_within_trial
-from safe2real.model.naming import named_to_json
+from safe2real.model.extensions import named_to_json
 
 
 def declare(record: Record, rewards: Mapping[str, ArrayLike] | None, drop: Iterable[str]) -> Receipt:

@@ -16,7 +16,7 @@ from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
-from safe2real.model.encoding import finite_or_none, mixture_to_json, policy_to_json
+from safe2real.model.serialization import finite_or_none, mixture_to_json, policy_to_json
 
 
 def created(campaign: Campaign, url: str) -> dict[str, Any]:

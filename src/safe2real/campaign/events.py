@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from safe2real.errors import InvalidInput
-from safe2real.model.encoding import check_keys, digest_of, from_text, to_text
+from safe2real.model.serialization import check_keys, digest_of, from_text, to_text
 
 CREATE, ASK, TELL, ABANDON, WITHDRAW = "create", "ask", "tell", "abandon", "withdraw"
 IMPORT, BRANCH, FORCE, MIGRATE, DECLARE, TRIAL = "import", "branch", "force", "migrate", "declare", "trial"

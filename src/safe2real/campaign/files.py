@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 from safe2real.campaign.journal.sqlite_pages import belongs_to_a_database
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.model.files import complete_file
+from safe2real.model.archive import complete_file
 
 
 def write_document(path: Path, document: Any) -> None:

@@ -19,11 +19,11 @@ from safe2real.errors import Halted, InvalidInput, Stopped, StorageFailure
 from safe2real.exploration.coin import coin_of, drawn
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Reason
-from safe2real.model.checks import positive_integer, shown
-from safe2real.model.encoding import finite_or_none
-from safe2real.model.limits import DEPLOYMENTS, ask_limit
+from safe2real.model.constraint_text import count
+from safe2real.model.input_size import DEPLOYMENTS, ask_limit
 from safe2real.model.policy import MarkovPolicy, Mixture, carried_out
-from safe2real.model.shown import count
+from safe2real.model.serialization import finite_or_none
+from safe2real.model.validation import positive_integer, shown
 from safe2real.standing import Standing
 
 _HALTED = (

@@ -11,7 +11,7 @@ from safe2real.campaign.episodes import transitions_in
 from safe2real.campaign.events import ABANDON, ASK, IMPORT, TELL, WITHDRAW, AskBody, Event
 from safe2real.errors import StorageFailure
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import from_text
+from safe2real.model.serialization import from_text
 
 TOLD, CUT_SHORT, ABANDONED, OUT = "told", "cut short", "abandoned", "out"
 LEFT_MODEL, WITHDRAWN = "left the model", "withdrawn"

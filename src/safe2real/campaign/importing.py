@@ -15,8 +15,8 @@ from safe2real.campaign.imports import Overlap, choose, key_of, parts_of, record
 from safe2real.campaign.record import Record
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.logs import checked_collector, log_digest, read_log
-from safe2real.model.encoding import digest_of, policy_to_bytes
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.serialization import digest_of, policy_to_bytes
 
 _SAME_IMPORT = "another log of the same import"
 Log = tuple[MarkovPolicy, Iterable[Any], Overlap | str]

@@ -21,7 +21,7 @@ from safe2real.campaign.events import ASK, COUNTED, IMPORT, NO_OVERLAP, SKIPPED,
 from safe2real.errors import Conflict
 from safe2real.exploration.logs import fitted_among, fitted_refusal
 from safe2real.exploration.logs import read_log as read_log  # it was here before learners had logs
-from safe2real.model.encoding import to_text
+from safe2real.model.serialization import to_text
 
 _OWN = "this campaign's own deployments"
 

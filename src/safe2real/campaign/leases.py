@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import finite_number, shown
+from safe2real.model.validation import finite_number, shown
 from safe2real.standing import Assumption, AssumptionCode
 
 EXPIRED = "lease expired"  # the cause, and the reason, of a withdrawal

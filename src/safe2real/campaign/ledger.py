@@ -23,7 +23,7 @@ from safe2real.campaign.signing import KEY_FILE, signatures_checked
 from safe2real.campaign.snapshot import says_otherwise
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
-from safe2real.model.shown import count
+from safe2real.model.constraint_text import count
 from safe2real.standing import Doubt, Standing, standing_of
 
 _UNCHECKED = f"; the record is signed, and its signatures were NOT checked: {KEY_FILE} names no file of keys here"

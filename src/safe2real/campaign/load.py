@@ -20,8 +20,8 @@ from safe2real.campaign.signing import KEY_FILE, Signature, keys_from_environmen
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.named import problem_and_method
-from safe2real.model.checks import shown
-from safe2real.model.encoding import digest_of, from_text, to_text
+from safe2real.model.serialization import digest_of, from_text, to_text
+from safe2real.model.validation import shown
 
 
 @dataclass(frozen=True, slots=True)

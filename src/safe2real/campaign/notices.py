@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from safe2real.campaign.leases import Lease
-from safe2real.model.shown import count
+from safe2real.model.constraint_text import count
 
 
 def notices_of(

@@ -17,8 +17,8 @@ from safe2real.exploration.coin import drawn
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Reason, Recorded
 from safe2real.methods.trial_within import running_trial
-from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import Floats
 
 ROUNDING = 1e-9  # what two machines may differ by
 

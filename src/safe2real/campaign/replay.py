@@ -27,14 +27,14 @@ from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.tape import Tape
 from safe2real.campaign.trials import change_in
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.evidence.stored import follows_from_order
+from safe2real.evidence.evidence_state import follows_from_order
 from safe2real.exploration.counting import Episodes, Step, entries_of
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.methods.trial_within import TrialWithin
-from safe2real.model.encoding import digest_of, from_text, policy_to_bytes, to_text
+from safe2real.model.constraint_text import count
 from safe2real.model.policy import fitted
-from safe2real.model.shown import count
+from safe2real.model.serialization import digest_of, from_text, policy_to_bytes, to_text
 from safe2real.standing import Assumption, AssumptionCode
 
 # What reading raises that expects the content of an event to be what it was written as.

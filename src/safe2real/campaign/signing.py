@@ -18,7 +18,7 @@ from pathlib import Path
 
 from safe2real.campaign.events import ABANDON, ASK, BRANCH, FORCE, IMPORT, TELL, Event
 from safe2real.errors import InvalidInput
-from safe2real.model.encoding import from_text
+from safe2real.model.serialization import from_text
 
 KEY_FILE = "SAFE2REAL_KEY_FILE"
 PRINCIPAL = "SAFE2REAL_BY"

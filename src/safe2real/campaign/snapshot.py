@@ -37,8 +37,8 @@ from safe2real.exploration.learner_files import put_progress, take_progress
 from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.trial_within import base_of
 from safe2real.model.archive import Archive
-from safe2real.model.encoding import from_text, to_text
-from safe2real.model.naming import named_to_json
+from safe2real.model.extensions import named_to_json
+from safe2real.model.serialization import from_text, to_text
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 

@@ -10,7 +10,7 @@ from safe2real.campaign.events import ABANDON, ASK, BRANCH, FORCE, TELL, WITHDRA
 from safe2real.campaign.journal import Transaction
 from safe2real.campaign.record import Record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
-from safe2real.model.encoding import to_text
+from safe2real.model.serialization import to_text
 from safe2real.model.trajectory import check_actions
 
 

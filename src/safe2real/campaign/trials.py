@@ -10,8 +10,8 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import TrialWithin
-from safe2real.model.checks import finite_number
-from safe2real.model.encoding import check_keys, from_text
+from safe2real.model.serialization import check_keys, from_text
+from safe2real.model.validation import finite_number
 
 _BEGIN = ("policy", "rewards", "number", "target", "delta")
 

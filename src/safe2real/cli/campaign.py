@@ -292,7 +292,7 @@ def report(
     url: Url, out: Annotated[Path, typer.Option(metavar="FILE.html", help="The page; one file with everything in it.")]
 ) -> None:
     """Write a page for people: where the campaign stands, what was deployed, where the simulator is wrong."""
-    from safe2real.report.campaign import write_campaign_report
+    from safe2real.report.campaign_report import write_campaign_report
 
     _check_out(out, url)
     with Campaign.open(url) as opened:

@@ -76,7 +76,7 @@ def check(
     what is recommended: with or without the simulator, what to declare.
     """
     from safe2real.engines.opening import opened
-    from safe2real.model.encoding import within
+    from safe2real.model.serialization import within
     from safe2real.preflight.baseline import check_rollouts
     from safe2real.preflight.check import check_problem
     from safe2real.preflight.spec_file import read_rollouts, read_spec_file
@@ -126,8 +126,7 @@ def asked_guess(given: SpecFile, rows: int | None, gap: float | None) -> Guess |
 
 def _write(found: Preflight, spec: Path, out: Path) -> None:
     from safe2real.campaign.files import whole_file, write_document
-    from safe2real.report.preflight_figures import draw_preflight
-    from safe2real.report.preflight_page import preflight_page
+    from safe2real.report.preflight_report import draw_preflight, preflight_page
 
     out.mkdir(parents=True, exist_ok=True)
     figure = draw_preflight(found)

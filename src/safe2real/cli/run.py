@@ -52,7 +52,7 @@ def run(
     it ended; nothing that was deployed is lost.
     """
     from safe2real.campaign.files import write_document
-    from safe2real.model.encoding import within
+    from safe2real.model.serialization import within
     from safe2real.preflight.assumptions import constrained, remaining
     from safe2real.preflight.findings import check_readable
     from safe2real.preflight.guess import Guess, guess_reality
@@ -96,10 +96,10 @@ def run(
 
 def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]:
     """The report and the figures, by name."""
-    from safe2real.evidence.rule import Separation
+    from safe2real.evidence.row_rule import Separation
     from safe2real.figures.mismatch import draw_mismatch
-    from safe2real.report.campaign import write_campaign_report
-    from safe2real.report.rehearsal_figures import draw_exact
+    from safe2real.report.campaign_report import write_campaign_report
+    from safe2real.report.preflight_report import draw_exact
 
     model, settings = campaign.problem.simulator, campaign.problem.settings
     small = model.horizon * model.num_states * model.num_actions <= _FORECAST_SIZE
@@ -141,7 +141,7 @@ def _write_plans(given: SpecFile, ended: Rehearsal, folder: Path) -> dict[str, s
 def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from safe2real.model.encoding import finite_or_none
+    from safe2real.model.serialization import finite_or_none
 
     status, exact = ended.status, ended.exact
     return {
@@ -183,7 +183,7 @@ def _print_before(found: list[Finding], guessed: bool) -> None:
 
 
 def _kept(plan: RehearsedPlan) -> str:
-    from safe2real.model.shown import rounded_up
+    from safe2real.model.constraint_text import rounded_up
 
     if not math.isfinite(plan.suboptimality):
         return "nothing was promised"
@@ -191,7 +191,7 @@ def _kept(plan: RehearsedPlan) -> str:
 
 
 def _print_after(ended: Rehearsal, files: dict[str, str], assumed: str) -> None:
-    from safe2real.model.shown import count, rounded_up
+    from safe2real.model.constraint_text import count, rounded_up
 
     status, exact = ended.status, ended.exact
     worth = _WORTH[ended.standing]

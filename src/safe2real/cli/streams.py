@@ -12,7 +12,7 @@ import typer
 
 from safe2real import progress
 from safe2real.errors import InvalidInput
-from safe2real.model.encoding import array_from_json, bounded, from_text
+from safe2real.model.serialization import array_from_json, bounded, from_text
 from safe2real.progress import Report
 
 STANDARD_INPUT = "-"

@@ -11,7 +11,7 @@ from safe2real.campaign import Campaign, Receipt
 from safe2real.cli.exits import JsonErrors
 from safe2real.cli.streams import answer, read_array, read_document
 from safe2real.errors import InvalidInput
-from safe2real.model.encoding import mixture_from_json
+from safe2real.model.serialization import mixture_from_json
 
 commands = typer.Typer(
     cls=JsonErrors,

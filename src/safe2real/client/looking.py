@@ -24,8 +24,8 @@ from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
 from safe2real.methods.named import problem_and_method
-from safe2real.model.encoding import array_to_json, policy_from_bytes, to_text
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.serialization import array_to_json, policy_from_bytes, to_text
 from safe2real.problem.problem import Problem
 
 LONG = 600.0  # seconds for what may take long: imports, plans, maps, forecasts, whole records

@@ -19,10 +19,10 @@ from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Reason
-from safe2real.model.checks import Floats
-from safe2real.model.encoding import mixture_from_json
-from safe2real.model.legend import Legend
-from safe2real.model.wording import Wording
+from safe2real.model.constraint_text import Wording
+from safe2real.model.names import Legend
+from safe2real.model.serialization import mixture_from_json
+from safe2real.model.validation import Floats
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing
 
 

@@ -20,8 +20,8 @@ from safe2real.exploration.episodes import check_told, is_pair
 from safe2real.methods.base import Method
 from safe2real.methods.named import document_of
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.encoding import array_to_json, check_keys, mixture_to_json, policy_to_json, to_text
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy
+from safe2real.model.serialization import array_to_json, check_keys, mixture_to_json, policy_to_json, to_text
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 

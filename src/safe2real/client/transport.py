@@ -14,7 +14,7 @@ from typing import IO, Any
 from urllib.parse import urlencode, urlsplit
 
 from safe2real.errors import Conflict, Halted, InvalidInput, Safe2RealError, Stopped, StorageFailure
-from safe2real.model.encoding import from_text
+from safe2real.model.serialization import from_text
 from safe2real.version import __version__
 
 TOKEN = "SAFE2REAL_TOKEN"

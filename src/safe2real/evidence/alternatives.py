@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.evidence.counts import Counts
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Policy
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.problem.alternatives import Alternatives
 from safe2real.problem.problem import Problem

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import tally as compiled_tally
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, Indices, bare, positive_integer, whole_numbers
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import Floats, Indices, bare, positive_integer, whole_numbers
 
 _MOST = int(np.iinfo(np.uint32).max)  # transitions that can be indexed
 _ROOM_AT_ONCE = 2**22  # slots of 20 bytes that all rows are given at the beginning, if it takes no more

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.alternatives import ALTERNATIVES_SHARE, Surviving, share_of_sets
+from safe2real.evidence.assumptions import assumptions_of, doubts_of
+from safe2real.evidence.baseline_margin import BaselineTrust
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.evidence.returns import CandidateReturns
-from safe2real.evidence.rule import Separation
-from safe2real.evidence.statements import assumptions_of, doubts_of
-from safe2real.evidence.trust import BaselineTrust
-from safe2real.model.checks import Floats, Indices, whole_numbers
+from safe2real.evidence.mean_bounds import CandidateReturns
+from safe2real.evidence.row_rule import Separation
 from safe2real.model.cmdp import CMDP
+from safe2real.model.constraint_text import count
 from safe2real.model.policy import Mixture, Policy
-from safe2real.model.shown import count
 from safe2real.model.trajectory import Trajectory, check_episodes_of
+from safe2real.model.validation import Floats, Indices, whole_numbers
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.robust import RowSets
 from safe2real.problem.problem import Problem
@@ -323,7 +323,7 @@ class Evidence(HybridModel):
         ties = self.problem.ties
         if ties is None or ties.exact:
             return self
-        from safe2real.evidence.tied import structured_of  # which is an evidence, too
+        from safe2real.evidence.tied_rows import structured_of
 
         found: Evidence = structured_of(self, self._structured)
         self._structured = found

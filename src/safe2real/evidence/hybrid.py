@@ -19,11 +19,10 @@ from safe2real._compiled import radii as compiled_radii
 from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts, places_of
-from safe2real.evidence.near import near_of
-from safe2real.evidence.rule import Separation, rule_of
-from safe2real.model.checks import Floats, Indices, bare
+from safe2real.evidence.row_rule import Separation, near_of, rule_of
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import Floats, Indices, bare
 from safe2real.planning.robust import reach_of
 from safe2real.radii import Radius, System
 from safe2real.refinements import NearSets, Refinement, find

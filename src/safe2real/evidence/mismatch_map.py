@@ -13,8 +13,8 @@ from safe2real._compiled import clearing, kinds
 from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.model.checks import Floats
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
+from safe2real.model.validation import Floats
 from safe2real.tables import Row, Tabular
 
 _NEVER = 2**62  # visits; more than any row will have

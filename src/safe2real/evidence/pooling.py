@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from safe2real._compiled.rows import Reach, Rows
 from safe2real.errors import InvalidInput
-from safe2real.evidence.near import near_of
-from safe2real.model.checks import Floats
+from safe2real.evidence.row_rule import near_of
 from safe2real.model.kernel import Kernel
+from safe2real.model.validation import Floats
 from safe2real.planning.robust import reach_of
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import laws_of, tells_apart

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from safe2real.model.checks import Floats
-from safe2real.model.shown import count
-from safe2real.model.wording import Wording
+from safe2real.model.constraint_text import Wording, count
+from safe2real.model.validation import Floats
 from safe2real.standing import Assumption, Doubt, Standing, standing_of
 
 _PREFIXES = {

@@ -9,7 +9,7 @@ import numpy as np
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.methods.base import Method
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.standing import Assumption, Doubt
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from safe2real._compiled import draws
-from safe2real.model.checks import Floats, bare
+from safe2real.model.validation import Floats, bare
 
 
 def coin_of(seed: int, round_number: int) -> float:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.exploration.episodes import leaves
-from safe2real.model.checks import frozen
 from safe2real.model.cmdp import CMDP
+from safe2real.model.validation import frozen
 
 if TYPE_CHECKING:
     from safe2real.exploration.told import Telling

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import frozen, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import frozen, shown, whole_numbers
 
 _LEFT = '{"states": [...], "actions": [...], "left_model": true}'
 _LONGEST_ID = 200

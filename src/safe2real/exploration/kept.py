@@ -17,7 +17,7 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certify import certify
 from safe2real.exploration.plan import Plan
 from safe2real.methods.intervals import Interval
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 
 _MOST = 64  # rewards; the ones asked for longest ago are forgotten
 

@@ -24,13 +24,13 @@ from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, TrialWithin, refuse_within_trial, without_baseline
-from safe2real.model.checks import positive_integer
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import to_text
+from safe2real.model.constraint_text import count
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
 from safe2real.model.policy import MarkovPolicy, Policy, fitted
-from safe2real.model.shown import count
+from safe2real.model.serialization import to_text
 from safe2real.model.trajectory import Trajectory, check_trajectory
+from safe2real.model.validation import positive_integer
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 

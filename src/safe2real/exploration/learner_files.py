@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.evidence.stored import put_evidence, put_returns, take_evidence, take_returns
+from safe2real.evidence.evidence_state import put_evidence, put_returns, take_evidence, take_returns
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.plan_files import put_plan, take_plan
 from safe2real.exploration.remembered import put_decision, put_memory, take_decision, take_memory
@@ -21,9 +21,9 @@ from safe2real.methods.named import document_of, problem_and_method
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, TrialWithin, base_of
 from safe2real.model.archive import Archive
-from safe2real.model.checks import finite_number, seed_number
-from safe2real.model.encoding import check_keys, to_text
-from safe2real.model.naming import Extensions
+from safe2real.model.extensions import Extensions
+from safe2real.model.serialization import check_keys, to_text
+from safe2real.model.validation import finite_number, seed_number
 
 KIND, _FORMAT = "learner", 1
 _IMPORTED = ("_ids", "_named", "_unnamed")  # sets of texts

@@ -9,11 +9,11 @@ from typing import Any
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.counting import Entry, Episodes, entries_of
 from safe2real.exploration.episodes import Seen, seen_from
-from safe2real.model.checks import shown
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import digest_of, fingerprint, policy_to_bytes, to_text
 from safe2real.model.policy import MarkovPolicy, fitted
+from safe2real.model.serialization import digest_of, fingerprint, policy_to_bytes, to_text
 from safe2real.model.trajectory import check_actions
+from safe2real.model.validation import shown
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, AssumptionCode
 

@@ -21,15 +21,15 @@ from safe2real.exploration.structure import plan_with_structure
 from safe2real.figures.moments import Between, Moment, Moments
 from safe2real.methods import ALL
 from safe2real.methods.base import Method
+from safe2real.methods.for_rewards import guess_of
 from safe2real.methods.intervals import Interval
 from safe2real.methods.named import settings_of
-from safe2real.methods.stakes import guess_of
 from safe2real.methods.trial import Trial
 from safe2real.methods.trial_within import PastTrial, base_of
-from safe2real.model.checks import Floats, frozen
 from safe2real.model.cmdp import CMDP, without_steps
+from safe2real.model.constraint_text import count
 from safe2real.model.policy import carried_out
-from safe2real.model.shown import count
+from safe2real.model.validation import Floats, frozen
 from safe2real.problem.problem import Problem
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing, standing_of

@@ -20,8 +20,8 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.prepare import compile_everything
 from safe2real.exploration.simulate import Run, simulate
 from safe2real.methods.base import Method
-from safe2real.model.checks import positive_integer, seed_number
 from safe2real.model.kernel import Kernel
+from safe2real.model.validation import positive_integer, seed_number
 from safe2real.problem.problem import Problem
 from safe2real.progress import Report, progress_bar
 

@@ -22,15 +22,14 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.certify import certify
-from safe2real.methods.mixing import candidate_share
-from safe2real.model.checks import Floats, finite_floats
+from safe2real.methods.base import candidate_share
 from safe2real.model.cmdp import CMDP, step_rewards, without_steps
-from safe2real.model.legend import Legend
+from safe2real.model.constraint_text import rounded_down, rounded_up
+from safe2real.model.names import Legend
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.model.shown import rounded_down, rounded_up
-from safe2real.planning.optimistic import ceiling
-from safe2real.planning.pessimistic import best_mixture, column_of, trusted_column
-from safe2real.planning.robust import RowSets
+from safe2real.model.validation import Floats, finite_floats
+from safe2real.planning.certified_mixture import best_mixture, column_of, trusted_column
+from safe2real.planning.robust import RowSets, ceiling
 from safe2real.planning.solve import Solution, solve
 from safe2real.problem.conditions import accuracy_of
 from safe2real.progress import Report

@@ -18,10 +18,10 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.plan import Origin, Plan
 from safe2real.model.archive import Archive
-from safe2real.model.checks import frozen
-from safe2real.model.encoding import check_keys
-from safe2real.model.legend import legend_from_json
-from safe2real.model.wording import Wording
+from safe2real.model.constraint_text import Wording
+from safe2real.model.names import legend_from_json
+from safe2real.model.serialization import check_keys
+from safe2real.model.validation import frozen
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 
 KIND, _FORMAT = "plan", 1

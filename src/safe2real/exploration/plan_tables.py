@@ -17,9 +17,9 @@ import numpy as np
 
 from safe2real.errors import InvalidInput
 from safe2real.exploration.plan import Plan
-from safe2real.model.encoding import finite_or_none, mixture_to_json
-from safe2real.model.files import complete_file
-from safe2real.model.legend import Legend
+from safe2real.model.archive import complete_file
+from safe2real.model.names import Legend
+from safe2real.model.serialization import finite_or_none, mixture_to_json
 from safe2real.version import __version__
 
 FORMAT = 1

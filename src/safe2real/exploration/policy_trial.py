@@ -23,17 +23,17 @@ from typing import Any
 import numpy as np
 
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, OutsideModel, Stopped
-from safe2real.evidence.running import RunningLower
-from safe2real.evidence.trust import RETURNS_SHARE
+from safe2real.evidence.baseline_margin import RETURNS_SHARE
+from safe2real.evidence.mean_bounds import RunningLower
 from safe2real.exploration.coin import coin_of
 from safe2real.exploration.proposal import HALT_ADVICE
 from safe2real.exploration.trial_terms import Range, TrialCertificate, TrialTerms
-from safe2real.methods.mixing import candidate_share
+from safe2real.methods.base import candidate_share
 from safe2real.methods.trial import share_of_delta
-from safe2real.model.checks import finite_number, shown
-from safe2real.model.encoding import bounded, check_keys, from_text, to_text
+from safe2real.model.archive import complete_file, locked_folder
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
-from safe2real.model.files import complete_file, locked_folder
+from safe2real.model.serialization import bounded, check_keys, from_text, to_text
+from safe2real.model.validation import finite_number, shown
 from safe2real.standing import Doubt, DoubtCode
 
 CANDIDATE, BASELINE = "candidate", "baseline"

@@ -15,11 +15,11 @@ from safe2real.exploration.drive import Miswired, NotBegun, Seen, World, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Reason
-from safe2real.model.checks import is_whole, positive_integer, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import is_whole, positive_integer, shown
 from safe2real.progress import progress_bar
 
 

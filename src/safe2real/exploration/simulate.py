@@ -23,11 +23,11 @@ from safe2real.exploration.proposal import Proposal
 from safe2real.figures.moments import Moment
 from safe2real.methods.base import Decision, Reason
 from safe2real.methods.sim_to_real import SimToReal, copy_of, decision_of, empty_memory, terms_of
-from safe2real.model.checks import Floats, bare, positive_integer, seed_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import Floats, bare, positive_integer, seed_number
 from safe2real.planning.evaluate import constraint_values
 
 Progress = Callable[[int, float], None]

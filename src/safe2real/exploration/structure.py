@@ -17,9 +17,9 @@ from safe2real.evidence.alternatives import Surviving
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certify import certify
 from safe2real.exploration.plan import Plan, baseline_plan, checked_reward, plan
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.policy import Mixture
+from safe2real.model.validation import Floats
 from safe2real.planning.solve import solve
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 

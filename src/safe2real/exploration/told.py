@@ -16,10 +16,10 @@ from safe2real.exploration.looking import Looking
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision
 from safe2real.methods.trial_within import running_trial
-from safe2real.model.checks import Indices
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_actions
+from safe2real.model.validation import Indices
 
 _OTHER_POLICY = (
     " Run the policy of propose().draw() for this round; an episode of another policy is counted with "

@@ -8,7 +8,7 @@ from typing import Any
 
 from safe2real.errors import InvalidInput, OutsideModel, Stopped
 from safe2real.exploration.policy_trial import CANDIDATE, PolicyTrial, Turn
-from safe2real.model.checks import check_function, finite_number, positive_integer, shown
+from safe2real.model.validation import check_function, finite_number, positive_integer, shown
 from safe2real.progress import Report, progress_bar
 
 Act = Callable[[Any], Any]  # observation -> action

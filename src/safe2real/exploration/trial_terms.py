@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.statements import COUNTED, INDEPENDENT
+from safe2real.evidence.assumptions import COUNTED, INDEPENDENT
 from safe2real.exploration.certificate import Certificate
-from safe2real.model.checks import finite_number, positive_integer, probability_of_failure, seed_number, shown
-from safe2real.model.shown import rounded_down, rounded_up
+from safe2real.model.constraint_text import rounded_down, rounded_up
+from safe2real.model.validation import finite_number, positive_integer, probability_of_failure, seed_number, shown
 from safe2real.standing import Assumption, AssumptionCode
 
 Range = tuple[float, float]

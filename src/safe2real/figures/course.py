@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
-from safe2real.model.checks import Floats
-from safe2real.model.shown import count, rounded_up
-from safe2real.model.wording import Wording, bound_words
+from safe2real.model.constraint_text import Wording, bound_words, count, rounded_up
+from safe2real.model.validation import Floats
 
 with needed_for("figures", "report"):
     from matplotlib.artist import Artist

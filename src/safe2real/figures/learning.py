@@ -8,14 +8,14 @@ import numpy as np
 
 from safe2real.errors import needed_for
 from safe2real.evidence.mismatch_map import MismatchMap
-from safe2real.evidence.rule import Separation
+from safe2real.evidence.row_rule import Separation
 from safe2real.figures.course import count_deployments
 from safe2real.figures.mismatch import draw_mismatch, panel
 from safe2real.figures.moments import Moment
 from safe2real.figures.rewards import MOST_PANELS, draw_interval
 from safe2real.figures.style import BLUE, GREEN, INK, LINES, ORANGE
 from safe2real.model.cmdp import CMDP
-from safe2real.model.shown import count, rounded_down
+from safe2real.model.constraint_text import count, rounded_down
 from safe2real.standing import Standing
 
 with needed_for("figures", "report"):

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
-from safe2real.evidence.rule import Separation
+from safe2real.evidence.row_rule import Separation
 from safe2real.figures.style import BLUE
-from safe2real.model.checks import Floats
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
+from safe2real.model.validation import Floats
 
 with needed_for("figures", "report"):
     from matplotlib.artist import Artist

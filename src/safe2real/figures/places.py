@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
 from safe2real.figures.style import GREEN, INK, RED
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
+from safe2real.model.validation import Floats
 
 with needed_for("figures", "report"):
     from matplotlib.artist import Artist

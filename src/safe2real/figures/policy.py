@@ -17,9 +17,9 @@ from safe2real.errors import needed_for
 from safe2real.figures.places import Places, draw_cells, ends, map_figure, mark_cells, name_cells, places_of
 from safe2real.figures.style import INK, KINDS
 from safe2real.figures.table import draw_table
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import Policy
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import occupancy
 
 with needed_for("figures", "report"):

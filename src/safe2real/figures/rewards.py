@@ -8,7 +8,7 @@ from typing import Protocol
 from safe2real.errors import needed_for
 from safe2real.figures.course import count_deployments
 from safe2real.figures.style import BLUE, GREEN, LINES
-from safe2real.model.shown import rounded_down, rounded_up
+from safe2real.model.constraint_text import rounded_down, rounded_up
 
 with needed_for("figures", "report"):
     from matplotlib.axes import Axes

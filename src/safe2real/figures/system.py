@@ -9,9 +9,9 @@ import numpy as np
 from safe2real.errors import needed_for
 from safe2real.figures.places import Places, draw_cells, ends, losses, map_figure, mark_cells, name_cells, places_of
 from safe2real.figures.style import GREEN, INK, RED
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
-from safe2real.model.shown import count
+from safe2real.model.constraint_text import count
+from safe2real.model.validation import Floats
 
 with needed_for("figures", "report"):
     from matplotlib.artist import Artist

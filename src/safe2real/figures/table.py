@@ -9,8 +9,8 @@ import numpy as np
 from safe2real.errors import needed_for
 from safe2real.figures.places import losses
 from safe2real.figures.style import GREEN, INK, KINDS, RED
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
+from safe2real.model.validation import Floats
 
 with needed_for("figures", "report"):
     from matplotlib import colormaps

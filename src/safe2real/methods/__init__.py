@@ -2,10 +2,8 @@
 
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import ForRewards
-from safe2real.methods.reward_free import RewardFree
-from safe2real.methods.sim_to_real import SimToReal
+from safe2real.methods.sim_to_real import RewardFree, SimToReal, Unconstrained
 from safe2real.methods.trial import Trial
-from safe2real.methods.unconstrained import Unconstrained
 
 ANY_REWARD: tuple[type[SimToReal], ...] = (SimToReal, RewardFree, Unconstrained)
 """The paper's algorithms, which have no parameters."""

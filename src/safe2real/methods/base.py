@@ -15,13 +15,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import kinds
+from safe2real._compiled import kinds, rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
-from safe2real.evidence.tied import evidence_for
+from safe2real.evidence.tied_rows import evidence_for
 from safe2real.methods.intervals import Interval
-from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import Floats, bare
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt
 
@@ -198,3 +198,12 @@ def refuted_decision(evidence: Evidence) -> Decision | None:
     if evidence.trust.halted:
         return Decision(Reason.HALT)
     return Decision(Reason.BASELINE) if evidence.is_refuted else None
+
+
+def candidate_share(lower_bounds: Floats, thresholds: Floats, margins: Floats) -> float:
+    """alpha, the largest share of a candidate in a mixture with the baseline that keeps every threshold (paper, Line 13).
+
+    `lower_bounds` [K] are on V_c of the candidate; the baseline has `thresholds` + `margins` [K]. The compiled
+    rounds call the same function.
+    """
+    return float(rounds.candidate_share(bare(lower_bounds), bare(thresholds), bare(margins)))

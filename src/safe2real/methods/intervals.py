@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.planning.optimistic import Ceiling, ceiling
-from safe2real.planning.pessimistic import CertifiedMixture, best_mixture, column_of, trusted_column
-from safe2real.planning.robust import RowSets
+from safe2real.model.validation import Floats
+from safe2real.planning.certified_mixture import CertifiedMixture, best_mixture, column_of, trusted_column
+from safe2real.planning.robust import Ceiling, RowSets, ceiling
 from safe2real.planning.solve import solve
 from safe2real.tables import Row
 

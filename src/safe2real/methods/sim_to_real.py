@@ -20,8 +20,8 @@ from safe2real._compiled import rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Method, Reason, Recorded
-from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats
 from safe2real.planning.sweeper import slots_for
 from safe2real.problem.problem import Problem
 from safe2real.refinements import Chain, find
@@ -144,3 +144,24 @@ def decision_of(reason: int, uncertainty: float, alpha: float, memory: Memory, n
         uncertainty=uncertainty,
         memory=memory,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class RewardFree(SimToReal):
+    """The rounds of `SimToReal` on a model in which no row is ever cleared; the simulator only says where to begin."""
+
+    name: ClassVar[str] = "reward-free safe RL"
+    reuses_simulator: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unconstrained(SimToReal):
+    """The rounds of `SimToReal` without constraints: the candidate is deployed as it is. To compare with, not to deploy."""
+
+    name: ClassVar[str] = "unconstrained sim-to-real RL"
+    keeps_safe: ClassVar[bool] = False
+
+    @property
+    def can_be_rechecked(self) -> bool:
+        """Never: it claims nothing of what it deploys."""
+        return False  # nothing is claimed of what it deploys

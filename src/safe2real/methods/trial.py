@@ -19,15 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
+from safe2real.evidence.assumptions import trial_assumptions_of, trial_doubts_of
 from safe2real.evidence.evidence import Evidence
-from safe2real.evidence.returns import CandidateReturns
-from safe2real.evidence.statements import trial_assumptions_of, trial_doubts_of
-from safe2real.methods.base import Decision, Method, Reason, Recorded
-from safe2real.methods.mixing import candidate_share
-from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, positive_integer, shown
+from safe2real.evidence.mean_bounds import CandidateReturns
+from safe2real.methods.base import Decision, Method, Reason, Recorded, candidate_share
 from safe2real.model.cmdp import step_rewards
-from safe2real.model.encoding import array_to_json, numbers_from_json, policy_from_json, policy_to_json
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
+from safe2real.model.serialization import array_to_json, numbers_from_json, policy_from_json, policy_to_json
+from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, positive_integer, shown
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt
 

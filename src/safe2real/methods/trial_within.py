@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
+from safe2real.evidence.assumptions import INDEPENDENT
 from safe2real.evidence.evidence import Evidence
-from safe2real.evidence.returns import CandidateReturns
-from safe2real.evidence.statements import INDEPENDENT
+from safe2real.evidence.mean_bounds import CandidateReturns
 from safe2real.methods.base import Decision, Method, Reason, Recorded, refuted_decision
 from safe2real.methods.intervals import Interval
 from safe2real.methods.trial import Trial
-from safe2real.model.checks import Floats, probability_of_failure
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy
+from safe2real.model.validation import Floats, probability_of_failure
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from safe2real.errors import InvalidInput, OutOfOrder, OutsideModel
-from safe2real.model.checks import is_whole, seed_number, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture, carried_out, fitted
+from safe2real.model.validation import is_whole, seed_number, shown
 
 
 class Translation(Protocol):

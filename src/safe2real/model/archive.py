@@ -1,30 +1,205 @@
-"""One file for numbers and words, in which plans and learners are kept: a NumPy archive (.npz) without pickles.
+"""Archives: files that appear under their name only when they are complete, and hold JSON beside checked numpy arrays.
 
-The arrays are members of their own, with all their bits; the words are a JSON text, the member `document`; the member
-`digest` is the SHA-256 of all others. A file that was cut, changed or written by something else is refused. The digest is
-no signature: whoever changes a file on purpose can compute it again. Reading runs no code, whatever the file says.
+No pickle is read or written, and a file that would unpack to more than the stated limits is refused before it does.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import math
 import os
-from collections.abc import Mapping
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.errors import InvalidInput
-from safe2real.model.checks import frozen, shown
-from safe2real.model.encoding import from_text, to_text
-from safe2real.model.files import write_complete
-from safe2real.model.limits import check_bytes
-from safe2real.model.numpy_files import read_npz
+from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.model.input_size import AS_NUMBER, check_bytes
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.serialization import from_text, to_text
+from safe2real.model.validation import frozen, shown
 from safe2real.version import __version__
+
+
+@contextmanager
+def complete_file(path: Path) -> Iterator[TextIO]:
+    """A text file that appears under its name, over an older one, when all of it is written; else the older one stays.
+
+    Raises:
+        StorageFailure: it cannot be written.
+    """
+    with _complete(path, {"mode": "w", "encoding": "utf-8", "newline": ""}) as file:
+        yield file
+
+
+def write_complete(path: Path, content: bytes) -> None:
+    """The same for bytes.
+
+    Raises:
+        StorageFailure: it cannot be written.
+    """
+    with _complete(path, {"mode": "wb"}) as file:
+        file.write(content)
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Hold an advisory lock on a folder: one process at a time. Without effect where the system or the disk has no locks."""
+    with ExitStack() as held:
+        with suppress(ModuleNotFoundError, OSError):
+            import fcntl  # not on every operating system
+
+            handle = os.open(folder, os.O_RDONLY)
+            held.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_EX)  # until it is closed, also by the end of the process
+        yield
+
+
+@contextmanager
+def _complete(path: Path, opened: dict[str, str]) -> Iterator[Any]:
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with draft.open(**opened) as file:  # type: ignore[call-overload]
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError as error:
+        raise StorageFailure(f"{path} could not be written ({error}); check the folder and the space on its disk") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+# Arrays out of .npy and .npz files that anybody may have written: sizes are read and weighed before memory is taken.
+#
+# Numpy's own reader believes the header: it takes memory for the shape that is claimed there, and evaluates the header as
+# Python. Here the header must be as `numpy.save` writes it for numbers, the content must be as long as the header says,
+# and a member of an archive is unpacked only as far as that. Nothing is ever unpickled.
+
+_MAGIC = b"\x93NUMPY"
+_LONGEST_HEADER = 1 << 16
+_MOST_MEMBERS = 1000
+_HEADER = re.compile(
+    r"\{'descr': ?(?P<descr>'[^']*'|\[.*\]), ?'fortran_order': ?(?P<fortran>True|False), ?"
+    r"'shape': ?\((?P<shape>(?:\d{1,19}, ?)*(?:\d{1,19})?)\),? ?\}\s*"
+)
+_NUMBER = re.compile(r"'([<>|=]?[biuf](?:1|2|4|8|16))'")
+# What zipfile and zlib raise over archives that are not as they should be.
+_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, NotImplementedError)
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_CHUNK = 1 << 20
+
+Weigh = Callable[[str, int], None]  # (what, bytes): refuses what is too large
+
+
+def read_npy(path: Path, weigh: Weigh) -> NDArray[Any]:
+    """The array of an .npy file; `weigh` is asked before memory is taken."""
+    with path.open("rb") as file:
+        return _array(file, "its array", weigh)
+
+
+def read_npz(path: Path, weigh: Weigh, only: str | None = None) -> dict[str, NDArray[Any]]:
+    """The arrays of an .npz file by name, or the one that is called `only` if it is there."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS:
+                raise InvalidInput(f"the archive has {len(members)} members; at most {_MOST_MEMBERS} are read")
+            named = {member.filename.removesuffix(".npy"): member for member in members}
+            if len(named) < len(members):
+                raise InvalidInput("the archive has two members of one name; save the arrays again")
+            chosen = {name: one for name, one in named.items() if only is None or name == only}
+            return {name: _member(archive, one, f"its array {name[:60]!r}", weigh) for name, one in chosen.items()}
+    except InvalidInput:
+        raise
+    except _BROKEN as error:
+        raise InvalidInput(f"the archive cannot be read ({error}); save the arrays again with numpy.savez") from error
+
+
+def names_in(path: Path) -> list[str]:
+    """The names of the arrays in an .npz file, without reading one."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()[:_MOST_MEMBERS]]
+    except _BROKEN as error:
+        raise InvalidInput(f"the archive cannot be read ({error}); save the arrays again with numpy.savez") from error
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str, weigh: Weigh) -> NDArray[Any]:
+    if member.flag_bits & 0x1:
+        raise InvalidInput(f"{what} is encrypted; save the arrays again with numpy.savez")
+    if member.compress_type not in _METHODS:
+        raise InvalidInput(f"{what} is compressed in a way numpy does not write; save the arrays again with numpy.savez")
+    with archive.open(member) as file:
+        return _array(file, what, weigh)
+
+
+def _array(file: IO[bytes], what: str, weigh: Weigh) -> NDArray[Any]:
+    dtype, fortran, shape = _header(file, what)
+    entries = math.prod(shape)
+    weigh(f"{what}, of shape {_shown(shape)},", entries * max(AS_NUMBER, dtype.itemsize))
+    size = entries * dtype.itemsize
+    content = bytearray()
+    while len(content) < size:  # in chunks: a file that is shorter than it claims costs no more than it has
+        chunk = file.read(min(_CHUNK, size - len(content)))
+        if not chunk:
+            raise InvalidInput(
+                f"{what} is cut short: its header claims {size} bytes, there are {len(content)}; save it again"
+            )
+        content += chunk
+    if file.read(1):
+        raise InvalidInput(f"{what} goes on after the {size} bytes that its header claims; save it again")
+    if dtype.kind == "b" and np.frombuffer(content, dtype=np.uint8).max(initial=0) > 1:
+        raise InvalidInput(f"{what} holds bytes other than 0 and 1, which are no booleans; save it again")
+    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _header(file: IO[bytes], what: str) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
+    """(dtype, whether in Fortran's order, shape) as `numpy.save` writes them."""
+    start = file.read(8)
+    if start[:6] != _MAGIC:
+        raise InvalidInput(f"{what} is not as numpy.save writes it; Python objects are never unpickled: save numbers")
+    width = {1: 2, 2: 4, 3: 4}.get(start[6] if len(start) == 8 else 0)
+    if width is None:
+        raise InvalidInput(f"{what} has a version of numpy's format that is not known; save it again")
+    length = int.from_bytes(file.read(width), "little")
+    if length > _LONGEST_HEADER:
+        raise InvalidInput(f"{what} has a header of {length} bytes; numbers need some hundred: save it again")
+    text = file.read(length)
+    found = _HEADER.fullmatch(text.decode("latin-1"))
+    if found is None or len(text) != length:
+        raise InvalidInput(f"{what} has a header that numpy.save does not write for numbers; save it again")
+    number = _NUMBER.fullmatch(found["descr"])
+    if number is None:
+        objects = "Python objects, which are never unpickled, " if "O" in found["descr"] else ""
+        kind = found["descr"].strip("'")[:40]
+        raise InvalidInput(f"{what} has {objects}entries of type {kind}; save numbers or booleans")
+    shape = tuple(int(part) for part in found["shape"].replace(" ", "").split(",") if part)
+    if len(shape) > 8:
+        raise InvalidInput(f"{what} has {len(shape)} axes; at most 4 are used: give (H, S, A, S) or fewer")
+    try:
+        return np.dtype(number[1]), found["fortran"] == "True", shape
+    except TypeError as error:  # such as a float of one byte
+        raise InvalidInput(f"{what} has entries of type {number[1]}, which numpy does not know; save it again") from error
+
+
+def _shown(shape: tuple[int, ...]) -> str:
+    return f"({', '.join(map(str, shape))})"
+
+
+# One file for numbers and words, in which plans and learners are kept: a NumPy archive (.npz) without pickles.
+#
+# The arrays are members of their own, with all their bits; the words are a JSON text, the member `document`; the member
+# `digest` is the SHA-256 of all others. A file that was cut, changed or written by something else is refused. The digest
+# is no signature: whoever changes a file on purpose can compute it again. Reading runs no code, whatever the file says.
 
 DOCUMENT, DIGEST = "document", "digest"
 _KIND, _FORMAT, _VERSION = "safe2real", "format", "version"  # keys of the document

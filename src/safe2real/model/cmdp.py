@@ -10,7 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import (
+from safe2real.model.constraint_text import Wording
+from safe2real.model.kernel import Kernel
+from safe2real.model.names import Legend
+from safe2real.model.validation import (
     Floats,
     distributions,
     finite_floats,
@@ -21,9 +24,6 @@ from safe2real.model.checks import (
     step_utilities,
     whole_numbers,
 )
-from safe2real.model.kernel import Kernel
-from safe2real.model.legend import Legend
-from safe2real.model.wording import Wording
 
 
 @dataclass(frozen=True, eq=False, slots=True)

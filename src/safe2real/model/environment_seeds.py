@@ -17,7 +17,7 @@ import numpy as np
 
 from safe2real._compiled import draws
 from safe2real.errors import Conflict
-from safe2real.model.checks import seed_number
+from safe2real.model.validation import seed_number
 
 _BELOW = 2**31
 

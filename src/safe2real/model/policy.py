@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import (
+from safe2real.model.validation import (
     Floats,
     Indices,
     distributions,

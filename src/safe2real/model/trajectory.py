@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, Indices, frozen, whole_numbers
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats, Indices, frozen, whole_numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

@@ -1,8 +1,7 @@
 """The best policy of a known model, and what any policy is worth in it."""
 
 from safe2real.planning.evaluate import constraint_values, evaluate, occupancy, value_functions
-from safe2real.planning.many import Solutions, solve_many
-from safe2real.planning.solve import Solution, Status, solve
+from safe2real.planning.solve import Solution, Solutions, Status, solve, solve_many
 
 __all__ = [
     "Solution",

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from safe2real._compiled import evaluation
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, bare
 from safe2real.model.cmdp import CMDP, step_rewards
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
+from safe2real.model.validation import Floats, bare
 
 
 def occupancy(model: CMDP, policy: Policy) -> Floats:

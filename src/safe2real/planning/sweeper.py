@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from safe2real._compiled import bracket, lanes, outcomes, pricing
-from safe2real.model.checks import Floats, Indices
+from safe2real.model.validation import Floats, Indices
 
 
 class Sweeper(Protocol):

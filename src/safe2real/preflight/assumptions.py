@@ -10,13 +10,21 @@ from safe2real.methods.base import Method
 from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.sim_to_real import spans_of
 from safe2real.methods.trial_within import base_of
-from safe2real.model.checks import finite_floats
 from safe2real.model.cmdp import CMDP
-from safe2real.model.shown import count, rounded_down, rounded_up
+from safe2real.model.constraint_text import count, rounded_down, rounded_up
+from safe2real.model.validation import finite_floats
 from safe2real.planning.solve import solve
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
-from safe2real.problem.changes import Change, change, one_of
-from safe2real.problem.conditions import ConditionName, Conditions, Guarantee, accuracy_of, check_conditions
+from safe2real.problem.conditions import (
+    Change,
+    ConditionName,
+    Conditions,
+    Guarantee,
+    accuracy_of,
+    change,
+    check_conditions,
+    one_of,
+)
 from safe2real.problem.problem import Problem
 from safe2real.refinements import BelowGap, SequentialClearing, find
 from safe2real.standing import DoubtCode, Standing

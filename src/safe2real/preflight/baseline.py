@@ -9,20 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.evidence.betting import values_needed
+from safe2real.evidence.mean_bounds import values_needed
 from safe2real.model.cmdp import CMDP, without_steps
-from safe2real.model.encoding import within
+from safe2real.model.constraint_text import Wording, count, rounded_down, rounded_up
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.shown import count, rounded_down, rounded_up
+from safe2real.model.serialization import within
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
-from safe2real.model.wording import Wording
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve
 from safe2real.preflight.assumptions import without_constraints
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
 from safe2real.preflight.rollout_findings import rollout_findings
-from safe2real.problem.changes import Change, change, one_of
+from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin
 from safe2real.systems.spans import spans

@@ -17,10 +17,10 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.prepare import compile_everything
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.checks import positive_integer, probability_of_failure, unit_number
+from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
-from safe2real.model.shown import count
 from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import positive_integer, probability_of_failure, unit_number
 from safe2real.preflight.assumptions import (
     NO_CONSTRAINT,
     accepted,

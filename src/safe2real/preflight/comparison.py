@@ -13,9 +13,8 @@ from enum import StrEnum
 import numpy as np
 
 from safe2real.methods.base import Method
-from safe2real.methods.reward_free import RewardFree
-from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.shown import count
+from safe2real.methods.sim_to_real import RewardFree, SimToReal
+from safe2real.model.constraint_text import count
 from safe2real.preflight.recommendations import Advice, Recommendation
 from safe2real.preflight.trials import Look, Trial
 

@@ -10,13 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats, finite_floats, finite_number, probability_of_failure
 from safe2real.planning.robust import reach_of
 from safe2real.problem.accuracy import check_estimated
-from safe2real.problem.changes import Change
-from safe2real.problem.conditions import Guarantee
+from safe2real.problem.conditions import Change, Guarantee
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.standing import Doubt, DoubtCode, Standing

@@ -16,13 +16,13 @@ import numpy as np
 from safe2real.evidence.mismatch_map import visits_to_clear
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.shown import count, rounded_down, rounded_up
+from safe2real.model.constraint_text import count, rounded_down, rounded_up
 from safe2real.preflight.assumptions import floor_of, gaps_fit
 from safe2real.preflight.findings import Code, Finding, Level
 from safe2real.preflight.guess import reachable_rows
 from safe2real.preflight.recommendations import Advice, Recommendation
 from safe2real.problem.accuracy import RowAccuracy
-from safe2real.problem.changes import change
+from safe2real.problem.conditions import change
 from safe2real.problem.problem import Problem
 
 _MISMATCHES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)

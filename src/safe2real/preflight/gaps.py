@@ -10,14 +10,14 @@ from safe2real.evidence.mismatch_map import map_mismatch
 from safe2real.evidence.pooling import separated_rows
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
-from safe2real.model.checks import Floats
+from safe2real.model.constraint_text import count, rounded_down, rounded_up
 from safe2real.model.kernel import Kernel
-from safe2real.model.shown import count, rounded_down, rounded_up
+from safe2real.model.validation import Floats
 from safe2real.preflight.assumptions import gaps_fit
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.guess import GuessedReality, reachable_rows, visited_rows
 from safe2real.preflight.structure import structure_findings
-from safe2real.problem.changes import Change, change, one_of
+from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
 from safe2real.refinements import BelowGap, SequentialClearing, find
 

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_number, is_whole, seed_number, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats, finite_number, is_whole, seed_number, shown
 from safe2real.planning.evaluate import constraint_values, occupancy
 from safe2real.preflight.findings import margins_of
 from safe2real.preflight.structure import among_alternatives, has_units, moved_units

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from safe2real.problem.changes import Change
+from safe2real.problem.conditions import Change
 
 
 class Advice(StrEnum):

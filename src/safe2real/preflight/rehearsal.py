@@ -27,11 +27,11 @@ from safe2real.exploration.plan import Plan
 from safe2real.exploration.simulate import roll_out
 from safe2real.methods.base import Method
 from safe2real.methods.named import document_of
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import digest_of, from_text
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Policy
+from safe2real.model.serialization import digest_of, from_text
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.preflight.baseline import baseline_findings, ranges_of

@@ -18,8 +18,8 @@ from safe2real.engines.base import Engine
 from safe2real.engines.job import Job
 from safe2real.exploration.prepare import compile_everything
 from safe2real.methods.base import Method
-from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
+from safe2real.model.validation import Floats
 from safe2real.preflight.trials import Trial, run_trial
 from safe2real.problem.problem import Problem
 

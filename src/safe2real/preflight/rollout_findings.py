@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
-from safe2real.model.shown import count
 from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.problem.problem import Problem

@@ -17,8 +17,8 @@ from safe2real.exploration.drive import drive_batch
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import KnownSystem, simulate
 from safe2real.methods.base import Reason
-from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values
 
 LARGE = 50_000  # H S A

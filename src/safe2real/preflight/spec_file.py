@@ -19,13 +19,13 @@ from safe2real.campaign.episodes import episode_from_json
 from safe2real.errors import InvalidInput
 from safe2real.methods.base import Method
 from safe2real.methods.named import method_in
-from safe2real.model.checks import boolean, positive_integer, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import bounded, check_keys, check_unpacked, from_text, numbers_from_json, within
 from safe2real.model.kernel import Kernel
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.serialization import bounded, check_keys, check_unpacked, from_text, numbers_from_json, within
 from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import boolean, positive_integer, shown, whole_numbers
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.guess import Guess
 from safe2real.preflight.spec_gymnasium import Environment, environment_of

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import boolean, finite_number, shown, whole_numbers
-from safe2real.model.encoding import check_keys, numbers_from_json, within
 from safe2real.model.kernel import Kernel
+from safe2real.model.serialization import check_keys, numbers_from_json, within
+from safe2real.model.validation import boolean, finite_number, shown, whole_numbers
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.problem.ties import Ties
 from safe2real.systems.arrivals import ENDED, ArrivalCost

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.methods.for_rewards import ForRewards
-from safe2real.model.checks import Floats, positive_integer, seed_number, shown, whole_numbers
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import check_keys, numbers_from_json
 from safe2real.model.kernel import Kernel
+from safe2real.model.serialization import check_keys, numbers_from_json
+from safe2real.model.validation import Floats, positive_integer, seed_number, shown, whole_numbers
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.preflight.guess import Guess, Towards
 from safe2real.preflight.spec_gymnasium import Environment

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import shown
-from safe2real.model.encoding import check_keys
 from safe2real.model.kernel import Kernel
+from safe2real.model.serialization import check_keys
+from safe2real.model.validation import shown
 from safe2real.preflight.array_files import ArrayFiles
 from safe2real.problem.alternatives import Alternatives, check_names
 from safe2real.problem.ties import Ties, ties_from_json

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.pooling import Pooling, pooling_of
-from safe2real.model.checks import Floats
 from safe2real.model.kernel import Kernel
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.problem.problem import Problem

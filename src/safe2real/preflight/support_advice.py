@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.evidence.mismatch_map import radius_after, visits_to_radius
 from safe2real.methods.base import Method
+from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
-from safe2real.model.shown import count
 from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.comparison import samples_until
 from safe2real.preflight.guess import Guess, guess_reality, reachable_rows

@@ -17,10 +17,10 @@ from safe2real.evidence.mismatch_map import Verdict, map_mismatch
 from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
+from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
-from safe2real.model.shown import count
+from safe2real.model.validation import Floats
 from safe2real.preflight.assumptions import goal_of, smallest_margin
 from safe2real.preflight.findings import WORTH, Code, Finding, Level
 from safe2real.preflight.rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, boolean, finite_floats, frozen, probability_of_failure, whole_numbers
-from safe2real.model.encoding import array_to_json, check_keys, numbers_from_json
 from safe2real.model.kernel import Kernel
+from safe2real.model.serialization import array_to_json, check_keys, numbers_from_json
+from safe2real.model.validation import Floats, boolean, finite_floats, frozen, probability_of_failure, whole_numbers
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import boolean, shown
 from safe2real.model.kernel import Kernel
+from safe2real.model.validation import boolean, shown
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,20 +1,60 @@
-"""What Theorem 1 of the paper promises, and when it applies; nothing here touches data.
+"""What Theorem 1 of the paper promises, when it applies, and which settings would mend a condition that fails.
 
 With horizon H, margin xi, gaps eps_s (calibrated) <= sigma_s (mismatch) and probability of failure delta, a run that stops
-at the tolerance tau = xi eps / (4 H) + H^3 eps_s is safe throughout, ends within the bounds of `bounds.py`, and leaves a
-model that plans to within eps + 4 eps_s H^4 / xi for any reward, with probability 1 - delta.
+at the tolerance tau = xi eps / (4 H) + H^3 eps_s is safe throughout, ends within the paper's bounds, and leaves a model that
+plans to within eps + 4 eps_s H^4 / xi for any reward, with probability 1 - delta.
+
+A `Change` is a cure that is a number. It is given only if the value can be typed in, that is, lies in the setting's range.
+Programs read name and value; the sentence is for people. A margin or a gap is a claim about the real system: a change of
+one says that it is to be made only if it is true.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import finite_number, positive_integer, unit_number
-from safe2real.model.shown import rounded_down, rounded_up
-from safe2real.problem.changes import Change, change, one_of
+from safe2real.model.constraint_text import rounded_down, rounded_up
+from safe2real.model.validation import finite_number, positive_integer, unit_number
+
+_CLAIMS = ("margin", "calibrated_gap", "mismatch_gap")
+_ONLY_IF_TRUE = " (claims about the real system only if they are true)"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One setting to choose anew."""
+
+    name: str
+    """The setting: margin, calibrated_gap, mismatch_gap, tolerance, delta, epsilon, limit, threshold, protection."""
+    value: float
+    """One that would do; others on the same side of the number in the text would too."""
+    text: str
+
+    @property
+    def only_if_true(self) -> bool:
+        """Whether the setting is a claim about the real system, which must not be chosen for what it would mend."""
+        return self.name in _CLAIMS
+
+    def to_document(self) -> dict[str, object]:
+        said = one_of((self,))
+        return {"setting": self.name, "value": self.value, "text": said, "only_if_true": self.only_if_true}
+
+
+def change(name: str, shown: str | float, text: str) -> Change:
+    """The change to the value that was `shown` to people, which stands for {} in `text`."""
+    return Change(name, float(shown), text.format(shown))
+
+
+def one_of(changes: Sequence[Change], *others: str) -> str:
+    """The changes, those of claims with a caveat, and what else would help, in one sentence."""
+    proposed = ", or ".join(one.text for one in changes)
+    proposed += _ONLY_IF_TRUE if any(one.only_if_true for one in changes) else ""
+    return ", or ".join(text for text in (proposed, *others) if text)
+
 
 _ROUNDING = 1e-12  # relative room for float rounding where a condition compares computed numbers
 _MARGIN_FIRST = "give a positive margin first"

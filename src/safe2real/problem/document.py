@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import boolean, finite_number, frozen, positive_integer, shown, whole_numbers
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint, without_steps
-from safe2real.model.encoding import (
+from safe2real.model.constraint_text import count
+from safe2real.model.extensions import Extensions, named_from_json, named_to_json
+from safe2real.model.input_size import AS_NUMBER, check_bytes
+from safe2real.model.kernel import Kernel
+from safe2real.model.names import legend_from_json
+from safe2real.model.serialization import (
     FINGERPRINTS,
     array_to_json,
     check_keys,
@@ -20,11 +24,7 @@ from safe2real.model.encoding import (
     policy_to_json,
     within,
 )
-from safe2real.model.kernel import Kernel
-from safe2real.model.legend import legend_from_json
-from safe2real.model.limits import AS_NUMBER, check_bytes
-from safe2real.model.naming import Extensions, named_from_json, named_to_json
-from safe2real.model.shown import count
+from safe2real.model.validation import boolean, finite_number, frozen, positive_integer, shown, whole_numbers
 from safe2real.problem.accuracy import estimated_from_json, estimated_to_json
 from safe2real.problem.alternatives import Alternatives, check_names
 from safe2real.problem.problem import Problem

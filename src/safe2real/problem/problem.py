@@ -12,19 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import from_text, numbers_from_json, to_text
+from safe2real.model.constraint_text import rounded_down
+from safe2real.model.extensions import Extensions
 from safe2real.model.kernel import Kernel
-from safe2real.model.naming import Extensions
 from safe2real.model.policy import MarkovPolicy, check_policy, fitted
-from safe2real.model.shown import rounded_down
+from safe2real.model.serialization import from_text, numbers_from_json, to_text
+from safe2real.model.validation import Floats, finite_floats
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.accuracy import RowAccuracy, check_estimated
 from safe2real.problem.alternatives import Alternatives, check_alternatives
-from safe2real.problem.copies import check_copies
 from safe2real.problem.settings import Settings, check_settings
-from safe2real.problem.ties import Ties, laws_of
+from safe2real.problem.ties import Ties, check_copies, laws_of
 
 _ROUNDING = 1e-9
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats, finite_number, probability_of_failure, seed_number
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import check_keys
+from safe2real.model.serialization import check_keys
+from safe2real.model.validation import Floats, finite_floats, finite_number, probability_of_failure, seed_number
 from safe2real.radii import ALL, Adaptive, Literal, Radius
 from safe2real.refinements import ALL as ALL_REFINEMENTS
 from safe2real.refinements import CLEARINGS, DEFAULT, Refinement

@@ -26,7 +26,7 @@ from safe2real.campaign.replay import Replay
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import digest_of, from_text, to_text
+from safe2real.model.serialization import digest_of, from_text, to_text
 from safe2real.model.trajectory import utilities_along
 from safe2real.version import __version__
 

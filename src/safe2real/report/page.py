@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from safe2real.errors import needed_for
-from safe2real.model.shown import count
+from safe2real.model.constraint_text import count
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -9,8 +9,8 @@ from typing import Any
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.telling import checked_text
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import shown
-from safe2real.model.encoding import check_keys, check_unpacked, from_text
+from safe2real.model.serialization import check_keys, check_unpacked, from_text
+from safe2real.model.validation import shown
 from safe2real.service.problems import Forbidden
 from safe2real.service.tokens import Caller, Role
 

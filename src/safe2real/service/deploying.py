@@ -8,9 +8,9 @@ from typing import Any
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import deployment_document, receipt_document
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import shown
-from safe2real.model.encoding import mixture_to_json, policy_to_json
-from safe2real.model.shown import count
+from safe2real.model.constraint_text import count
+from safe2real.model.serialization import mixture_to_json, policy_to_json
+from safe2real.model.validation import shown
 from safe2real.service.calls import OPERATORS, WORKERS, Call, Endpoint, boolean
 from safe2real.service.problems import Forbidden
 from safe2real.service.tokens import Role

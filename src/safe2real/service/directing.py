@@ -9,8 +9,8 @@ from typing import Any
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import Receipt
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import shown
-from safe2real.model.encoding import array_from_json, mixture_from_json
+from safe2real.model.serialization import array_from_json, mixture_from_json
+from safe2real.model.validation import shown
 from safe2real.service.calls import OPERATORS, Call, Endpoint
 
 

@@ -20,7 +20,7 @@ from safe2real.campaign.replay import as_recorded
 from safe2real.errors import InvalidInput
 from safe2real.methods.base import Reason
 from safe2real.model.cmdp import CMDP
-from safe2real.model.encoding import finite_or_none, from_text
+from safe2real.model.serialization import finite_or_none, from_text
 from safe2real.model.trajectory import utilities_along
 from safe2real.service.calls import READERS, Call, Endpoint
 

@@ -12,9 +12,9 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import receipt_document
 from safe2real.campaign.imports import Overlap
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import shown
-from safe2real.model.encoding import check_keys, check_unpacked, from_text, policy_from_json
-from safe2real.model.limits import human, text_limit
+from safe2real.model.input_size import human, text_limit
+from safe2real.model.serialization import check_keys, check_unpacked, from_text, policy_from_json
+from safe2real.model.validation import shown
 from safe2real.service.calls import boolean
 from safe2real.service.limits import Limits, chunks
 from safe2real.service.problems import TOKEN_IN_BYTES, WrongType

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from starlette.requests import ClientDisconnect, Request
 
 from safe2real.errors import InvalidInput
-from safe2real.model.limits import human
+from safe2real.model.input_size import human
 from safe2real.service.problems import Busy, TooLarge, TooMany, WrongType
 
 _REMEMBERED = 10_000  # keys of a rate limit before idle ones are forgotten

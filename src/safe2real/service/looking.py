@@ -17,7 +17,7 @@ from safe2real.campaign.documents import (
 )
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.methods.named import document_of
-from safe2real.model.encoding import array_from_json, finite_or_none
+from safe2real.model.serialization import array_from_json, finite_or_none
 from safe2real.service.calls import READERS, Call, Endpoint
 
 PAGE = 200  # rows of the map in one answer

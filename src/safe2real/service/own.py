@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.errors import Safe2RealError
-from safe2real.model.encoding import finite_or_none
+from safe2real.model.serialization import finite_or_none
 from safe2real.service.calling import Answering
 from safe2real.service.calls import EVERYBODY, OPERATORS, READERS, Call, Endpoint
 from safe2real.service.metrics import campaign_lines, unreadable_line

@@ -17,7 +17,7 @@ from safe2real.campaign.journal.places import harmless_cause, looks_like_a_conne
 from safe2real.campaign.journal.postgresql import postgresql_engine
 from safe2real.campaign.journal.tables import campaign as _campaign
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.model.checks import shown
+from safe2real.model.validation import shown
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 _OWN = "safe2real-service"  # no campaign: where the service keeps its tokens

@@ -13,7 +13,7 @@ from safe2real.campaign.documents import label_of
 from safe2real.campaign.signing import keys_from_environment, who_calls
 from safe2real.errors import InvalidInput
 from safe2real.methods.named import problem_and_method
-from safe2real.model.encoding import check_unpacked, to_text
+from safe2real.model.serialization import check_unpacked, to_text
 from safe2real.service.calls import Call, boolean
 from safe2real.service.hosted import Hosted
 from safe2real.service.limits import Limits, Rate

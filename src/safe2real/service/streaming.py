@@ -24,7 +24,7 @@ from safe2real.campaign.events import ASK, IMPORT, Event
 from safe2real.campaign.replay import as_recorded
 from safe2real.campaign.signing import principal_of
 from safe2real.errors import InvalidInput, Safe2RealError
-from safe2real.model.encoding import from_text
+from safe2real.model.serialization import from_text
 from safe2real.service.looking import status_with
 from safe2real.service.problems import hidden
 

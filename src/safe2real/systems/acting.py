@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from safe2real.errors import InvalidInput, OutsideModel
-from safe2real.model.checks import finite_number, shown
+from safe2real.model.validation import finite_number, shown
 from safe2real.systems.arrivals import cost_on_arrival
 from safe2real.systems.discretise import Discretised
 from safe2real.systems.dynamics_env import key_of

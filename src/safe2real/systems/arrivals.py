@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_number
-from safe2real.model.table import Table
+from safe2real.model.kernel import Table
+from safe2real.model.validation import Floats, finite_number
 
 Arrival = tuple[int, float, bool]
 """(the environment's state, the cost with which it is entered, whether that ends the episode)."""

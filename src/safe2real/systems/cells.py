@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats, frozen, positive_integer, shown
+from safe2real.model.validation import Floats, finite_floats, frozen, positive_integer, shown
 
 MOST_CELLS = 100_000  # more than can be planned with, so a slip
 _HUGE = 1e6  # a bound beyond this says "any number": some spaces have the largest float instead of infinity

@@ -20,7 +20,7 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import check_function, finite_floats, positive_integer, shown
+from safe2real.model.validation import check_function, finite_floats, positive_integer, shown
 from safe2real.systems.dataset_files import READABLE, arrays_of, load_minari
 from safe2real.systems.discretise import Discretised
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode, Numbering, array_of, checked_episode, numbered, numbers

@@ -23,8 +23,8 @@ from gymnasium.spaces import Discrete
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, check_function, finite_floats, shown, whole_numbers
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
+from safe2real.model.validation import Floats, check_function, finite_floats, shown, whole_numbers
 from safe2real.systems.cells import MOST_CELLS, inner_edges, read_bounds, representatives
 from safe2real.systems.episodes import finite_value
 from safe2real.systems.legends import legend_of_env

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.model.cmdp import CMDP
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
+from safe2real.model.validation import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.problem.ties import Ties
 from safe2real.systems.acting import ListedTranslation
 from safe2real.systems.arrivals import Outcomes

@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 
 from safe2real.errors import InvalidInput, OutsideModel
-from safe2real.model.checks import shown
 from safe2real.model.cmdp import CMDP
+from safe2real.model.validation import shown
 from safe2real.problem.ties import Ties
 
 NOISE = "noise"

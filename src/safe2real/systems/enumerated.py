@@ -15,8 +15,8 @@ import numpy as np
 from gymnasium import spaces
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import shown, whole_numbers
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
+from safe2real.model.validation import shown, whole_numbers
 from safe2real.systems.cells import MOST_CELLS
 
 _MOST_NAMED, _FEW = 5_000, 12  # states, and numbers in the name of one

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats, frozen, shown, whole_numbers
+from safe2real.model.validation import Floats, finite_floats, frozen, shown, whole_numbers
 
 Numbering = Callable[[Any], int]
 """observation -> state, or action -> its number"""

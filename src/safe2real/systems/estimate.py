@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from safe2real import radii
 from safe2real.errors import InvalidInput
 from safe2real.model import MarkovPolicy
-from safe2real.model.checks import check_function, frozen, positive_integer, probability_of_failure, seed_number, shown
-from safe2real.model.shown import count
+from safe2real.model.constraint_text import count
+from safe2real.model.validation import check_function, frozen, positive_integer, probability_of_failure, seed_number, shown
 from safe2real.progress import Report, progress_bar
 from safe2real.radii import Radius, System
 from safe2real.systems.arrivals import ArrivalCost

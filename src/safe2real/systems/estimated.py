@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, Trajectory
-from safe2real.model.checks import frozen
-from safe2real.model.encoding import fingerprint
-from safe2real.model.shown import count, rounded_up
+from safe2real.model.constraint_text import count, rounded_up
+from safe2real.model.serialization import fingerprint
+from safe2real.model.validation import frozen
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.systems.acting import FiniteTranslation
 from safe2real.systems.arrivals import Outcomes

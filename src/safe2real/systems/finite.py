@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
-from safe2real.model.checks import Floats, check_function, frozen, positive_integer, shown, whole_numbers
-from safe2real.model.legend import Legend
-from safe2real.model.table import TransitionTable
+from safe2real.model.kernel import TransitionTable
+from safe2real.model.names import Legend
+from safe2real.model.validation import Floats, check_function, frozen, positive_integer, shown, whole_numbers
 from safe2real.problem.ties import Ties, laws_of
 from safe2real.systems.acting import FiniteTranslation
 from safe2real.systems.arrivals import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import gymnasium
 
 from safe2real.errors import InvalidInput, StepLimit
-from safe2real.model.checks import shown
+from safe2real.model.validation import shown
 from safe2real.systems.arrivals import cost_on_arrival
 from safe2real.systems.enumerated import WHOLE
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
 from safe2real.systems.arrivals import ENDED, Arrival
 
 _LONGEST_BASE = 40  # characters of a name that something is added to

@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real import radii
 from safe2real._compiled import radii as _kernels
 from safe2real.errors import InvalidInput
-from safe2real.evidence.betting import mean_bounds
 from safe2real.evidence.counts import Counts
-from safe2real.evidence.rule import rule_of
-from safe2real.model.checks import Floats, finite_number, positive_integer, probability_of_failure, unit_number
+from safe2real.evidence.mean_bounds import mean_bounds
+from safe2real.evidence.row_rule import rule_of
 from safe2real.model.cmdp import CMDP
+from safe2real.model.constraint_text import count, rounded_down, rounded_up
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.shown import count, rounded_down, rounded_up
 from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
+from safe2real.model.validation import Floats, finite_number, positive_integer, probability_of_failure, unit_number
 from safe2real.radii import Radius, System
 from safe2real.systems.spans import spans
 

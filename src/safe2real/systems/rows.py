@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput, OutsideModel
-from safe2real.model.kernel import Kernel
-from safe2real.model.table import TransitionTable, read_table
+from safe2real.model.kernel import Kernel, TransitionTable, read_table
 from safe2real.systems.arrivals import ENDED, Arrival, ArrivalCost, Outcomes, after_end, cost_on_arrival, reached_within
 from safe2real.systems.finite_env import name_of
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, check_function, frozen, is_whole, positive_integer, shown
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats, check_function, frozen, is_whole, positive_integer, shown
 from safe2real.progress import Report
 from safe2real.systems.arrivals import ArrivalCost, Outcomes, cost_on_arrival
 from safe2real.systems.episodes import EpisodeLog, LoggedEpisode, finite_value, truth

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
+from safe2real.model.validation import Floats
 
 
 def spans(

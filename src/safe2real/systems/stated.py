@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, distributions, finite_floats, shown
+from safe2real.model.validation import Floats, distributions, finite_floats, shown
 from safe2real.systems.arrivals import ENDED, Arrival, Outcomes
 
 

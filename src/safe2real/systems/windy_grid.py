@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtLeast, Kernel
-from safe2real.model.checks import Floats, finite_floats, finite_number, frozen, is_whole, positive_integer
-from safe2real.model.legend import Legend
+from safe2real.model.names import Legend
+from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, is_whole, positive_integer
 from safe2real.systems.legends import grid_positions
 
 Cell = tuple[int, int]

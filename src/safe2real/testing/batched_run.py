@@ -24,10 +24,10 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.simulate import collect
 from safe2real.methods.base import Decision, Method, Reason
-from safe2real.model.checks import Floats, finite_number
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Mixture
+from safe2real.model.validation import Floats, finite_number
 from safe2real.planning.evaluate import checked_utility, occupancy
 from safe2real.problem.problem import Problem
 

@@ -18,8 +18,8 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import roll_out, simulate
 from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.checks import Floats
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values
 from safe2real.standing import AssumptionCode
 from safe2real.testing.batched_run import run_in_batches

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real._compiled import radii as compiled
-from safe2real.evidence.rule import rule_of
+from safe2real.evidence.row_rule import rule_of
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
 from safe2real.radii import Radius, RowShape, System
 from safe2real.standing import Standing

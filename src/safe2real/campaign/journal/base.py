@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from safe2real.campaign.events import ASK, BEFORE_THE_FIRST, IMPORT, AskBody, Draft, Event, ImportBody, event_after
 from safe2real.campaign.signing import KEY_FILE, Keys, Signature
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
-from safe2real.model.encoding import digest_of
+from safe2real.model.serialization import digest_of
 
 FORMAT = 2  # of the record; a reader refuses a newer one. 1: release 0.1, whose programs do not know newer events
 _SNAPSHOT = "snapshot"

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
+from safe2real.model.validation import Floats
 from safe2real.planning.cuda.runtime import Kernels, check_memory, kernels
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.model.checks import Indices, frozen
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Indices, frozen
 
 
 class DevicePolicy(MarkovPolicy):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real._compiled import bracket, brackets, pricing, pricings
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.planning.cuda.sweeper import Sweeper
 from safe2real.planning.sweeper import LANES, slots_for, weights_of
 

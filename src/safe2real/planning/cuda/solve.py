@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from safe2real._compiled import outcomes
-from safe2real.model.checks import Floats
 from safe2real.model.cmdp import CMDP
+from safe2real.model.validation import Floats
 from safe2real.planning.cuda.batch import Batch, upload
 from safe2real.planning.cuda.policies import DevicePolicy
 from safe2real.planning.cuda.runtime import find_cupy

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.model.checks import Floats
+from safe2real.model.validation import Floats
 from safe2real.planning.cuda.batch import Batch, fold_parts
 
 Slots = NDArray[np.int32]

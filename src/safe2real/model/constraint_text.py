@@ -1,16 +1,45 @@
-"""A constraint in the words in which it was written: cost <= limit stays that, wherever a person reads it.
-
-Inside, every constraint is the sum of a utility over an episode, V_c, that is at least a threshold; a cost c is the utility
-1 - c, so its expected sum is H - V_c. Everything here turns numbers about V_c into numbers of the user's, rounded to the
-side on which they are true.
-"""
+"""Constraints and numbers in the user's words: cost <= limit, bounds rounded conservatively, counts with their noun."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
-from safe2real.model.shown import rounded_down, rounded_up
+_DIGITS = 6
+_RELATIVE, _ABSOLUTE = 1e-13, 1e-9  # what float rounding may have added, not to be passed on to the next digit
+
+
+def rounded_down(limit: float, decimals: int | None = None) -> str:
+    """An upper limit in six digits, or with so many decimals; what is shown is at or below it."""
+    return _rounded(limit, decimals, ROUND_FLOOR, 1.0)
+
+
+def rounded_up(limit: float, decimals: int | None = None) -> str:
+    """A lower limit in six digits, or with so many decimals; what is shown is at or above it."""
+    return _rounded(limit, decimals, ROUND_CEILING, -1.0)
+
+
+def _rounded(limit: float, decimals: int | None, rounding: str, sign: float) -> str:
+    if not math.isfinite(limit):
+        return f"{limit:g}"
+    if decimals is None:
+        return f"{float(Context(_DIGITS, rounding).create_decimal(limit + sign * _RELATIVE * abs(limit))):.{_DIGITS}g}"
+    return f"{float(Decimal(limit + sign * _ABSOLUTE).quantize(Decimal(1).scaleb(-decimals), rounding)):.10g}"
+
+
+def count(number: float, thing: str) -> str:
+    """1 row, 2 rows; a mean as the nearest whole number."""
+    whole = f"{number:,.0f}"
+    return f"{whole} {thing}" if whole == "1" else f"{whole} {thing}s"
+
+
+# A constraint in the words in which it was written: cost <= limit stays that, wherever a person reads it.
+#
+# Inside, every constraint is the sum of a utility over an episode, V_c, that is at least a threshold; a cost c is the
+# utility 1 - c, so its expected sum is H - V_c. Everything here turns numbers about V_c into numbers of the user's,
+# rounded to the side on which they are true.
 
 _ROUNDING = 1e-9  # below 0, of a cost that is none
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import margin as compiled_margin
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.model.checks import Floats, Indices, bare
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.validation import Floats, Indices, bare
 from safe2real.planning.threads import run_together, threads_for
 
 RETURNS_SHARE = 0.1

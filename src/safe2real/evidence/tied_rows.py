@@ -1,9 +1,6 @@
-"""Evidence in which rows are learnt together: one hybrid model of units, shown as rows.
+"""Evidence for rows that are tied: counts are pooled by unit, and a unit's law is pushed forward to each of its rows.
 
-The units (`pooling.py`) have a hybrid model of their own, with all that follows from counts: sets, suspects, what is cleared
-and refuted. The union bound is over units. A row of a class is its unit's law, label by label, with the successor that each
-label has there: a TV or KL ball around a law is pushed forward to one of the same radius, so that everything that looks at
-rows, robust or not, looks at these.
+Ties that are not declared exact are tested (`TieTest`) and certify nothing.
 """
 
 from __future__ import annotations
@@ -13,20 +10,235 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled.rows import Rows
+from safe2real._compiled.rows import Reach, Rows
 from safe2real._compiled.tally import record_episode
 from safe2real.errors import InvalidInput
+from safe2real.evidence.alternatives import mixtures, share_of_sets
+from safe2real.evidence.counts import Counts
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.evidence.pooling import Ints, pooling_of
-from safe2real.evidence.tie_test import TieTest
-from safe2real.evidence.units import Store, UnitModel
-from safe2real.model.checks import Floats, Indices, bare
+from safe2real.evidence.pooling import Ints, Pooling, pooling_of
+from safe2real.evidence.row_rule import Separation
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import Floats, Indices, bare
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import summed
+from safe2real.radii import RowShape, System
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
+
+
+class UnitModel(HybridModel):
+    """The hybrid model of the units of a problem; a visit is an episode of one step, from its unit to its outcome."""
+
+    def __init__(self, problem: Problem, pooling: Pooling, *, reuses_simulator: bool) -> None:
+        settings, model = problem.settings, problem.simulator
+        self._pooling = pooling
+        self._sizes_of = System(max(model.num_states, pooling.leads.shape[1]), model.num_actions, model.horizon)
+        super().__init__(
+            pooling.kernel,
+            model.horizon,
+            separation=Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None,
+            radius=settings.radius,
+            delta=settings.delta * share_of_sets(problem),
+            bonus_scale=settings.bonus_scale,
+            known=pooling.known,
+            support=pooling.support,
+            within=pooling.within,
+            refinements=settings.refinements,
+        )
+
+    def _system(self) -> System:
+        return self._sizes_of
+
+    def _near(self) -> Reach:
+        return self._pooling.near
+
+    def visit(self, units: Ints, outcomes: Ints) -> None:
+        """Visits one after the other, the deletion rule after each."""
+        pairs = np.stack([units, outcomes], axis=1).astype(np.uint32).reshape(-1)
+        self.observe_all(pairs, np.zeros(units.size, dtype=np.uint32), np.arange(units.size + 1))
+
+    def visit_at_once(self, units: Ints, outcomes: Ints, often: Ints) -> None:
+        """Visits of which no order is known: nothing is concluded before all of them are counted."""
+        self.counts.add(units, outcomes, often)
+        self.update()
+
+
+class Store:
+    """Successors and probabilities of all rows: the units' own, then every tied row label by label, seen and simulated."""
+
+    def __init__(self, pooling: Pooling, units: UnitModel) -> None:
+        tally, kernel = units.counts.tally, pooling.kernel
+        tied = np.flatnonzero(pooling.tied)
+        possible = pooling.leads[tied] >= 0  # [T, L]
+        at, label = np.nonzero(possible)
+        unit = pooling.shared[tied[at]]
+        self._classes, self._tied, self._length = pooling.classes, tied, possible.sum(axis=1)
+        self._first, self._simulated = tally.successor.size, kernel._rows.successor.size
+        self._each = at.size
+        seen, simulated = (
+            _laws(pooling, tally.successor, tally.probability, *pointers)
+            for pointers in ((tally.begin, tally.length), (tally.simulator_begin, tally.simulator_length))
+        )
+        successor = pooling.leads[tied[at], label].astype(np.uint32)
+        self.successor = np.concatenate([tally.successor, successor, successor])
+        self.probability = np.concatenate([tally.probability, seen[unit, label], simulated[unit, label]])
+
+    def places(self, begin: Indices, length: Indices, shown: Ints) -> tuple[Indices, Indices]:
+        """[R] where the rows lie that show the units `shown` [R], whose own are at `begin`, `length` [U]."""
+        rows, lengths = begin[shown], length[shown]
+        by_label = self._classes[shown[self._tied]] >= 0
+        first = (np.cumsum(self._length) - self._length)[by_label]
+        here = self._tied[by_label]
+        learnt = rows[here].astype(np.int64) >= self._simulated  # else it points at the simulator's law
+        rows[here] = self._first + first + np.where(learnt, 0, self._each)
+        lengths[here] = self._length[by_label]
+        return rows, lengths
+
+
+def _laws(pooling: Pooling, successor: Indices, probability: Floats, begin: Indices, length: Indices) -> Floats:
+    """[U, L] of every class that is stored there; uniform over what is possible where nothing is stored."""
+    classes = np.flatnonzero(pooling.classes >= 0)
+    result = np.zeros((pooling.classes.size, pooling.leads.shape[1]))
+    sizes = length[classes].astype(np.int64)
+    unit = np.repeat(classes, sizes)
+    at = begin.astype(np.int64)[unit] + np.arange(unit.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    result[unit, successor[at]] = probability[at]
+    for empty in classes[sizes == 0]:
+        row = int(np.flatnonzero(pooling.shared == empty)[0])
+        result[empty] = (pooling.leads[row] >= 0) / (pooling.leads[row] >= 0).sum()
+    return result
+
+
+# Are rows that were declared alike, alike?
+#
+# Problem: ties that are false would be believed before anything else objects. Two tests, each with half of `SHARE` of
+# delta. Each row against the rest of its class: by a confidence radius that holds at all times at once, the observed law
+# of a row lies within its radius of the row's real law, and that of the other rows of its class within theirs of the law
+# of the class; if the ties are true these are one, pushed through the row's map, and what was observed is never farther
+# apart than both radii. All of a class at once: the likelihood of what was seen under laws of their own, a free mixture
+# for each row or for each state, over that under the best single law; if the ties are true that is at most a nonnegative
+# martingale that begins at 1, which by Ville's inequality hardly ever becomes large. What refutes is final. True ties are
+# refuted with probability at most `SHARE` of delta: a false alarm, which costs their use and no safety. Proofs:
+# docs/structure.md.
+
+SHARE = 0.1
+_LOOKS = 8  # another look is due when the visits have grown by one part in so many
+
+
+class TieTest:
+    """Looks at rows of classes, and remembers which were refuted."""
+
+    def __init__(self, problem: Problem, pooling: Pooling) -> None:
+        self._pooling, self._radius = pooling, problem.settings.radius
+        self.rows: Ints = np.flatnonzero(pooling.tied)  # [T] the rows that are tested
+        model = problem.simulator
+        self._system = System(max(model.num_states, pooling.leads.shape[1]), model.num_actions, model.horizon)
+        self._delta = 0.5 * SHARE * problem.settings.delta  # of each test
+        counted = np.flatnonzero(pooling.counted)
+        self._groups = [counted, counted // model.num_actions * model.num_actions]  # by row, by state
+        self._classes = np.unique(pooling.shared[counted])  # [C]
+        self.refuted: NDArray[np.bool_] = np.zeros(self.rows.size, dtype=np.bool_)  # [T] never taken back
+        self._next = 1  # visits to tested rows before which nobody looks
+
+    @property
+    def refuted_classes(self) -> list[int]:
+        """The classes whose rows are not alike."""
+        found = np.unique(self._pooling.classes[self._pooling.shared[self.rows[self.refuted]]])
+        return [int(number) for number in found]
+
+    @property
+    def is_refuted(self) -> bool:
+        return bool(self.refuted.any())
+
+    def look(self, counts: Counts) -> None:
+        """Hold every tested row against the rest of its class, if that is due: by visits alone, not by who asks."""
+        visits = int(counts.tally.visits[self.rows].sum()) if self.rows.size else 0
+        if visits < self._next or not self.rows.size:
+            return
+        self._next = visits + max(1, visits // _LOOKS)
+        own, rest = self.observed(counts)
+        n, others = own.sum(axis=1), rest.sum(axis=1)
+        both = (n > 0) & (others > 0)
+        apart = np.zeros(n.shape)
+        apart[both] = 0.5 * np.abs(own[both] / n[both, None] - self._pushed(rest)[both] / others[both, None]).sum(axis=1)
+        self.refuted |= both & (apart > self.radii(own) + self.radii(rest) + 1e-9)
+        beyond = self._classes[self.evidence(counts) >= np.log(max(1, self._classes.size) / self._delta)]
+        self.refuted |= np.isin(self._pooling.shared[self.rows], beyond)
+
+    def evidence(self, counts: Counts) -> Floats:
+        """[C] log of the likelihood of each class under laws of their own over that under the best single law."""
+        pooling, own = self._pooling, self._shown(counts)
+        counted = np.flatnonzero(pooling.counted)
+        possible = (pooling.leads[counted] >= 0).sum(axis=1)
+        every = []
+        for group in self._groups:  # rows of one group that are of one class share a law in the numerator
+            keys, first, at = np.unique(
+                np.stack([pooling.shared[counted], group]), axis=1, return_index=True, return_inverse=True
+            )
+            together = np.zeros((first.size, own.shape[1]), dtype=np.int64)
+            np.add.at(together, at.reshape(-1), own[counted])
+            every.append(
+                summed(np.searchsorted(self._classes, keys[0]), mixtures(together, possible[first]), self._classes.size)
+            )
+        numerator = np.logaddexp.reduce(every, axis=0) - np.log(len(every))
+        total = np.zeros((self._classes.size, own.shape[1]), dtype=np.int64)
+        np.add.at(total, np.searchsorted(self._classes, pooling.shared[counted]), own[counted])
+        share = total / np.maximum(1, total.sum(axis=1, keepdims=True))
+        best = (total * np.log(np.where(total > 0, share, 1.0))).sum(axis=1)
+        return np.asarray(numerator - best)
+
+    def observed(self, counts: Counts) -> tuple[Ints, Ints]:
+        """([T, L] how often each row showed each label, [T, L] how often the other rows of its class did).
+
+        Where labels look alike in a row, what it shows is put down to the first of them.
+        """
+        pooling, every = self._pooling, self._shown(counts)
+        by_class = np.zeros((pooling.classes.size, every.shape[1]), dtype=np.int64)
+        counted = pooling.counted
+        np.add.at(by_class, pooling.shared[counted], every[counted])
+        own = every[self.rows]
+        return own, by_class[pooling.shared[self.rows]] - np.where(counted[self.rows, None], own, 0)
+
+    def _shown(self, counts: Counts) -> Ints:
+        """[R, L] how often every row of a class showed each label."""
+        pooling = self._pooling
+        rows, successors, often = counts.transitions()
+        labels = np.where(pooling.tied[rows], pooling.labels(rows, successors), -1)
+        every = np.zeros(pooling.leads.shape, dtype=np.int64)
+        np.add.at(every, (rows[labels >= 0], labels[labels >= 0]), often[labels >= 0])
+        return every
+
+    def radii(self, shown: Ints) -> Floats:
+        """[T] the radius of every row's own law, or of the rest's, after what was `shown` [T, L]; 1 without a visit."""
+        possible = (self._pooling.leads[self.rows] >= 0).sum(axis=1)
+        visits, seen = shown.sum(axis=1), (shown > 0).sum(axis=1)
+        result = np.ones(visits.shape)
+        for size in np.unique(possible):
+            shape = RowShape(int(size), 2 * self.rows.size, self._system, self._delta)
+            here = (possible == size) & (visits > 0)
+            if size < 2:
+                result[here] = 0.0
+            elif here.any():
+                result[here] = np.minimum(1.0, self._radius.after(visits[here], seen[here], shape))
+        return result
+
+    def _pushed(self, shown: Ints) -> Ints:
+        """[T, L] counts of labels as the row itself would show them."""
+        leads = self._pooling.leads[self.rows]
+        first = (leads[:, :, None] == leads[:, None, :]).argmax(axis=2)  # [T, L] the first label that leads there
+        result = np.zeros(shown.shape, dtype=np.int64)
+        np.add.at(result, (np.arange(len(shown))[:, None], first), shown)
+        return result
+
+
+# Evidence in which rows are learnt together: one hybrid model of units, shown as rows.
+#
+# The units (`pooling.py`) have a hybrid model of their own, with all that follows from counts: sets, suspects, what is
+# cleared and refuted. The union bound is over units. A row of a class is its unit's law, label by label, with the
+# successor that each label has there: a TV or KL ball around a law is pushed forward to one of the same radius, so that
+# everything that looks at rows, robust or not, looks at these.
 
 _BY_ROW = ("constant", "size", "profile", "near_profile", "near_begin", "near_length", "likelihood", "within")
 

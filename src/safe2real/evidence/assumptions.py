@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real.evidence.baseline_margin import BaselineTrust
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.evidence.trust import BaselineTrust
-from safe2real.model.checks import Floats
-from safe2real.model.shown import count, rounded_up
+from safe2real.model.constraint_text import count, rounded_up
+from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
 from safe2real.radii import ALL
 from safe2real.refinements import BelowGap, SequentialClearing, find

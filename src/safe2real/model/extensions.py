@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from safe2real.errors import InvalidInput
-from safe2real.model.encoding import array_to_json, check_keys
+from safe2real.model.serialization import array_to_json, check_keys
 
 GROUP = "safe2real"
 Extensions = Sequence[type]

@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import shown
-from safe2real.model.limits import AS_NUMBER, BYTES, check_bytes, human, text_limit
+from safe2real.model.input_size import AS_NUMBER, BYTES, check_bytes, human, text_limit
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import shown
 
 PLAIN_SIZE = 4096  # entries up to which an array is written as a list
 _SHORT = 64  # the same where no person reads it

@@ -1,17 +1,76 @@
-"""The picture of a check: every constraint on a number line, and what the rehearsals came to."""
+"""The page of a pre-flight check, with its figures."""
 
 from __future__ import annotations
 
-from typing import Any
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
+from safe2real.figures.course import count_deployments, shade_unsafe, thinned
+from safe2real.model.constraint_text import Wording
 from safe2real.preflight.baseline import Range
 from safe2real.preflight.check import Preflight
-from safe2real.preflight.findings import WORTH
+from safe2real.preflight.findings import WORTH, Level
+from safe2real.preflight.rehearsal import Exact
+from safe2real.report.page import render
 from safe2real.standing import Standing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+with needed_for("figures", "report"):
+    from matplotlib.figure import Figure
+
+_MOST_PANELS = 6
+
+_BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
+
+
+def draw_exact(exact: Exact, wordings: Sequence[Wording], bound: str) -> Figure:
+    """What every deployment really does against its limit or threshold, with the bound of its certificate, called `bound`.
+
+    A cost is drawn as a cost: more of it is higher.
+    """
+    panels = max(1, min(_MOST_PANELS, len(wordings)))
+    figure = Figure(figsize=(10.5, 0.9 + 2.9 * panels), layout="constrained")
+    for k, axes in enumerate(figure.subplots(panels, 1, sharex=True, squeeze=False)[:, 0]):
+        if not wordings or not exact.numbers.size:
+            axes.set_axis_off()
+            axes.text(0.5, 0.5, "no constraint, or no deployment", ha="center", transform=axes.transAxes)
+            continue
+        words = wordings[k]
+        sign, offset = (-1.0, words.number(0.0)) if words.is_cost else (1.0, 0.0)
+        values, bounds = (offset + sign * numbers[:, k] for numbers in (exact.values, exact.bounds))
+        limit = words.number(exact.thresholds[k])
+        kept = np.union1d(thinned(values), thinned(bounds))
+        axes.plot(exact.numbers[kept], values[kept], ".", color=_BLUE, markersize=4, label="exact, on the reality")
+        # Each deployment has a bound of its own: nothing lies between two of them.
+        numbers = exact.numbers[kept]
+        across = np.concatenate([numbers[:1] - 0.5, numbers, numbers[-1:] + 0.5])
+        axes.step(across, bounds[np.r_[kept[0], kept, kept[-1]]], where="mid", color=_ORANGE, linewidth=3.0, alpha=0.5,
+                  label=bound, zorder=1)  # fmt: skip
+        broken = np.flatnonzero(sign * (values - limit) < -1e-9)
+        if broken.size:
+            axes.plot(exact.numbers[broken], values[broken], "x", color=_RED, markersize=7, label=f"{broken.size:,} unsafe")
+        axes.axhline(limit, color="black", linestyle="--", linewidth=1.2, label=f"{words.bound_word} {limit:.5g}")
+        low, high = axes.get_ylim()
+        axes.set_ylim(low, high)
+        shade_unsafe(axes, words, limit)
+        title = f"{words.label[:80]}: {'at most' if words.is_cost else 'at least'} {limit:.5g}, in expectation"
+        axes.set_title(title, fontsize=10, parse_math=False)
+        axes.set_ylabel(f"{words.quantity[:40]}\nof the deployed mixture", parse_math=False)
+        count_deployments(axes)
+        axes.set_axisbelow(True)
+        axes.grid(axis="y", color="0.92")
+        axes.legend(fontsize=8.5, loc="best")
+        if k == panels - 1:
+            axes.set_xlabel("deployment")
+    return figure
+
 
 with needed_for("figures", "report"):
     from matplotlib.axes import Axes
@@ -19,7 +78,6 @@ with needed_for("figures", "report"):
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-_BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
 _MOST_LINES = 6
 _NOTHING = 1e-9  # what is 0 but for rounding
 _FEW_LABELS, _MANY_LABELS = 1.5, 3.0  # decades up to which 2 and 5 are labelled too, on axes with wide and narrow labels
@@ -140,3 +198,18 @@ def _scale(axes: Axes, axis: Axis, values: NDArray[Any], form: str, decades: flo
         axes.set(**{f"{name}lim": (0.0, 1.1 * high if high > _NOTHING else 1.0)})
         axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10], integer=form == "{:,.0f}", min_n_ticks=1))
     axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
+
+
+def preflight_page(found: Preflight, figure: Figure, name: str) -> str:
+    """The page as text; `figure` is that of `draw_preflight`, `name` says what was checked."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=130)
+    worst_first = sorted(found.findings, key=lambda finding: list(Level).index(finding.level), reverse=True)
+    return render(
+        "preflight.html.jinja",
+        title=f"Pre-flight of {name}",
+        found=found,
+        findings=worst_first,
+        worth=WORTH[found.standing],
+        picture_of=picture.getvalue(),
+    )

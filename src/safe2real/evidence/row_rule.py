@@ -1,4 +1,7 @@
-"""A radius, what refines it, and the deletion rule as numbers for compiled code."""
+"""The rule by which a row's confidence set follows from its counts: radius, near successors, clearing and likelihood balls.
+
+`rule_of` turns settings and sizes into numbers that compiled code reads; a radius from outside the package is tabulated.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,83 @@ from numpy.typing import NDArray
 from safe2real._compiled import kinds
 from safe2real._compiled import radii as compiled_radii
 from safe2real._compiled.rows import Reach
-from safe2real.evidence.tabulated import tabulated
-from safe2real.model.checks import Floats
+from safe2real.errors import InvalidInput
+from safe2real.evidence.counts import distinct, places_of
+from safe2real.model.constraint_text import count
+from safe2real.model.kernel import Kernel
+from safe2real.model.validation import Floats
 from safe2real.radii import ALL, Radius, RowShape, System, literal_constants, near_costs, subset_costs
 from safe2real.refinements import BelowGap, LikelihoodBalls, OpenRows, Refinement, SequentialClearing, find
+
+
+def near_of(simulator: Kernel, reach: Reach) -> Reach:
+    """The near successors of every row [R], sorted; none (length 0) where they would be all that are possible.
+
+    Rows of one state, at one step, have the same. A row whose support is declared has none: that is worth more.
+    """
+    states, actions = simulator.num_states, simulator.num_actions
+    stored = np.repeat(
+        (simulator.length.reshape(-1, actions) > 0).all(axis=1), actions
+    )  # else a row is uniform: all are near
+    owner = np.repeat(np.arange(stored.size)[stored] // actions, simulator.length[stored])
+    successor = simulator.successor[places_of(simulator.begin[stored], simulator.length[stored])]
+    pairs = distinct(owner * states + successor)
+    size = np.bincount(pairs // states, minlength=stored.size // actions)
+    pairs, size = pairs[(size < states)[pairs // states]], np.where(size < states, size, 0)
+    begin, length = np.repeat(np.cumsum(size) - size, actions), np.repeat(size, actions)
+    if reach.length.size:
+        length[reach.length > 0] = 0
+    near = (pairs % states).astype(np.uint32) if pairs.size else np.zeros(1, dtype=np.uint32)
+    return Reach(begin.astype(np.uint32), length.astype(np.uint32), near)
+
+
+_EXACTLY = 4096  # visits up to which a tabulated radius is kept for each number of them
+_STEPS = 128  # and so many numbers for each doubling beyond: in between, the larger one holds
+_DOUBLINGS = 40
+_LARGEST_TABLE = 2**26  # numbers
+
+
+def tabulated(radius: Radius, shapes: list[RowShape]) -> tuple[NDArray[np.int64], Floats]:
+    """(visits [G], radii [D, L, G] by shape of the row and different successors; L is 1 if those do not count)."""
+    few = np.arange(1, _EXACTLY + 1, dtype=np.int64)
+    many = np.rint(_EXACTLY * 2.0 ** (np.arange(1, _STEPS * _DOUBLINGS + 1) / _STEPS)).astype(np.int64)
+    grid = np.concatenate([few, many])
+    longest = max(shape.possible for shape in shapes) if radius.counts_successors else 1
+    if len(shapes) * longest * grid.size > _LARGEST_TABLE:
+        raise InvalidInput(
+            f"{radius} counts successors, of which a row can have {longest}: too many to tabulate; declare a support, or "
+            "set counts_successors = False and give the radius for all of them"
+        )
+    table = np.ones((len(shapes), longest, grid.size))
+    for line, shape in zip(table, shapes, strict=True):
+        if shape.possible < 2:
+            continue
+        most = shape.possible if radius.counts_successors else 1
+        for seen in range(1, most + 1):
+            line[seen - 1] = _checked(radius, grid, np.full(grid.size, seen, dtype=np.int64), shape)
+        line[most:] = line[most - 1]  # rows of other shapes can have more; this one cannot
+        everything = _checked(radius, grid, np.full(grid.size, shape.possible, dtype=np.int64), shape)
+        if not radius.counts_successors and not np.array_equal(line[0], everything):
+            raise InvalidInput(f"{radius} depends on how many successors were seen; say so: counts_successors = True")
+    return grid, table
+
+
+def _checked(radius: Radius, grid: NDArray[np.int64], seen: NDArray[np.int64], shape: RowShape) -> Floats:
+    found = np.asarray(radius.after(grid, seen, shape), dtype=np.float64)
+    if found.shape != grid.shape or not (found >= 0.0).all():  # NaN is not
+        raise InvalidInput(
+            f"{radius} gives {found.shape} numbers for visits of shape {grid.shape}, or one below 0; give [n] >= 0"
+        )
+    found = np.minimum(found, 1.0)
+    growing = np.flatnonzero(np.diff(found) > 1e-12)
+    if growing.size:
+        first = int(growing[0])
+        raise InvalidInput(
+            f"{radius} grows from {found[first]:g} after {count(int(grid[first]), 'visit')} to {found[first + 1]:g} after "
+            f"{grid[first + 1]}; what holds at all times may only shrink: give the smallest so far"
+        )
+    return found
+
 
 KNOWN_SHARE = 0.1
 """Rows that are known refute what was declared of them falsely with probability at most this share of delta."""

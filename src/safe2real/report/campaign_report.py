@@ -1,4 +1,4 @@
-"""One self-contained page about a campaign: where it stands, what was deployed and why, where the simulator is wrong."""
+"""The page of a campaign: standing, warnings, figures and the record's own words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import in_the_field
 from safe2real.campaign.events import Event
 from safe2real.campaign.files import whole_file
-from safe2real.campaign.history import OUT, Entry, entries_of
+from safe2real.campaign.history import ABANDONED, LEFT_MODEL, OUT, WITHDRAWN, Entry, entries_of
+from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.status import CampaignStatus, RewardStatus, status_of
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
@@ -25,17 +26,82 @@ from safe2real.figures.course import ROUNDING, Course, draw_certificate, draw_sa
 from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
 from safe2real.figures.rewards import Known, draw_rewards
 from safe2real.methods.base import Reason
-from safe2real.model.checks import Floats
-from safe2real.model.shown import count, rounded_down, rounded_up
-from safe2real.model.wording import bound_words
+from safe2real.model.constraint_text import bound_words, count, rounded_down, rounded_up
+from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
-from safe2real.report.campaign_warnings import warnings_of
 from safe2real.report.page import moment, render, since
 from safe2real.standing import Doubt, DoubtCode, Standing, standing_of
 from safe2real.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_BY_CHANCE = "The guarantee assumes that this had nothing to do with what happened in them."
+
+
+def warnings_of(
+    status: CampaignStatus, found: MismatchMap, entries: Sequence[Entry], course: Course, now: datetime
+) -> list[str]:
+    """One text for each thing, the gravest first."""
+    warnings = []
+    refuted = found.count(Verdict.CONTRADICTED)
+    if refuted:
+        how = "The data" if found.certified else "With the heuristic radius, which proves nothing, the data"
+        consequence = "The guarantee does not hold for this system; start" if found.certified else "Consider"
+        warnings.append(
+            f"{how} contradict an assumption in {count(refuted, 'row')} (named below): a known or cleared row is farther "
+            "from the simulator than it may be, or a row lies strictly between the two gaps. "
+            f"{consequence} a campaign with other gaps or fewer known rows."
+        )
+    if status.left_model:
+        told = [entry.id for entry in entries if entry.outcome == LEFT_MODEL]
+        logged = status.left_model - len(told)
+        where = " and ".join(filter(None, (_few(told), count(logged, "imported one") if logged else "")))
+        warnings.append(
+            f"{count(status.left_model, 'episode')} went where the model has no state ({where}): the model lacks something "
+            "that the real system has. Nothing is certified any more; add that state, and start a campaign with it."
+        )
+    broken = course.numbers[(course.margins < -ROUNDING).any(axis=1)]
+    if len(broken):
+        named = _few([f"{number:,}" for number in broken])
+        warnings.append(
+            f"{count(len(broken), 'deployment')} recorded with a bound that misses its constraint ({named}): this program "
+            "hands out no such policy; run verify."
+        )
+    out = [entry for entry in entries if entry.outcome == OUT]
+    if out:
+        oldest = min(out, key=lambda entry: entry.asked_at)
+        verb = "is" if len(out) == 1 else "are"
+        warnings.append(
+            f"{count(len(out), 'deployment')} {verb} out; the oldest is {oldest.id} with {oldest.worker}, for "
+            f"{since(oldest.asked_at, now)}. Tell each one, or abandon it."
+        )
+    if status.episodes_waiting:
+        warnings.append(
+            f"{count(status.episodes_waiting, 'episode')} recorded and not counted yet: waiting for {status.waiting_for}, "
+            "which was handed out earlier."
+        )
+    lost = [entry for entry in entries if entry.outcome == ABANDONED]
+    if lost:
+        reasons = sorted({entry.why_given_up for entry in lost})
+        few = "; ".join(reason[:80] for reason in reasons[:5]) + ("; …" if len(reasons) > 5 else "")
+        warnings.append(f"{count(len(lost), 'deployment')} abandoned ({few}). {_BY_CHANCE}")
+    expired = [entry for entry in entries if entry.outcome == WITHDRAWN and entry.why_given_up == EXPIRED]
+    if expired:
+        warnings.append(f"{count(len(expired), 'deployment')} withdrawn because the lease was over. {_BY_CHANCE}")
+    withdrawn = [entry for entry in entries if entry.outcome == WITHDRAWN and entry not in expired]
+    if withdrawn:
+        named = _few([entry.id for entry in withdrawn])
+        warnings.append(
+            f"{count(len(withdrawn), 'deployment')} withdrawn ({named}), because the data refute what they rested on. What "
+            "has run of them can still be told."
+        )
+    return warnings
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:10]) + ("…" if len(names) > 10 else "")
+
 
 _LOOKS = 200  # moments at which the suspects are counted
 _MOMENTS = 30  # at which the intervals of declared rewards are computed

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from safe2real._compiled import pessimistic
-from safe2real.model.checks import Floats, bare, frozen
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import Floats, bare, frozen
 from safe2real.planning.robust import RowSets
 
 ROUNDS = 8  # policies that one search tries

@@ -1,12 +1,9 @@
-"""Evidence in a file and back: everything that changes as data come in, by name.
-
-What follows from the problem alone is made again; what was counted and concluded is put back as it was, since conclusions
-may depend on what was known when they were drawn (a cleared row stays cleared). Pointers are computed, never believed: a
-file that says something impossible is refused before compiled code sees it. Whether counts are true nobody can tell.
-"""
+"""Evidence as arrays and plain data, and back: what snapshots of campaigns and files of learners store."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,11 +13,14 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts, places_of
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.evidence.returns import CandidateReturns
-from safe2real.evidence.running import RunningLower
-from safe2real.evidence.tied import TiedEvidence
+from safe2real.evidence.mean_bounds import CandidateReturns, RunningLower
+from safe2real.evidence.tied_rows import TiedEvidence, evidence_for
 from safe2real.model.archive import Archive
-from safe2real.model.limits import check_bytes
+from safe2real.model.extensions import Extensions
+from safe2real.model.input_size import check_bytes
+from safe2real.model.serialization import to_text
+from safe2real.problem.document import to_document
+from safe2real.problem.problem import Problem
 
 _NUMBERS = ("outside_support", "announced_outside", "departed", "_left")  # of a hybrid model
 _BELIEF = ("suspect", "refuted", "low", "high", "look_at", "gap", "divergence", "bonus")  # [R] each
@@ -267,3 +267,45 @@ def _tallies(archive: Archive, document: dict[str, Any], name: str) -> dict[str,
 def _fill(archive: Archive, name: str, target: NDArray[Any]) -> None:
     """Into the array that is there, which compiled code knows."""
     target[...] = archive.array(name, target.dtype, target.shape)
+
+
+# Evidence alone in one file: the problem that it is about, and all that was counted and concluded.
+#
+# For what is computed from evidence without a learner: `certify`, `plan`, `map_mismatch`. A learner's own file has its
+# method and where it stands as well (`Learner.save`).
+
+KIND, _FORMAT = "evidence", 1
+
+
+def save_evidence(evidence: Evidence, path: str | os.PathLike[str]) -> Path:
+    """Write evidence to `path`, over an older file; nothing is pickled, and nothing is changed.
+
+    Raises:
+        InvalidInput: it is of a class from outside the package, or keeps the returns of a policy on trial, which mean
+            nothing without that policy: save the learner.
+        StorageFailure: it cannot be written.
+    """
+    if evidence.returns is not None:
+        raise InvalidInput("the evidence keeps the returns of a policy on trial; save its learner: learner.save(path)")
+    archive = Archive(KIND)
+    archive.document = {
+        "specification": to_document(evidence.problem),
+        "reuses_simulator": evidence.reuses_simulator,
+        "keeps_safe": evidence.keeps_safe,
+    }
+    put_evidence(archive, evidence)
+    return archive.save(path, format=_FORMAT)
+
+
+def load_evidence(path: str | os.PathLike[str], *, extensions: Extensions = ()) -> Evidence:
+    """What `save_evidence` wrote, of its own; reading it runs no code. `extensions` are radii from elsewhere.
+
+    Raises:
+        InvalidInput: the file is damaged, was changed, or is of another kind or of a newer release.
+    """
+    archive = Archive.load(path, KIND, format=_FORMAT)
+    problem = Problem.from_text(to_text(archive.entry("specification", dict)), extensions=extensions)
+    flags = {name: archive.entry(name, bool) for name in ("reuses_simulator", "keeps_safe")}
+    evidence = evidence_for(problem, **flags)
+    take_evidence(archive, evidence)
+    return evidence

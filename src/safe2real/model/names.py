@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats, frozen, shown
-from safe2real.model.encoding import array_to_json, check_keys, numbers_from_json
+from safe2real.model.serialization import array_to_json, check_keys, numbers_from_json
+from safe2real.model.validation import Floats, finite_floats, frozen, shown
 
 _LONGEST = 80  # characters of a name: pages have to show it
 
