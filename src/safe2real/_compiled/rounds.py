@@ -126,7 +126,7 @@ def search(one, several, rows, terms, bonus, warm, candidate):
     return status, bound
 
 
-@inner
+@compiled
 def chained_uncertainty(one, several, sets, terms, candidate, used):
     """Delta by a chain of divergences; inf where the candidate alone shows that it is well above the tolerance."""
     H, S, A = terms.H, terms.baseline.shape[1], terms.baseline.shape[2]
@@ -156,31 +156,24 @@ def chained_uncertainty(one, several, sets, terms, candidate, used):
 
 
 @compiled
-def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate, warm):
-    """Lines 5 to 13 of Algorithm 1 on the current hybrid model. Returns (reason, Delta, alpha, policies to start from next).
+def baseline_values(rows, terms, out):
+    """V_c of the baseline on the hybrid model into `out` [K] (Line 5)."""
+    for k in range(terms.thresholds.size):
+        out[k] = dot(terms.start, value_functions(rows, terms.utilities[k], terms.baseline)[0])
 
-    Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is. The margin that pays
-    for the candidate is the one that may be used, which data can have raised above the stated one. `bonus` and `refuted`
-    [R] are the belief's, `flags` and `margins` the trust's, `one` and `several` from `searches`.
+
+@compiled
+def most_uncertain(one, several, rows, terms, bonus, warm, candidate):
+    """The policy of the largest bonus that is feasible on the model, into `candidate` (Line 8).
+
+    Returns (status, uncertainty, used): a dual upper bound on the bonus of EVERY feasible policy, and in how many of the
+    first slots the candidate's policies are.
     """
-    H, K = terms.H, terms.thresholds.size
     S, A = terms.baseline.shape[1], terms.baseline.shape[2]
-    rows = sets.rows
-    if flags[margin.HALTED]:
-        return HALT, np.inf, 0.0, warm  # not even the baseline can be relied on
-    if flags[margin.LEFT] or (terms.certified and count_true(refuted) > 0):
-        return BASELINE, np.inf, 0.0, warm  # nothing that was computed can be relied on; the baseline rests on its margin
-    for k in range(K):
-        values = value_functions(rows, terms.utilities[k], terms.baseline)
-        candidate.baseline_values[k] = dot(terms.start, values[0])
-    for k in range(K):
-        if candidate.baseline_values[k] < terms.thresholds[k] + 0.5 * terms.margins[k]:
-            return BASELINE, np.inf, 0.0, warm
     status, bound = search(one, several, rows, terms, step_bonus(bonus, terms.spans, S, A), warm, candidate)
-    if status == INFEASIBLE:
-        # Cannot happen after Line 5; if rounding ever makes it happen, the safe answer is the baseline.
-        return BASELINE, np.inf, 0.0, np.int64(0)
     used = np.int64(0)  # of a type that does not say which number: what is called with it is compiled once
+    if status == INFEASIBLE:
+        return status, np.inf, used
     for slot in range(candidate.weights.size):
         if candidate.weights[slot] > 0.0:
             if used != slot:
@@ -190,16 +183,16 @@ def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate
                 candidate.weights[used] = candidate.weights[slot]
                 candidate.weights[slot] = 0.0
             used += 1
-    # Delta bounds the uncertainty of EVERY policy that is feasible on the estimate, so the dual bound is what counts; the
-    # candidate itself may miss a threshold by rounding, so its own value counts too.
-    delta = min(float(H), max(bound, dot(candidate.weights, candidate.lines[:, 0])))
-    if terms.chained and delta > terms.tolerance:
-        delta = min(delta, chained_uncertainty(one, several, sets, terms, candidate, used))
-    if delta <= terms.tolerance:
-        return STOP, delta, 0.0, used
+    # The candidate itself may miss a threshold by rounding, so its own bonus counts too.
+    return status, max(bound, dot(candidate.weights, candidate.lines[:, 0])), used
+
+
+@compiled
+def lower_bounds(sets, terms, candidate, used, uncertainty):
+    """Lower bounds on the candidate's real V_c into `candidate.lower` [K] (Lemma 3; and, if `robust`, the worst kernel)."""
     nobody = np.empty((0, 0, 0))
-    for k in range(K):
-        candidate.lower[k] = dot(candidate.weights, candidate.lines[:, 1 + k]) - delta
+    for k in range(terms.thresholds.size):
+        candidate.lower[k] = dot(candidate.weights, candidate.lines[:, 1 + k]) - uncertainty
         if terms.robust:
             worst = 0.0
             for slot in range(used):
@@ -207,6 +200,35 @@ def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate
                     sets, terms.utilities[k], nobody, candidate.actions[slot], terms.start
                 )
             candidate.lower[k] = max(candidate.lower[k], worst)
+
+
+@inner
+def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate, warm):
+    """Lines 5 to 13 of Algorithm 1, as `methods.SimToReal.propose`: (reason, Delta, alpha, policies to start from next).
+
+    Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is. The margin that pays
+    for the candidate is the one that may be used, which data can have raised above the stated one. `bonus` and `refuted`
+    [R] are the belief's, `flags` and `margins` the trust's, `one` and `several` from `searches`.
+    """
+    K = terms.thresholds.size
+    if flags[margin.HALTED]:
+        return HALT, np.inf, 0.0, warm  # not even the baseline can be relied on
+    if flags[margin.LEFT] or (terms.certified and count_true(refuted) > 0):
+        return BASELINE, np.inf, 0.0, warm  # nothing that was computed can be relied on; the baseline rests on its margin
+    baseline_values(sets.rows, terms, candidate.baseline_values)
+    for k in range(K):
+        if candidate.baseline_values[k] < terms.thresholds[k] + 0.5 * terms.margins[k]:
+            return BASELINE, np.inf, 0.0, warm
+    status, delta, used = most_uncertain(one, several, sets.rows, terms, bonus, warm, candidate)
+    if status == INFEASIBLE:
+        # Cannot happen after Line 5; if rounding ever makes it happen, the safe answer is the baseline.
+        return BASELINE, np.inf, 0.0, np.int64(0)
+    delta = min(float(terms.H), delta)
+    if terms.chained and delta > terms.tolerance:
+        delta = min(delta, chained_uncertainty(one, several, sets, terms, candidate, used))
+    if delta <= terms.tolerance:
+        return STOP, delta, 0.0, used
+    lower_bounds(sets, terms, candidate, used, delta)
     alpha = candidate_share(candidate.lower, terms.thresholds, margins)
     for k in range(K):
         lower = alpha * candidate.lower[k] + (1.0 - alpha) * (terms.thresholds[k] + margins[k])

@@ -131,15 +131,6 @@ def _visits_for(table: Floats, target: Floats) -> Floats:
     return np.where(at < _VISITS.size, _VISITS[np.minimum(at, _VISITS.size - 1)], np.inf)
 
 
-# Explore for a few declared rewards, and stop when each of them has a certified plan that is near the best.
-#
-# Problem: as in `sim_to_real`, but accuracy is asked for named rewards instead of for every one there could be, which
-# needs far fewer episodes. Algorithm: bound every reward's best safe value from both sides over the confidence sets
-# (`intervals`); see which rows the ends hang on (`stakes`); among the mixtures whose worst V_c over the sets reaches every
-# threshold deploy the one that visits those rows most, by the same search as for plans. Stopping rule: U - L <= accuracy
-# for every reward, of U where the accuracy is relative. Where no visit can narrow an interval any more the best certified
-# plan is deployed, and a notice says what is reached. Statement and proof: docs/declared-rewards.md.
-
 LONGEST_NAME, MOST_REWARDS = 100, 100
 _GROWTH, _MORE = 1.1, 3  # a plan stands until a row that matters has so many times the visits, and so many more
 _LEAST = 1e-9  # share of a policy in a mixture, below which it is left out

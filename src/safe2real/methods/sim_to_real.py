@@ -1,4 +1,4 @@
-"""Algorithm 1 of the paper.
+"""Algorithms 1, 2 and 3 of the paper, with its line numbers in the comments of `SimToReal.propose`.
 
 Problem: choose, episode after episode, a policy that meets every constraint on a real system that differs from the
 simulator in an unknown region, and stop when a near-optimal plan for any reward is possible. Algorithm: keep a hybrid
@@ -10,16 +10,17 @@ margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertain
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from safe2real._compiled import rounds
+from safe2real._compiled.outcomes import INFEASIBLE
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
-from safe2real.methods.base import Decision, Method, Reason, Recorded
+from safe2real.methods.base import Decision, Method, Reason, Recorded, refuted_decision
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import Floats
 from safe2real.planning.sweeper import slots_for
@@ -49,20 +50,40 @@ class SimToReal(Method):
     has_compiled_rounds: ClassVar[bool] = True
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
+        """Lines 3 to 13 of Algorithm 1; Algorithms 2 and 3 are the subclasses below. `simulate` compiles the same lines.
+
+        Counting an episode (Line 14) has brought the suspects (Line 3) and the hybrid model (Line 4) up to date.
+        """
+        model, terms = evidence.row_sets, terms_of(problem, evidence.kept)
         memory = copy_of(memory) if isinstance(memory, Memory) else empty_memory(problem, evidence.kept)
-        terms, belief, trust = terms_of(problem, evidence.kept), evidence.belief, evidence.trust.state
-        reason, delta, alpha, warm = rounds.propose(
-            *rounds.searches(terms),
-            evidence.row_sets,
-            belief.bonus,
-            belief.refuted,
-            trust.flags,
-            trust.margins,
-            terms,
-            memory.candidate,
-            memory.warm,
+        candidate, margins = memory.candidate, evidence.trust.state.margins  # data may have raised the stated margins
+        refuted = refuted_decision(evidence)
+        if refuted is not None:  # not in the paper, which assumes that no assumption is false
+            return replace(refuted, memory=memory)
+
+        rounds.baseline_values(model.rows, terms, candidate.baseline_values)  # V_c of the baseline on the hybrid model
+        if (candidate.baseline_values < terms.thresholds + 0.5 * terms.margins).any():  # Line 5
+            return Decision(Reason.BASELINE, memory=memory)  # Line 6
+
+        searches = rounds.searches(terms)
+        status, uncertainty, used = rounds.most_uncertain(  # Line 8
+            *searches, model.rows, terms, evidence.belief.bonus, memory.warm, candidate
         )
-        return decision_of(reason, delta, alpha, memory._replace(warm=warm), problem.simulator.num_actions)
+        if status == INFEASIBLE:  # only by rounding, since the baseline is feasible here
+            return Decision(Reason.BASELINE, memory=memory._replace(warm=0))
+        delta = min(float(terms.H), uncertainty)  # Line 9, by a dual UPPER bound: rounding can only delay the stop
+        if terms.chained and delta > terms.tolerance:  # the refinement `Chain`; docs/samples.md
+            delta = min(delta, rounds.chained_uncertainty(*searches, model, terms, candidate, used))
+        memory = memory._replace(warm=int(used))
+        if delta <= terms.tolerance:  # Line 10
+            return Decision(Reason.STOP, uncertainty=delta, memory=memory)  # Line 11
+
+        rounds.lower_bounds(model, terms, candidate, used, delta)
+        alpha = rounds.candidate_share(candidate.lower, terms.thresholds, margins)  # Line 13
+        mixed = alpha * candidate.lower + (1.0 - alpha) * (terms.thresholds + margins)
+        if not (mixed >= terms.thresholds - ROUNDING).all():  # the last check before deployment; it also catches NaN
+            return Decision(Reason.BASELINE, memory=memory._replace(warm=0))
+        return mixture_of(delta, alpha, memory, problem.simulator.num_actions)
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
         """Delta was computed again, and the recorded policies are evaluated on the model (paper, Lemma 3).
@@ -130,9 +151,14 @@ def copy_of(memory: Memory) -> Memory:
 
 
 def decision_of(reason: int, uncertainty: float, alpha: float, memory: Memory, num_actions: int) -> Decision:
-    """What compiled code has decided, with the policies that it left in `memory`."""
+    """What compiled rounds have decided, with the policies that they left in `memory`."""
     if reason != Reason.MIXTURE.value:
         return Decision(Reason(reason), uncertainty=uncertainty, memory=memory)
+    return mixture_of(uncertainty, alpha, memory, num_actions)
+
+
+def mixture_of(uncertainty: float, alpha: float, memory: Memory, num_actions: int) -> Decision:
+    """The share `alpha` of the candidate in `memory`; the rest is the baseline's."""
     candidate = memory.candidate
     used = np.flatnonzero(candidate.weights > 0.0)
     return Decision(
@@ -148,7 +174,7 @@ def decision_of(reason: int, uncertainty: float, alpha: float, memory: Memory, n
 
 @dataclass(frozen=True, slots=True)
 class RewardFree(SimToReal):
-    """The rounds of `SimToReal` on a model in which no row is ever cleared; the simulator only says where to begin."""
+    """Algorithm 2: the lines of `SimToReal` on a model in which no row is ever cleared (Line 3 is left out)."""
 
     name: ClassVar[str] = "reward-free safe RL"
     reuses_simulator: ClassVar[bool] = False
@@ -156,7 +182,7 @@ class RewardFree(SimToReal):
 
 @dataclass(frozen=True, slots=True)
 class Unconstrained(SimToReal):
-    """The rounds of `SimToReal` without constraints: the candidate is deployed as it is. To compare with, not to deploy."""
+    """Algorithm 3: the lines of `SimToReal` without constraints, so Lines 5, 6 and 13 are void. Compare with it only."""
 
     name: ClassVar[str] = "unconstrained sim-to-real RL"
     keeps_safe: ClassVar[bool] = False
