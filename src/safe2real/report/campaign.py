@@ -26,7 +26,7 @@ from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
 from safe2real.figures.rewards import Known, draw_rewards
 from safe2real.methods.base import Reason
 from safe2real.model.checks import Floats
-from safe2real.model.shown import count, rounded_down, rounded_up
+from safe2real.model.shown import roughly, rounded_down, rounded_up
 from safe2real.model.wording import bound_words
 from safe2real.problem.problem import Problem
 from safe2real.report.campaign_warnings import warnings_of
@@ -185,7 +185,7 @@ def _forecast_in_words(forecast: Forecast | None) -> str:
     if not forecast.rounds:
         return "nothing more"
     early = ", or several times that" if 2 * forecast.undecided > forecast.rows else ""
-    return f"{count(forecast.rounds, 'round')}, {count(forecast.samples, 'sample')}{early}"
+    return f"{roughly(forecast.rounds, 'round')}, {roughly(forecast.samples, 'sample')}{early}"
 
 
 def _pictures(
