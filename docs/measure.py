@@ -44,7 +44,9 @@ class Measurement:
 MEASUREMENTS = {
     "first-plan": Measurement("examples/first_plan.py OUT/first-plan.png", (("first-plan.png",) * 2,), quick=True),
     "inventory": Measurement("examples/inventory.py --out OUT", (("inventory.png",) * 2,), quick=True),
+    "inventory-more": Measurement("docs/inventory_numbers.py"),
     "check": Measurement(f"-m safe2real.cli check {GRID} --out OUT", (("preflight.png",) * 2,), quick=True),
+    "check-3000": Measurement(f"-m safe2real.cli check {GRID} --max-rounds 3000", quick=True),
     "run": Measurement(f"-m safe2real.cli run {GRID} --out OUT", (("safety.png", "rehearsal-safety.png"),), quick=True),
     "table1": Measurement("-m safe2real.cli reproduce table1 --jobs 1 --out OUT", quick=True),
     "pendulum": Measurement("examples/pendulum.py", quick=True),
