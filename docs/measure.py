@@ -123,8 +123,7 @@ def numbers_of(output: str) -> list[float]:
 
 def stale_numbers(page: Path) -> list[str]:
     """Return a sentence for every quoted number of a page that the outputs it names do not have."""
-    text = page.read_text()
-    problems = []
+    text, problems = _CODE_AND_LINKS.sub(" ", page.read_text()), []
     if text.count("<!-- numbers of:") != len(_REGION.findall(text)):
         problems.append("a mark `numbers of` is not closed by `<!-- end of numbers -->`, or has another form")
     for names, given, quoted in _REGION.findall(text):
@@ -134,7 +133,7 @@ def stale_numbers(page: Path) -> list[str]:
             problems.append(f"docs/measured has no {', '.join(missing)}: run python docs/measure.py {' '.join(missing)}")
             continue
         found, exempt = [number for name in sources for number in numbers_of(kept(name))], set(given.split())
-        for said in _IN_PAGE.findall(_CODE_AND_LINKS.sub(" ", quoted)):
+        for said in _IN_PAGE.findall(quoted):
             number = said.rstrip(",")
             if number not in exempt and _is_measured(number) and not _agrees(number, found):
                 problems.append(f"{number} is no number of docs/measured/{', '.join(sources)}: measure again, or correct it")
