@@ -60,7 +60,7 @@ MEASUREMENTS = {
         "examples/icu_sepsis.py --out OUT", (("icu-sepsis-safety.png",) * 2, ("icu-sepsis-mismatch.png",) * 2)
     ),
     "mountain-car": Measurement("examples/mountain_car.py --out OUT", (("mountain-car.png",) * 2,)),
-    "certified": Measurement("-m safe2real.cli reproduce certified --seeds 3 --jobs 1 --out OUT"),
+    "episodes": Measurement("docs/episode_numbers.py"),
 }
 
 _NUMBER = r"\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
