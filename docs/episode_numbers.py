@@ -1,4 +1,4 @@
-"""Episodes to a certified plan on the paper's grid, as README and docs quote them: a part of `safe2real reproduce certified`.
+"""Episodes to a certified plan on the paper's grid, as README and docs quote them: part of `reproduce certified`.
 
 python docs/episode_numbers.py    # some minutes of one core
 """
