@@ -96,3 +96,9 @@ def test_every_measurement_is_kept_with_its_command_and_commit():
 @pytest.mark.parametrize("name", [name for name, one in MEASUREMENTS.items() if one.quick])
 def test_what_was_measured_is_measured_again(name, tmp_path):
     assert without_times(output_of(name, tmp_path)) == without_times(kept(name))
+
+
+def test_readme_says_how_far_table_1_is_off():
+    ratios = [float(one) for one in re.findall(r"samples\s.*?│ (\d\.\d{3}) │", kept("table1"))]
+    assert len(ratios) == 3
+    assert f"samples within {100 * max(abs(1 - one) for one in ratios):.1f} % of Table 1" in (ROOT / "README.md").read_text()
