@@ -27,7 +27,7 @@ from trial.tally import Tallies
 from trial.workers import Plan, compile_everything, run_in_order
 
 _SAVE_EVERY = 60.0  # seconds
-_CONTROLS = {True: 100, False: 40}  # runs of a control, at most: compiled ones and others
+_CONTROLS = {True: 100, False: 24}  # runs of a control, at most: compiled ones and others
 
 app = typer.Typer(add_completion=False)
 

@@ -1,10 +1,11 @@
-"""What is found of one run that asks and tells: each deployment, the learner's state, plans and floors, against the truth."""
+"""What is found of one run: each deployment, the learner's state, plans and floors, against the truth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from safe2real.exploration import Learner
 from safe2real.exploration.certificate import Certificate
@@ -57,7 +58,7 @@ class Judge:
         if isinstance(method, Trial):
             self.floors(learner.floors(), method.policy, method.rewards or {})
 
-    def floors(self, floors: dict[str, float], policy: Policy, named: dict[str, Floats]) -> None:
+    def floors(self, floors: dict[str, float], policy: Policy, named: Mapping[str, ArrayLike]) -> None:
         """At the floors of a policy; `named` are the rewards among them."""
         values = dict(zip(self.case.task.labels, self.truth.constraint_values(policy).tolist(), strict=True))
         values |= {name: self.truth.earned(policy, np.asarray(reward)) for name, reward in named.items()}

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from safe2real import Kernel, Learner, MarkovPolicy, Trajectory, estimate_model, explore, load_learner, refinements
+from safe2real import Kernel, Learner, MarkovPolicy, Trajectory, estimate_model, explore, load_learner
 from safe2real.campaign import Campaign, Deployment, carry_over
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import Halted, InvalidInput, Stopped
@@ -34,7 +34,7 @@ Log = list[tuple[MarkovPolicy, Trajectory]]
 Route = Callable[[Case, Judge, np.random.Generator, Flaw], float]
 _LOOKS = 3  # at the state of a learner, in a stretch of exploration
 _TIMES = 12  # that an episode counts, where it is counted several times by mistake
-_LONGER = 6  # times as many episodes where bad ones are left out: a fault that takes its time to show
+_LONGER = 4  # times as many episodes where bad ones are left out: a fault that takes its time to show
 _FILES = 0.03  # how likely a learner is saved and loaded after an episode, and a campaign opened anew after a tell
 
 
@@ -104,7 +104,8 @@ def _asked(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> fl
         learner.evidence.test.look = lambda *_: None
     for _ in range(2):
         files = 0.0 if unseen or untested else _FILES  # a file would switch everything on again
-        learner = _explored(learner, judge, world, rng, case.rounds // 2, files=files)
+        rounds = case.rounds // 2 * (_LONGER if untested else 1)
+        learner = _explored(learner, judge, world, rng, rounds, files=files)
         judge.ask_plans(learner)
     return learner.failure
 
@@ -192,9 +193,11 @@ def _carried(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> 
     second = _Fleet(_begun(case), world, rng, judge)
     carry_over(second.campaign, first.campaign)
     if flaw is Flaw.CARRIED_TWICE:
-        for again in range(1, _TIMES):
-            logs = [(policy, [_named(episode, f"{again} {i}")]) for i, (policy, episode) in enumerate(first.log)]
-            second.campaign.import_logs(f"again {again}", logs, overlap="count")
+        logs = [
+            (policy, [_named(episode, f"{again} {i}") for again in range(1, _TIMES)])
+            for i, (policy, episode) in enumerate(first.log)
+        ]
+        second.campaign.import_logs("again", logs, overlap="count")
     judge.look(second.learner)
     second.work(case.rounds // 3)
     first.work(case.rounds // 4)
@@ -215,17 +218,17 @@ def _named(episode: Trajectory, id: str) -> dict[str, object]:
 def _logs(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> float:
     """A user runs each policy until its first bad episode, so that how long a log is depends on what is in it."""
     world, learner, utility = World(judge.truth, rng), _learner(case), _utility(case)
-    policy, logs = _any_policy(case, rng), list[tuple[MarkovPolicy, list[Trajectory]]]()
-    usual = float(np.median([world.worth(world.run(case.baseline), utility) for _ in range(9)]))
-    own: list[Trajectory] = []
-    for _ in range(2 * case.rounds * (_LONGER if flaw is Flaw.POLICY_BY_POLICY else 1)):
+    by_policy = flaw is Flaw.POLICY_BY_POLICY
+    usual = float(np.quantile([world.worth(world.run(case.baseline), utility) for _ in range(20)], 0.6))
+    logs = list[tuple[MarkovPolicy, list[Trajectory]]]()
+    ended = True
+    for _ in range(2 * case.rounds * (_LONGER if by_policy else 1)):
+        if ended:
+            logs.append((_any_policy(case, rng), []))
+        policy, own = logs[-1]
         own.append(world.run(policy))
-        if world.worth(own[-1], utility) < usual:
-            logs.append((policy, own))
-            policy, own = _any_policy(case, rng), []
-    if own:
-        logs.append((policy, own))
-    if flaw is Flaw.POLICY_BY_POLICY:
+        ended = world.worth(own[-1], utility) < usual
+    if by_policy:
         for done, (policy, own) in enumerate(sorted(logs, key=lambda log: -len(log[1]))):
             learner.import_episodes(policy, own, overlap="count")
             if done % 4 == 0:
@@ -249,11 +252,11 @@ def _seeds(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> fl
     """Learners that began with one seed, each with the episodes of all before it: docs/which-are-you.md."""
     env, episodes, each = SeededEnv(case), Log(), max(8, case.rounds // 3)
     repeats = flaw is Flaw.SAME_SEEDS
-    for _ in range(_TIMES if repeats else int(rng.integers(1, 4))):
+    for _ in range(2 if repeats else int(rng.integers(1, 4))):
         kept = Log()
         explore(_learner(case) if repeats else _importing(case, episodes), env, max_rounds=each, keep=kept)
         episodes += [(policy, replace(one, seed=None)) for policy, one in kept] if repeats else kept
-    learner = _importing(case, episodes)
+    learner = _importing(case, episodes * (_TIMES if repeats else 1))
     judge.look(learner)
     for _ in range(2):
         explore(
@@ -278,15 +281,12 @@ def _importing(case: Case, episodes: Log) -> Learner:
 def _fitted(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> float:
     """Half of a log makes the simulator, with no gap stated, and the other half is imported."""
     world, task = World(judge.truth, rng), case.task
-    one_log = flaw is Flaw.ONE_LOG
     log = [world.run(case.baseline) for _ in range(2 * case.rounds)]
-    fit, counted = (log, log) if one_log else (log[::2], log[1::2])
+    fit, counted = (log, log) if flaw is Flaw.ONE_LOG else (log[::2], log[1::2])
     paths = [(one.states.tolist(), one.actions.tolist()) for one in fit]
     sizes = {"num_states": task.num_states, "num_actions": task.num_actions, "start": 0}
     estimated = estimate_model(paths, task.steps, unvisited="stay", **sizes)  # type: ignore[arg-type]
     settings = replace(case.settings, calibrated_gap=0.0, mismatch_gap=0.0)
-    if one_log:  # what looks at the simulator most
-        settings = replace(settings, refinements=refinements.DEFAULT, robust_safety=True)
     case = replace(case, task=task.with_kernel(estimated.model.kernel), settings=settings, within=None, support=None)
     learner = _learner(case)
     learner.import_episodes(case.baseline, counted, overlap="count")  # on so few states others look alike
@@ -345,7 +345,8 @@ def _policy(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> f
             judge.mean_of(np.array([mixed]), turn.certificate, turn.share)
             episode = world.run(candidate if turn.policy == CANDIDATE else case.baseline)
             if flaw is Flaw.LUCKY_POLICY and turn.policy == CANDIDATE:
-                episode = max(episode, world.run(candidate), key=lambda one: world.worth(one, task.utilities[0]))
+                others = [episode, *(world.run(candidate) for _ in range(4))]
+                episode = max(others, key=lambda one: world.worth(one, task.utilities[0]))
             lost = rng.random()
             if lost < _FILES:
                 trial = _interrupted(trial)

@@ -1,7 +1,7 @@
 """Random systems that meet every assumption, and none by more than it must.
 
-A case is a function of (seed, part, number, length) alone. Its thresholds are put so that some policies miss them, the margin that
-is stated is the baseline's real one to the last digit (or, in some cases, less: then the data may prove more than is
+A case is a function of (seed, part, number, length) alone. Its thresholds are put so that some policies miss them, the margin
+that is stated is the baseline's real one to the last digit (or, in some cases, less: then the data may prove more than is
 stated), and the real rows are the adversary's.
 """
 
@@ -78,8 +78,15 @@ class Case:
     @property
     def problem(self) -> Problem:
         """What the library is told."""
-        stated = {"known": self.known, "support": self.support, "within": self.within, "ties": self.ties}
-        return Problem(self.task, self.baseline, self.settings, **stated)
+        return Problem(
+            self.task,
+            self.baseline,
+            self.settings,
+            known=self.known,
+            support=self.support,
+            within=self.within,
+            ties=self.ties,
+        )
 
     def describe(self) -> dict[str, object]:
         """What tells this case from the others, for a record of failures."""
@@ -130,16 +137,25 @@ class _Shape:
         return self.rows.ndim == 4
 
 
-def draw_case(seed: int, number: int, longest: int, part: Part = Part.LONG, *, false_ties: bool = False) -> Case:
+def draw_case(
+    seed: int,
+    number: int,
+    longest: int,
+    part: Part = Part.LONG,
+    *,
+    family: Family | None = None,
+    false_ties: bool = False,
+) -> Case:
     """Case `number` of a part: of the three deltas in turn; its run has at most `longest` rounds.
 
-    With `false_ties` the real rows of one class are moved each for itself, so that they share no law.
+    It is of a `family` if one is given. With `false_ties` the real rows of one class are moved each for itself, so that
+    they share no law.
     """
     rng = np.random.default_rng([seed, number] if part is Part.LONG else [seed, number, list(Part).index(part)])
-    shares = {Family.TIED: 1.0} if false_ties else _SHARES.get(part, _SHORT)
-    family = Family(rng.choice(list(shares), p=list(shares.values())))
+    shares = _SHARES.get(part, _SHORT)
+    kind = family or Family(rng.choice(list(shares), p=list(shares.values())))
     while True:  # until a threshold can bind; nearly always at once
-        case = _drawn(rng, part, family, number, longest, false_ties=false_ties)
+        case = _drawn(rng, part, kind, number, longest, false_ties=false_ties)
         if case is not None and (case.task.num_constraints or part not in (Part.WITHIN, Part.POLICY, Part.CAMPAIGN)):
             return case
 
@@ -157,7 +173,8 @@ def _drawn(
     H, S, A = shape.horizon, shape.states, shape.actions
     calibrated_gap = 0.0 if family is Family.WIDE else float(rng.choice([0.0, *rng.uniform(0.005, 0.1, size=2)]))
     mismatch_gap = float(rng.uniform(calibrated_gap + 0.1, 0.9))
-    wrong = shape.may_be_wrong & (rng.random(shape.known.shape) < rng.choice([0.0, 0.2, 0.5]))
+    share = 0.5 if false_ties else rng.choice([0.0, 0.2, 0.5])
+    wrong = shape.may_be_wrong & (rng.random(shape.known.shape) < share)
     shift = Shift(calibrated_gap, mismatch_gap, shape.known, wrong)
     if shape.ties is not None and not false_ties:
         real, wrong = _shifted_laws(rng, shape.ties, shape.rows, shift)
@@ -254,9 +271,7 @@ def _within(rng: np.random.Generator, rows: Floats, real: Floats) -> Floats:
     return np.where(rng.random(distances.shape) < 0.5, distances, 1.0)
 
 
-def _shifted_laws(
-    rng: np.random.Generator, ties: Ties, rows: Floats, shift: Shift
-) -> tuple[Floats, NDArray[np.bool_]]:
+def _shifted_laws(rng: np.random.Generator, ties: Ties, rows: Floats, shift: Shift) -> tuple[Floats, NDArray[np.bool_]]:
     """(the real rows, which are wrong): each class's law is moved as a whole, so that the ties are true."""
     real, wrong = rows.copy(), np.zeros(shift.wrong.shape, dtype=np.bool_)
     classes, successors = np.asarray(ties.classes), np.asarray(ties.successors)

@@ -23,8 +23,18 @@ def markdown(record: Record) -> str:
     confidence = f"{100 * CONFIDENCE:.0f} % interval"
     runs = _table(
         [
-            "part", "delta", "runs", "allowed to fail", "failed", confidence, "of these", "plans", "deployments",
-            "not the baseline alone", "mixtures", "unsafe",
+            "part",
+            "delta",
+            "runs",
+            "allowed to fail",
+            "failed",
+            confidence,
+            "of these",
+            "plans",
+            "deployments",
+            "not the baseline alone",
+            "mixtures",
+            "unsafe",
         ],
         [[str(part), f"{delta:g}", *_cells(record.trial.of(part, delta))] for part, delta in record.trial.parts],
     )
@@ -33,7 +43,17 @@ def markdown(record: Record) -> str:
         [_hardest(record.trial, delta) for part, delta in record.trial.parts if part is Part.LONG],
     )
     controls = _table(
-        ["broken on purpose", "part", "delta", "runs", "failed", confidence, "of these", "unsafe deployments", "halted runs"],
+        [
+            "broken on purpose",
+            "part",
+            "delta",
+            "runs",
+            "failed",
+            confidence,
+            "of these",
+            "unsafe deployments",
+            "halted runs",
+        ],
         [_control(flaw, *pair, tallies.of(*pair)) for flaw, tallies in record.controls.items() for pair in tallies.parts],
     )
     return "\n\n".join([head, runs, hardest, controls])

@@ -124,9 +124,7 @@ class Tallies:
     def to_json(self) -> list[dict[str, Any]]:
         """One entry per group."""
         names = ("part", "delta", "family", "radius")
-        return [
-            {**dict(zip(names, group, strict=True)), **tally.to_json()} for group, tally in sorted(self.groups.items())
-        ]
+        return [{**dict(zip(names, group, strict=True)), **tally.to_json()} for group, tally in sorted(self.groups.items())]
 
     @classmethod
     def from_json(cls, document: list[dict[str, Any]]) -> Tallies:

@@ -6,18 +6,26 @@ import itertools
 import logging
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from safe2real.engines.base import Engine, in_order
 from safe2real.engines.job import Job
+from safe2real.radii import Adaptive
+from safe2real.refinements import DEFAULT
 from trial.examine import examine
 from trial.flaws import Flaw
 from trial.outcome import Outcome
 from trial.parts import Part
 from trial.routes import travel
-from trial.systems import DELTAS, Case, draw_case
+from trial.systems import DELTAS, Case, Family, draw_case
 
 _AT_ONCE = 8  # runs that one task does
+_FAMILIES = {
+    Flaw.FALSE_TIES: Family.TIED,
+    Flaw.BY_OUTCOME: Family.COINS,
+    Flaw.POLICY_BY_POLICY: Family.COINS,
+    Flaw.SAME_SEEDS: Family.COINS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +38,19 @@ class Plan:
     flaw: Flaw = Flaw.NOTHING
 
     def case(self, number: int) -> Case:
-        """The case of a run; one with a flaw has the smallest delta, where failures are told from chance soonest."""
-        own = number if self.flaw is Flaw.NOTHING else len(DELTAS) * number
-        return draw_case(self.seed, own, self.longest, self.part, false_ties=self.flaw is Flaw.FALSE_TIES)
+        """The case of a run.
+
+        One with a flaw has the smallest delta, where failures are told from chance soonest; a short one also has the
+        smallest sets there are, and a family in which the flaw matters.
+        """
+        if self.flaw is Flaw.NOTHING:
+            return draw_case(self.seed, number, self.longest, self.part)
+        false_ties, own = self.flaw is Flaw.FALSE_TIES, len(DELTAS) * number
+        case = draw_case(self.seed, own, self.longest, self.part, family=_FAMILIES.get(self.flaw), false_ties=false_ties)
+        if self.part is Part.LONG:
+            return case
+        tight = {"radius": Adaptive(), "refinements": DEFAULT, "robust_safety": True, "span_bonus": True}
+        return replace(case, settings=replace(case.settings, **tight))
 
     def outcome(self, number: int) -> Outcome:
         """Run one case."""
