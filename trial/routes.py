@@ -20,6 +20,7 @@ from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.evidence.tied import TiedEvidence
 from safe2real.exploration import PolicyTrial
 from safe2real.exploration.policy_trial import CANDIDATE
+from safe2real.exploration.proposal import Proposal
 from safe2real.model.checks import Floats
 from safe2real.model.policy import carried_out
 from trial.flaws import Flaw
@@ -52,7 +53,7 @@ def _learner(case: Case) -> Learner:
 def _utility(case: Case) -> Floats:
     """What an episode is called good or bad by, [1 or H, S, A]: the first constraint, or the state's number."""
     if case.task.num_constraints:
-        return case.task.utilities[0]
+        return np.asarray(case.task.utilities[0])
     number = np.arange(case.task.num_states) / max(1, case.task.num_states - 1)
     return np.broadcast_to(number[:, None], (1, case.task.num_states, case.task.num_actions))
 
@@ -99,9 +100,9 @@ def _asked(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> fl
     learner, world = _learner(case), World(judge.truth, rng)
     if unseen:
         learner.evidence._check_support = lambda *_: None  # type: ignore[method-assign]
-    untested = flaw is Flaw.FALSE_TIES and isinstance(learner.evidence, TiedEvidence)
-    if untested:
-        learner.evidence.test.look = lambda *_: None
+    untested = flaw is Flaw.FALSE_TIES
+    if untested and isinstance(learner.evidence, TiedEvidence):
+        learner.evidence.test.look = lambda *_: None  # type: ignore[method-assign]
     for _ in range(2):
         files = 0.0 if unseen or untested else _FILES  # a file would switch everything on again
         rounds = case.rounds // 2 * (_LONGER if untested else 1)
@@ -258,13 +259,13 @@ def _seeds(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> fl
         episodes += [(policy, replace(one, seed=None)) for policy, one in kept] if repeats else kept
     learner = _importing(case, episodes * (_TIMES if repeats else 1))
     judge.look(learner)
+
+    def note(proposal: Proposal) -> None:
+        if proposal.mixture is not None:
+            judge.deployed(proposal.mixture, proposal.certificate, proposal.exploration_weight)
+
     for _ in range(2):
-        explore(
-            learner,
-            env,
-            max_rounds=each,
-            progress=lambda one: one.mixture and judge.deployed(one.mixture, one.certificate, one.exploration_weight),
-        )
+        explore(learner, env, max_rounds=each, progress=note)
         judge.look(learner)
         learner = _reloaded(learner)
     judge.ask_plans(learner)

@@ -1,8 +1,8 @@
 """Random systems that meet every assumption, and none by more than it must.
 
-A case is a function of (seed, part, number, length) alone. Its thresholds are put so that some policies miss them, the margin
-that is stated is the baseline's real one to the last digit (or, in some cases, less: then the data may prove more than is
-stated), and the real rows are the adversary's.
+A case is a function of (seed, part, number, length) alone. Its thresholds are put so that some policies miss them. The
+margin that is stated is the baseline's real one to the last digit, or less in some cases, in which the data may
+prove more. The real rows are the adversary's.
 """
 
 from __future__ import annotations

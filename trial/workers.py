@@ -49,8 +49,8 @@ class Plan:
         case = draw_case(self.seed, own, self.longest, self.part, family=_FAMILIES.get(self.flaw), false_ties=false_ties)
         if self.part is Part.LONG:
             return case
-        tight = {"radius": Adaptive(), "refinements": DEFAULT, "robust_safety": True, "span_bonus": True}
-        return replace(case, settings=replace(case.settings, **tight))
+        tight = replace(case.settings, radius=Adaptive(), refinements=DEFAULT, robust_safety=True, span_bonus=True)
+        return replace(case, settings=tight)
 
     def outcome(self, number: int) -> Outcome:
         """Run one case."""

@@ -34,7 +34,7 @@ class World:
 
     def is_bad(self, episode: Trajectory) -> bool:
         """Whether an episode is worth less to the first constraint than its threshold."""
-        return self.worth(episode, self.model.utilities[0]) < self.model.thresholds[0]
+        return bool(self.worth(episode, self.model.utilities[0]) < self.model.thresholds[0])
 
 
 class SeededEnv(gymnasium.Env[int, int]):
