@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import time
@@ -27,14 +26,14 @@ from trial.tally import Tallies
 from trial.workers import Plan, compile_everything, run_in_order
 
 _SAVE_EVERY = 60.0  # seconds
-_CONTROLS = {True: 100, False: 24}  # runs of a control, at most: compiled ones and others
+_CONTROLS = {True: 60, False: 24}  # runs of a control, at most: compiled ones and others
 
 app = typer.Typer(add_completion=False)
 
 
 def longest_run(deployments: int) -> int:
     """Rounds of the longest runs: the number of runs and their lengths grow alike with the number of deployments."""
-    return max(1000, int(10.0 * math.sqrt(deployments)))
+    return max(1000, int(12.0 * math.sqrt(deployments)))
 
 
 def route_runs(deployments: int) -> int:
@@ -55,17 +54,16 @@ def conduct(deployments: int, seed: int, engine: Engine, out: Path | None) -> Re
     began = saved = time.monotonic()
     for flaw in Flaw:
         if flaw is not Flaw.NOTHING:
-            outcomes = run_in_order(Plan(seed, record.longest, flaw.part, flaw), engine)
             record.controls[flaw] = Tallies()
-            for outcome in _first(outcomes, control_runs(deployments, flaw), f"control: {flaw}"):
+            plan = Plan(seed, record.longest, flaw.part, flaw)
+            for outcome in _shown(plan, engine, control_runs(deployments, flaw), f"control: {flaw}"):
                 record.controls[flaw].add(outcome)
     for part in (*ROUTES, Part.LONG):
         plan = Plan(seed, record.longest, part)
-        outcomes = run_in_order(plan, engine)
         if part is Part.LONG:
-            outcomes = _until(outcomes, deployments - record.trial.total.deployments)
+            outcomes = _until(run_in_order(plan, engine), deployments - record.trial.total.deployments)
         else:
-            outcomes = _first(outcomes, route_runs(deployments), str(part))
+            outcomes = _shown(plan, engine, route_runs(deployments), str(part))
         for outcome in outcomes:
             record.trial.add(outcome)
             if outcome.failures:
@@ -81,10 +79,10 @@ def conduct(deployments: int, seed: int, engine: Engine, out: Path | None) -> Re
     return record
 
 
-def _first(outcomes: Iterator[Outcome], runs: int, label: str) -> Iterator[Outcome]:
-    """As many runs."""
+def _shown(plan: Plan, engine: Engine, runs: int, label: str) -> Iterator[Outcome]:
+    """As many runs, with a bar."""
     with progress_bar(label) as report:
-        for done, outcome in enumerate(itertools.islice(outcomes, runs), start=1):
+        for done, outcome in enumerate(run_in_order(plan, engine, runs), start=1):
             yield outcome
             if report is not None:
                 report(done, runs)

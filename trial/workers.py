@@ -19,7 +19,7 @@ from trial.parts import Part
 from trial.routes import travel
 from trial.systems import DELTAS, Case, Family, draw_case
 
-_AT_ONCE = 8  # runs that one task does
+_AT_ONCE = 4  # runs that one task does, at most
 _FAMILIES = {
     Flaw.FALSE_TIES: Family.TIED,
     Flaw.BY_OUTCOME: Family.COINS,
@@ -73,8 +73,9 @@ def compile_everything() -> None:
         Plan(0, 100, part).outcomes(range(12 if part is Part.LONG else 3))
 
 
-def run_in_order(plan: Plan, engine: Engine) -> Iterator[Outcome]:
-    """The outcomes of cases 0, 1, 2, ... without end; a few more than are taken may be run."""
-    tasks = (range(first, first + _AT_ONCE) for first in itertools.count(0, _AT_ONCE))
+def run_in_order(plan: Plan, engine: Engine, runs: int | None = None) -> Iterator[Outcome]:
+    """The outcomes of cases 0, 1, 2, ...: of as many, or without end; then a few more than are taken may be run."""
+    starts = itertools.count(0, _AT_ONCE) if runs is None else range(0, runs, _AT_ONCE)
+    tasks = (range(first, first + _AT_ONCE if runs is None else min(first + _AT_ONCE, runs)) for first in starts)
     for outcomes in in_order(engine.run(Job(plan.outcomes, compile_everything), tasks)):
         yield from outcomes

@@ -7,17 +7,16 @@ import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.journal import MemoryJournal
-from tests.cases import each
 from trial.exact import Truth
 from trial.flaws import Flaw
 from trial.parts import ROUTES, Part
 from trial.routes import _Fleet
 from trial.statements import Kind
-from trial.systems import draw_case
+from trial.systems import Family, draw_case
 from trial.workers import Plan
 from trial.world import SeededEnv, World
 
-SEED, RUNS = 5, 6
+SEED, RUNS = 5, 3
 BROKEN = [flaw for flaw in Flaw if flaw.part in ROUTES]
 # What each control is noticed by at least, besides rows that leave their sets.
 HARM = {
@@ -29,20 +28,20 @@ HARM = {
 }
 
 
-@each("part", ROUTES)
+@pytest.mark.parametrize("part", ROUTES)
 def test_a_route_says_nothing_false_and_is_a_function_of_its_number(part):
     outcomes = Plan(SEED, 100, part).outcomes(range(RUNS))
     assert not any(outcome.failures for outcome in outcomes if outcome.delta == 0.05)
     assert sum(bool(outcome.failures) for outcome in outcomes) <= 1
     assert {outcome.part for outcome in outcomes} == {part}
-    assert all(outcome.deployments > 0 for outcome in outcomes)
+    assert sum(outcome.deployments > 0 for outcome in outcomes) >= RUNS - 1  # one may stop at what it imports
     assert all(outcome.plans > 0 for outcome in outcomes) or part is Part.POLICY
     assert all(outcome.delta <= outcome.allowed <= 1.0 for outcome in outcomes)
     assert Plan(SEED, 100, part).outcome(2) == outcomes[2]
 
 
 @pytest.mark.slow
-@each("flaw", BROKEN)
+@pytest.mark.parametrize("flaw", BROKEN)
 def test_what_is_broken_on_a_route_is_noticed(flaw):
     outcomes = Plan(SEED, 100, flaw.part, flaw).outcomes(range(12))
     assert {outcome.delta for outcome in outcomes} == {0.05}
@@ -65,11 +64,11 @@ def test_workers_tell_late_and_out_of_order_and_abandon_some():
     assert abandoned
     assert set(abandoned) & set(told)  # late
     assert fleet.campaign is not campaign  # opened anew
-    assert fleet.campaign.verify().differences == ()
+    assert not fleet.campaign.verify().problems
 
 
 def test_an_episode_of_the_environment_is_a_function_of_its_seed():
-    case = draw_case(SEED, 3, 100, Part.SEEDS)
+    case = draw_case(SEED, 0, 100, Part.SEEDS, family=Family.COINS)
     env = SeededEnv(case)
 
     def episode(seed):
@@ -78,13 +77,11 @@ def test_an_episode_of_the_environment_is_a_function_of_its_seed():
 
     assert episode(7) == episode(7)
     assert len({tuple(episode(seed)) for seed in range(40)}) > 1
-    rows = np.array([[0.0, 0.0], [0.0, 0.0]])
+    rows = np.zeros((case.task.num_states, case.task.num_states))
     for seed in range(2000):
         state, following = episode(seed)[:2]
-        if state < 2 and following < 2:
-            rows[state, following] += 1
-    real = Truth(case.task, case.real)._rows[0, :2, 0, :2]
-    visited = rows.sum(axis=1) > 200
+        rows[state, following] += 1
+    visited = rows.sum(axis=1) > 300
     assert visited.any()
-    if case.task.num_states == 2:
-        assert rows[visited] / rows[visited].sum(axis=1, keepdims=True) == pytest.approx(real[visited], abs=0.1)
+    real = Truth(case.task, case.real)._rows[0, :, 0]
+    assert rows[visited] / rows[visited].sum(axis=1, keepdims=True) == pytest.approx(real[visited], abs=0.1)
