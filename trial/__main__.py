@@ -26,6 +26,7 @@ from trial.tally import Tallies
 from trial.workers import Plan, compile_everything, run_in_order
 
 _SAVE_EVERY = 60.0  # seconds
+_MOST_ROUTES = 600  # runs of a part that is not compiled
 _CONTROLS = {True: 60, False: 24}  # runs of a control, at most: compiled ones and others
 
 app = typer.Typer(add_completion=False)
@@ -38,7 +39,7 @@ def longest_run(deployments: int) -> int:
 
 def route_runs(deployments: int) -> int:
     """How many runs each part has that is not compiled: more slowly growing than deployments, which compiled runs make."""
-    return max(3, int(deployments**0.75 / 1500.0))
+    return min(_MOST_ROUTES, max(3, int(deployments**0.75 / 1500.0)))
 
 
 def control_runs(deployments: int, flaw: Flaw) -> int:
