@@ -17,7 +17,7 @@ from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision
 from safe2real.methods.trial_within import running_trial
 from safe2real.model.checks import Indices
-from safe2real.model.environment_seeds import EnvironmentSeeds
+from safe2real.model.environment_seeds import EnvironmentSeeds, refuse_repeated
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_actions
 
@@ -169,8 +169,7 @@ class Telling(Looking):
         """
         given = pairs_of(logs)
         listed = [one for _, log in given if isinstance(log, list) for one in log]
-        seeds = [one.seed for one in listed if isinstance(one, Trajectory) and one.seed is not None]
-        self.seeds.refuse_used(seeds)
+        seeds = refuse_repeated((one.seed for one in listed if isinstance(one, Trajectory)), self.seeds.used)
         entries, number = self._imported.read(self.problem, self.method.tried, given, partial=partial, overlap=overlap)
         self.seeds.used.update(seeds)
         here, out = self.round, self._out
