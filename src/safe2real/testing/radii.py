@@ -82,7 +82,7 @@ class RadiusContract(ABC):
     def test_it_holds_at_all_visits_at_once(self) -> None:
         """By the law of the iterated logarithm 2 n radius(n)^2 must grow at least like log log n, for a fair coin already.
 
-        A bound for one number of visits has a constant there. It covers for as long as a simulation can wait, and not longer.
+        A bound for one number of visits has a constant there. Such a bound covers for as long as a simulation can wait.
         """
         radius, visits = self.make(), np.array([10**2, 10**9])
         if not radius.certified:
