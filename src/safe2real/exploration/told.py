@@ -167,7 +167,8 @@ class Telling(Looking):
         Example:
             >>> learner.import_logs([(first, its_rollouts), (second, other_rollouts)])
         """
-        given = pairs_of(logs)
+        # They are read twice.
+        given = [(policy, list(log) if isinstance(log, Iterable) else log) for policy, log in pairs_of(logs)]
         listed = [one for _, log in given if isinstance(log, list) for one in log]
         seeds = refuse_repeated((one.seed for one in listed if isinstance(one, Trajectory)), self.seeds.used)
         entries, number = self._imported.read(self.problem, self.method.tried, given, partial=partial, overlap=overlap)
