@@ -10,7 +10,7 @@ from typing import Any
 from safe2real.campaign import events as kinds
 from safe2real.campaign.deployment import Receipt
 from safe2real.campaign.episodes import transitions_in
-from safe2real.campaign.events import Draft, ImportBody
+from safe2real.campaign.events import Draft, Event, ImportBody
 from safe2real.campaign.imports import Overlap, choose, key_of, parts_of, recorded_of
 from safe2real.campaign.record import Record
 from safe2real.errors import Conflict, InvalidInput
@@ -28,6 +28,15 @@ def import_logs(record: Record, source: str, logs: Sequence[Log], *, partial: bo
 
     Their `overlap` may not be "skip" for some and "count" for others: one of the two is recorded.
     """
+    added, receipt = _append(record, source, logs, partial=partial)  # of which the events alone are kept
+    if added:
+        record.take(added)
+        record.keep_snapshot()  # of a long log, which whoever opens the campaign would have to count first
+    return receipt
+
+
+def _append(record: Record, source: str, logs: Sequence[Log], *, partial: bool) -> tuple[list[Event], Receipt]:
+    """(the events that were added, what to answer)."""
     model = record.problem.simulator
     for _, _, overlap in logs:
         if overlap not in list(Overlap):
@@ -46,7 +55,7 @@ def import_logs(record: Record, source: str, logs: Sequence[Log], *, partial: bo
             first = ImportBody.read(earlier[0])
             if first.log != whole:
                 raise Conflict(f"another log was imported as {source!r} at {earlier[0].at}; give this one a name of its own")
-            return Receipt(earlier[-1].sequence, False, sum(map(transitions_in, chain(*read))), first.skipped)
+            return [], Receipt(earlier[-1].sequence, False, sum(map(transitions_in, chain(*read))), first.skipped)
         twin = next((event for event in imports if f'"log":"{whole}"' in event.body), None)
         if twin is not None and any(overlap == Overlap.REFUSE for _, _, overlap in logs):
             raise Conflict(f"the same log was imported as {twin.worker!r} at {twin.at}; it counts once, under one name")
@@ -58,17 +67,14 @@ def import_logs(record: Record, source: str, logs: Sequence[Log], *, partial: bo
             chosen.append(choose(log, Overlap(overlap), recorded, fitted))
         skipped, samples = sum(one.skipped for one in chosen), sum(transitions_in(e) for one in chosen for e in one.episodes)
         if not any(len(one.episodes) for one in chosen):
-            return Receipt(transaction.last()[0], False, 0, skipped)
+            return [], Receipt(transaction.last()[0], False, 0, skipped)
         kept = [index for index, one in enumerate(chosen) if len(one.episodes)]
         digests = transaction.add_policies([encoded[index] for index in kept])
         body = ImportBody("", whole, [], after=record.replay.deployments, by=record.by)
         digest_at = dict(zip(kept, digests, strict=True))
         parts = parts_of([(digest_at.get(i, ""), one) for i, one in enumerate(chosen)], body, kinds.IMPORT_SIZE)
         added = transaction.append(Draft(kinds.IMPORT, _body(part), worker=source) for part in parts)
-    del read, chosen  # what follows reads the events
-    record.take(added)
-    record.keep_snapshot()  # of a long log, which whoever opens the campaign would have to count first
-    return Receipt(added[-1].sequence, True, samples, skipped)
+    return added, Receipt(added[-1].sequence, True, samples, skipped)
 
 
 def _body(part: ImportBody) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def log_digest(episodes: Iterable[Any]) -> str:
 
 
 def fitted_among(paths: Iterable[tuple[ArrayLike, ArrayLike]], fitted: frozenset[int]) -> set[int]:
-    """Which episodes of a log (places), given by states and actions, look like ones that the simulator was estimated from."""
+    """Which paths (states, actions) of a log, by place, look like ones that the simulator was estimated from."""
     if not fitted:
         return set()
     return {i for i, (states, actions) in enumerate(paths) if fingerprint(states, actions) in fitted}

@@ -104,8 +104,8 @@ class PackedEpisodes(Sequence[Any]):
         return found
 
     def laid_out(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
-        """(states, actions, how many actions each has [n]), without a copy of the numbers; not for longer than this is kept."""
-        states, actions = (np.frombuffer(one or bytes(), dtype=np.uint32) for one in (self._states, self._actions))
+        """(states, actions, how many actions each has [n]), without a copy of the numbers."""
+        states, actions = (np.frombuffer(one or b"", dtype=np.uint32) for one in (self._states, self._actions))
         return states, actions, np.diff(np.array(self._action_ends))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -60,7 +61,7 @@ class Telling(Looking):
         one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
         """
         self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
-        self.seeds.branch(np.ascontiguousarray(states).tobytes() + np.ascontiguousarray(actions).tobytes())
+        self.seeds.branch(*(hashlib.sha256(np.ascontiguousarray(one)).digest() for one in (states, actions)))
         self._decision = self._proposal = None
 
     def leave_model(

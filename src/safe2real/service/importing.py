@@ -51,7 +51,7 @@ class ReceivedLog:
     def episodes(self) -> Iterator[Any]:
         """Every episode object, in order."""
         self.file.seek(0)
-        lines = _lines(self.file)
+        lines = (from_text(line, "the log") for line in self.file if line.strip())
         next(lines)
         return lines
 
