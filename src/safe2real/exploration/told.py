@@ -61,7 +61,7 @@ class Telling(Looking):
         one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
         """
         self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
-        self.seeds.branch(*(hashlib.sha256(np.ascontiguousarray(one)).digest() for one in (states, actions)))
+        self.seeds.branch(*(hashlib.sha256(np.ascontiguousarray(one).data).digest() for one in (states, actions)))
         self._decision = self._proposal = None
 
     def leave_model(
