@@ -54,6 +54,9 @@ class PackedEpisodes(Sequence[Any]):
         if id is not None:
             self._ids[place] = id
 
+    def __repr__(self) -> str:
+        return f"PackedEpisodes.of({list(self)!r})"
+
     def __len__(self) -> int:
         return len(self._state_ends) - 1
 
