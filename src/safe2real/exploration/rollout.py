@@ -15,7 +15,7 @@ from safe2real.exploration.drive import Miswired, NotBegun, Seen, World, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Reason
-from safe2real.model.checks import is_whole, positive_integer, shown
+from safe2real.model.checks import check_reset, is_whole, positive_integer, shown
 from safe2real.model.cmdp import CMDP
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.model.policy import MarkovPolicy
@@ -73,6 +73,7 @@ def explore(
     model, max_rounds = learner.simulator, positive_integer("max_rounds", max_rounds)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+    check_reset(env)
     _check_space("observation", env.observation_space, model.num_states)
     _check_space("action", env.action_space, model.num_actions)
     ties = learner.problem.ties

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.model.checks import Floats, finite_floats
+from safe2real.model.checks import Floats, finite_floats, own
 from safe2real.model.cmdp import CMDP
 from safe2real.model.encoding import from_text, numbers_from_json, to_text
 from safe2real.model.kernel import Kernel
@@ -59,6 +59,8 @@ class Problem:
     copies: ArrayLike | None = None
 
     def __post_init__(self) -> None:
+        for name in ("known", "within", "copies"):
+            object.__setattr__(self, name, own(getattr(self, name)))
         fit = isinstance(self.simulator, CMDP) and isinstance(self.baseline, MarkovPolicy)
         if fit and self.simulator.counts_end and self.baseline.horizon == self.simulator.steps:
             object.__setattr__(self, "baseline", fitted(self.baseline, self.simulator, "baseline"))
