@@ -35,7 +35,7 @@ Log = list[tuple[MarkovPolicy, Trajectory]]
 Route = Callable[[Case, Judge, np.random.Generator, Flaw], float]
 _LOOKS = 3  # at the state of a learner, in a stretch of exploration
 _TIMES = 12  # that an episode counts, where it is counted several times by mistake
-_LONGER = 4  # times as many episodes where bad ones are left out: a fault that takes its time to show
+_LONGER, _LUCKY = 4, 3  # times as many episodes with some flaws, which take their time to show; the second in trials
 _FILES = 0.03  # how likely a learner is saved and loaded after an episode, and a campaign opened anew after a tell
 
 
@@ -315,7 +315,7 @@ def _within(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> f
             continue
         candidate = learner.trials[-1].within.trial.candidate
         for _ in range(_LOOKS):
-            learner = _explored(learner, judge, world, rng, case.rounds * (_LONGER if lucky else 1) // 3, lucky=lucky)
+            learner = _explored(learner, judge, world, rng, case.rounds * (_LUCKY if lucky else 1) // 3, lucky=lucky)
             judge.floors(learner.floors(), candidate, {"reward": reward})
         judge.floors(learner.end_trial(), candidate, {"reward": reward})
     judge.ask_plans(learner)
@@ -336,7 +336,7 @@ def _policy(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> f
             threshold=threshold, margin=margin, high=float(task.horizon), delta=case.settings.delta, number=number,
             rewards={"reward": (0.0, float(task.horizon))}, seed=case.settings.coin_seed,
         )  # fmt: skip
-        for _ in range(case.rounds * (_LONGER if flaw is Flaw.LUCKY_POLICY else 1)):
+        for _ in range(case.rounds * (_LUCKY if flaw is Flaw.LUCKY_POLICY else 1)):
             if trial.halted:
                 judge.halted = True
                 judge.found.add(Kind.HALTED)
