@@ -1,5 +1,7 @@
 """Every relative link in the documentation leads somewhere, also to its heading, and every Python block runs.
 
+Numbers that pages quote are those of docs/measured (docs/measure.py).
+
 Tutorials are run when the site is built; the site itself is looked at by docs/site/check_site.py.
 """
 
@@ -12,6 +14,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from docs.measure import stale_numbers  # noqa: E402
+
 WRITTEN = sorted((ROOT / "docs").rglob("*.md"))
 PAGES = [*(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")), *WRITTEN]
 _CODE = re.compile(r"```.*?```", re.DOTALL)
@@ -52,7 +58,8 @@ def failing_blocks(page: Path) -> list[str]:
 def main() -> int:
     problems = 0
     for page in PAGES:
-        for problem in [f"broken link: {link}" for link in broken_links(page)] + failing_blocks(page):
+        links = [f"broken link: {link}" for link in broken_links(page)]
+        for problem in links + stale_numbers(page) + failing_blocks(page):
             print(f"{page.relative_to(ROOT)}: {problem}")
             problems += 1
     print(f"{len(PAGES)} pages checked, {problems} problems")

@@ -40,7 +40,7 @@ def draw(rows, course, limit):
     right.set(xscale="log", xlabel="real episodes", ylabel="reward", title="What is certified on the way", ylim=(0.0, 16.4))
     right.set_xticks([one[0] for one in course["not declared"]], [f"{one[0]:,}" for one in course["not declared"]])
     right.minorticks_off()
-    right.legend(fontsize=8, loc="center left", bbox_to_anchor=(0.02, 0.52))
+    right.legend(fontsize=8, loc="center right", bbox_to_anchor=(1.0, 0.5))
     for axes in (left, right):
         axes.grid(color="0.92")
         axes.set_axisbelow(True)

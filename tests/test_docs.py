@@ -11,6 +11,7 @@ import pytest
 
 import safe2real as s2r
 from docs.check import PAGES, broken_links
+from docs.measure import KEPT, MEASUREMENTS, _agrees, kept, numbers_of, output_of, stale_numbers, without_times
 from safe2real.campaign import Campaign
 from safe2real.planning.solve import solve
 
@@ -44,9 +45,60 @@ def test_the_first_certified_plan_is_short_and_as_promised(tmp_path):
     text = (ROOT / "README.md").read_text()
     block = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)[0]
     assert len(block.splitlines()) <= 25
-    done = subprocess.run([sys.executable, "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False)
+    script = f"{block}\nprint(learner.round - 1, 'episodes')"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Certified: expected steps under water <= 0.7 (limit 0.7)" in done.stdout
     assert "contradicted" not in done.stdout  # of what was promised, by what was seen
     reached, best = re.search(r"probability ([\d.]+); no safe policy does better than ([\d.]+)", done.stdout).groups()
-    assert f"It ends with {reached} and {best}, after 981 episodes" in text
+    (episodes,) = re.findall(r"^(\d+) episodes$", done.stdout, flags=re.MULTILINE)
+    assert f"It ends with {reached} and {best}, after {episodes} episodes" in text
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_quoted_numbers_are_those_that_were_measured(page):
+    assert stale_numbers(page) == []
+
+
+def test_a_number_that_was_not_measured_is_found(tmp_path):
+    assert len(numbers_of(kept("first-plan"))) > 10
+    page = tmp_path / "page.md"
+    marked = "<!-- numbers of: first-plan; given: 77.7 -->\nafter {} episodes, 77.7, `0.123`\n<!-- end of numbers -->\n0.456"
+    (measured,) = re.findall(r"of ([\d,]+) deployed policies", kept("first-plan"))
+    page.write_text(marked.format(measured))
+    assert stale_numbers(page) == []
+    page.write_text(marked.format(int(measured) + 1))
+    (said,) = stale_numbers(page)
+    assert said.startswith(f"{int(measured) + 1} is no number of docs/measured/first-plan")
+    page.write_text(marked.format(measured).replace("first-plan", "never-run"))
+    assert "python docs/measure.py never-run" in stale_numbers(page)[0]
+    page.write_text(marked.format(measured).replace("end of numbers", "end"))
+    assert "is not closed" in stale_numbers(page)[0]
+
+
+@pytest.mark.parametrize(
+    ("shown", "value", "agrees"),
+    [("0.85", 0.8462, True), ("0.85", 0.8449, False), ("4.1e8", 413_000_000.0, True), ("4.1e8", 4.2e8, False)],
+)
+def test_a_number_is_compared_in_the_digits_that_are_shown(shown, value, agrees):
+    assert _agrees(shown, [value]) is agrees
+
+
+def test_every_measurement_is_kept_with_its_command_and_commit():
+    assert {path.stem for path in KEPT.iterdir()} == set(MEASUREMENTS)
+    for name, one in MEASUREMENTS.items():
+        first, second = (KEPT / f"{name}.txt").read_text().splitlines()[:2]
+        assert first == f"# python {one.command}"
+        assert re.match(r"# commit [0-9a-f]{7,}, \d+ s$", second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, one in MEASUREMENTS.items() if one.quick])
+def test_what_was_measured_is_measured_again(name, tmp_path):
+    assert without_times(output_of(name, tmp_path)) == without_times(kept(name))
+
+
+def test_readme_says_how_far_table_1_is_off():
+    ratios = [float(one) for one in re.findall(r"samples\s.*?│ (\d\.\d{3}) │", kept("table1"))]
+    assert len(ratios) == 3
+    assert f"samples within {100 * max(abs(1 - one) for one in ratios):.1f} % of Table 1" in (ROOT / "README.md").read_text()

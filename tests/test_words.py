@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import gymnasium
@@ -13,7 +15,7 @@ import pytest
 import safe2real as s2r
 from safe2real.cli.run import _kept
 from safe2real.figures.mismatch import draw_visits_needed
-from safe2real.model.constraint_text import count
+from safe2real.model.constraint_text import count, roughly
 from safe2real.preflight.assumptions import theorem
 from safe2real.preflight.rehearsal import RehearsedPlan
 from safe2real.systems.rollout import Agreement
@@ -29,6 +31,36 @@ BARE = re.compile(rf"(?<!of )(?<!of the )\{{[^{{}}]+\}} (?:{COUNTED})s\b(?! (?:a
 )
 def test_one_thing_is_not_several(number, said):
     assert count(number, "row") == said
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (1, "about 1 round"),
+        (2.2, "about 3 rounds"),
+        (99, "about 99 rounds"),
+        (100.00000000001, "about 100 rounds"),
+        (47_111, "about 48,000 rounds"),
+        (999_001, "about 1 million rounds"),
+        (37_689_895, "about 38 million rounds"),
+        (1_230_000_000, "about 1.3 billion rounds"),
+    ],
+)
+def test_a_forecast_has_two_digits(number, said):
+    assert roughly(number, "round") == said
+    page = (Path(s2r.__file__).parent / "service" / "page" / "words.js").as_uri()
+    script = f"import('{page}').then((words) => console.log(words.roughly({round(number, 6)}, 'round')))"
+    node = shutil.which("node")
+    if node is not None:
+        assert subprocess.run([node, "-e", script], capture_output=True, text=True, check=True).stdout.strip() == said
+
+
+def test_what_is_forecast_goes_through_roughly():
+    exact = re.compile(r"about \{|about \"$")
+    lines = [(path.name, line.strip()) for path in SOURCES for line in path.read_text().splitlines()]
+    assert [(name, line) for name, line in lines if exact.search(line) and "def " not in line and ":.2g}" not in line] == [
+        ("shown.py", 'said = f"about {rounded:,}" if scale == 1 else f"about {rounded / scale:,.10g} {word}"')
+    ]
 
 
 def test_what_is_counted_goes_through_count():
@@ -86,4 +118,4 @@ def test_visits_that_are_needed_are_a_forecast_in_two_digits():
     needed = np.where(found.visits_needed > 0, 37_689_895.0, 0.0)
     drawn = draw_visits_needed(dataclasses.replace(found, visits_needed=needed))
     texts = {text.get_text() for text in drawn.axes[0].texts}
-    assert texts == {"about 38,000,000 more (0 so far)"}
+    assert texts == {"about 38 million more (0 so far)"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 import time
@@ -17,61 +16,77 @@ from safe2real.cli.streams import progress_bar
 from safe2real.engines.base import Engine
 from safe2real.engines.opening import opened
 from safe2real.errors import InvalidInput
-from trial.examine import Flaw, Outcome
+from trial.flaws import Flaw
+from trial.outcome import Outcome
+from trial.parts import ROUTES, Part
 from trial.record import Record
-from trial.systems import Case, draw_case
+from trial.systems import Case
 from trial.table import markdown
 from trial.tally import Tallies
 from trial.workers import Plan, compile_everything, run_in_order
 
 _SAVE_EVERY = 60.0  # seconds
-_MOST_CONTROLS = 450  # runs of each control
+_MOST_ROUTES = 600  # runs of a part that is not compiled
+_CONTROLS = {True: 60, False: 24}  # runs of a control, at most: compiled ones and others
 
 app = typer.Typer(add_completion=False)
 
 
 def longest_run(deployments: int) -> int:
     """Rounds of the longest runs: the number of runs and their lengths grow alike with the number of deployments."""
-    return max(1000, int(5.0 * math.sqrt(deployments)))
+    return max(1000, int(12.0 * math.sqrt(deployments)))
 
 
-def control_runs(deployments: int) -> int:
-    """How many runs each control has: a share of the trial's."""
-    return min(_MOST_CONTROLS, max(12, math.isqrt(deployments)))
+def route_runs(deployments: int) -> int:
+    """How many runs each part has that is not compiled: more slowly growing than deployments, which compiled runs make."""
+    return min(_MOST_ROUTES, max(3, int(deployments**0.75 / 1500.0)))
+
+
+def control_runs(deployments: int, flaw: Flaw) -> int:
+    """How many runs a control has."""
+    return min(_CONTROLS[flaw.part is Part.LONG], max(8, math.isqrt(deployments)))
 
 
 def conduct(deployments: int, seed: int, engine: Engine, out: Path | None) -> Record:
-    """The controls, then the trial, until it has made as many deployments; the record is saved once a minute."""
+    """The controls, the short runs, then long ones until as many deployments are made; saved once a minute."""
     record = Record(seed=seed, asked=deployments, longest=longest_run(deployments), jobs=engine.workers)
     typer.echo("preparing compiled code (minutes the first time, then seconds)", err=True)
     compile_everything()
     began = saved = time.monotonic()
-    for flaw in (Flaw.HALF_RADIUS, Flaw.MARGIN, Flaw.TESTED_MARGIN):
-        outcomes = run_in_order(Plan(seed, record.longest, flaw), engine)
-        record.controls[flaw] = _control(outcomes, control_runs(deployments), f"control: {flaw}")
-    for outcome in _until(run_in_order(Plan(seed, record.longest), engine), deployments):
-        record.trial.add(outcome)
-        if outcome.failures:
-            record.describe(_described(draw_case(seed, outcome.number, record.longest), outcome))
-        now = time.monotonic()
-        record.seconds = now - began
-        if out is not None and now - saved > _SAVE_EVERY:
-            record.write(out)
-            saved = now
+    for flaw in Flaw:
+        if flaw is not Flaw.NOTHING:
+            record.controls[flaw] = Tallies()
+            plan = Plan(seed, record.longest, flaw.part, flaw)
+            for outcome in _shown(plan, engine, control_runs(deployments, flaw), f"control: {flaw}"):
+                record.controls[flaw].add(outcome)
+    for part in (*ROUTES, Part.LONG):
+        plan = Plan(seed, record.longest, part)
+        if part is Part.LONG:
+            outcomes = _until(run_in_order(plan, engine), deployments - record.trial.total.deployments)
+        else:
+            outcomes = _shown(plan, engine, route_runs(deployments), str(part))
+        for outcome in outcomes:
+            record.trial.add(outcome)
+            if outcome.failures:
+                record.describe(_described(plan.case(outcome.number), outcome))
+            now = time.monotonic()
+            record.seconds = now - began
+            if out is not None and now - saved > _SAVE_EVERY:
+                record.write(out)
+                saved = now
     record.complete = True
     if out is not None:
         record.write(out)
     return record
 
 
-def _control(outcomes: Iterator[Outcome], runs: int, label: str) -> Tallies:
-    tallies = Tallies()
+def _shown(plan: Plan, engine: Engine, runs: int, label: str) -> Iterator[Outcome]:
+    """As many runs, with a bar."""
     with progress_bar(label) as report:
-        for done, outcome in enumerate(itertools.islice(outcomes, runs), start=1):
-            tallies.add(outcome)
+        for done, outcome in enumerate(run_in_order(plan, engine, runs), start=1):
+            yield outcome
             if report is not None:
                 report(done, runs)
-    return tallies
 
 
 def _until(outcomes: Iterator[Outcome], deployments: int) -> Iterator[Outcome]:
@@ -88,7 +103,7 @@ def _until(outcomes: Iterator[Outcome], deployments: int) -> Iterator[Outcome]:
 
 
 def _described(case: Case, outcome: Outcome) -> dict[str, object]:
-    return {**case.describe(), "failures": list(outcome.failures), "unsafe": outcome.unsafe}
+    return {"part": str(outcome.part), **case.describe(), "failures": list(outcome.failures), "unsafe": outcome.unsafe}
 
 
 @app.command()
@@ -101,13 +116,14 @@ def main(
     out: Annotated[Path | None, typer.Option(help="Where to write the result as JSON.")] = None,
     table: Annotated[Path | None, typer.Option(help="Print the tables of a result, and do nothing else.")] = None,
     run: Annotated[int | None, typer.Option(help="Run one case of the trial again, by its number.")] = None,
+    part: Annotated[Part, typer.Option(help="The part of that case.")] = Part.LONG,
 ) -> None:
     """Try the guarantee on random systems that are as hard as the assumptions allow."""
     if not (math.isfinite(deployments) and deployments >= 1 and seed >= 0):
         raise typer.BadParameter("deployments is at least 1, and the seed is not negative")
     if run is not None:
-        longest = longest_run(int(deployments))
-        described = _described(draw_case(seed, run, longest), Plan(seed, longest).outcome(run))
+        plan = Plan(seed, longest_run(int(deployments)), part)
+        described = _described(plan.case(run), plan.outcome(run))
         typer.echo(json.dumps(described, indent=2))
         return
     try:

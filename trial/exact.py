@@ -46,22 +46,32 @@ class Truth:
 
     def __init__(self, task: CMDP, real: Kernel) -> None:
         self.model = task.with_kernel(real)
-        self.shape = (task.horizon, task.num_states, task.num_actions)
         self._rows = dense_rows(real, task.horizon)
 
     def value(self, policy: MarkovPolicy | Mixture, utility: Floats) -> float:
-        """The expected sum of a utility ([S, A], [1, S, A] or [H, S, A])."""
+        """The expected sum of a utility ([S, A], [1, S, A] or [H, S, A]) over all steps, the end included if it counts."""
         if isinstance(policy, Mixture):
             parts = zip(policy.weights, policy.policies, strict=True)
             return float(sum(weight * self.value(part, utility) for weight, part in parts))
-        steps = np.broadcast_to(utility, self.shape)
-        return policy_value(self._rows, self.model.start, steps, policy.probabilities)
+        table, missing = policy.probabilities, self.model.horizon - policy.horizon
+        if missing:  # the end, where nothing is done
+            table = np.concatenate([table, table[-missing:]])
+        return policy_value(self._rows, self.model.start, np.broadcast_to(utility, self.model.shape), table)
+
+    def earned(self, policy: MarkovPolicy | Mixture, reward: Floats) -> float:
+        """The expected sum of a reward, which pays nothing at the end."""
+        steps = np.broadcast_to(reward, self.model.shape).copy()
+        steps[self.model.steps :] = 0.0
+        return self.value(policy, steps)
 
     def constraint_values(self, policy: MarkovPolicy | Mixture) -> Floats:
         """[K]"""
         return np.array([self.value(policy, utility) for utility in self.model.utilities])
 
+    def differences(self, estimate: Floats) -> Floats:
+        """An estimate ([S, A, S], or [H, S, A, S]) minus the real rows."""
+        return np.asarray(estimate - (self._rows[0] if estimate.ndim == 3 else self._rows))
+
     def distances(self, estimate: Floats) -> Floats:
-        """TV distance of every row of an estimate ([S, A, S], or [H, S, A, S]) to the real one's, [S, A] or [H, S, A]."""
-        real = self._rows[0] if estimate.ndim == 3 else self._rows
-        return np.asarray(0.5 * np.abs(estimate - real).sum(axis=-1))
+        """TV distance of every row of an estimate to the real one's, [S, A] or [H, S, A]."""
+        return np.asarray(0.5 * np.abs(self.differences(estimate)).sum(axis=-1))

@@ -11,11 +11,11 @@ from typing import Any
 from safe2real import __version__
 from safe2real.errors import InvalidInput
 from safe2real.evidence.baseline_margin import RETURNS_SHARE
-from trial.examine import Flaw
+from trial.flaws import Flaw
 from trial.tally import Tallies, interval
 
-_FORMAT = 1
-_FAR_ABOVE = 2.0  # times delta: what the failures of a control must exceed, at the smallest delta
+_FORMAT = 2
+_FAR_ABOVE = 2.0  # times delta: what the failures of a control must exceed
 _MOSTLY = 0.5  # the share of runs that must halt where the margin is overstated
 _MOST_FAILURES = 2000  # described one by one
 
@@ -84,17 +84,18 @@ class Record:
     def problems(self) -> list[str]:
         """What speaks against the guarantee, or against the trial itself; empty when nothing does."""
         found = []
-        for delta in self.trial.deltas:
-            tally = self.trial.of(delta)
+        for part, delta in self.trial.parts:
+            tally = self.trial.of(part, delta)
+            allowed = tally.allowed / tally.runs
             # A test on returns has a share of its own, beside the event that all other statements rest on.
-            for failed, most in (tally.failed - tally.alarms, delta), (tally.failed, (1.0 + RETURNS_SHARE) * delta):
+            for failed, most in (tally.failed - tally.alarms, allowed), (tally.failed, allowed + RETURNS_SHARE * delta):
                 low, _ = interval(failed, tally.runs)
                 if low > most:
                     found.append(
-                        f"at delta = {delta:g} runs fail with probability {low:.4f} or more, which is above {most:g}"
+                        f"{part}: at delta = {delta:g} runs fail with probability {low:.4f} or more, which is above {most:g}"
                     )
         for flaw, tallies in self.controls.items():
-            tally, delta = tallies.of(tallies.deltas[0]), tallies.deltas[0]
+            tally, (_, delta) = tallies.total, tallies.parts[0]
             if flaw is Flaw.TESTED_MARGIN:
                 low, _ = interval(tally.halted, tally.runs)
                 if low < _MOSTLY:

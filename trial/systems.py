@@ -1,26 +1,28 @@
 """Random systems that meet every assumption, and none by more than it must.
 
-A case is a function of (seed, number, length) alone. Its thresholds are put so that some policies miss them, the margin that
-is stated is the baseline's real one to the last digit (or, in some cases, less: then the data may prove more than is
-stated), and the real rows are the adversary's.
+A case is a function of (seed, part, number, length) alone. Its thresholds are put so that some policies miss them. The
+margin that is stated is the baseline's real one to the last digit, or less in some cases, in which the data may
+prove more. The real rows are the adversary's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real import CMDP, AtLeast, Kernel, MarkovPolicy, methods, radii
+from safe2real import CMDP, AtLeast, Kernel, MarkovPolicy, Problem, methods, radii, refinements
 from safe2real.methods import Method
 from safe2real.model.validation import Floats
-from safe2real.problem.settings import Settings
+from safe2real.problem import Settings, Ties
 from safe2real.radii import Radius
-from trial.adversary import Shift, shifted
+from safe2real.refinements import Refinement
+from trial.adversary import Shift, moved_row, shifted
 from trial.exact import dense_rows, greedy, policy_value, value_functions
+from trial.parts import Part
 
 DELTAS = (0.05, 0.3, 0.9)
 RADII: tuple[Radius, ...] = (radii.Literal(), radii.KL(), radii.Union(), radii.Stitched(), radii.Adaptive())
@@ -28,6 +30,7 @@ _LEAST_ROOM = 0.05  # between the baseline's V_c and the least that any policy h
 _FEW_ROWS = 60  # up to as many, plans are cheap
 _EAGER = (100, 2000)  # rounds of runs that plan every round: the shortest and the longest
 _SHORTEST_LAZY = 1000
+_ASKED = (20, 100)  # episodes of the runs that are not compiled
 
 
 class Family(StrEnum):
@@ -39,6 +42,18 @@ class Family(StrEnum):
     """One dangerous row, perhaps rarely reached, among rows that are mostly known: where one bad row decides."""
     SPREAD = "spread"
     """The whole range: up to 12 states, 3 actions, 8 steps, 3 constraints, rows of any shape."""
+    TIED = "tied"
+    """Rows of a few classes, each of which shares one law over outcomes; the learner is told so. Never compiled."""
+    WIDE = "wide"
+    """One state with up to 60 successors, from which a log can be both simulator and data."""
+
+
+_SHARES = {
+    Part.LONG: {Family.COINS: 0.4, Family.GATE: 0.3, Family.SPREAD: 0.3},
+    Part.ASKED: {Family.COINS: 0.3, Family.GATE: 0.1, Family.SPREAD: 0.1, Family.TIED: 0.5},
+    Part.FITTED: {Family.WIDE: 1.0},
+}
+_SHORT = {Family.COINS: 0.6, Family.GATE: 0.25, Family.SPREAD: 0.15}
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -53,10 +68,25 @@ class Case:
     wrong: NDArray[np.bool_]  # [S, A] or [H, S, A]
     known: NDArray[np.bool_]  # [S, A] or [H, S, A]
     support: Kernel | None
+    within: Floats | None  # [S, A] or [H, S, A] the real distances where they are stated, 1 elsewhere
+    ties: Ties | None
     settings: Settings
     method: Method
     margins: Floats  # [K] the real ones; those in `settings` are at most as large
     rounds: int
+
+    @property
+    def problem(self) -> Problem:
+        """What the library is told."""
+        return Problem(
+            self.task,
+            self.baseline,
+            self.settings,
+            known=self.known,
+            support=self.support,
+            within=self.within,
+            ties=self.ties,
+        )
 
     def describe(self) -> dict[str, object]:
         """What tells this case from the others, for a record of failures."""
@@ -69,10 +99,14 @@ class Case:
             "horizon": task.horizon,
             "constraints": task.num_constraints,
             "stationary": task.kernel.is_stationary,
+            "counts_end": task.counts_end,
             "support": self.support is not None,
+            "within": self.within is not None,
+            "ties": self.ties is not None,
             "known_rows": int(self.known.sum()),
             "wrong_rows": int(self.wrong.sum()),
             "radius": settings.radius.name,
+            "refinements": [one.name for one in settings.refinements],
             "robust_safety": settings.robust_safety,
             "method": self.method.name,
             "replan_growth": settings.replan_growth,
@@ -96,30 +130,56 @@ class _Shape:
     utilities: Floats  # [K, H, S, A]
     known: NDArray[np.bool_]
     may_be_wrong: NDArray[np.bool_]
+    ties: Ties | None = None
 
     @property
     def per_step(self) -> bool:
         return self.rows.ndim == 4
 
 
-def draw_case(seed: int, number: int, longest: int) -> Case:
-    """Case `number`: of the three deltas in turn; its run has at most `longest` rounds."""
-    rng = np.random.default_rng([seed, number])
-    family = Family(rng.choice(list(Family), p=[0.4, 0.3, 0.3]))
+def draw_case(
+    seed: int,
+    number: int,
+    longest: int,
+    part: Part = Part.LONG,
+    *,
+    family: Family | None = None,
+    false_ties: bool = False,
+) -> Case:
+    """Case `number` of a part: of the three deltas in turn; its run has at most `longest` rounds.
+
+    It is of a `family` if one is given. With `false_ties` the real rows of one class are moved each for itself, so that
+    they share no law.
+    """
+    rng = np.random.default_rng([seed, number] if part is Part.LONG else [seed, number, list(Part).index(part)])
+    shares = _SHARES.get(part, _SHORT)
+    kind = family or Family(rng.choice(list(shares), p=list(shares.values())))
     while True:  # until a threshold can bind; nearly always at once
-        case = _drawn(rng, family, number, DELTAS[number % len(DELTAS)], longest)
-        if case is not None:
+        case = _drawn(rng, part, kind, number, longest, false_ties=false_ties)
+        if case is not None and (case.task.num_constraints or part not in (Part.WITHIN, Part.POLICY, Part.CAMPAIGN)):
             return case
 
 
-def _drawn(rng: np.random.Generator, family: Family, number: int, delta: float, longest: int) -> Case | None:
-    shape = {Family.COINS: _coins, Family.GATE: _gate, Family.SPREAD: _spread}[family](rng)
+def _drawn(
+    rng: np.random.Generator, part: Part, family: Family, number: int, longest: int, *, false_ties: bool
+) -> Case | None:
+    drawn = {Family.COINS: _coins, Family.GATE: _gate, Family.SPREAD: _spread, Family.TIED: _tied, Family.WIDE: _wide}
+    shape = drawn[family](rng)
+    counts_end = not shape.per_step and family is not Family.WIDE and bool(rng.random() < 0.25)
+    if counts_end:
+        utilities = np.array(shape.utilities)
+        utilities[:, -1] = utilities[:, -1, :, :1]  # nothing is done at the end
+        shape = replace(shape, utilities=utilities)
     H, S, A = shape.horizon, shape.states, shape.actions
-    calibrated_gap = float(rng.choice([0.0, *rng.uniform(0.005, 0.1, size=2)]))
+    calibrated_gap = 0.0 if family is Family.WIDE else float(rng.choice([0.0, *rng.uniform(0.005, 0.1, size=2)]))
     mismatch_gap = float(rng.uniform(calibrated_gap + 0.1, 0.9))
-    wrong = shape.may_be_wrong & (rng.random(shape.known.shape) < rng.choice([0.0, 0.2, 0.5]))
+    share = 0.5 if false_ties else rng.choice([0.0, 0.2, 0.5])
+    wrong = shape.may_be_wrong & (rng.random(shape.known.shape) < share)
     shift = Shift(calibrated_gap, mismatch_gap, shape.known, wrong)
-    real, wrong = shifted(shape.rows, _worth(rng, shape), shift)
+    if shape.ties is not None and not false_ties:
+        real, wrong = _shifted_laws(rng, shape.ties, shape.rows, shift)
+    else:
+        real, wrong = shifted(shape.rows, _worth(rng, shape), shift)
     truth = np.broadcast_to(real, (H, S, A, S))
     baseline = _baseline(rng, shape, truth)
     reached = np.array([policy_value(truth, shape.start, utility, baseline) for utility in shape.utilities])
@@ -138,35 +198,95 @@ def _drawn(rng: np.random.Generator, family: Family, number: int, delta: float, 
     stated = margins * rng.choice([1.0, 1.0, rng.uniform(0.1, 0.9)])
     kernel = Kernel.from_dense(shape.rows)
     lazy = bool(rng.random() < 0.6)
-    reward_free = bool(rng.random() < (0.5 if family is Family.GATE else 0.3))
+    settings = _settings(
+        rng,
+        margin=tuple(map(float, stated)),
+        calibrated_gap=calibrated_gap,
+        mismatch_gap=mismatch_gap,
+        # Mostly so low that nothing stops, and the guarantee has to hold on.
+        tolerance=min(stated, default=0.5 * H) / 4.0 * float(rng.choice([1.0, 1e-3, 1e-3, 1e-3])),
+        delta=DELTAS[number % len(DELTAS)],
+        replan_growth=float(rng.choice(_growths(shape.known.size))) if lazy else 0.0,
+    )
+    within = _within(rng, shape.rows, real) if shape.ties is None and rng.random() < 0.25 else None
     return Case(
         number=number,
         family=family,
-        task=CMDP.of(kernel, H, shape.start, constraints),
+        task=CMDP.of(kernel, H - counts_end, shape.start, constraints, counts_end=counts_end),
         real=Kernel.from_dense(real),
         baseline=MarkovPolicy.stochastic(baseline),
         wrong=wrong,
         known=shape.known,
         support=_support(rng, shape.rows, real) if rng.random() < 0.5 else None,
-        settings=_settings(
-            rng,
-            margin=tuple(map(float, stated)),
-            calibrated_gap=calibrated_gap,
-            mismatch_gap=mismatch_gap,
-            # Mostly so low that nothing stops, and the guarantee has to hold on.
-            tolerance=min(stated, default=0.5 * H) / 4.0 * float(rng.choice([1.0, 1e-3, 1e-3, 1e-3])),
-            delta=delta,
-            replan_growth=float(rng.choice(_growths(shape.known.size))) if lazy else 0.0,
-        ),
-        method=methods.RewardFree() if reward_free else methods.SimToReal(),
+        within=within,
+        ties=shape.ties,
+        settings=settings,
+        method=_method(rng, part, family, shape, settings),
         margins=margins,
-        rounds=_rounds(rng, longest, lazy=lazy),
+        rounds=_rounds(rng, longest, lazy=lazy) if part is Part.LONG else int(rng.integers(*_ASKED)),
     )
 
 
+def _method(rng: np.random.Generator, part: Part, family: Family, shape: _Shape, settings: Settings) -> Method:
+    """Algorithm 1 or 2; where rounds are not compiled the other methods, too."""
+    any_reward = methods.RewardFree() if rng.random() < (0.5 if family is Family.GATE else 0.3) else methods.SimToReal()
+    if part in (Part.LONG, Part.POLICY) or rng.random() < 0.4:
+        return any_reward
+    reward = rng.random((shape.states, shape.actions))
+    if part is not Part.WITHIN and rng.random() < 0.5:
+        table = rng.dirichlet(np.full(shape.actions, 0.5), size=(shape.horizon, shape.states))
+        return methods.Trial(MarkovPolicy.stochastic(table), {"reward": reward})
+    if not settings.robust_safety:
+        return any_reward
+    accuracy = float(rng.choice([0.02, 0.3]))
+    return methods.ForRewards({"reward": reward}, accuracy=accuracy)
+
+
 def _settings(rng: np.random.Generator, **given: Any) -> Settings:
+    """The paper's, the defaults, or any refinements."""
     radius, seed = RADII[rng.integers(len(RADII))], int(rng.integers(2**63))
-    return (Settings.paper if rng.random() < 0.3 else Settings)(radius=radius, seed=seed, **given)
+    kind = rng.random()
+    if kind < 0.25:
+        return Settings.paper(radius=radius, seed=seed, **given)
+    if kind < 0.6:
+        return Settings(radius=radius, seed=seed, **given)
+    used = _refinements(rng, given["mismatch_gap"] / max(given["calibrated_gap"], 1e-3))
+    flags = {"span_bonus": bool(rng.random() < 0.5), "robust_safety": bool(rng.random() < 0.7)}
+    return Settings(radius=radius, seed=seed, refinements=used, **flags, **given)
+
+
+def _refinements(rng: np.random.Generator, most: float) -> tuple[Refinement, ...]:
+    """Any of them; a protection is at most `most`. The chain needs the balls of likelihood."""
+    clearing = [None, refinements.BelowGap, refinements.SequentialClearing][rng.integers(3)]
+    used: list[Refinement] = [] if clearing is None else [clearing(float(rng.choice([1.0, min(2.0, most)])))]
+    used += [kind() for kind in (refinements.NearSets, refinements.OpenRows) if rng.random() < 0.5]
+    if rng.random() < 0.5:
+        used += [refinements.LikelihoodBalls(), *([refinements.Chain()] if rng.random() < 0.7 else [])]
+    return tuple(used)
+
+
+def _within(rng: np.random.Generator, rows: Floats, real: Floats) -> Floats:
+    """The real distances of some rows, to the last digit; nothing is said of the others."""
+    distances = np.minimum(1.0, 0.5 * np.abs(rows - real).sum(axis=-1) + 1e-12)
+    return np.where(rng.random(distances.shape) < 0.5, distances, 1.0)
+
+
+def _shifted_laws(rng: np.random.Generator, ties: Ties, rows: Floats, shift: Shift) -> tuple[Floats, NDArray[np.bool_]]:
+    """(the real rows, which are wrong): each class's law is moved as a whole, so that the ties are true."""
+    real, wrong = rows.copy(), np.zeros(shift.wrong.shape, dtype=np.bool_)
+    classes, successors = np.asarray(ties.classes), np.asarray(ties.successors)
+    for number in range(ties.num_classes):
+        places = np.argwhere(classes == number)
+        first = tuple(places[0])
+        law, worth = rows[first][successors[first]], rng.random(ties.num_labels)
+        far = moved_row(law, worth, shift.mismatch_gap) if shift.wrong[first] else None
+        near = moved_row(law, worth, shift.calibrated_gap) if far is None else far
+        for place in map(tuple, places):
+            wrong[place] = far is not None
+            if near is not None:
+                real[place] = 0.0
+                real[place][successors[place]] = near
+    return real, wrong
 
 
 def _growths(rows: int) -> tuple[float, ...]:
@@ -275,3 +395,33 @@ def _shape(rng: np.random.Generator, rows: Floats, utilities: Floats, horizon: i
     start = rng.dirichlet(np.ones(states)) if rng.random() < 0.4 else np.eye(states)[rng.integers(states)]
     known = rng.random(rows.shape[:-1]) < known_share
     return _Shape(states, actions, horizon, rows, start, utilities, known, np.ones(known.shape, dtype=np.bool_))
+
+
+def _tied(rng: np.random.Generator) -> _Shape:
+    """Each row is of one of a few classes; a class is a law over labels, each of which leads to a successor of its own."""
+    states, actions, horizon = int(rng.integers(2, 5)), 2, int(rng.integers(3, 6))
+    labels = int(rng.integers(2, min(states, 3) + 1))
+    classes = rng.integers(rng.integers(1, 4), size=(states, actions))
+    classes = np.unique(classes, return_inverse=True)[1].reshape(states, actions)
+    laws = rng.dirichlet(np.full(labels, 3.0), size=int(classes.max()) + 1)
+    rows, successors = np.zeros((states, actions, states)), np.zeros((states, actions, labels), dtype=np.int64)
+    for place in np.ndindex(classes.shape):
+        successors[place] = rng.permutation(states)[:labels]
+        rows[place][successors[place]] = laws[classes[place]]
+    good = rng.permutation(states) / (states - 1.0)
+    utility = np.broadcast_to(good[:, None], (horizon, states, actions))
+    shape = _shape(rng, rows, utility[None], horizon, known_share=0.0)
+    return replace(shape, ties=Ties(classes, successors, exact=True))
+
+
+def _wide(rng: np.random.Generator) -> _Shape:
+    """From state 0 to any of the others, where it stays; only what state 0 does is in doubt."""
+    states, actions, horizon = int(rng.integers(20, 61)), 2, 3
+    rows = np.zeros((states, actions, states))
+    rows[np.arange(states), :, np.arange(states)] = 1.0
+    rows[0, :, 0] = 0.0
+    rows[0, :, 1:] = rng.dirichlet(np.full(states - 1, 5.0), size=actions)
+    utility = np.broadcast_to(rng.random((states, 1)), (horizon, states, actions))
+    known = np.ones((states, actions), dtype=np.bool_)
+    known[0] = False
+    return _Shape(states, actions, horizon, rows, np.eye(states)[0], utility[None], known, np.zeros_like(known))

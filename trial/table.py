@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trial.examine import Flaw, Kind
+from trial.flaws import Flaw
+from trial.parts import Part
 from trial.record import Record
+from trial.statements import Kind
 from trial.tally import CONFIDENCE, Tallies, Tally
 
 
@@ -20,16 +22,39 @@ def markdown(record: Record) -> str:
     )
     confidence = f"{100 * CONFIDENCE:.0f} % interval"
     runs = _table(
-        ["delta", "runs", "failed", confidence, "of these", "deployments", "not the baseline alone", "mixtures", "unsafe"],
-        [[f"{delta:g}", *_cells(record.trial.of(delta))] for delta in record.trial.deltas],
+        [
+            "part",
+            "delta",
+            "runs",
+            "allowed to fail",
+            "failed",
+            confidence,
+            "of these",
+            "plans",
+            "deployments",
+            "not the baseline alone",
+            "mixtures",
+            "unsafe",
+        ],
+        [[str(part), f"{delta:g}", *_cells(record.trial.of(part, delta))] for part, delta in record.trial.parts],
     )
     hardest = _table(
         ["delta", "hardest systems", "radius", "runs", "failed", confidence],
-        [_hardest(record.trial, delta) for delta in record.trial.deltas],
+        [_hardest(record.trial, delta) for part, delta in record.trial.parts if part is Part.LONG],
     )
     controls = _table(
-        ["broken on purpose", "delta", "runs", "failed", confidence, "of these", "unsafe deployments", "halted runs"],
-        [_control(flaw, delta, tallies) for flaw, tallies in record.controls.items() for delta in tallies.deltas],
+        [
+            "broken on purpose",
+            "part",
+            "delta",
+            "runs",
+            "failed",
+            confidence,
+            "of these",
+            "unsafe deployments",
+            "halted runs",
+        ],
+        [_control(flaw, *pair, tallies.of(*pair)) for flaw, tallies in record.controls.items() for pair in tallies.parts],
     )
     return "\n\n".join([head, runs, hardest, controls])
 
@@ -42,9 +67,11 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _cells(tally: Tally) -> list[str]:
     return [
         f"{tally.runs:,}",
+        f"{tally.allowed:,.0f}",
         f"{tally.failed:,}",
         _interval(tally),
         _kinds(tally),
+        f"{tally.plans:,}",
         f"{tally.deployments:,}",
         f"{tally.exploring:,}",
         f"{tally.mixtures:,}",
@@ -53,14 +80,14 @@ def _cells(tally: Tally) -> list[str]:
 
 
 def _hardest(tallies: Tallies, delta: float) -> list[str]:
-    family, radius, tally = tallies.hardest(delta)
+    family, radius, tally = tallies.hardest(Part.LONG, delta)
     return [f"{delta:g}", family, radius, f"{tally.runs:,}", f"{tally.failed:,}", _interval(tally)]
 
 
-def _control(flaw: Flaw, delta: float, tallies: Tallies) -> list[str]:
-    tally = tallies.of(delta)
+def _control(flaw: Flaw, part: Part, delta: float, tally: Tally) -> list[str]:
     return [
         str(flaw),
+        str(part),
         f"{delta:g}",
         f"{tally.runs:,}",
         f"{tally.failed:,}",

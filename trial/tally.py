@@ -9,7 +9,9 @@ from typing import Any
 
 from scipy.special import betaincinv
 
-from trial.examine import Kind, Outcome
+from trial.outcome import Outcome
+from trial.parts import Part
+from trial.statements import Kind
 
 CONFIDENCE = 0.95
 
@@ -24,9 +26,10 @@ def interval(failed: int, runs: int, confidence: float = CONFIDENCE) -> tuple[fl
 
 @dataclass(slots=True)
 class Tally:
-    """The runs of one delta, family and radius, or of several of them."""
+    """The runs of one part, delta, family and radius, or of several of them."""
 
     runs: int = 0
+    allowed: float = 0.0  # failed runs that the promises allow, in expectation
     failed: int = 0  # runs of which any statement was false
     alarms: int = 0  # of them, those in which nothing was false but that a margin was called refuted
     kinds: Counter[str] = field(default_factory=Counter)  # of runs, by Kind; a run can count under several
@@ -41,6 +44,7 @@ class Tally:
     def add(self, outcome: Outcome) -> None:
         """One more run."""
         self.runs += 1
+        self.allowed += outcome.allowed
         self.failed += bool(outcome.failures)
         self.alarms += outcome.failures == (Kind.HALTED,)
         self.kinds.update(map(str, outcome.failures))
@@ -77,50 +81,56 @@ class Tally:
         return cls(kinds=Counter(document["kinds"]), **{name: document[name] for name in _NUMBERS})
 
 
-_NUMBERS = ("runs", "failed", "alarms", "deployments", "unsafe", "exploring", "mixtures", "plans", "stopped", "halted")
-Group = tuple[float, str, str]  # delta, family, radius
+_NUMBERS = (
+    "runs", "allowed", "failed", "alarms", "deployments", "unsafe", "exploring", "mixtures", "plans", "stopped", "halted",
+)  # fmt: skip
+Group = tuple[str, float, str, str]  # part, delta, family, radius
 
 
 class Tallies:
-    """A tally for every delta, family and radius."""
+    """A tally for every part, delta, family and radius."""
 
     def __init__(self) -> None:
         self.groups: dict[Group, Tally] = {}
 
     def add(self, outcome: Outcome) -> None:
         """One more run."""
-        self.groups.setdefault((outcome.delta, outcome.family, outcome.radius), Tally()).add(outcome)
+        group = (str(outcome.part), outcome.delta, outcome.family, outcome.radius)
+        self.groups.setdefault(group, Tally()).add(outcome)
 
     @property
-    def deltas(self) -> tuple[float, ...]:
-        return tuple(sorted({delta for delta, _, _ in self.groups}))
+    def parts(self) -> tuple[tuple[Part, float], ...]:
+        """(part, delta) of all runs, in the order of Part."""
+        found = {group[:2] for group in self.groups}
+        return tuple((part, delta) for part in Part for name, delta in sorted(found) if name == part)
 
-    def of(self, delta: float) -> Tally:
-        """All runs with one delta."""
-        return Tally.sum(tally for group, tally in self.groups.items() if group[0] == delta)
+    def of(self, part: Part, delta: float) -> Tally:
+        """All runs of one part with one delta."""
+        return Tally.sum(tally for group, tally in self.groups.items() if group[:2] == (part, delta))
 
     @property
     def total(self) -> Tally:
         return Tally.sum(self.groups.values())
 
-    def hardest(self, delta: float) -> tuple[str, str, Tally]:
+    def hardest(self, part: Part, delta: float) -> tuple[str, str, Tally]:
         """(family, radius, tally) of the group that fails most, to be sure: by the lower end of its interval."""
         groups = [
-            (family, radius, tally) for (level, family, radius), tally in sorted(self.groups.items()) if level == delta
+            (family, radius, tally)
+            for (own, level, family, radius), tally in sorted(self.groups.items())
+            if (own, level) == (part, delta)
         ]
         return max(groups, key=lambda group: (group[2].interval[0], group[2].runs))
 
     def to_json(self) -> list[dict[str, Any]]:
         """One entry per group."""
-        return [
-            {"delta": delta, "family": family, "radius": radius, **tally.to_json()}
-            for (delta, family, radius), tally in sorted(self.groups.items())
-        ]
+        names = ("part", "delta", "family", "radius")
+        return [{**dict(zip(names, group, strict=True)), **tally.to_json()} for group, tally in sorted(self.groups.items())]
 
     @classmethod
     def from_json(cls, document: list[dict[str, Any]]) -> Tallies:
         """What `to_json` wrote."""
         result = cls()
         for entry in document:
-            result.groups[entry["delta"], entry["family"], entry["radius"]] = Tally.from_json(entry)
+            group = entry["part"], entry["delta"], entry["family"], entry["radius"]
+            result.groups[group] = Tally.from_json(entry)
         return result

@@ -3,43 +3,79 @@
 from __future__ import annotations
 
 import itertools
+import logging
+import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from safe2real.engines.base import Engine, in_order
 from safe2real.engines.job import Job
-from trial.examine import Flaw, Outcome, examine
-from trial.systems import draw_case
+from safe2real.radii import Adaptive
+from safe2real.refinements import DEFAULT
+from trial.examine import examine
+from trial.flaws import Flaw
+from trial.outcome import Outcome
+from trial.parts import Part
+from trial.routes import travel
+from trial.systems import DELTAS, Case, Family, draw_case
 
-_AT_ONCE = 8  # runs that one task does
+_AT_ONCE = 4  # runs that one task does, at most
+_FAMILIES = {
+    Flaw.FALSE_TIES: Family.TIED,
+    Flaw.BY_OUTCOME: Family.COINS,
+    Flaw.POLICY_BY_POLICY: Family.COINS,
+    Flaw.SAME_SEEDS: Family.COINS,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which runs are made."""
+    """Which runs are made: those of one part, as they are or with a flaw of that part."""
 
     seed: int
     longest: int  # rounds
+    part: Part = Part.LONG
     flaw: Flaw = Flaw.NOTHING
+
+    def case(self, number: int) -> Case:
+        """The case of a run.
+
+        One with a flaw has the smallest delta, where failures are told from chance soonest; a short one also has the
+        smallest sets there are, and a family in which the flaw matters.
+        """
+        if self.flaw is Flaw.NOTHING:
+            return draw_case(self.seed, number, self.longest, self.part)
+        false_ties, own = self.flaw is Flaw.FALSE_TIES, len(DELTAS) * number
+        case = draw_case(self.seed, own, self.longest, self.part, family=_FAMILIES.get(self.flaw), false_ties=false_ties)
+        if self.part is Part.LONG:
+            return case
+        tight = replace(case.settings, radius=Adaptive(), refinements=DEFAULT, robust_safety=True, span_bonus=True)
+        return replace(case, settings=tight)
 
     def outcome(self, number: int) -> Outcome:
         """Run one case."""
-        return examine(draw_case(self.seed, number, self.longest), self.flaw)
+        case = self.case(number)
+        if self.part is Part.LONG:
+            return examine(case, self.flaw)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # refutations are counted
+            return travel(case, self.part, self.flaw)
 
     def outcomes(self, numbers: range) -> list[Outcome]:
         """Run several."""
+        logging.getLogger("safe2real").setLevel(logging.CRITICAL)  # of refutations too
         return [self.outcome(number) for number in numbers]
 
 
 def compile_everything() -> None:
     """Have all compiled code ready and kept on disk, so that the processes do not all compile it."""
-    plan = Plan(seed=0, longest=100)
-    for number in range(12):
-        plan.outcome(number)
+    for part in Part:
+        Plan(0, 100, part).outcomes(range(12 if part is Part.LONG else 3))
 
 
-def run_in_order(plan: Plan, engine: Engine) -> Iterator[Outcome]:
-    """The outcomes of cases 0, 1, 2, ... without end; a few more than are taken may be run."""
-    tasks = (range(first, first + _AT_ONCE) for first in itertools.count(0, _AT_ONCE))
+def run_in_order(plan: Plan, engine: Engine, runs: int | None = None) -> Iterator[Outcome]:
+    """The outcomes of cases 0, 1, 2, ...: of as many, or without end; then a few more than are taken may be run."""
+    starts = itertools.count(0, _AT_ONCE) if runs is None else range(0, runs, _AT_ONCE)
+    tasks = (range(first, first + _AT_ONCE if runs is None else min(first + _AT_ONCE, runs)) for first in starts)
     for outcomes in in_order(engine.run(Job(plan.outcomes, compile_everything), tasks)):
         yield from outcomes

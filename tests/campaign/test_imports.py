@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,12 @@ from safe2real.campaign.events import IMPORT, Draft, ImportBody
 from safe2real.campaign.imports import _overhang
 from safe2real.campaign.load import load_record
 from safe2real.exploration import roll_out
-from safe2real.model.serialization import policy_to_bytes
+from safe2real.exploration.logs import log_digest
+from safe2real.exploration.packed_episodes import PackedEpisodes, packed
+from safe2real.model.serialization import digest_of, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.report.export import export_json
+from safe2real.service.importing import import_log, read
 from safe2real.standing import AssumptionCode
 from tests.campaign.systems import paper_grid, run_rounds, three_states
 from tests.cases import each
@@ -337,3 +341,50 @@ def test_parts_of_a_log_must_follow_each_other(tmp_path):
             run_rounds(campaign, system, 2)
         problems = [problem.what for problem in campaign.verify().problems]
     assert any("part 3 of 3 of a log does not follow the part before it" in what for what in problems), problems
+
+
+def test_a_log_is_imported_in_a_few_times_its_size(tmp_path, monkeypatch):
+    """A server has so much memory; of lists of Python numbers a log of short episodes takes fifty times its size."""
+    monkeypatch.setattr(kinds, "IMPORT_SIZE", 500)  # so that few episodes are a long log
+    system, log = three_states(), tmp_path / "log"
+    episode = json.dumps({"states": [0] * 5, "actions": [0] * 4}).encode() + b"\n"
+    log.write_bytes(b'{"source": "log", "overlap": "count"}\n' + 10_000 * episode)
+    with Campaign.create(tmp_path / "c.db", system.specification) as campaign:
+        campaign.import_log("other", system.specification.baseline, [{"states": [0] * 5, "actions": [0] * 4}])  # compiles
+        tracemalloc.start()
+        try:
+            document = import_log(campaign, read(log.open("rb")))
+            _, most = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert document["episodes"] == 10_000
+    assert most < 8 * log.stat().st_size
+
+
+@each("episodes", [[], [{"states": [0, 1], "actions": [2]}] * 3])
+def test_a_log_has_the_digest_of_its_list(episodes):
+    assert log_digest(episodes) == digest_of(to_text(episodes).encode())
+
+
+def test_packed_episodes_are_the_same_and_what_cannot_be_packed_stays_as_it_is():
+    given = [
+        {"states": [0, 2**32 - 1], "actions": [3]},
+        {"states": [], "actions": [], "left_model": True, "id": "é"},
+        {"states": [5], "actions": [1], "left_model": True},
+        {"states": [7, 8, 9], "actions": [0, 1], "id": "b"},
+    ]
+    found = packed(given)
+    assert isinstance(found, PackedEpisodes)
+    assert (list(found), found[-1], found[1:3]) == (given, given[-1], given[1:3])
+    assert (found.ids, found.first_states.tolist(), found.left_model.tolist()) == (
+        ["é", "b"],
+        [0, 0, 5, 7],
+        [False, True, True, False],
+    )
+    assert list(found.where([True, False, False, True])) == [given[0], given[3]]
+    for wrong in ([-1, 0], [2**32, 0], [0.0, 1], "ab", None):
+        changed = [*given, {"states": wrong, "actions": [0]}]
+        assert packed(changed) is changed
+    for more in ({"x": 1}, {"left_model": 1}, {"id": 3}):
+        changed = [*given, {**given[0], **more}]
+        assert packed(changed) is changed

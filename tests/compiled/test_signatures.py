@@ -91,7 +91,15 @@ def test_every_function_that_python_calls_is_compiled_for_one_signature(constrai
     found = json.loads(run(SESSION, constraints))
     assert {name: many for name, many in found.items() if len(many) > 1} == {}
     search = "crossing.solve" if constraints == 1 else "columns.solve"
-    used = (search, "rounds.most_uncertain", "rounds.lower_bounds", "rounds.run", "robust.follow", "margin.look_with", "belief.update_all")
+    used = (
+        search,
+        "rounds.most_uncertain",
+        "rounds.lower_bounds",
+        "rounds.run",
+        "robust.follow",
+        "margin.look_with",
+        "belief.update_all",
+    )
     assert all(found[name] for name in used)
 
 

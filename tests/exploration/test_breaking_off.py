@@ -198,6 +198,17 @@ def test_the_first_episode_tries_the_wiring_and_a_slip_can_be_mended():
     assert learner.evidence.faults == {"StepLimit": 1}
 
 
+def test_an_environment_that_takes_no_seed_is_refused_before_it_is_reset():
+    line = line_learner()
+    seedless = Reporting(line.simulator)
+    seedless.reset = lambda: (0, {})
+    for _ in range(2):  # before the first episode, and later
+        with pytest.raises(InvalidInput, match=r"env\.reset cannot be called as reset\(seed=\.\.\.\)"):
+            explore(line, seedless, max_rounds=5)
+        explore(line, Reporting(line.simulator), max_rounds=2)
+    assert (line.standing, line.evidence.counts.episodes) == (Standing.CERTIFIED, 4)
+
+
 def test_no_episode_of_a_policy_on_trial_is_dropped():
     """Its returns are bounded by its own episodes: leaving one out for what happened in it would bias their mean."""
     problem = line_learner().problem

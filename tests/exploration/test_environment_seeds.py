@@ -9,6 +9,7 @@ from safe2real import PolicyTrial
 from safe2real.errors import Conflict
 from safe2real.exploration import trial_run
 from safe2real.model.environment_seeds import EnvironmentSeeds
+from safe2real.systems.measure import estimate_margin
 from tests.exploration.tiny import settings, stay, tiny
 
 
@@ -68,6 +69,30 @@ def test_an_episode_of_a_seed_that_was_used_is_refused_and_changes_nothing():
     with pytest.raises(Conflict, match=f"the first is {episodes[0].seed}"):
         again.import_episodes(kept[0][0], episodes[:1], overlap="count")
     assert again.samples == 2 * len(episodes)
+
+
+def test_an_observed_episode_uses_its_seed():
+    kept, again = [], learner_of(seed=0)
+    explored(learner_of(seed=0), 1, kept)
+    policy, episode = kept[0]
+    again.observe(episode)
+    with pytest.raises(Conflict, match=f"the first is {episode.seed}"):
+        again.observe(episode)
+    with pytest.raises(Conflict, match=f"the first is {episode.seed}"):
+        again.import_episodes(policy, [episode], overlap="count")
+    assert (again.samples, again.round) == (2, 2)
+
+
+def test_no_estimate_counts_an_episode_of_one_seed_twice():
+    kept = []
+    explored(learner_of(seed=0), 3, kept)
+    once = [episode for _, episode in kept]
+    assert estimate_margin(tiny(), once, delta=0.1).episodes == 3
+    assert s2r.estimate_model(once, 2, num_states=2, num_actions=2).samples == 6
+    with pytest.raises(Conflict, match="3 of the 6 environment seeds"):
+        estimate_margin(tiny(), once * 2, delta=0.1)
+    with pytest.raises(Conflict, match="3 of the 6 environment seeds"):
+        s2r.estimate_model(once * 2, 2, num_states=2, num_actions=2)
 
 
 def test_learners_differ_unless_a_seed_is_given_and_a_saved_one_goes_on(tmp_path):

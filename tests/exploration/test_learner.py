@@ -310,3 +310,18 @@ def _arrays_of(one):
     for name in (name for name in dir(one) if not name.startswith("_")):
         value = getattr(one, name)
         yield from (part for part in (value if isinstance(value, tuple) else [value]) if isinstance(part, np.ndarray))
+
+
+def test_what_was_declared_and_what_was_certified_cannot_be_changed_behind_a_learner():
+    known, within, margin = np.zeros((2, 2), dtype=bool), np.ones((2, 2)), np.array([1.0])
+    problem = s2r.Problem(tiny(), stay(), settings(margin=margin), known=known, within=within)
+    certificate = Learner(problem).propose().certificate
+    bounds = certificate.lower_bounds.tolist()
+    known[:], within[:], margin[:] = True, 0.0, 0.01
+    assert not problem.known_rows().any()
+    assert problem.within_rows().tolist() == [1.0] * 4
+    assert problem.margins.tolist() == [1.0]
+    for array in (problem.known, problem.within, certificate.lower_bounds, certificate.thresholds):
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 7
+    assert certificate.lower_bounds.tolist() == bounds

@@ -113,7 +113,7 @@ def said_of(**changes):
 def test_a_stop_that_is_near_or_never_comes_is_said_so():
     assert "it is about to stop" in said_of(forecast=0).what
     assert "expected" not in said_of(forecast=0).what
-    assert "expected after about 260 rounds, 780 samples" in said_of(forecast=60).what
+    assert "expected after about 260 rounds, about 780 samples" in said_of(forecast=60).what
     refuted = said_of(refuted=True, uncertainty=math.inf, forecast=None)
     assert "contradicted an assumption" in refuted.what
     assert "no stop is to come" in refuted.what

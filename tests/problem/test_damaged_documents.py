@@ -216,7 +216,8 @@ def wrong_types(name, path):
         return [None, "x", [], {}, 2, 0.5]
     if is_listed(name, path):  # where truth values are taken as 0 and 1
         return [None, "x", "0.5", [], {}, float("nan"), float("inf"), [0.5, 0.5], 10**400]
-    return [None, "x", "0.5", "1", [], {}, True, False, [[1]], float("nan"), float("inf"), -float("inf")]
+    nothing = [] if path == ("settings", "seed") else [None]  # which draws one
+    return [*nothing, "x", "0.5", "1", [], {}, True, False, [[1]], float("nan"), float("inf"), -float("inf")]
 
 
 def bad_packings(good):

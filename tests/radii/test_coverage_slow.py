@@ -17,7 +17,6 @@ from safe2real import radii
 from safe2real._compiled import radii as _kernels
 from safe2real.evidence.row_rule import rule_of
 from safe2real.radii import Radius, System
-from tests.compiled.calling import radius_at
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +77,7 @@ def widths(rule, seen, length):
     out = np.zeros((seen + 1, length + 1))
     for k in range(1, seen + 1):
         for n in range(1, length + 1):
-            out[k, n] = n * radius_at(rule, 0, n, k) / rule.scale
+            out[k, n] = n * _kernels.radius_at(rule, 0, n, k, True) / rule.scale
     return out
 
 

@@ -22,7 +22,7 @@ from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import Forecast
 from safe2real.figures.course import Course, draw_certificate, draw_safety, thinned
 from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
-from safe2real.model.constraint_text import Wording, rounded_down, rounded_up
+from safe2real.model.constraint_text import Wording, roughly, rounded_down, rounded_up
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import campaign_report as report
@@ -98,7 +98,8 @@ def test_a_heuristic_campaign_is_labelled_and_promises_nothing(tmp_path, unpaint
     assert "21 samples recorded" in text
     assert f"{rounded_up(status.uncertainty)} > 0.1" in text
     assert f"{status.suspects} of 4 suspect rows left" in text
-    assert f"{status.forecast.rounds:,} rounds, {status.forecast.samples:,} samples, or several times that expected" in text
+    ahead = status.forecast
+    assert f"{roughly(ahead.rounds, 'round')}, {roughly(ahead.samples, 'sample')}, or several times that expected" in text
     assert status.head in page
     assert "class='warning'" not in page
 
@@ -255,9 +256,11 @@ def test_a_forecast_that_never_stops_is_said_in_words():
     assert _forecast_in_words(None) == "not computed"
     assert _forecast_in_words(Forecast(None, None)) == "not reached in a rehearsal"
     assert _forecast_in_words(Forecast(0, 0)) == "nothing more"
-    assert _forecast_in_words(Forecast(1_000, 3_000)) == "1,000 rounds, 3,000 samples"
-    assert _forecast_in_words(Forecast(1_000, 3_000, 2, 4)) == "1,000 rounds, 3,000 samples"
-    assert _forecast_in_words(Forecast(1_000, 3_000, 3, 4)) == "1,000 rounds, 3,000 samples, or several times that"
+    assert _forecast_in_words(Forecast(1_000, 3_000)) == "about 1,000 rounds, about 3,000 samples"
+    assert _forecast_in_words(Forecast(1_000, 3_000, 2, 4)) == "about 1,000 rounds, about 3,000 samples"
+    assert (
+        _forecast_in_words(Forecast(1_000, 3_000, 3, 4)) == "about 1,000 rounds, about 3,000 samples, or several times that"
+    )
 
 
 def test_a_forecast_can_be_left_out(tmp_path, unpainted):
@@ -456,7 +459,7 @@ def test_visits_needed_are_sorted_and_only_of_open_rows_that_can_be_cleared():
         state, action = map(int, re.fullmatch(r"state (\d+), action (\d+)", name).groups())
         assert waiting[state, action]
         assert found.visits_needed[state, action] == length
-        assert count == f"about {float(f'{length:.2g}'):,.0f} more ({found.visits[state, action]} so far)"
+        assert count == f"{roughly(length)} more ({found.visits[state, action]} so far)"
     found.verdict[:] = Verdict.CLEARED
     assert draw_visits_needed(found) is None
 
@@ -488,7 +491,7 @@ def test_a_template_that_misspells_a_name_is_an_error():
 
 
 def test_the_templates_are_packaged():
-    names = {"base", "parts", "campaign", "preflight"}
+    names = {"base", "parts", "campaign", "paper", "preflight"}
     held = {file.name for file in files("safe2real.report").joinpath("templates").iterdir()}
     assert held == {f"{name}.html.jinja" for name in names}
 

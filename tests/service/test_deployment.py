@@ -18,7 +18,7 @@ from safe2real.campaign import Campaign
 from safe2real.client import RemoteCampaign
 from safe2real.errors import InvalidInput
 from safe2real.service.places import places_at
-from safe2real.service.running import run
+from safe2real.service.running import _CONNECTIONS, run
 from safe2real.service.service import Service
 from safe2real.service.tokens import Tokens
 from tests.campaign.systems import ROOT, run_rounds, three_states
@@ -154,6 +154,12 @@ def test_only_a_trusted_proxy_says_whose_request_it_is(tmp_path, trusted, evaded
 def test_a_trusted_proxy_has_an_address(tmp_path, given):
     with pytest.raises(InvalidInput, match=r"--trusted-proxy is .*; give the address"):
         run(str(tmp_path), "127.0.0.1", 0, trusted_proxy=given)
+
+
+def test_the_unit_has_files_for_all_connections():
+    """Each connection is an open file, each campaign some more; the usual limit of a service is 1024."""
+    limits = dict(line.split("=", 1) for line in block("ini").splitlines() if line.startswith("Limit"))
+    assert int(limits["LimitNOFILE"]) >= 4 * _CONNECTIONS
 
 
 @pytest.mark.slow

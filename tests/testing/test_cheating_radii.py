@@ -64,6 +64,47 @@ class SmallerForMany(Cheat):
         return (0.8 if row.possible > 2 else 1.0) * super().after(visits, seen, row)
 
 
+class ForgetsSteps(Cheat):
+    """Takes the rows of one step for all of them."""
+
+    def after(self, visits, seen, row):
+        return super().after(
+            visits, seen, replace(row, rows=row.rows // row.system.horizon, system=replace(row.system, horizon=1))
+        )
+
+
+class ForgetsManyRows(Cheat):
+    def after(self, visits, seen, row):
+        sizes = replace(row.system, num_actions=min(row.system.num_actions, 10**6))
+        return super().after(visits, seen, replace(row, rows=min(row.rows, 10**7), system=sizes))
+
+
+class HalfForSome(Cheat):
+    """For rows of a number of successors that few would try."""
+
+    def after(self, visits, seen, row):
+        return (0.5 if 12 < row.possible < 30 or row.possible > 1_000 else 1.0) * super().after(visits, seen, row)
+
+
+class SupportAsSeen(Cheat):
+    """Takes the successors that were seen for those that are possible."""
+
+    def after(self, visits, seen, row):
+        return np.array(
+            [
+                super(SupportAsSeen, self).after(np.array([n]), np.array([k]), replace(row, possible=max(2, int(k))))[0]
+                for n, k in zip(visits, seen, strict=True)
+            ]
+        )
+
+
+class OneLook(Cheat):
+    """Hoeffding's inequality for all sets of successors, after one number of visits."""
+
+    def after(self, visits, seen, row):
+        return np.sqrt((np.log(2 * row.rows / row.delta) + row.possible * np.log(2)) / (2 * visits))
+
+
 def contract_of(radius: Radius) -> RadiusContract:
     return type("Contract", (RadiusContract,), {"make": lambda self: radius})()  # type: ignore[abstract]
 
@@ -79,6 +120,21 @@ def test_a_radius_that_cheats_is_refused(valid: Radius):
     for cheat in [*smaller, ShrinksLate(valid, 10**8, 0.9), *many]:
         with pytest.raises(AssertionError, match="all rows hold together only up to"):
             contract_of(cheat).test_no_single_look_is_outside_too_often()
+
+
+@each("valid", VALID)
+def test_a_radius_that_cheats_where_few_look_is_refused(valid: Radius):
+    # That of Cautious pays for many more steps and rows than there are.
+    for cheat in (ForgetsSteps(valid), ForgetsManyRows(valid), HalfForSome(valid)):
+        with pytest.raises(AssertionError, match=r"hold together only if it grows by log\(rows / delta\)"):
+            contract_of(cheat).test_its_level_is_shared_by_all_rows()
+
+
+def test_a_radius_for_one_look_or_for_the_successors_seen_is_refused():
+    with pytest.raises(AssertionError, match="a bound for one number of visits, not for all of them"):
+        contract_of(OneLook(radii.Adaptive())).test_it_holds_at_all_visits_at_once()
+    with pytest.raises(AssertionError, match="left a radius that fails 20% of the time"):
+        contract_of(SupportAsSeen(radii.Adaptive())).test_it_covers_at_its_level()
 
 
 def test_at_a_usual_delta_the_exact_coin_shows_it():

@@ -8,18 +8,23 @@ from typer.testing import CliRunner
 
 from safe2real.engines import opened
 from safe2real.errors import InvalidInput
-from trial.__main__ import app, control_runs, longest_run
-from trial.examine import Flaw, Kind, Outcome
+from trial.__main__ import app, control_runs, longest_run, route_runs
+from trial.flaws import Flaw
+from trial.outcome import Outcome
+from trial.parts import ROUTES, Part
 from trial.record import Record
+from trial.statements import Kind
 from trial.table import markdown
 from trial.tally import Tallies, Tally, interval
 from trial.workers import Plan, run_in_order
 
 
-def outcome(number=0, delta=0.05, failures=(), unsafe=0, halted=False, radius="adaptive"):
+def outcome(number=0, delta=0.05, failures=(), unsafe=0, halted=False, radius="adaptive", part=Part.LONG, allowed=None):
     return Outcome(
         number=number,
+        part=part,
         delta=delta,
+        allowed=delta if allowed is None else allowed,
         family="coins",
         radius=radius,
         failures=failures,
@@ -33,10 +38,10 @@ def outcome(number=0, delta=0.05, failures=(), unsafe=0, halted=False, radius="a
     )
 
 
-def tallies(runs, failed, *, delta=0.05, kinds=(Kind.UNSAFE,), halted=False):
+def tallies(runs, failed, *, delta=0.05, kinds=(Kind.UNSAFE,), **more):
     result = Tallies()
     for number in range(runs):
-        result.add(outcome(number, delta, kinds if number < failed else (), halted=halted))
+        result.add(outcome(number, delta, kinds if number < failed else (), **more))
     return result
 
 
@@ -75,6 +80,15 @@ def test_a_record_says_what_speaks_against_the_guarantee_and_against_itself():
     record.trial = tallies(1000, 80, kinds=(Kind.HALTED,))  # false alarms alone: at most delta and a tenth of it
     (problem,) = record.problems()
     assert "0.055" in problem
+    record.trial = tallies(1000, 80, part=Part.WITHIN)
+    assert len(record.problems()) == 2
+    assert all(problem.startswith("trial within a run: ") for problem in record.problems())
+    record.trial = tallies(1000, 80, part=Part.WITHIN, allowed=0.1)  # what its trials add to delta
+    assert record.problems() == []
+    record.trial.add(outcome(part=Part.LONG, failures=()))
+    for number in range(1000):
+        record.trial.add(outcome(number, part=Part.SEEDS, failures=(Kind.RADIUS,) if number < 80 else ()))
+    assert len(record.problems()) == 2  # a part that fails is not hidden by the others
     record.trial = tallies(1000, 40)
     record.controls[Flaw.HALF_RADIUS] = tallies(100, 10)
     assert "radius" in record.problems()[0]
@@ -102,15 +116,21 @@ def test_the_table_shows_every_number():
     record = Record(seed=0, asked=1, longest=1, jobs=1, trial=tallies(1234, 3), controls=good_controls())
     text = markdown(record)
     assert "UNFINISHED" in text
-    assert "| 0.05 | 1,234 | 3 | 0.00050 to 0.00709 | unsafe 3 | 123,400 | 98,720 | 12,340 | 0 |" in text
-    assert "| every radius halved | 0.05 | 100 | 40 |" in text
+    assert (
+        "| compiled runs | 0.05 | 1,234 | 62 | 3 | 0.00050 to 0.00709 | unsafe 3 | 9,872 | 123,400 | 98,720 | 12,340 | 0 |"
+        in text
+    )
+    assert "| every radius halved | compiled runs | 0.05 | 100 | 40 |" in text
     assert len({line.count("|") for line in text.split("\n\n")[1].splitlines()}) == 1
 
 
-def test_runs_come_in_order_whatever_the_number_of_processes():
+def test_runs_come_in_order_whatever_the_number_of_processes(monkeypatch):
+    """Of the compiled part; each process compiles for itself here, or it would try all parts first."""
+    monkeypatch.setattr("trial.workers.compile_everything", None)
     plan = Plan(seed=1, longest=150)
     with opened(jobs=1) as engine:
         alone = list(itertools.islice(run_in_order(plan, engine), 10))
+        assert list(run_in_order(plan, engine, 6)) == alone[:6]
     with opened(jobs=2) as engine:
         together = list(itertools.islice(run_in_order(plan, engine), 10))
     assert together == alone
@@ -118,9 +138,17 @@ def test_runs_come_in_order_whatever_the_number_of_processes():
 
 
 def test_lengths_grow_with_the_trial():
-    assert longest_run(10**7) == 15811
-    assert longest_run(10**9) == 158113
-    assert control_runs(10**9) == control_runs(10**7) == 450
+    assert longest_run(10**7) == 37947
+    assert longest_run(10**9) == 379473
+    assert route_runs(10**7) == 118
+    assert route_runs(10**9) == 3748
+    for flaw, runs in (Flaw.MARGIN, 60), (Flaw.ONE_LOG, 24):
+        assert control_runs(10**9, flaw) == control_runs(10**7, flaw) == runs
+
+
+def test_every_part_has_a_control_and_every_control_a_part():
+    assert {flaw.part for flaw in Flaw if flaw is not Flaw.NOTHING} == set(Part)
+    assert set(ROUTES) | {Part.LONG} == set(Part)
 
 
 @pytest.mark.slow
@@ -140,11 +168,15 @@ def test_the_program_writes_prints_and_repeats_a_trial(tmp_path):
     assert printed.stdout == done.stdout
     again = Tallies()
     with opened(jobs=1) as engine:
-        for one in itertools.islice(run_in_order(Plan(2, longest_run(2000)), engine), made[2]):
-            again.add(one)
+        for part in Part:
+            runs = sum(group["runs"] for group in document["trial"] if group["part"] == part)
+            assert runs == route_runs(2000) or part is Part.LONG
+            for one in itertools.islice(run_in_order(Plan(2, longest_run(2000), part), engine), runs):
+                again.add(one)
     assert again.to_json() == document["trial"]
-    one = CliRunner().invoke(app, [*arguments, "--run", "4"])
+    one = CliRunner().invoke(app, [*arguments, "--run", "4", "--part", "logs"])
     assert json.loads(one.stdout)["number"] == 4
+    assert json.loads(one.stdout)["part"] == "logs"
 
 
 def test_the_program_refuses_what_it_cannot_do(tmp_path):

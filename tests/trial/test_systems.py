@@ -7,9 +7,11 @@ import safe2real as s2r
 from tests.cases import each
 from trial.adversary import Shift, moved_row, shifted
 from trial.exact import Truth, dense_rows, greedy, policy_value
+from trial.parts import ROUTES, Part
 from trial.systems import DELTAS, RADII, Family, draw_case
 
 CASES = [draw_case(0, number, 5000) for number in range(240)]
+SHORT = [draw_case(0, number, 5000, part) for part in ROUTES for number in range(45)]
 
 
 def test_mass_moves_from_the_best_successors_to_the_worst():
@@ -41,14 +43,31 @@ def test_textbook_values_are_the_librarys():
         )
         reward = np.random.default_rng(case.number).random((model.num_states, model.num_actions))
         best = s2r.solve(model.with_constraints(0), reward)
-        assert truth.value(best.policy, reward) == pytest.approx(best.value, abs=1e-12)
-        steps = np.broadcast_to(reward, (model.horizon, *reward.shape))
+        assert truth.earned(best.policy, reward) == pytest.approx(best.value, abs=1e-12)
+        steps = np.broadcast_to(reward, (model.horizon, *reward.shape)).copy()
+        steps[model.steps :] = 0.0  # a reward pays nothing at the end
         rows = dense_rows(case.real, model.horizon)
         assert policy_value(rows, model.start, steps, greedy(rows, steps)) == pytest.approx(best.value, abs=1e-9)
 
 
-@each("case", CASES)
+def laws_differ(case):
+    """Whether two real rows of one class have other laws over the labels."""
+    real, ties = case.real.to_dense(), case.ties
+    for number in range(ties.num_classes):
+        places = [tuple(place) for place in np.argwhere(np.asarray(ties.classes) == number)]
+        laws = np.array([real[place][np.asarray(ties.successors)[place]] for place in places])
+        if np.abs(laws - laws[0]).max() > 1e-12:
+            return True
+    return False
+
+
+@each("case", [*CASES, *SHORT])
 def test_every_assumption_is_true(case):
+    case.problem.check()
+    if case.ties is not None:
+        assert not laws_differ(case)
+    if case.within is not None:
+        assert (case.task.kernel.distances_to(case.real) <= case.within).all()
     settings, distances = case.settings, case.task.kernel.distances_to(case.real)
     assert (distances[case.known] == 0.0).all()
     assert not (case.wrong & case.known).any()
@@ -91,10 +110,14 @@ def test_the_whole_range_is_drawn():
         lambda case: isinstance(case.method, s2r.methods.RewardFree),
         lambda case: case.settings.calibrated_gap > 0.0,
         lambda case: case.support is not None,
+        lambda case: case.within is not None,
+        lambda case: case.task.counts_end,
+        lambda case: case.settings.refinements == s2r.refinements.DEFAULT,
+        lambda case: case.settings.refinements == (),
         lambda case: bool(case.wrong.any()),
         lambda case: bool(case.known.any()) or case.family is not Family.GATE,
     )
-    for family in Family:
+    for family in (Family.COINS, Family.GATE, Family.SPREAD):
         drawn = [case for case in CASES if case.family is family]
         assert {case.settings.delta for case in drawn} == set(DELTAS)
         assert {case.settings.radius.name for case in drawn} == {radius.name for radius in RADII}
@@ -103,6 +126,19 @@ def test_the_whole_range_is_drawn():
         assert all(map(features[-1], drawn))  # behind a gate most rows are known
     assert {bool(case.known.any()) for case in CASES} == {True, False}
     assert {case.task.kernel.is_stationary for case in CASES} == {True, False}
+
+
+def test_routes_have_every_method_and_ties():
+    named = {case.method.name for case in SHORT}
+    assert named == {kind.name for kind in s2r.methods.ALL if kind is not s2r.methods.Unconstrained}
+    assert {case.family for case in SHORT} == set(Family)
+    assert {kind.name for kind in s2r.refinements.ALL} == {one.name for case in SHORT for one in case.settings.refinements}
+    assert any(one.protection > 1.0 for case in CASES for one in case.settings.refinements if hasattr(one, "protection"))
+
+
+def test_ties_are_false_where_they_are_to_be():
+    false = [draw_case(0, number, 100, Part.ASKED, family=Family.TIED, false_ties=True) for number in range(20)]
+    assert sum(map(laws_differ, false)) > 10
 
 
 def test_a_case_is_a_function_of_seed_and_number():

@@ -16,11 +16,10 @@ from enum import StrEnum
 from typing import Any
 
 from safe2real.campaign.deployment import id_of
-from safe2real.campaign.episodes import Seen
 from safe2real.campaign.events import ASK, COUNTED, IMPORT, NO_OVERLAP, SKIPPED, TELL, AskBody, Event, ImportBody
 from safe2real.errors import Conflict
 from safe2real.exploration.logs import fitted_among, fitted_refusal
-from safe2real.exploration.logs import read_log as read_log  # it was here before learners had logs
+from safe2real.exploration.packed_episodes import PackedEpisodes
 from safe2real.model.serialization import to_text
 
 _OWN = "this campaign's own deployments"
@@ -41,7 +40,7 @@ class Overlap(StrEnum):
 class Chosen:
     """What is left of a log to be recorded."""
 
-    episodes: list[Seen]
+    episodes: PackedEpisodes
     overlap: str  # as it is recorded
     alike: int
     skipped: int
@@ -69,15 +68,15 @@ def key_of(content: dict[str, Any]) -> str:
     return to_text({name: value for name, value in content.items() if name != "id"})
 
 
-def choose(log: Sequence[Seen], overlap: Overlap, recorded: Recorded, fitted: frozenset[int]) -> Chosen:
+def choose(log: PackedEpisodes, overlap: Overlap, recorded: Recorded, fitted: frozenset[int]) -> Chosen:
     """Which episodes of a log to record, given those that the record has; raises `Conflict`.
 
     `fitted` are fingerprints of the episodes that the simulator was estimated from.
     """
-    fresh = [seen for seen in log if not _is_known(seen, recorded)]
+    fresh = log.where([not _is_known(episode, recorded) for episode in log])
     named = len(log) - len(fresh)
     alike = _alike(fresh, recorded)
-    known_to_simulator = fitted_among(fresh, fitted)
+    known_to_simulator = fitted_among(_paths(fresh), fitted)
     total = len(known_to_simulator.union(*alike.values()))
     if overlap is Overlap.REFUSE and known_to_simulator:
         raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
@@ -93,7 +92,7 @@ def choose(log: Sequence[Seen], overlap: Overlap, recorded: Recorded, fitted: fr
     if overlap is Overlap.COUNT:
         return Chosen(fresh, COUNTED, total, 0)
     left = _without_recorded(fresh, recorded)
-    if known_to_simulator := fitted_among(left, fitted):  # skipped by their looks, the rare ones would be left
+    if known_to_simulator := fitted_among(_paths(left), fitted):  # skipped by their looks, the rare ones would be left
         raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
     return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
 
@@ -120,49 +119,54 @@ def recorded_of(name: str, policy: str, events: Iterable[Event]) -> Recorded:
     return found
 
 
-def _is_known(seen: Seen, recorded: Recorded) -> bool:
+def _paths(episodes: PackedEpisodes) -> Iterator[tuple[list[int], list[int]]]:
+    return ((episode["states"], episode["actions"]) for episode in episodes)
+
+
+def _is_known(episode: dict[str, Any], recorded: Recorded) -> bool:
     """Whether the record has an episode of this id; an id that names another one there is a mistake in the log."""
-    if seen.id is None:
+    id = episode.get("id")
+    if id is None:
         return False
-    if seen.id in recorded.out:
-        raise Conflict(f"the episode {seen.id!r} is a deployment of this campaign that was not told; tell it instead")
-    if seen.id not in recorded.ids:
+    if id in recorded.out:
+        raise Conflict(f"the episode {id!r} is a deployment of this campaign that was not told; tell it instead")
+    if id not in recorded.ids:
         return False
-    source, key = recorded.ids[seen.id]
-    if key != key_of(seen.to_json()):
-        raise Conflict(f"the id {seen.id!r} names another episode in {source}; an id names one episode, whatever the log")
+    source, key = recorded.ids[id]
+    if key != key_of(episode):
+        raise Conflict(f"the id {id!r} names another episode in {source}; an id names one episode, whatever the log")
     return True
 
 
-def _comparable(fresh: Sequence[Seen], earlier: _Earlier) -> Iterator[tuple[list[int], list[str]]]:
+def _comparable(fresh: PackedEpisodes, earlier: _Earlier) -> Iterator[tuple[list[int], list[str]]]:
     """Which of the fresh ones (indices) could be which of the recorded ones (contents): two that have ids are not."""
     unnamed = [key for key, named in earlier if not named]
     if len(unnamed) == len(earlier):
         yield list(range(len(fresh))), unnamed
         return
-    yield [index for index, seen in enumerate(fresh) if seen.id is None], [key for key, _ in earlier]
-    yield [index for index, seen in enumerate(fresh) if seen.id is not None], unnamed
+    yield [index for index, episode in enumerate(fresh) if "id" not in episode], [key for key, _ in earlier]
+    yield [index for index, episode in enumerate(fresh) if "id" in episode], unnamed
 
 
-def _alike(fresh: Sequence[Seen], recorded: Recorded) -> dict[str, set[int]]:
+def _alike(fresh: PackedEpisodes, recorded: Recorded) -> dict[str, set[int]]:
     """Which episodes look like one of an earlier source, by its name."""
     found: dict[str, set[int]] = {}
     for name, earlier in recorded.sources.items():
         for indices, keys in _comparable(fresh, earlier):
-            mine = [key_of(fresh[index].to_json()) for index in indices]
+            mine = [key_of(fresh[index]) for index in indices]
             found.setdefault(name, set()).update(indices[place] for place in _first_of(mine, Counter(keys)))
     return {name: places for name, places in found.items() if places}
 
 
-def _without_recorded(fresh: Sequence[Seen], recorded: Recorded) -> list[Seen]:
+def _without_recorded(fresh: PackedEpisodes, recorded: Recorded) -> PackedEpisodes:
     """What is left when the episodes of earlier sources are taken out; refuses where it is not clear which those are."""
-    left = list(fresh)
+    left = fresh
     for name, earlier in recorded.sources.items():
         dropped: set[int] = set()
         for indices, keys in _comparable(left, earlier):
-            mine = [key_of(left[index].to_json()) for index in indices]
+            mine = [key_of(left[index]) for index in indices]
             dropped |= {indices[place] for place in _shared(mine, keys, name)}
-        left = [seen for index, seen in enumerate(left) if index not in dropped]
+        left = left.where([index not in dropped for index in range(len(left))])
     return left
 
 
@@ -225,17 +229,14 @@ def _refusal(episodes: int, known: int, alike: int, sources: dict[str, int]) -> 
     )
 
 
-def parts_of(chosen: Sequence[tuple[str, Chosen]], whole: ImportBody, size: int) -> list[ImportBody]:
-    """The events of an import of logs, each with its policy (digest), `size` episodes or fewer each.
+def parts_of(chosen: Sequence[tuple[str, Chosen]], whole: ImportBody, size: int) -> Iterator[ImportBody]:
+    """The events of an import of logs, each with its policy (digest), `size` episodes or fewer each, one after the other.
 
     `whole` says what is the same in all of them.
     """
-    pieces = [
-        (policy, [seen.to_json() for seen in log.episodes[first : first + size]])
-        for policy, log in chosen
-        for first in range(0, len(log.episodes), size)
-    ]
+    pieces = [(policy, log, first) for policy, log in chosen for first in range(0, len(log.episodes), size)]
     overlap = next((log.overlap for _, log in chosen if log.alike), NO_OVERLAP)
     alike, skipped = sum(log.alike for _, log in chosen), sum(log.skipped for _, log in chosen)
     whole = replace(whole, parts=len(pieces), overlap=overlap, alike=alike, skipped=skipped)
-    return [replace(whole, policy=policy, episodes=piece, part=number) for number, (policy, piece) in enumerate(pieces, 1)]
+    for number, (policy, log, first) in enumerate(pieces, 1):
+        yield replace(whole, policy=policy, episodes=log.episodes[first : first + size], part=number)

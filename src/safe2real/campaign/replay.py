@@ -30,6 +30,7 @@ from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.evidence.evidence_state import follows_from_order
 from safe2real.exploration.counting import Episodes, Step, entries_of
 from safe2real.exploration.learner import Learner
+from safe2real.exploration.packed_episodes import packed
 from safe2real.methods.base import Method
 from safe2real.methods.trial_within import TrialWithin
 from safe2real.model.constraint_text import count
@@ -271,7 +272,7 @@ class Replay:
         self.imported += len(body.episodes)
         for content in body.episodes:
             self._notice(content)
-        part = Episodes(body.episodes, body.policy == self._baseline, body.policy == self._tried)
+        part = Episodes(packed(body.episodes), body.policy == self._baseline, body.policy == self._tried)
         logs = [*self._parts.pop(body.log, []), part]
         if not _is_whole(body, logs):
             self._parts[body.log] = logs

@@ -17,7 +17,7 @@ import hmac
 import io
 import zlib
 from collections import deque
-from dataclasses import asdict, astuple
+from dataclasses import asdict
 from typing import Any
 from zipfile import BadZipFile
 
@@ -34,6 +34,7 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration.counting import Entry, Episodes, entry_of
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.learner_files import put_progress, take_progress
+from safe2real.exploration.packed_episodes import packed
 from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.trial_within import base_of
 from safe2real.model.archive import Archive
@@ -78,9 +79,9 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes | None
     written = _written(replay, problem)
     if written is None:
         return None
-    packed = io.BytesIO()
-    np.savez_compressed(packed, **written[1])  # type: ignore[arg-type]
-    payload = to_text(written[0]).encode() + b"\n" + packed.getvalue()
+    compressed = io.BytesIO()
+    np.savez_compressed(compressed, **written[1])  # type: ignore[arg-type]
+    payload = to_text(written[0]).encode() + b"\n" + compressed.getvalue()
     return _seal(payload, keys).encode() + payload
 
 
@@ -124,9 +125,9 @@ def _written(replay: Replay, problem: str) -> tuple[dict[str, Any], _Arrays] | N
         "held": [asdict(held.event) for held in replay.held.values()],
         "abandoned": [asdict(held.event) for held in replay.abandoned.values()],
         "withdrawn": [[asdict(one.held.event), one.at, one.reason] for one in replay.withdrawn.values()],
-        "waiting": [[number, None if one is None else list(astuple(one))] for number, one in replay._waiting.items()],
-        "logs": [[after, [list(astuple(one)) for one in logs]] for after, logs in replay._logs],
-        "parts": {log: [list(astuple(one)) for one in parts] for log, parts in replay._parts.items()},
+        "waiting": [[number, None if one is None else _episodes(one)] for number, one in replay._waiting.items()],
+        "logs": [[after, [_episodes(one) for one in logs]] for after, logs in replay._logs],
+        "parts": {log: [_episodes(one) for one in parts] for log, parts in replay._parts.items()},
         "said": [[one.code.value, one.text, one.subject] for one in replay._said],
     }
     method = base_of(learner.method)
@@ -180,8 +181,8 @@ def _restored(document: dict[str, Any], arrays: _Arrays, learner: Learner) -> Re
         ((number, held),) = _held([event]).items()
         replay.withdrawn[number] = Withdrawn(held, at, reason)
     replay._waiting = {number: None if one is None else Episodes(*one) for number, one in document["waiting"]}
-    replay._logs = deque((after, [Episodes(*one) for one in logs]) for after, logs in document["logs"])
-    replay._parts = {log: [Episodes(*one) for one in parts] for log, parts in document["parts"].items()}
+    replay._logs = deque((after, [_read_back(*one) for one in logs]) for after, logs in document["logs"])
+    replay._parts = {log: [_read_back(*one) for one in parts] for log, parts in document["parts"].items()}
     replay._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in document["said"]]
     if replay.tape.keeps:
         replay.tape = _unpacked(document, arrays)
@@ -256,3 +257,12 @@ def _smallest(array: Any) -> Any:
 def _seal(payload: bytes, keys: Keys | None) -> str:
     """Whoever has a key to add events has it to seal a snapshot; each process takes those of its own key."""
     return hashlib.sha256(payload).hexdigest() if keys is None else keys.seal(payload)
+
+
+def _episodes(one: Episodes) -> list[Any]:
+    return [list(one.contents), one.of_baseline, one.of_candidate]
+
+
+def _read_back(contents: list[Any], of_baseline: bool, of_candidate: bool) -> Episodes:
+    """A log, in little memory again."""
+    return Episodes(packed(contents), of_baseline, of_candidate)

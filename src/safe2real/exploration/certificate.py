@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from safe2real.model.constraint_text import Wording, count
-from safe2real.model.validation import Floats
+from safe2real.model.validation import Floats, own
 from safe2real.standing import Assumption, Doubt, Standing, standing_of
 
 _PREFIXES = {
@@ -34,6 +34,10 @@ class Certificate:
     assumptions: tuple[Assumption, ...]
     doubts: tuple[Doubt, ...]  # empty when certified
     wordings: tuple[Wording, ...] = ()  # [K] or more: how the constraints were written
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lower_bounds", own(self.lower_bounds))
+        object.__setattr__(self, "thresholds", own(self.thresholds))
 
     @property
     def standing(self) -> Standing:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.exploration.episodes import leaves
+from safe2real.exploration.packed_episodes import PackedEpisodes
 from safe2real.model.cmdp import CMDP
 from safe2real.model.validation import frozen
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class Episodes:
     """Of one policy: one episode or a whole log; without content, one that nobody saw."""
 
-    contents: list[Any]
+    contents: Sequence[Any]
     of_baseline: bool
     of_candidate: bool = False
 
@@ -116,10 +117,11 @@ def entries_of(model: CMDP, ready: Sequence[Step]) -> Iterator[Entry]:
 
 def _at_once(model: CMDP, logs: list[Episodes]) -> Iterator[Entry]:
     """Logs in one step; what left the model in any of them comes after the rest."""
-    outside = [(content, log) for log in logs for content in log.contents if leaves(model, content)]
+    away = [_leaving(model, log.contents) for log in logs]
+    outside = [(content, log) for log, left in zip(logs, away, strict=True) for content in compress(log.contents, left)]
     # Those of the candidate are lost before its others count: without them the others would be chosen by content.
     yield from (entry_of([], [], None, False, True, lost=True) for _, log in outside if log.of_candidate)
-    inside = [replace(log, contents=[one for one in log.contents if not leaves(model, one)]) for log in logs]
+    inside = [replace(log, contents=_where(log.contents, ~left)) for log, left in zip(logs, away, strict=True)]
     yield from _together(model, [log for log in inside if log.contents], at_once=True)
     for content, log in outside:
         yield from _outside(model, content, log.of_baseline, False)
@@ -139,10 +141,9 @@ def _outside(model: CMDP, content: Any, of_baseline: bool, of_candidate: bool) -
 def _together(model: CMDP, run: Sequence[Episodes], *, at_once: bool = False) -> Iterator[Entry]:
     if not run:
         return
-    contents = [content for one in run for content in one.contents]
-    states = np.fromiter(chain.from_iterable(e["states"] for e in contents), dtype=np.int64)
-    actions = np.fromiter(chain.from_iterable(e["actions"] for e in contents), dtype=np.int64)
-    ends = np.fromiter(accumulate((len(e["actions"]) for e in contents), initial=0), dtype=np.int64)
+    laid = [_laid_out(one.contents) for one in run]
+    states, actions, lengths = (np.concatenate(one) for one in zip(*laid, strict=True))
+    ends = np.concatenate([[0], np.cumsum(lengths)])
     sizes = [len(one.contents) for one in run]
     of_baseline = np.repeat([one.of_baseline for one in run], sizes)
     of_candidate = np.repeat([one.of_candidate for one in run], sizes)
@@ -150,7 +151,32 @@ def _together(model: CMDP, run: Sequence[Episodes], *, at_once: bool = False) ->
     yield entry_of(states, actions, ends, of_baseline, of_candidate, at_once=at_once)
 
 
-def _check_range(model: CMDP, states: NDArray[np.int64], actions: NDArray[np.int64]) -> None:
+def _leaving(model: CMDP, contents: Sequence[Any]) -> NDArray[np.bool_]:
+    """[n] which episodes were somewhere that the model does not have; see `leaves`."""
+    if not isinstance(contents, PackedEpisodes):
+        return np.array([leaves(model, content) for content in contents], dtype=np.bool_)
+    first = contents.first_states
+    known = first < model.num_states
+    begins = np.zeros(first.size, dtype=np.bool_)
+    begins[known] = model.start[first[known]] > 0.0
+    return contents.left_model | ~begins
+
+
+def _where(contents: Sequence[Any], wanted: NDArray[np.bool_]) -> Sequence[Any]:
+    chosen = wanted.tolist()
+    return contents.where(chosen) if isinstance(contents, PackedEpisodes) else list(compress(contents, chosen))
+
+
+def _laid_out(contents: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """(states, actions, number of actions of each episode)."""
+    if isinstance(contents, PackedEpisodes):
+        return contents.laid_out()
+    states = np.fromiter(chain.from_iterable(e["states"] for e in contents), dtype=np.int64)
+    actions = np.fromiter(chain.from_iterable(e["actions"] for e in contents), dtype=np.int64)
+    return states, actions, np.fromiter((len(e["actions"]) for e in contents), dtype=np.int64)
+
+
+def _check_range(model: CMDP, states: NDArray[Any], actions: NDArray[Any]) -> None:
     """A record that was changed could say anything."""
     for numbers, below in ((states, model.num_states), (actions, model.num_actions)):
         if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= below:

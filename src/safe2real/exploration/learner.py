@@ -209,6 +209,7 @@ class Learner(Telling):
 
         Raises:
             InvalidInput: the episode is not of this system, or the drawn policy cannot have made it; nothing is changed.
+            Conflict: another counted episode had the environment seed of this one; nothing is changed.
             Stopped: the run has stopped.
             Halted: the data refute the baseline's margin.
         """
@@ -220,7 +221,9 @@ class Learner(Telling):
             raise Halted(HALT_ADVICE)
         own = self.method.schedules  # it says itself when it is to be asked again
         planned = self._planned if self.settings.replan_growth > 0.0 and not own else None
+        self.seeds.refuse_used(checked.seed)
         due = self.evidence.take(checked, **self._whose(checked), planned=planned)
+        self.seeds.note(checked.seed)
         if own and not self.is_refuted:
             due = self.method.is_due(self.evidence, self._planned, self._memory)
         if due:

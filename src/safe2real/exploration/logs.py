@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from numpy.typing import ArrayLike
 
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.counting import Entry, Episodes, entries_of
 from safe2real.exploration.episodes import Seen, seen_from
+from safe2real.exploration.packed_episodes import PackedEpisodes
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.model.serialization import digest_of, fingerprint, policy_to_bytes, to_text
@@ -25,13 +29,13 @@ LOGS_ASSUMED = Assumption(
 """What counts an imported log as if it had been collected in the run."""
 
 
-def pairs_of(logs: Any) -> list[tuple[MarkovPolicy, list[Any]]]:
-    """Logs that can be read more than once; what a policy and its episodes must be is checked elsewhere."""
+def pairs_of(logs: Any) -> list[tuple[MarkovPolicy, Any]]:
+    """(policy, episodes) pairs; what a policy and its episodes must be is checked elsewhere."""
     listed = list(logs) if isinstance(logs, Iterable) else [logs]
     for place, one in enumerate(listed):
         if not isinstance(one, tuple | list) or len(one) != 2:
             raise InvalidInput(f"logs[{place}] is {shown(one)}; give pairs (policy, episodes of this policy)")
-    return [(policy, list(log) if isinstance(log, Iterable) else log) for policy, log in listed]
+    return [(policy, log) for policy, log in listed]
 
 
 def checked_collector(policy: MarkovPolicy, model: CMDP) -> MarkovPolicy:
@@ -43,32 +47,53 @@ def checked_collector(policy: MarkovPolicy, model: CMDP) -> MarkovPolicy:
 
 def read_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> list[Seen]:
     """The episodes of a log, checked one by one."""
+    found = list(_checked(model, policy, episodes, partial=partial))
+    refuse_same_ids(seen.id for seen in found)
+    return found
+
+
+def pack_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> PackedEpisodes:
+    """The same as they are recorded, in as little memory as that takes: `episodes` may be read as they are needed."""
+    found = PackedEpisodes.of(seen.to_json() for seen in _checked(model, policy, episodes, partial=partial))
+    refuse_same_ids(found.ids)
+    return found
+
+
+def refuse_same_ids(ids: Iterable[str | None]) -> None:
+    """Refuse ids that are there twice; None is no id."""
+    twice = [id for id, count in Counter(id for id in ids if id is not None).items() if count > 1]
+    if twice:
+        raise InvalidInput(f"{len(twice)} ids are there twice, the first is {twice[0]!r}; an id names one episode")
+
+
+def _checked(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> Iterator[Seen]:
     if not isinstance(episodes, Iterable):
         raise InvalidInput(f"episodes is {shown(episodes)}; give trajectories, or objects {{'states': ..., 'actions': ...}}")
-    found: list[Seen] = []
+    index = -1
     for index, episode in enumerate(episodes):
         where = f"episodes[{index}]"
         seen = seen_from(model, episode, where, partial=partial, of_log=True)
         check_actions(policy, seen.path, where)
-        found.append(seen)
-    if not found:
+        yield seen
+    if index < 0:
         raise InvalidInput("the log holds no episode; give at least one")
-    twice = [id for id, count in Counter(seen.id for seen in found if seen.id is not None).items() if count > 1]
-    if twice:
-        raise InvalidInput(f"{len(twice)} ids are there twice, the first is {twice[0]!r}; an id names one episode")
-    return found
 
 
-def log_digest(log: Sequence[Seen]) -> str:
-    """Of all episodes of a log as they were given: the same log has the same."""
-    return digest_of(to_text([seen.to_json() for seen in log]).encode())
+def log_digest(episodes: Iterable[Any]) -> str:
+    """Of all episodes of a log as they are recorded, the digest of the text of their list: the same log has the same."""
+    found, before = hashlib.sha256(), b"["
+    for episode in episodes:
+        found.update(before + to_text(episode).encode())
+        before = b","
+    found.update(b"[]" if before == b"[" else b"]")
+    return found.hexdigest()
 
 
-def fitted_among(log: Sequence[Seen], fitted: frozenset[int]) -> set[int]:
-    """Which episodes of a log (places) look like ones that the simulator was estimated from."""
+def fitted_among(paths: Iterable[tuple[ArrayLike, ArrayLike]], fitted: frozenset[int]) -> set[int]:
+    """Which paths (states, actions) of a log, by place, look like ones that the simulator was estimated from."""
     if not fitted:
         return set()
-    return {i for i, seen in enumerate(log) if fingerprint(seen.path.states, seen.path.actions) in fitted}
+    return {i for i, (states, actions) in enumerate(paths) if fingerprint(states, actions) in fitted}
 
 
 def fitted_refusal(
@@ -135,7 +160,8 @@ class ImportedLogs:
         number, of_simulator, alike = sum(map(len, read)), 0, 0
         ids, named, unnamed = set(self._ids), set(self._named), set(self._unnamed)
         for log in read:
-            fitted_to, keys = fitted_among(log, problem.fitted_episodes()), [_seen_key(seen) for seen in log]
+            paths = ((seen.path.states, seen.path.actions) for seen in log)
+            fitted_to, keys = fitted_among(paths, problem.fitted_episodes()), [_seen_key(seen) for seen in log]
             of_simulator += len(fitted_to)
             for i, (seen, key) in enumerate(zip(log, keys, strict=True)):
                 if seen.id in ids:

@@ -19,7 +19,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import is_whole, positive_integer, shown
+from safe2real.model.validation import check_reset, is_whole, positive_integer, shown
 from safe2real.progress import progress_bar
 
 
@@ -73,6 +73,7 @@ def explore(
     model, max_rounds = learner.simulator, positive_integer("max_rounds", max_rounds)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+    check_reset(env)
     _check_space("observation", env.observation_space, model.num_states)
     _check_space("action", env.action_space, model.num_actions)
     ties = learner.problem.ties

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -16,7 +17,7 @@ from safe2real.exploration.looking import Looking
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision
 from safe2real.methods.trial_within import running_trial
-from safe2real.model.environment_seeds import EnvironmentSeeds
+from safe2real.model.environment_seeds import EnvironmentSeeds, refuse_repeated
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_actions
 from safe2real.model.validation import Indices
@@ -60,7 +61,7 @@ class Telling(Looking):
         one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
         """
         self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
-        self.seeds.branch(np.ascontiguousarray(states).tobytes() + np.ascontiguousarray(actions).tobytes())
+        self.seeds.branch(*(hashlib.sha256(np.ascontiguousarray(one).data).digest() for one in (states, actions)))
         self._decision = self._proposal = None
 
     def leave_model(
@@ -167,10 +168,10 @@ class Telling(Looking):
         Example:
             >>> learner.import_logs([(first, its_rollouts), (second, other_rollouts)])
         """
-        given = pairs_of(logs)
+        # They are read twice.
+        given = [(policy, list(log) if isinstance(log, Iterable) else log) for policy, log in pairs_of(logs)]
         listed = [one for _, log in given if isinstance(log, list) for one in log]
-        seeds = [one.seed for one in listed if isinstance(one, Trajectory) and one.seed is not None]
-        self.seeds.refuse_used(seeds)
+        seeds = refuse_repeated((one.seed for one in listed if isinstance(one, Trajectory)), self.seeds.used)
         entries, number = self._imported.read(self.problem, self.method.tried, given, partial=partial, overlap=overlap)
         self.seeds.used.update(seeds)
         here, out = self.round, self._out

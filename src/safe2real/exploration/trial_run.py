@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from safe2real.errors import InvalidInput, OutsideModel, Stopped
 from safe2real.exploration.policy_trial import CANDIDATE, PolicyTrial, Turn
-from safe2real.model.validation import check_function, finite_number, positive_integer, shown
+from safe2real.model.validation import check_function, check_reset, finite_number, positive_integer, shown
 from safe2real.progress import Report, progress_bar
 
 Act = Callable[[Any], Any]  # observation -> action
@@ -92,10 +91,7 @@ def _check_wiring(env: Any, trial: Any, cost: Any) -> None:
     """Refuse what could not run; the environment is not touched, since what it does is an episode."""
     if not (callable(getattr(env, "reset", None)) and callable(getattr(env, "step", None))):
         raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
-    try:
-        inspect.signature(env.reset).bind(seed=0)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"env.reset cannot be called as reset(seed=...) ({error}); let it take a seed") from error
+    check_reset(env)
     check_function("env.step", env.step, "action")
     if not isinstance(trial, PolicyTrial):
         raise InvalidInput(f"trial is {shown(trial)}; give a PolicyTrial")

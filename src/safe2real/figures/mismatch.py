@@ -12,6 +12,7 @@ from safe2real.errors import needed_for
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.evidence.row_rule import Separation
 from safe2real.figures.style import BLUE
+from safe2real.model.constraint_text import roughly
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats
 
@@ -258,7 +259,7 @@ def draw_visits_needed(found: MismatchMap) -> Figure | None:
     axes = figure.add_subplot()
     axes.barh(places, needed[order], color=BLUE)
     for place, index in zip(places, order, strict=True):
-        said = f"about {float(f'{needed[index]:.2g}'):,.0f} more ({visits[index]:,} so far)"  # a forecast has no more digits
+        said = f"{roughly(needed[index])} more ({visits[index]:,} so far)"
         axes.annotate(said, (needed[index], place), (4, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_yticks(places, [found.row_name(rows[index].tolist()) for index in order], fontsize=8, parse_math=False)
     axes.invert_yaxis()

@@ -44,9 +44,9 @@ def extensions_of(problem: Problem, method: Method) -> Extensions:
 def method_in(document: Any, extensions: Extensions = ()) -> Method:
     """The method that a document names, the default where it names none. `extensions` are classes from elsewhere."""
     settings = document.get("settings") if isinstance(document, dict) else None
-    given = settings.get(METHOD) if isinstance(settings, dict) else None
-    if given is None:
+    if not isinstance(settings, dict) or METHOD not in settings:
         return SimToReal()
+    given = settings[METHOD]
     plain = {"kind": given} if isinstance(given, str) else given
     method = named_from_json(plain, f"settings.{METHOD}", Method, ALL, extensions)
     if method is None:

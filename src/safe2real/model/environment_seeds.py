@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from hashlib import blake2b
 from itertools import count
 
@@ -34,6 +34,26 @@ def unused_seed(candidates: Iterable[int], used: set[int]) -> int:
     return seed
 
 
+def refuse_repeated(seeds: Iterable[int | None], used: Container[int] = ()) -> list[int]:
+    """Refuse episodes of environment seeds that were used before, or twice among themselves; unknown seeds are None.
+
+    Returns:
+        The seeds that are known.
+
+    Raises:
+        Conflict: with how many there are, and the first of them.
+    """
+    known = [seed for seed in seeds if seed is not None]
+    twice = [seed for seed, often in Counter(known).items() if often > 1 or seed in used]
+    if twice:
+        raise Conflict(
+            f"{len(twice)} of the {len(known)} environment seeds were used for other episodes that are counted here, "
+            f"the first is {twice[0]}: the environment repeated itself, and an episode counts once. Leave the repeated "
+            "episodes out (their `seed` says which they are), and collect others with another seed"
+        )
+    return known
+
+
 class EnvironmentSeeds:
     """The environment seeds of one learner or trial."""
 
@@ -46,6 +66,7 @@ class EnvironmentSeeds:
         """
         self.entropy, self.stream = entropy, entropy
         self.used: set[int] = set()  # by this stream, and by imported episodes that name their seed
+        self._out: int | None = None  # the seed that `of_round` gave last, until its episode is observed
         self.branch(*beside)
 
     def branch(self, *counted: bytes) -> None:
@@ -56,21 +77,22 @@ class EnvironmentSeeds:
 
     def of_round(self, number: int) -> int:
         """Return the seed of a round and note it as used; a seed that was used before is drawn again."""
-        return unused_seed(self._candidates(number), self.used)
+        self._out = unused_seed(self._candidates(number), self.used)
+        return self._out
 
-    def refuse_used(self, seeds: Sequence[int]) -> None:
-        """Refuse episodes of seeds that were used before, or twice among themselves: they hold no news.
+    def refuse_used(self, seed: int | None) -> None:
+        """Refuse an observed episode whose seed was used before, unless `of_round` gave it for this very episode.
 
         Raises:
-            Conflict: with how many there are, and the first of them.
+            Conflict: another episode of this seed is counted.
         """
-        twice = [seed for seed, often in Counter(seeds).items() if often > 1 or seed in self.used]
-        if twice:
-            raise Conflict(
-                f"{len(twice)} of the {len(seeds)} environment seeds were used for other episodes that are counted here, "
-                f"the first is {twice[0]}: the environment repeated itself, and an episode counts once. Leave out episodes "
-                "whose `seed` is in `learner.seeds.used`, and collect others with another seed"
-            )
+        if seed != self._out:
+            refuse_repeated([seed], self.used)
+
+    def note(self, seed: int | None) -> None:
+        """Note the seed of an episode that was observed."""
+        self.used.update(() if seed is None else (seed,))
+        self._out = None
 
     def draw(self, number: int, index: int) -> float:
         """Return the index-th uniform number of a round: even ones from 2 on are for the policy's own actions."""

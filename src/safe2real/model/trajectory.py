@@ -14,6 +14,8 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import Floats, Indices, frozen, whole_numbers
 
+_BLOCK = 4_096  # episodes that are looked at together
+
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Trajectory:
@@ -119,17 +121,21 @@ def check_episodes_of(
     Raises:
         InvalidInput: none of the policies can have made a chosen episode.
     """
-    if not chosen.any():
-        return
-    lengths = np.diff(ends)
-    steps = np.arange(actions.size) - np.repeat(ends[:-1], lengths)
-    here = states[np.arange(actions.size) + np.repeat(np.arange(lengths.size), lengths)]
-    made = [np.logical_and.reduceat(_can_act(one, steps, here, actions), ends[:-1]) for one in policies]
-    wrong = np.flatnonzero(chosen & ~np.logical_or.reduce(made))
-    if wrong.size:
-        i = int(wrong[0])
+    for first in range(0, chosen.size, _BLOCK):  # of a long log: the numbers below take many times its memory
+        last = min(first + _BLOCK, chosen.size)
+        if not chosen[first:last].any():
+            continue
+        begins, lengths = ends[first:last], np.diff(ends[first : last + 1])
+        taken = actions[ends[first] : ends[last]]
+        steps = np.arange(taken.size) - np.repeat(begins - begins[0], lengths)
+        here = states[np.repeat(begins + np.arange(first, last), lengths) + steps]
+        made = [np.logical_and.reduceat(_can_act(one, steps, here, taken), begins - begins[0]) for one in policies]
+        wrong = np.flatnonzero(chosen[first:last] & ~np.logical_or.reduce(made))
+        if wrong.size == 0:
+            continue
+        i = first + int(wrong[0])
         episode = Trajectory(states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
-        check_actions(policies[0], episode, f"episode {i + 1} of {lengths.size}")
+        check_actions(policies[0], episode, f"episode {i + 1} of {chosen.size}")
 
 
 def _can_act(policy: MarkovPolicy, steps: NDArray[Any], states: Indices, actions: Indices) -> NDArray[np.bool_]:

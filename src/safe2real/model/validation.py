@@ -6,6 +6,7 @@ import inspect
 import math
 import reprlib
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,11 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
     result = np.ascontiguousarray(array).view()
     result.setflags(write=False)
     return result
+
+
+def own(given: Any) -> Any:
+    """A copy of an array, shown read only, or of a list; anything else as it is. The caller may go on changing its own."""
+    return frozen(given.copy()) if isinstance(given, np.ndarray) else deepcopy(given) if isinstance(given, list) else given
 
 
 def bare(array: NDArray[Any]) -> NDArray[Any]:
@@ -204,6 +210,14 @@ def boolean(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput(f"{name} is {shown(value)}; give true or false")
     return value
+
+
+def check_reset(env: Any) -> None:
+    """Refuse an environment whose `reset` takes no seed; it is not called."""
+    try:
+        inspect.signature(env.reset).bind(seed=0)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"env.reset cannot be called as reset(seed=...) ({error}); let it take a seed") from error
 
 
 def check_function(name: str, function: Any, arguments: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from safe2real.evidence.mean_bounds import values_needed
 from safe2real.model.cmdp import CMDP, without_steps
-from safe2real.model.constraint_text import Wording, count, rounded_down, rounded_up
+from safe2real.model.constraint_text import Wording, count, roughly, rounded_down, rounded_up
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import within
@@ -235,7 +235,7 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
     if expected is None:
         more += ": as it has gone so far, its mean does not have the margin"
     else:
-        more += f", about {max(expected, episodes + 1):,} times in all if it goes on as so far"
+        more += f", {roughly(max(expected, episodes + 1))} times in all if it goes on as so far"
         more += "; you may look after each of them"
     numbers["rollouts_expected"] = expected
     return Finding(code, Level.WARNING, said, one_of((), more, one_of(smaller)), numbers, one.name, (), smaller)
@@ -255,7 +255,7 @@ def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constra
         values_needed(one.baseline_real, spread, one.threshold + share, delta / constraints, low=low, high=high)
         for share in (one.margin, one.margin / 2.0)
     )
-    in_half = "" if half is None else f"; about {half:,} confirm half of it"
+    in_half = "" if half is None else f"; {roughly(half)} confirm half of it"
     numbers = {"rollouts": needed, "rollouts_for_half": half, "spread": spread, "slack": slack}
     if needed is None:
         said = f"the stated margin {one.margin:.4g} is all that the baseline has there, so no number of rollouts confirms it"
@@ -264,7 +264,7 @@ def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constra
         cure = one_of(changes)
         return Finding(Code.ROLLOUTS_NEEDED, Level.WARNING, said + in_half, cure, numbers, one.name, changes=changes)
     said = (
-        f"about {count(needed, 'episode')} of the baseline on the real system are expected to confirm {one.margin:.4g} with "
+        f"{roughly(needed, 'episode')} of the baseline on the real system are expected to confirm {one.margin:.4g} with "
         f"probability {1.0 - delta:g} if its {one.wording.quantity} there is {one.wording.number(one.baseline_real):.4g}, "
         f"looked at as often as you like{in_half}"
     )

@@ -14,7 +14,7 @@ import numpy as np
 
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import RewardFree, SimToReal
-from safe2real.model.constraint_text import count
+from safe2real.model.constraint_text import count, roughly
 from safe2real.preflight.recommendations import Advice, Recommendation
 from safe2real.preflight.trials import Look, Trial
 
@@ -118,9 +118,9 @@ def advise_method(method: Method, found: Comparison, *, guessed: bool, separated
         "taken_for_right": found.taken_for_right,
     }
     said = (
-        f"plans for random rewards are within {numbers['bound']:.3g} after about "
-        f"{count(means['with_simulator'], 'episode')} with the simulator's rows (SimToReal) and "
-        f"{means['without']:,.0f} without them (RewardFree)"
+        f"plans for random rewards are within {numbers['bound']:.3g} after "
+        f"{roughly(means['with_simulator'], 'episode')} with the simulator's rows (SimToReal) and "
+        f"{roughly(means['without'])} without them (RewardFree)"
     )
     said += f": {_worded(found)}. {_how_sure(found, runs, guessed)}"
     uses = {Cheaper.WITH: SimToReal, Cheaper.WITHOUT: RewardFree}.get(found.cheaper)

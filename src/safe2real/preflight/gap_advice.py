@@ -16,7 +16,7 @@ import numpy as np
 from safe2real.evidence.mismatch_map import visits_to_clear
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.constraint_text import count, rounded_down, rounded_up
+from safe2real.model.constraint_text import count, roughly, rounded_down, rounded_up
 from safe2real.preflight.assumptions import floor_of, gaps_fit
 from safe2real.preflight.findings import Code, Finding, Level
 from safe2real.preflight.guess import reachable_rows
@@ -78,8 +78,8 @@ def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list
     floor = small * floor_of(problem, method)
     said = (
         f"{_source(given, estimated)}. With calibrated_gap {small:g} the uncertainty can come down to "
-        f"{rounded_up(floor)}. {episodes:,} episodes are about {count(visits, 'visit')} to each row; a right row is cleared "
-        f"after about {possible[large]:,.0f} with mismatch_gap {large:g}"
+        f"{rounded_up(floor)}. {count(episodes, 'episode')} make {roughly(visits, 'visit')} to each row; a right row is "
+        f"cleared after {roughly(possible[large])} with mismatch_gap {large:g}"
     )
     said += (
         ", the smallest tried that they suffice for" if enough else ", more than there will be: most rows are learnt anew"

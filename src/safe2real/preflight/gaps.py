@@ -10,7 +10,7 @@ from safe2real.evidence.mismatch_map import map_mismatch
 from safe2real.evidence.pooling import separated_rows
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
-from safe2real.model.constraint_text import count, rounded_down, rounded_up
+from safe2real.model.constraint_text import count, roughly, rounded_down, rounded_up
 from safe2real.model.kernel import Kernel
 from safe2real.model.validation import Floats
 from safe2real.preflight.assumptions import gaps_fit
@@ -177,7 +177,7 @@ def _clearing(learner: Learner | None) -> list[Finding]:
     if not np.isfinite(most):
         said = "with these gaps no row is ever cleared: the simulator is not used, and every row is learnt from real data"
         return [Finding(Code.CLEARING, Level.WARNING, said, "justify a larger mismatch_gap")]
-    said = f"a row that is right is cleared after about {count(most, 'visit')}"
+    said = f"a row that is right is cleared after {roughly(most, 'visit')}"
     return [Finding(Code.CLEARING, Level.OK, said, numbers={"visits": most})]
 
 
@@ -205,7 +205,7 @@ def _protection(problem: Problem, learner: Learner | None, guessed: bool) -> lis
     changes = (Change("protection", _CAREFUL, text),)
     if not np.isfinite(needed):
         return [Finding(Code.PROTECTION, Level.WARNING, said, text, numbers, changes=changes)]
-    cure, numbers = f"{text}: a right row is cleared after about {count(needed, 'visit')} then", numbers | {"visits": needed}
+    cure, numbers = f"{text}: a right row is cleared after {roughly(needed, 'visit')} then", numbers | {"visits": needed}
     return [Finding(Code.PROTECTION, Level.WARNING, said, cure, numbers, changes=changes)]
 
 

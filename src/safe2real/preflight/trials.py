@@ -18,7 +18,7 @@ from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.model.cmdp import CMDP
-from safe2real.model.constraint_text import count
+from safe2real.model.constraint_text import count, roughly
 from safe2real.model.kernel import Kernel
 from safe2real.model.validation import Floats
 from safe2real.preflight.assumptions import goal_of, smallest_margin
@@ -210,9 +210,9 @@ def _stop_finding(problem: Problem, method: Method, trials: Sequence[Trial], sta
         return Finding(Code.REHEARSED_STOP, Level.OK, said, numbers=numbers)
     left = [trial for trial in trials if not trial.stopped]
     deltas = [trial.uncertainty for trial in left]
-    forecast = [trial for trial in left if trial.forecast is not None]
-    further = [trial.forecast or 0 for trial in forecast]
-    whole = float(np.mean([trial.rounds + (trial.forecast or 0) for trial in forecast])) if forecast else None
+    foreseen = [trial for trial in left if trial.forecast is not None]
+    further = [trial.forecast or 0 for trial in foreseen]
+    whole = float(np.mean([trial.rounds + (trial.forecast or 0) for trial in foreseen])) if foreseen else None
     numbers |= {
         "rounds_done": [trial.rounds for trial in trials],
         "uncertainty": [delta if np.isfinite(delta) else None for delta in deltas],
@@ -235,9 +235,9 @@ def _stop_finding(problem: Problem, method: Method, trials: Sequence[Trial], sta
     if whole is not None:
         # A plan is made anew when some row has this much more data: nearer than that, a forecast says nothing.
         soon = max(further) <= max(1.0, REPLAN_GROWTH * done)
-        said += "; it is about to stop" if soon else f"; the stop is to be expected after about {count(whole, 'round')}, "
-        said += "" if soon else count(whole * steps, "sample")
-        said += "" if len(forecast) == len(left) else f" (in {len(forecast)} of these runs)"
+        said += "; it is about to stop" if soon else f"; the stop is to be expected after {roughly(whole, 'round')}, "
+        said += "" if soon else roughly(whole * steps, "sample")
+        said += "" if len(foreseen) == len(left) else f" (in {len(foreseen)} of these runs)"
     return Finding(Code.REHEARSED_STOP, Level.WARNING, said, _sooner(problem, method), numbers)
 
 

@@ -18,7 +18,7 @@ from safe2real.model.extensions import Extensions
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, check_policy, fitted
 from safe2real.model.serialization import from_text, numbers_from_json, to_text
-from safe2real.model.validation import Floats, finite_floats
+from safe2real.model.validation import Floats, finite_floats, own
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.accuracy import RowAccuracy, check_estimated
 from safe2real.problem.alternatives import Alternatives, check_alternatives
@@ -58,6 +58,8 @@ class Problem:
     copies: ArrayLike | None = None
 
     def __post_init__(self) -> None:
+        for name in ("known", "within", "copies"):
+            object.__setattr__(self, name, own(getattr(self, name)))
         fit = isinstance(self.simulator, CMDP) and isinstance(self.baseline, MarkovPolicy)
         if fit and self.simulator.counts_end and self.baseline.horizon == self.simulator.steps:
             object.__setattr__(self, "baseline", fitted(self.baseline, self.simulator, "baseline"))

@@ -72,6 +72,11 @@ class Settings:
     refinements: tuple[Refinement, ...] = DEFAULT
     """What makes the confidence sets smaller than the paper's; `safe2real.refinements`. None of them: ()."""
 
+    def __post_init__(self) -> None:
+        # The caller may go on changing its own list.
+        if isinstance(self.margin, list) or (isinstance(self.margin, np.ndarray) and self.margin.ndim == 1):
+            object.__setattr__(self, "margin", tuple(self.margin))
+
     @classmethod
     def paper(cls, *, radius: Radius | None = None, **others: Any) -> Settings:
         """The algorithm as the paper states it: literal radius, bonus H x radius, safety by V_c - Delta, nothing refined."""

@@ -26,7 +26,7 @@ from safe2real.figures.course import ROUNDING, Course, draw_certificate, draw_sa
 from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
 from safe2real.figures.rewards import Known, draw_rewards
 from safe2real.methods.base import Reason
-from safe2real.model.constraint_text import bound_words, count, rounded_down, rounded_up
+from safe2real.model.constraint_text import bound_words, count, roughly, rounded_down, rounded_up
 from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
 from safe2real.report.page import moment, render, since
@@ -251,7 +251,7 @@ def _forecast_in_words(forecast: Forecast | None) -> str:
     if not forecast.rounds:
         return "nothing more"
     early = ", or several times that" if 2 * forecast.undecided > forecast.rows else ""
-    return f"{count(forecast.rounds, 'round')}, {count(forecast.samples, 'sample')}{early}"
+    return f"{roughly(forecast.rounds, 'round')}, {roughly(forecast.samples, 'sample')}{early}"
 
 
 def _pictures(

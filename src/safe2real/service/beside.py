@@ -31,9 +31,9 @@ _PART = 1 << 20  # bytes of a copy that are read at once
 async def imported(service: Service, request: Request, call: Call) -> Response:
     """JSON Lines. The first: {"source": NAME, "policy": ..., "partial": ..., "overlap": ...}. Each other is an episode."""
     hosted = await service.hosted(call.name)
-    head, episodes = await service.slowly(read, await received(request, service.limits))
+    log = await service.slowly(read, await received(request, service.limits))
     document = await hosted.field.do(
-        lambda campaign: import_log(campaign, head, episodes), patience=service.limits.importing, by=call.caller.name
+        lambda campaign: import_log(campaign, log), patience=service.limits.importing, by=call.caller.name
     )
     hosted.has_changed()
     return JSONResponse(document)

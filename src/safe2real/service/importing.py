@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import IO, Any
 
 from starlette.requests import Request
@@ -39,30 +40,48 @@ async def received(request: Request, limits: Limits) -> IO[bytes]:
     return spool
 
 
-def read(log: IO[bytes]) -> tuple[dict[str, Any], list[Any]]:
-    """(what the first line says of the log, its episodes); at the first line that is none of these all is refused.
+@dataclass(frozen=True, eq=False, slots=True)
+class ReceivedLog:
+    """A log whose lines were read once and are all right; its episodes are read again as they are needed."""
+
+    head: dict[str, Any]  # what the first line says of it
+    count: int  # episodes
+    file: IO[bytes]
+
+    def episodes(self) -> Iterator[Any]:
+        """Every episode object, in order."""
+        self.file.seek(0)
+        lines = (from_text(line, "the log") for line in self.file if line.strip())
+        next(lines)
+        return lines
+
+
+def read(log: IO[bytes]) -> ReceivedLog:
+    """Look at all of a log; at the first line that is neither its head nor an episode all is refused.
 
     It may take long, and needs no campaign: machines ask and tell meanwhile.
     """
-    with log:
-        lines = _lines(log)
+    try:
+        lines, count = _lines(log), 0
         head = check_keys(
             next(lines, None), "line 1 of the log", required=("source",), optional=("policy", "partial", "overlap")
         )
         if head.get("overlap", Overlap.REFUSE.value) not in list(Overlap):
             raise InvalidInput(f"overlap is {str(head['overlap'])[:40]!r}; give one of {', '.join(Overlap)}")
-        episodes: list[Any] = []
-        for document in lines:
+        for count, document in enumerate(lines, 1):
             if not (isinstance(document, Mapping) and "states" in document and "actions" in document):
                 raise InvalidInput(
-                    f"episode {len(episodes) + 1} of the log is {shown(document)}; give an object with states and actions"
+                    f"episode {count} of the log is {shown(document)}; give an object with states and actions"
                 )
-            episodes.append(document)
-    return head, episodes
+    except BaseException:
+        log.close()
+        raise
+    return ReceivedLog(head, count, log)
 
 
-def import_log(campaign: Campaign, head: Mapping[str, Any], episodes: list[Any]) -> dict[str, Any]:
+def import_log(campaign: Campaign, log: ReceivedLog) -> dict[str, Any]:
     """Record a log, by the policy and with the meaning of overlaps that its head names."""
+    head = log.head
     given, model = head.get("policy", BASELINE), campaign.problem.simulator
     policy = (
         campaign.problem.baseline
@@ -70,8 +89,11 @@ def import_log(campaign: Campaign, head: Mapping[str, Any], episodes: list[Any])
         else policy_from_json(given, "policy", horizon=model.horizon, num_states=model.num_states)
     )
     overlap = Overlap(head.get("overlap", Overlap.REFUSE.value))
-    receipt = campaign.import_log(head["source"], policy, episodes, partial=boolean(head, "partial"), overlap=overlap)
-    counts = {"episodes": len(episodes), "skipped": receipt.skipped}
+    with log.file:
+        receipt = campaign.import_log(
+            head["source"], policy, log.episodes(), partial=boolean(head, "partial"), overlap=overlap
+        )
+    counts = {"episodes": log.count, "skipped": receipt.skipped}
     return {"source": head["source"], **counts, **receipt_document(receipt)}
 
 

@@ -20,6 +20,8 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
+from safe2real.model.environment_seeds import refuse_repeated
+from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import check_function, finite_floats, positive_integer, shown
 from safe2real.systems.dataset_files import READABLE, arrays_of, load_minari
 from safe2real.systems.discretise import Discretised
@@ -85,6 +87,7 @@ def read_episodes(
 
     Raises:
         InvalidInput: where the source cannot be read, or an episode does not fit together; names the episode.
+        Conflict: two trajectories had the same environment seed.
 
     Example:
         >>> read_episodes([([0, 1, 2], [1, 0], True)]).episodes[0].terminated
@@ -119,7 +122,9 @@ def read_episodes(
     elif isinstance(source, Mapping):
         episodes = _flat(source, reader)
     elif isinstance(source, Iterable):
-        episodes = _listed(source, reader)
+        given = list(source)
+        refuse_repeated(one.seed for one in given if isinstance(one, Trajectory))
+        episodes = _listed(given, reader)
     else:
         raise InvalidInput(f"the dataset is a {type(source).__name__}; give {READABLE}")
     found = tuple(episodes)

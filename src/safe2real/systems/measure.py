@@ -17,6 +17,7 @@ from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.evidence.row_rule import rule_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count, rounded_down, rounded_up
+from safe2real.model.environment_seeds import refuse_repeated
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
@@ -150,6 +151,7 @@ def estimate_margin(
     Raises:
         InvalidInput: without an episode or a constraint, or where an episode is not one of `model`, or has a sum that
             none can have if `known` and `support` are true.
+        Conflict: two episodes had the same environment seed.
     """
     probability_of_failure("delta", delta)
     if len(episodes) == 0:
@@ -157,6 +159,7 @@ def estimate_margin(
     if model.num_constraints == 0:
         raise InvalidInput("this system has no constraint, so there is no margin to estimate; add AtLeast or AtMost")
     checked = [check_trajectory(model, episode) for episode in episodes]
+    refuse_repeated(one.seed for one in checked)
     returns = np.array([utilities_along(model, one.states, one.actions).sum(axis=1) for one in checked])
     alpha = delta / model.num_constraints
     ranges = spans(model, known=known, support=support)

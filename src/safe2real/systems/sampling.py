@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import gymnasium
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
+from safe2real.model.environment_seeds import unused_seed
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import Floats, check_function, frozen, is_whole, positive_integer, shown
 from safe2real.progress import Report
@@ -193,11 +195,12 @@ def run_episodes(
     check_spaces(env)
     num_states, num_actions = int(env.observation_space.n), int(env.action_space.n)  # type: ignore[attr-defined]
     first_action = int(getattr(env.action_space, "start", 0))
-    rng = np.random.default_rng(seed)
+    rng, used = np.random.default_rng(seed), set[int]()
+    resets = (int(rng.integers(2**31)) for _ in repeat(None))
     act = _behaviour(policy, horizon, num_states, num_actions)
     found = []
     for i in range(episodes):
-        observed, _ = env.reset(seed=int(rng.integers(2**31)))
+        observed, _ = env.reset(seed=unused_seed(resets, used))
         states, actions = [_observed(f"episode {i}, reset", observed, env)], list[int]()
         rewards, costs = list[float](), list[float]()
         terminated = truncated = False

@@ -34,6 +34,7 @@ from safe2real.testing.systems import random_case
 HEADER = Header("0123abcd", '{"any": "text, \\u00e9 or \'é\'"}', FORMAT)
 MANY = 300  # events, each in a transaction of its own: one lost in a hundred shows
 LONG = 20_000  # events, in transactions that double
+SYNCED = 50  # transactions, each of which has to be synced
 TEXTS = ("", "a", "two\nlines", "quotes \"'", "é ☃ \U0001f600", "null", " spaces ", "\\n", "0")
 
 
@@ -133,7 +134,7 @@ class JournalContract:
             with journal.writing() as transaction:
                 transaction.append([Draft("note", "synced")])
 
-        for number in range(1, 4):
+        for number in range(1, SYNCED + 1):
             if not self.syncs(journal, write):
                 raise AssertionError(
                     f"transaction {number} ended without os.fsync or os.fdatasync: a loss of power would lose what was "
@@ -171,7 +172,13 @@ class JournalContract:
 
     def test_blobs_come_back_by_their_digests(self) -> None:
         journal = self._begun()
-        contents = [bytes(range(256)) * 50, b"\n", b'{"kind":"deterministic"}', "é".encode()]
+        contents = [
+            bytes(range(256)) * 50,
+            random.Random(3).randbytes(2**21),
+            b"\n",
+            b'{"kind":"deterministic"}',
+            "é".encode(),
+        ]
         with journal.writing() as transaction:
             digests = transaction.add_policies(contents)
         with journal.writing() as transaction:
@@ -180,6 +187,13 @@ class JournalContract:
             for digest, content in zip(digests, contents, strict=True):
                 _expect("a blob", transaction.blob(digest), content)
             _expect("a blob that is not there", transaction.blob("0" * 64), None)
+
+    def test_a_long_event_comes_back(self) -> None:
+        journal = self._begun()
+        with journal.writing() as transaction:
+            put = transaction.append([Draft("note", "é long " * 200_000)])
+        with self.reopen(journal).reading() as transaction:
+            _expect("whether a long event is as it was put", list(transaction.events()) == put, True)
 
     def test_signatures_and_snapshots_come_back(self) -> None:
         journal = self._begun()

@@ -65,16 +65,35 @@ class RadiusContract(ABC):
         radius, visits = self.make(), np.array([10**6, 10**9])
         if not radius.certified:
             return  # it promises nothing, and everything computed with it says so
-        for possible, seen in ((2, 2), (12, 3)):
+        for possible, seen in ((2, 2), (12, 3), (20, 2), (50, 50), (700, 30), (100_000, 4)):
             first = _capped(radius, visits, seen, _shape(possible, 1, 0.2))
-            for actions, delta in ((10**3, 0.2), (10**6, 0.2), (1, 1e-3), (1, 1e-9)):
-                needed = np.log(actions * 0.2 / delta)
-                gained = 2.0 * visits * (_capped(radius, visits, seen, _shape(possible, actions, delta)) ** 2 - first**2)
+            most = 10**9 // possible
+            more = ((10**3, 1, 0.2), (most, 1, 0.2), (1, 1, 1e-3), (1, 1, 1e-9), (1, 10**3, 0.2), (1, most, 0.2))
+            for actions, steps, delta in more:
+                needed = np.log(actions * steps * 0.2 / delta)
+                shape = _shape(possible, actions, delta, steps)
+                gained = 2.0 * visits * (_capped(radius, visits, seen, shape) ** 2 - first**2)
                 assert (gained >= 0.95 * needed).all(), (
-                    f"from {possible} rows, delta 0.2 to {possible * actions} rows, delta {delta:g} "
+                    f"from {possible} rows, delta 0.2 to {shape.rows} rows, delta {delta:g} "
                     f"2 n radius(n)^2 grows by {gained.min():.3g}; "
                     f"all rows hold together only if it grows by log(rows / delta), {needed:.3g}"
                 )
+
+    def test_it_holds_at_all_visits_at_once(self) -> None:
+        """By the law of the iterated logarithm 2 n radius(n)^2 must grow at least like log log n, for a fair coin already.
+
+        A bound for one number of visits has a constant there. Such a bound covers for as long as a simulation can wait.
+        """
+        radius, visits = self.make(), np.array([10**2, 10**9])
+        if not radius.certified:
+            return
+        needed = np.log(np.log(visits[1]) / np.log(visits[0]))
+        for possible, seen, delta in ((2, 2, 0.2), (2, 2, 1e-6), (12, 3, 0.05)):
+            first, last = 2.0 * visits * radius.after(visits, np.full(2, seen), _shape(possible, 25, delta)) ** 2
+            assert last - first >= 0.95 * needed, (
+                f"2 n radius(n)^2 grows by {last - first:.3g} from {visits[0]} to {visits[1]:,} visits, and log log n by "
+                f"{needed:.3g}: this is a bound for one number of visits, not for all of them"
+            )
 
     def test_no_single_look_is_outside_too_often(self) -> None:
         """Exact binomial tails: R rows, half of whose successors are one fair coin, looked at once after n visits.
@@ -116,7 +135,14 @@ class RadiusContract(ABC):
         if not radius.certified:
             return
         rng = np.random.default_rng(20)
-        for probabilities in ([0.5, 0.5], [0.7, 0.2, 0.1], [0.2] * 5, [0.97, 0.01, 0.01, 0.005, 0.005], [1 / 30] * 30):
+        for probabilities in (
+            [0.5, 0.5],
+            [0.7, 0.2, 0.1],
+            [0.2] * 5,
+            [0.97, 0.01, 0.01, 0.005, 0.005],
+            [1 / 30] * 30,
+            [1 / 300] * 300,
+        ):
             left = _count_leaving(radius, np.array(probabilities), rng)
             most = _LEVEL * _RUNS + 4.0 * np.sqrt(_LEVEL * (1.0 - _LEVEL) * _RUNS)
             assert left <= most, f"{left} of {_RUNS} rows {probabilities} left a radius that fails {_LEVEL:.0%} of the time"
@@ -152,9 +178,9 @@ class RadiusContract(ABC):
         assert np.array_equal(runs[0], runs[1]), "two runs of the same problem differ"
 
 
-def _shape(possible: int, actions: int, delta: float) -> RowShape:
-    """A system whose every row has all states as successors; steps are pooled, so that R = S A however it is counted."""
-    return RowShape(possible, possible * actions, System(possible, actions, 1), delta)
+def _shape(possible: int, actions: int, delta: float, steps: int = 1) -> RowShape:
+    """A system whose every row has all states as successors, counted per step: R = S A H."""
+    return RowShape(possible, possible * actions * steps, System(possible, actions, steps), delta)
 
 
 def _share(shape: RowShape) -> float:

@@ -11,7 +11,7 @@ backup, or that a standby server has only in part, is refused before anything is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
@@ -146,7 +146,7 @@ class Transaction(ABC):
 
     # What is the same for all
 
-    def append(self, drafts: Sequence[Draft]) -> list[Event]:
+    def append(self, drafts: Iterable[Draft]) -> list[Event]:
         """Add the next events; durable when the transaction ends."""
         sequence, previous = self.last()
         events = []

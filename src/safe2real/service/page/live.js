@@ -3,7 +3,7 @@
 import { now } from "./access.js";
 import { element, fill, find, overdue, say, table } from "./elements.js";
 import { sentenceOf, shapeOf, wear, wordOf } from "./standing.js";
-import { count, moment, number, roundedDown, roundedUp, share } from "./words.js";
+import { count, moment, number, roughly, roundedDown, roundedUp, share } from "./words.js";
 
 const MACHINES = 20; // named in the banner
 
@@ -135,7 +135,7 @@ export function showForecast(status) {
       ? "The stop was not reached in a rehearsal."
       : forecast.rounds === 0
         ? "Nothing more is needed: the tolerance is reached."
-        : `Expected until the stop: ${count(forecast.rounds)} deployments, ${count(forecast.samples)} samples.`;
+        : `Expected until the stop: ${roughly(forecast.rounds, "deployment")}, ${roughly(forecast.samples, "sample")}.`;
   say(
     find("forecast"),
     `${expected} ${forecast.caution ? `This is ${forecast.caution}.` : ""} No promise; as of event ${count(status.events)}.`,

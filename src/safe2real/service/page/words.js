@@ -7,6 +7,16 @@ export const count = (number) => counts.format(number);
 /** "1 episode", "1,234 episodes". */
 export const counted = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
+/** A forecast in two significant digits, rounded up: "about 48,000 rounds", "about 38 million samples". */
+export function roughly(value, word) {
+  const whole = Math.ceil(value);
+  const unit = 10 ** Math.max(0, String(whole).length - 2);
+  const rounded = Math.ceil(whole / unit) * unit;
+  const [scale, name] = rounded >= 1e9 ? [1e9, " billion"] : rounded >= 1e6 ? [1e6, " million"] : [1, ""];
+  const said = scale === 1 ? count(rounded) : String(Number((rounded / scale).toPrecision(10)));
+  return `about ${said}${name} ${word}${rounded === 1 ? "" : "s"}`;
+}
+
 /** Four significant digits; null is what has no bound. */
 export function number(value, missing = "unbounded") {
   if (value === null || value === undefined || !Number.isFinite(value)) return missing;
