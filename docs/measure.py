@@ -48,7 +48,8 @@ MEASUREMENTS = {
     "check": Measurement(f"-m safe2real.cli check {GRID} --out OUT", (("preflight.png",) * 2,), quick=True),
     "check-3000": Measurement(f"-m safe2real.cli check {GRID} --max-rounds 3000", quick=True),
     "run": Measurement(f"-m safe2real.cli run {GRID} --out OUT", (("safety.png", "rehearsal-safety.png"),), quick=True),
-    "table1": Measurement("-m safe2real.cli reproduce table1 --jobs 1 --out OUT", quick=True),
+    "table1": Measurement("-m experiments table1 --jobs 1 --out OUT", quick=True),
+    "trial": Measurement("-m trial --deployments 1e9 --jobs 16"),  # 6 minutes on 16 cores
     "pendulum": Measurement("examples/pendulum.py", quick=True),
     "policy-trial": Measurement("examples/policy_trial.py --out OUT", (("policy_trial.png",) * 2,), quick=True),
     "frozen-lake": Measurement("examples/frozen_lake.py --out OUT", (("frozen-lake.png",) * 2,)),
