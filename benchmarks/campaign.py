@@ -31,8 +31,8 @@ from benchmarks.instances import Size, random_kernel
 from benchmarks.report import Target, print_table, seconds
 from safe2real import CMDP, AtLeast, Campaign, MarkovPolicy, Problem, Settings, radii
 from safe2real.campaign import carry_over
+from safe2real.campaign.ask import deployment_of, record_asks
 from safe2real.campaign.events import TELL, Draft
-from safe2real.campaign.handing_out import deployment_of, record_asks
 from safe2real.exploration import roll_out
 from safe2real.planning import constraint_values
 from safe2real.systems import WindyGrid

@@ -27,7 +27,7 @@ from benchmarks.report import Target, print_table
 from safe2real import CMDP, Campaign
 from safe2real.client import RemoteCampaign
 from safe2real.exploration import roll_out
-from safe2real.service.places import places_at
+from safe2real.service.storage import places_at
 from safe2real.service.tokens import Tokens
 from safe2real.systems import WindyGrid
 from torture.servers import Server, running_server

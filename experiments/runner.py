@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from experiments.store import Plain, Store, Task
 from safe2real.engines.job import Job
 from safe2real.engines.opening import opened
-from safe2real.exploration.prepare import compile_everything
+from safe2real.exploration.warm_up import compile_everything
 
 
 def run_all(

@@ -20,7 +20,7 @@ MISSING = [
         "from safe2real import Campaign; Campaign.open('campaign.db')",
         "campaigns in a database need the package sqlalchemy,{}[campaign]'",
     ),
-    ("fastapi", "import safe2real.service.places", "services need the package fastapi,{}[service]'"),
+    ("fastapi", "import safe2real.service.storage", "services need the package fastapi,{}[service]'"),
     ("typer", "import safe2real.cli", "commands need the package typer,{}[campaign]'"),
     ("matplotlib", "import safe2real.report.campaign_report", "figures need the package matplotlib,{}[report]'"),
     ("matplotlib", "import safe2real.figures.policy", "figures need the package matplotlib,{}[report]'"),

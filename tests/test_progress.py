@@ -10,7 +10,7 @@ import pytest
 import safe2real as s2r
 from safe2real import progress
 from safe2real.errors import InvalidInput
-from safe2real.exploration.rollout import explore
+from safe2real.exploration.explore import explore
 from safe2real.progress import progress_bar
 from safe2real.testing.systems import random_case
 

@@ -5,9 +5,9 @@ import pytest
 
 import safe2real as s2r
 from safe2real.campaign.leases import Lease
-from safe2real.campaign.notices import notices_of
+from safe2real.campaign.overdue import notices_of
 from safe2real.errors import InvalidInput
-from safe2real.exploration.episodes import seen_from
+from safe2real.exploration.episode_log import seen_from
 from safe2real.exploration.forecast import Forecast, forecast
 from tests.preflight.specs import tiny
 

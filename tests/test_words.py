@@ -16,8 +16,8 @@ import safe2real as s2r
 from safe2real.cli.run import _kept
 from safe2real.figures.mismatch import draw_visits_needed
 from safe2real.model.constraint_text import count, roughly
-from safe2real.preflight.assumptions import theorem
 from safe2real.preflight.rehearsal import RehearsedPlan
+from safe2real.preflight.theorem_findings import theorem
 from safe2real.systems.rollout import Agreement
 from tests.preflight.test_recommendations import ring
 

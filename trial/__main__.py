@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from safe2real.cli.engine_options import Address, EngineName
-from safe2real.cli.streams import progress_bar
+from safe2real.cli.io import progress_bar
 from safe2real.engines.base import Engine
 from safe2real.engines.opening import opened
 from safe2real.errors import InvalidInput

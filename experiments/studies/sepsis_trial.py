@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from experiments.studies.sepsis_patients import stays
 from experiments.studies.sepsis_system import GAP, MARGIN, Case
 from safe2real.errors import Halted
-from safe2real.exploration.coin import coin_of, drawn
-from safe2real.exploration.counting import Entry, entry_of, play
+from safe2real.exploration.episode_log import Entry, entry_of, play
 from safe2real.exploration.learner import Learner
+from safe2real.exploration.randomness import coin_of, drawn
 from safe2real.methods.trial import Trial
 from safe2real.model.policy import Mixture
 from safe2real.planning.evaluate import constraint_values

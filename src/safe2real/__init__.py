@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from safe2real import methods, radii, refinements
     from safe2real.campaign.campaign import Campaign
     from safe2real.errors import Safe2RealError
+    from safe2real.exploration.explore import explore
     from safe2real.exploration.learner import Learner
     from safe2real.exploration.learner_files import load_learner
-    from safe2real.exploration.plan_files import load_plan
+    from safe2real.exploration.plan_export import load_plan
     from safe2real.exploration.policy_trial import PolicyTrial
-    from safe2real.exploration.rollout import explore
     from safe2real.exploration.simulate import simulate
     from safe2real.model.cmdp import CMDP, AtLeast, AtMost
     from safe2real.model.kernel import Kernel
@@ -46,9 +46,9 @@ _HOMES = {
     "errors": ("Safe2RealError",),
     "exploration.learner": ("Learner",),
     "exploration.learner_files": ("load_learner",),
-    "exploration.plan_files": ("load_plan",),
+    "exploration.plan_export": ("load_plan",),
     "exploration.policy_trial": ("PolicyTrial",),
-    "exploration.rollout": ("explore",),
+    "exploration.explore": ("explore",),
     "exploration.simulate": ("simulate",),
     "model.cmdp": ("CMDP", "AtLeast", "AtMost"),
     "model.kernel": ("Kernel",),

@@ -25,8 +25,8 @@ import sqlalchemy
 
 import safe2real as s2r
 from safe2real.campaign import Campaign, Deployment
+from safe2real.campaign.ask import deployment_of
 from safe2real.campaign.deployment import id_of
-from safe2real.campaign.handing_out import deployment_of
 from safe2real.errors import Conflict, Safe2RealError, Stopped
 from tests.campaign.systems import SYSTEMS, System, fingerprint_of, model_of, run_rounds
 

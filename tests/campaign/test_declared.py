@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import safe2real as s2r
 from safe2real import Campaign, methods
 from safe2real.campaign import snapshot
-from safe2real.campaign.declared import declared_in
+from safe2real.campaign.directives import declared_in
 from safe2real.campaign.events import DECLARE, Draft
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.cli import app

@@ -15,11 +15,10 @@ import safe2real as s2r
 from safe2real.campaign import Campaign, Overlap
 from safe2real.campaign import events as kinds
 from safe2real.campaign.events import IMPORT, Draft, ImportBody
-from safe2real.campaign.imports import _overhang
+from safe2real.campaign.import_log import _overhang
 from safe2real.campaign.load import load_record
 from safe2real.exploration import roll_out
-from safe2real.exploration.logs import log_digest
-from safe2real.exploration.packed_episodes import PackedEpisodes, packed
+from safe2real.exploration.episode_log import PackedEpisodes, log_digest, packed
 from safe2real.model.serialization import digest_of, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.report.export import export_json

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign.journal import places
-from safe2real.campaign.journal.places import (
+from safe2real.campaign.journal import url as places
+from safe2real.campaign.journal.url import (
     harmless_cause,
     looks_like_a_connection,
     parse_place,
@@ -193,7 +193,7 @@ def test_every_byte_of_the_output_of_commands(tmp_path, command):
 
 
 def test_an_error_that_nobody_foresaw_is_one_line_without_secrets(capsys, monkeypatch):
-    from safe2real.cli import exits
+    from safe2real.cli import io as exits
 
     parse_place(f"postgresql://u:{SECRET}@h/db")
     monkeypatch.delenv("SAFE2REAL_TRACEBACK", raising=False)

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from safe2real.campaign import Campaign
-from safe2real.campaign.checker import Checker
 from safe2real.campaign.events import BEFORE_THE_FIRST
-from safe2real.campaign.ledger import check_record
+from safe2real.campaign.verify import Checker, check_record
 from safe2real.model.serialization import to_text
 from tests.campaign.systems import run_rounds, three_states
 

@@ -17,7 +17,7 @@ from safe2real.campaign import Campaign, Differences
 from safe2real.campaign.events import AskBody, Event
 from safe2real.errors import Safe2RealError, StorageFailure
 from safe2real.exploration import roll_out
-from safe2real.exploration.coin import coin_of, drawn
+from safe2real.exploration.randomness import coin_of, drawn
 from safe2real.model.serialization import digest_of, policy_from_bytes, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
@@ -911,7 +911,7 @@ def test_what_was_taken_in_by_half_is_never_used_again(tmp_path, monkeypatch, er
     with Campaign.create(tmp_path / "arm.db", three_states().specification) as campaign:
         run_rounds(campaign, three_states(), 2)
         with monkeypatch.context() as patched:
-            patched.setattr("safe2real.campaign.tape.Tape.count", Mock(side_effect=error))
+            patched.setattr("safe2real.campaign.snapshot.Tape.count", Mock(side_effect=error))
             with pytest.raises(StorageFailure if error is ValueError else error):
                 campaign.ask(worker="a")
         for _ in range(2):  # an episode is missing in its counts

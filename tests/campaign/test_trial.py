@@ -8,11 +8,11 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign.events import Event
 from safe2real.campaign.journal import MemoryJournal
-from safe2real.campaign.ledger import check_record
 from safe2real.campaign.snapshot import replay_from, snapshot_of
+from safe2real.campaign.verify import check_record
 from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import roll_out
-from safe2real.exploration.coin import coin_of, drawn
+from safe2real.exploration.randomness import coin_of, drawn
 from safe2real.methods import Trial
 from safe2real.methods.trial import share_of_delta
 from safe2real.model.serialization import digest_of, from_text, policy_to_bytes, to_text

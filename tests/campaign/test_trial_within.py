@@ -7,8 +7,8 @@ import pytest
 
 import safe2real as s2r
 from safe2real.campaign.journal import MemoryJournal
-from safe2real.campaign.ledger import check_record
 from safe2real.campaign.snapshot import replay_from, snapshot_of
+from safe2real.campaign.verify import check_record
 from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.methods import ForRewards, SimToReal, Trial

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 from experiments.__main__ import app as experiments
 from experiments.catalogue import NAMES
 from experiments.reproduce import ARTEFACTS
-from safe2real.cli import app, streams
+from safe2real.cli import app
 from safe2real.cli import campaign as module
+from safe2real.cli import io as streams
 from safe2real.engines import ENGINES
 from safe2real.errors import InvalidInput
 from tests.cases import each
@@ -119,7 +120,7 @@ def test_libraries_say_nothing_on_standard_error(capfd):
     import logging
     import warnings
 
-    from safe2real.cli import exits
+    from safe2real.cli import io as exits
 
     hook = sys.excepthook
     with warnings.catch_warnings():

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import safe2real as s2r
 from safe2real.cli import app
 from safe2real.cli import run as module
-from safe2real.cli.exits import NOT_READY
+from safe2real.cli.io import NOT_READY
 from safe2real.cli.run import _print_after
 from safe2real.errors import Conflict
 from safe2real.model.constraint_text import Wording

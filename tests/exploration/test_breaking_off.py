@@ -9,7 +9,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration import explore
-from safe2real.exploration.drive import MISWIRED
+from safe2real.exploration.explore import MISWIRED
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from tests.cases import each
 from tests.evidence.small_learners import stay

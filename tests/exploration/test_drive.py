@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from safe2real.exploration import Learner, simulate
-from safe2real.exploration.drive import drive, drive_batch
+from safe2real.exploration.explore import drive, drive_batch
 from safe2real.exploration.simulate import KnownSystem
 from safe2real.methods import SimToReal
 from safe2real.testing.systems import random_case

@@ -15,7 +15,7 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.plan import Origin, Plan
-from safe2real.exploration.plan_tables import plan_to_json, state_rows
+from safe2real.exploration.plan_export import plan_to_json, state_rows
 from safe2real.model.constraint_text import Wording
 from safe2real.model.names import Legend
 from safe2real.standing import Doubt, DoubtCode

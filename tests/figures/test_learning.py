@@ -8,9 +8,9 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput, MissingExtra
 from safe2real.evidence.mismatch_map import Verdict
+from safe2real.figures.history import Moment, Moments
 from safe2real.figures.learning import draw_learning
 from safe2real.figures.mismatch import draw_visits_needed
-from safe2real.figures.moments import Moment, Moments
 from safe2real.model.names import Legend
 from safe2real.testing.systems import random_case
 
@@ -70,7 +70,7 @@ def test_compiled_and_plain_rounds_are_drawn_alike():
     compiled = run()
     problem, real = named_case()
     plain = s2r.Learner(problem)
-    from safe2real.exploration.drive import drive
+    from safe2real.exploration.explore import drive
     from safe2real.exploration.simulate import KnownSystem
 
     drive(plain, KnownSystem(problem.simulator.with_kernel(real), problem.settings.coin_seed), max_rounds=40)
@@ -155,7 +155,7 @@ def test_without_matplotlib_the_cure_is_named(monkeypatch):
     learner = run(rounds=2)
     plan = learner.plan(REWARD)
     for name in [name for name in sys.modules if name.startswith(("safe2real.figures.", "matplotlib"))]:
-        if name not in ("safe2real.figures.moments", "safe2real.figures.style"):
+        if name not in ("safe2real.figures.history", "safe2real.figures.style"):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for draw in (learner.plot, plan.plot):

@@ -5,7 +5,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.figures.places import ends, losses, places_of
+from safe2real.figures.grid_layout import ends, losses, places_of
 from safe2real.figures.policy import action_directions, draw_policy, short_names
 from safe2real.figures.style import kept
 from safe2real.figures.system import draw_system

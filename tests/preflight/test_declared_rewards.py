@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.preflight.assumptions import stop_floor
 from safe2real.preflight.check import check_problem
-from safe2real.preflight.findings import Code, Level
-from safe2real.preflight.guess import Guess
-from safe2real.preflight.recommendations import Advice
+from safe2real.preflight.findings import Advice, Code, Level
+from safe2real.preflight.hypothetical_reality import Guess
+from safe2real.preflight.theorem_findings import stop_floor
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.conditions import Guarantee
 from safe2real.report.preflight_report import draw_preflight

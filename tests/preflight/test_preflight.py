@@ -13,15 +13,16 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.model.constraint_text import Wording
-from safe2real.preflight import rounds, trials
-from safe2real.preflight.assumptions import floor_of
+from safe2real.preflight import rehearsal as rounds
+from safe2real.preflight import rehearsed_runs as trials
 from safe2real.preflight.baseline import Range, _by_rollouts, spread_of
 from safe2real.preflight.check import check_problem
 from safe2real.preflight.findings import About, Code, Level
 from safe2real.preflight.gaps import largest_distances
-from safe2real.preflight.guess import Guess, guess_reality
+from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.preflight.rehearsal import broken_assumptions
-from safe2real.preflight.trials import trial_findings
+from safe2real.preflight.rehearsed_runs import trial_findings
+from safe2real.preflight.theorem_findings import floor_of
 from safe2real.problem import Alternatives, Ties
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.conditions import Guarantee

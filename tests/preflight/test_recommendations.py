@@ -13,11 +13,11 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.mismatch_map import radius_after
 from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.comparison import Cheaper, Comparison, advise_method, compared, other_than, samples_until
-from safe2real.preflight.gap_advice import advise_gaps
-from safe2real.preflight.guess import Guess
-from safe2real.preflight.recommendations import Advice
+from safe2real.preflight.findings import Advice
+from safe2real.preflight.gaps import advise_gaps
+from safe2real.preflight.hypothetical_reality import Guess
+from safe2real.preflight.rehearsed_runs import Look
 from safe2real.preflight.support_advice import advise_support
-from safe2real.preflight.trials import Look
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.report.preflight_report import draw_preflight, preflight_page
 from tests.preflight.specs import kernel, tiny

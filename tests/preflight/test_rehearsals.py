@@ -9,7 +9,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.engines import ENGINES, opened
-from safe2real.preflight.rehearsals import Rehearsals
+from safe2real.preflight.rehearsal import Rehearsals
 from tests.preflight.specs import kernel, tiny
 
 METHOD = s2r.methods.SimToReal()

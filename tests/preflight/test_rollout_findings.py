@@ -8,9 +8,8 @@ import numpy as np
 
 import safe2real as s2r
 from safe2real.model.trajectory import Trajectory
-from safe2real.preflight.findings import About, Code, Level
-from safe2real.preflight.guess import Guess
-from safe2real.preflight.rollout_findings import rollout_findings, rows_left
+from safe2real.preflight.findings import About, Code, Level, rollout_findings, rows_left
+from safe2real.preflight.hypothetical_reality import Guess
 from safe2real.problem.conditions import Guarantee
 from tests.preflight.test_recommendations import WALK, ring
 

@@ -9,9 +9,8 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.preflight.guess import Guess, Towards, guess_reality
-from safe2real.preflight.spec_file import read_spec_file
-from safe2real.preflight.spec_gymnasium import numbering_of
+from safe2real.preflight.hypothetical_reality import Guess, Towards, guess_reality
+from safe2real.preflight.spec_file import numbering_of, read_spec_file
 from tests.cases import each
 from tests.preflight.specs import LAKE, REAL, ROWS, SAFE, TOML, tiny, write
 

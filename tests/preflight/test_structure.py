@@ -4,7 +4,7 @@ import numpy as np
 
 import safe2real as s2r
 from safe2real.preflight.findings import Code, Level
-from safe2real.preflight.guess import Guess, guess_reality
+from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.problem import Alternatives, Ties
 from safe2real.problem.ties import laws_of
 from tests.evidence.tied_systems import ledge, ledge_problem

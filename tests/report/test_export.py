@@ -11,7 +11,7 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.campaign.events import Event
-from safe2real.campaign.ledger import check_record
+from safe2real.campaign.verify import check_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import roll_out

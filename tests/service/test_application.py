@@ -167,7 +167,9 @@ def test_nothing_is_left_of_a_copy(client, monkeypatch, tmp_path):
 
 def test_a_log_is_read_beside_the_campaign(client, monkeypatch):
     seen = []
-    monkeypatch.setattr("safe2real.service.beside.read", lambda _: seen.append(threading.current_thread().name) or ({}, []))
+    monkeypatch.setattr(
+        "safe2real.service.long_requests.read", lambda _: seen.append(threading.current_thread().name) or ({}, [])
+    )
     form = {"Content-Type": "application/x-ndjson"}
     client.by("operator", "POST", f"{API}/arm/import", content="{}", headers=form)
     assert seen[0].startswith("making")  # not the thread that asks and tells

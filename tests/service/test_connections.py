@@ -13,10 +13,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from safe2real.service.connections import Connection
 from safe2real.service.limits import Limits
-from safe2real.service.places import places_at
 from safe2real.service.service import Options, Service
+from safe2real.service.slow_client_timeouts import Connection
+from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT
 from tests.service.serving import listening
 

@@ -17,9 +17,9 @@ import pytest
 from safe2real.campaign import Campaign
 from safe2real.client import RemoteCampaign
 from safe2real.errors import InvalidInput
-from safe2real.service.places import places_at
 from safe2real.service.running import _CONNECTIONS, run
 from safe2real.service.service import Service
+from safe2real.service.storage import places_at
 from safe2real.service.tokens import Tokens
 from tests.campaign.systems import ROOT, run_rounds, three_states
 from tests.service.serving import API, listening, serving

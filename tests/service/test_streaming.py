@@ -12,8 +12,8 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
 from safe2real.client import RemoteCampaign
 from safe2real.service.limits import Limits
-from safe2real.service.places import places_at
 from safe2real.service.service import Service
+from safe2real.service.storage import places_at
 from tests.campaign.systems import run_rounds, three_states
 from tests.service.serving import listening, serving
 

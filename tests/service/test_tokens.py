@@ -7,11 +7,11 @@ from typer.testing import CliRunner
 
 from safe2real import CMDP, AtLeast
 from safe2real.campaign import Campaign
-from safe2real.campaign.handing_out import hand_out
+from safe2real.campaign.ask import hand_out
 from safe2real.campaign.signing import who_calls
 from safe2real.cli import app
 from safe2real.errors import Conflict, InvalidInput
-from safe2real.service.places import checked_name, places_at
+from safe2real.service.storage import checked_name, places_at
 from safe2real.service.tokens import PREFIX, Role, Tokens
 from tests.campaign.systems import three_states
 

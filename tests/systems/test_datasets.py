@@ -15,9 +15,8 @@ from minari.data_collector import EpisodeBuffer
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, Kernel, Trajectory
-from safe2real.systems.datasets import read_episodes
+from safe2real.systems.datasets import LoggedEpisode, read_episodes
 from safe2real.systems.discretise import Discretised
-from safe2real.systems.episodes import LoggedEpisode
 from tests.cases import each
 
 # Two episodes: 0 -> 1 -> 2 (terminated), 0 -> 0 -> 1 -> 1 (cut off).

@@ -14,9 +14,8 @@ from safe2real.model.constraint_text import rounded_up
 from safe2real.radii import System
 from safe2real.report.export import export_minari
 from safe2real.systems import sampling
-from safe2real.systems.datasets import read_episodes
+from safe2real.systems.datasets import LoggedEpisode, read_episodes
 from safe2real.systems.discretise import Discretised
-from safe2real.systems.episodes import LoggedEpisode
 from safe2real.systems.estimate import estimate_model
 from safe2real.systems.measure import clone_baseline, estimate_margin
 from tests.campaign.systems import three_states

@@ -11,7 +11,7 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration import explore
 from safe2real.systems import from_gymnasium
-from safe2real.systems.arrivals import ENDED
+from safe2real.systems.arrival_costs import ENDED
 from tests.cases import each, sampled
 
 

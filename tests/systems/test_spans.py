@@ -11,7 +11,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.systems.measure import estimate_margin
-from safe2real.systems.spans import spans
+from safe2real.systems.return_range import spans
 
 S, A, H = 3, 2, 3
 

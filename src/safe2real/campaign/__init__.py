@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
-    from safe2real.campaign.carrying_over import CarriedOver, carry_over
-    from safe2real.campaign.checker import Discrepancy
+    from safe2real.campaign.carried_over import CarriedOver, carry_over
     from safe2real.campaign.deployment import FIELD_ASSUMPTIONS, Deployment, Receipt, Withdrawal
-    from safe2real.campaign.imports import Overlap
-    from safe2real.campaign.ledger import Differences, Ledger
+    from safe2real.campaign.import_log import Overlap
     from safe2real.campaign.status import CampaignStatus
+    from safe2real.campaign.verify import Differences, Discrepancy, Ledger
 
 _HOMES = {
     "campaign": ("Campaign",),
-    "carrying_over": ("CarriedOver", "carry_over"),
-    "checker": ("Discrepancy",),
+    "carried_over": ("CarriedOver", "carry_over"),
     "deployment": ("FIELD_ASSUMPTIONS", "Deployment", "Receipt", "Withdrawal"),
-    "imports": ("Overlap",),
-    "ledger": ("Differences", "Ledger"),
+    "import_log": ("Overlap",),
     "status": ("CampaignStatus",),
+    "verify": ("Differences", "Discrepancy", "Ledger"),
 }
 
 __all__ = [

@@ -15,27 +15,26 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from safe2real.campaign import telling
-from safe2real.campaign.beginning import begin, stated
+from safe2real.campaign import tell as telling
+from safe2real.campaign.ask import hand_out
+from safe2real.campaign.create import begin, stated
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
 from safe2real.campaign.directed import Directed
 from safe2real.campaign.episodes import check_told, episode_from_json, seen_from
 from safe2real.campaign.events import Event
-from safe2real.campaign.handing_out import hand_out
-from safe2real.campaign.importing import import_logs
-from safe2real.campaign.imports import Overlap
+from safe2real.campaign.import_log import Overlap, import_logs
 from safe2real.campaign.journal import Journal, journal_at
-from safe2real.campaign.ledger import Ledger, verify_record
 from safe2real.campaign.record import Record
 from safe2real.campaign.status import CampaignStatus, status_of
-from safe2real.campaign.telling import checked_name, checked_text
+from safe2real.campaign.tell import checked_name, checked_text
+from safe2real.campaign.verify import Ledger, verify_record
 from safe2real.errors import Safe2RealError
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate
+from safe2real.exploration.episode_log import pairs_of
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.logs import pairs_of
 from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method

@@ -10,7 +10,7 @@ from typing import Any
 from safe2real.campaign.events import Event
 from safe2real.errors import InvalidInput
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.logs import LOGS_ASSUMED
+from safe2real.exploration.episode_log import LOGS_ASSUMED
 from safe2real.methods.base import Reason
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.standing import Assumption, AssumptionCode

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 from numpy.typing import ArrayLike
 
-from safe2real.campaign.declaring import declare
 from safe2real.campaign.deployment import Receipt
+from safe2real.campaign.directives import begin_trial, declare, end_trial
 from safe2real.campaign.events import MIGRATE, Draft
 from safe2real.campaign.journal import FORMAT
 from safe2real.campaign.record import Record
-from safe2real.campaign.trying import begin_trial, end_trial
 from safe2real.model.policy import Policy
 from safe2real.version import __version__
 

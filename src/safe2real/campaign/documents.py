@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import Deployment, Receipt
-from safe2real.campaign.journal.places import shown_place
-from safe2real.campaign.ledger import Ledger
+from safe2real.campaign.journal.url import shown_place
 from safe2real.campaign.status import CampaignStatus
+from safe2real.campaign.verify import Ledger
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.plan import Plan

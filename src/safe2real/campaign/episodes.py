@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from safe2real.exploration.episodes import (
+from safe2real.exploration.episode_log import (
     Seen,
     check_told,
     episode_from_json,

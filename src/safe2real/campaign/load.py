@@ -15,8 +15,8 @@ from typing import Any
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.events import CREATE, Event, chained
 from safe2real.campaign.journal import FORMAT, Header, journal_at
-from safe2real.campaign.ledger import check_record
 from safe2real.campaign.signing import KEY_FILE, Signature, keys_from_environment
+from safe2real.campaign.verify import check_record
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.named import problem_and_method

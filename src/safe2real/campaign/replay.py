@@ -20,17 +20,15 @@ from itertools import chain
 from typing import Any
 
 from safe2real.campaign import events as kinds
-from safe2real.campaign.declared import declared_in, direct
+from safe2real.campaign.directives import change_in, declared_in, direct
 from safe2real.campaign.episodes import leaves, outside_support, transitions_in
 from safe2real.campaign.events import Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
 from safe2real.campaign.tape import Tape
-from safe2real.campaign.trials import change_in
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.evidence.evidence_state import follows_from_order
-from safe2real.exploration.counting import Episodes, Step, entries_of
+from safe2real.exploration.episode_log import Episodes, Step, entries_of, packed
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.packed_episodes import packed
 from safe2real.methods.base import Method
 from safe2real.methods.trial_within import TrialWithin
 from safe2real.model.constraint_text import count

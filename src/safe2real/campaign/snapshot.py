@@ -5,9 +5,9 @@ with its own digest, or with the key that signs the record. It is no part of the
 damaged, does not fit or is of another release, everything is computed from the events. `verify` computes everything from
 the events in any case, and then says whether the snapshot says the same.
 
-It holds what was counted and concluded (`evidence.stored`), so that opening does not depend on how many episodes there
-are. Where that does not follow from the counted episodes and their order alone, it holds the episodes instead, packed, and
-they are counted again (`Tape`).
+It holds what was counted and concluded (`evidence_state`), so that opening does not depend on how many episodes there are.
+Where that does not follow from the counted episodes and their order alone, it holds the episodes instead, packed, and they
+are counted again (`Tape`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,16 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.campaign.declared import direct, method_from
+from safe2real.campaign.directives import direct, method_from
 from safe2real.campaign.events import Event
 from safe2real.campaign.replay import Held, Replay, Withdrawn
 from safe2real.campaign.revisions import bounds_of
 from safe2real.campaign.signing import Keys
 from safe2real.campaign.tape import Change, Tape
 from safe2real.errors import InvalidInput
-from safe2real.exploration.counting import Entry, Episodes, entry_of
+from safe2real.exploration.episode_log import Entry, Episodes, entry_of, packed
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.learner_files import put_progress, take_progress
-from safe2real.exploration.packed_episodes import packed
 from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.trial_within import base_of
 from safe2real.model.archive import Archive

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.campaign.trials import change
-from safe2real.exploration.counting import Entry, entry_of, play
+from safe2real.campaign.directives import change
+from safe2real.exploration.episode_log import Entry, entry_of, play
 from safe2real.exploration.learner import Learner
 
 _LOOSE = 256  # entries before they are joined: a worker counts one episode at a time

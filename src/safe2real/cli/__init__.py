@@ -10,7 +10,7 @@ with needed_for("commands", "campaign"):
     import typer
 
 from safe2real.cli import campaign, check, record, run, serve
-from safe2real.cli.exits import JsonErrorsCommand, JsonUsage, keep_to_one_line
+from safe2real.cli.io import JsonErrorsCommand, JsonUsage, keep_to_one_line
 from safe2real.version import __version__
 
 app = typer.Typer(

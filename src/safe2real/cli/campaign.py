@@ -10,13 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from safe2real.campaign import Campaign, documents
-from safe2real.campaign.journal.places import looks_like_a_connection, parse_place, shown_place
 from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
+from safe2real.campaign.journal.url import looks_like_a_connection, parse_place, shown_place
 from safe2real.cli import trial
 from safe2real.cli.check import FilesAnywhere, NoCode
-from safe2real.cli.exits import EXIT_CODES, NOT_VERIFIED, JsonErrors
 from safe2real.cli.importing import Partial, Url, import_log
-from safe2real.cli.streams import answer, progress_bar, read_array, read_document, read_text
+from safe2real.cli.io import EXIT_CODES, NOT_VERIFIED, JsonErrors, answer, progress_bar, read_array, read_document, read_text
 from safe2real.errors import InvalidInput
 from safe2real.methods.named import problem_and_method
 

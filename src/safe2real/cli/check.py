@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from safe2real.cli.engine_options import Address, EngineName
-from safe2real.cli.exits import NOT_READY
-from safe2real.cli.streams import answer, progress_bar, read_text
+from safe2real.cli.io import NOT_READY, answer, progress_bar, read_text
 
 if TYPE_CHECKING:
     from safe2real.preflight.check import Preflight
-    from safe2real.preflight.guess import Guess
+    from safe2real.preflight.hypothetical_reality import Guess
     from safe2real.preflight.spec_file import SpecFile
 
 CHECK_EXITS = (
@@ -116,7 +115,7 @@ def asked_guess(given: SpecFile, rows: int | None, gap: float | None) -> Guess |
     """The guess of the options, on top of the file's; None where no option is given."""
     from dataclasses import replace
 
-    from safe2real.preflight.guess import Guess
+    from safe2real.preflight.hypothetical_reality import Guess
 
     if rows is None and gap is None:
         return None

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from safe2real.campaign import Campaign, Overlap, carry_over, documents
-from safe2real.cli.streams import answer, read_document, read_lines
+from safe2real.cli.io import answer, read_document, read_lines
 from safe2real.errors import InvalidInput
 from safe2real.model.serialization import policy_from_json
 

@@ -11,7 +11,7 @@ import typer
 from safe2real.campaign import Campaign
 from safe2real.campaign.documents import receipt_document
 from safe2real.cli.importing import Url
-from safe2real.cli.streams import answer, read_document
+from safe2real.cli.io import answer, read_document
 from safe2real.model.input_size import byte_limit
 
 

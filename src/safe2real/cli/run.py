@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from safe2real.cli.check import FilesAnywhere, GuessGap, GuessRows, NoCode, Spec, asked_guess
-from safe2real.cli.exits import NOT_READY, NOT_VERIFIED
-from safe2real.cli.streams import answer, progress_bar
+from safe2real.cli.io import NOT_READY, NOT_VERIFIED, answer, progress_bar
 from safe2real.standing import Standing
 
 if TYPE_CHECKING:
@@ -53,12 +52,12 @@ def run(
     """
     from safe2real.campaign.files import write_document
     from safe2real.model.serialization import within
-    from safe2real.preflight.assumptions import constrained, remaining
     from safe2real.preflight.findings import check_readable
-    from safe2real.preflight.guess import Guess, guess_reality
+    from safe2real.preflight.hypothetical_reality import Guess, guess_reality
     from safe2real.preflight.rehearsal import broken_assumptions, conclude, open_or_begin, rehearse
+    from safe2real.preflight.rehearsed_runs import random_rewards
     from safe2real.preflight.spec_file import read_spec_file
-    from safe2real.preflight.trials import random_rewards
+    from safe2real.preflight.theorem_findings import constrained, remaining
 
     given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
     problem, options = given.problem, given.options
@@ -117,7 +116,7 @@ def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]
 def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
     """Which state is what, where an environment was numbered."""
     from safe2real.campaign.files import write_document
-    from safe2real.preflight.spec_gymnasium import numbering_of
+    from safe2real.preflight.spec_file import numbering_of
 
     if given.system is None:
         return {}

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from safe2real.cli.exits import JsonErrors
-from safe2real.cli.streams import answer
+from safe2real.cli.io import JsonErrors, answer
 from safe2real.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def revoke(name: Annotated[str, typer.Argument(help="Whose token is refused from
 
 
 def _tokens(at: str | None) -> Tokens:
-    from safe2real.service.places import places_at
+    from safe2real.service.storage import places_at
     from safe2real.service.tokens import Tokens
 
     if at is None:

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from safe2real.campaign import Campaign, Receipt
-from safe2real.cli.exits import JsonErrors
-from safe2real.cli.streams import answer, read_array, read_document
+from safe2real.cli.io import JsonErrors, answer, read_array, read_document
 from safe2real.errors import InvalidInput
 from safe2real.model.serialization import mixture_from_json
 

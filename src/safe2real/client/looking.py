@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.campaign.events import Event
-from safe2real.campaign.ledger import Ledger
 from safe2real.campaign.status import CampaignStatus
-from safe2real.client import reading
+from safe2real.campaign.verify import Ledger
+from safe2real.client import decode as reading
 from safe2real.client.transport import Refusal, Transport
 from safe2real.errors import StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from safe2real.campaign.deployment import Deployment, Receipt
-from safe2real.client import reading
+from safe2real.client import decode as reading
 from safe2real.client.looking import LONG, Looking
 from safe2real.client.transport import Address, Transport
 from safe2real.errors import InvalidInput
-from safe2real.exploration.episodes import check_told, is_pair
+from safe2real.exploration.episode_log import check_told, is_pair
 from safe2real.methods.base import Method
 from safe2real.methods.named import document_of
 from safe2real.methods.sim_to_real import SimToReal

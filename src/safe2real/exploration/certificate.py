@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from safe2real.evidence.evidence import Evidence
+from safe2real.methods.base import Method
 from safe2real.model.constraint_text import Wording, count
 from safe2real.model.validation import Floats, own
 from safe2real.standing import Assumption, Doubt, Standing, standing_of
@@ -111,3 +113,30 @@ def _listed(sentence: str, items: Sequence[Assumption | Doubt], width: int | Non
             str(item), width, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False, break_long_words=False
         )
     return "\n".join(lines)
+
+
+def certify(
+    evidence: Evidence,
+    bounds: Floats,
+    doubts: Sequence[Doubt] = (),
+    *,
+    thresholds: Floats | None = None,
+    assumed: Sequence[Assumption] = (),
+    method: Method | None = None,
+) -> Certificate:
+    """Lower `bounds` [K] on V_c with all that they assume, and with the reasons why they are no guarantee, if any.
+
+    The thresholds are the problem's unless others are given (none where constraints are ignored). `assumed` is what the
+    bounds rest on besides the evidence. With a `method` they are its own, and what they rest on is what it says; without one
+    they are of the model, whose rows are assumed to be as the problem says.
+    """
+    limits = evidence.problem.simulator.thresholds if thresholds is None else thresholds
+    rests_on = evidence.assumptions() if method is None else method.assumptions(evidence)
+    doubted = evidence.doubts() if method is None else method.doubts(evidence)
+    return Certificate(
+        lower_bounds=np.array(bounds),
+        thresholds=np.array(limits),
+        assumptions=(*rests_on, *assumed),
+        doubts=(*doubts, *doubted),
+        wordings=evidence.problem.simulator.wordings,
+    )

@@ -13,12 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
-from safe2real.exploration.coin import coin_of
-from safe2real.exploration.kept import KeptPlans
-from safe2real.exploration.logs import ImportedLogs
+from safe2real.exploration.episode_log import ImportedLogs
+from safe2real.exploration.plan_cache import KeptPlans
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
+from safe2real.exploration.randomness import coin_of
 from safe2real.exploration.told import Telling
-from safe2real.figures.moments import Moments
+from safe2real.figures.history import Moments
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import redeclared
 from safe2real.methods.sim_to_real import SimToReal

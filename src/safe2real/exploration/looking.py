@@ -12,13 +12,12 @@ from numpy.typing import ArrayLike
 
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
-from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.certify import certify
-from safe2real.exploration.kept import KeptPlans, improved
-from safe2real.exploration.logs import ImportedLogs
+from safe2real.exploration.certificate import Certificate, certify
+from safe2real.exploration.episode_log import ImportedLogs
 from safe2real.exploration.plan import Origin, Plan, checked_reward, plan
+from safe2real.exploration.plan_cache import KeptPlans, improved
 from safe2real.exploration.structure import plan_with_structure
-from safe2real.figures.moments import Between, Moment, Moments
+from safe2real.figures.history import Between, Moment, Moments
 from safe2real.methods import ALL
 from safe2real.methods.base import Method
 from safe2real.methods.for_rewards import guess_of

@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
-from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.certify import certify
+from safe2real.exploration.certificate import Certificate, certify
 from safe2real.methods.base import candidate_share
 from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.constraint_text import rounded_down, rounded_up
@@ -75,7 +74,7 @@ class Plan(Tabular):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write all of it, but `solution` and `model`, to one file that `load_plan` reads; nothing is pickled."""
-        from safe2real.exploration.plan_files import save_plan  # which reads plans, too
+        from safe2real.exploration.plan_export import save_plan
 
         return save_plan(self, path)
 
@@ -84,7 +83,7 @@ class Plan(Tabular):
 
         The format: docs/running-plans.md.
         """
-        from safe2real.exploration.plan_tables import export_plan
+        from safe2real.exploration.plan_export import export_plan
 
         return export_plan(self, Path(folder), system=system)
 

@@ -14,27 +14,159 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, OutsideModel, Stopped
+from safe2real.evidence.assumptions import COUNTED, INDEPENDENT
 from safe2real.evidence.baseline_margin import RETURNS_SHARE
 from safe2real.evidence.mean_bounds import RunningLower
-from safe2real.exploration.coin import coin_of
+from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.proposal import HALT_ADVICE
-from safe2real.exploration.trial_terms import Range, TrialCertificate, TrialTerms
+from safe2real.exploration.randomness import coin_of
 from safe2real.methods.base import candidate_share
 from safe2real.methods.trial import share_of_delta
 from safe2real.model.archive import complete_file, locked_folder
+from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
 from safe2real.model.serialization import bounded, check_keys, from_text, to_text
-from safe2real.model.validation import finite_number, shown
-from safe2real.standing import Doubt, DoubtCode
+from safe2real.model.validation import (
+    check_function,
+    check_reset,
+    finite_number,
+    positive_integer,
+    probability_of_failure,
+    seed_number,
+    shown,
+)
+from safe2real.progress import Report, progress_bar
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
+
+Range = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTerms:
+    """The terms of a `PolicyTrial`, checked once; give `threshold` (at least) or `limit` (at most), not both."""
+
+    margin: float
+    """By how much the baseline's mean is better than the threshold or limit on the real system: the assumption that pays."""
+    high: float
+    """No episode's constraint value is above this."""
+    low: float = 0.0
+    """No episode's constraint value is below this."""
+    threshold: float | None = None
+    """The mean of the constraint value of an episode is to be at least this."""
+    limit: float | None = None
+    """Or: the mean cost of an episode is to be at most this."""
+    delta: float = 0.05
+    """Probability that anything promised is false, over this trial and all that share delta."""
+    rewards: Mapping[str, Range] = field(default_factory=dict)
+    """Named rewards with the range that no episode's sum can leave."""
+    target: Mapping[str, float] = field(default_factory=dict)
+    """Floors of rewards at which the trial is over."""
+    number: int = 1
+    """Which trial this is among those that share delta."""
+    seed: int = 0
+    """Of the coins; and, with the number, of the environment that `trial_run` runs in."""
+    name: str = "constraint"
+    """What the constraint value is called on certificates."""
+
+    def __post_init__(self) -> None:
+        low, high, margin = (finite_number(name, getattr(self, name)) for name in ("low", "high", "margin"))
+        if low >= high:
+            raise InvalidInput(f"low is {low:g} and high is {high:g}; give a range that no episode can leave, low < high")
+        if (self.threshold is None) == (self.limit is None):
+            raise InvalidInput("give either a threshold, which the mean is to reach, or the limit of a mean cost, not both")
+        bound = finite_number("the limit" if self.is_cost else "the threshold", self._stated)
+        room = bound - low if self.is_cost else high - bound
+        if not low <= bound <= high or not 0.0 < margin <= room:
+            raise InvalidInput(
+                f"the {'limit' if self.is_cost else 'threshold'} is {bound:g} with the margin {margin:g}, in a range from "
+                f"{low:g} to {high:g}; the margin must be positive, and the baseline's mean within the range"
+            )
+        probability_of_failure("delta", self.delta)
+        positive_integer("number", self.number)
+        seed_number("seed", self.seed)
+        for name, ends in self.rewards.items():
+            if not isinstance(ends, tuple | list) or len(ends) != 2 or not float(ends[0]) < float(ends[1]):
+                raise InvalidInput(
+                    f"rewards[{name!r}] is {shown(ends)}; give (low, high), a range that no episode can leave"
+                )
+        unknown = set(self.target) - set(self.rewards)
+        if unknown:
+            raise InvalidInput(f"target names {sorted(unknown)}; there are the rewards {sorted(self.rewards)}")
+        object.__setattr__(self, "rewards", {name: (float(ends[0]), float(ends[1])) for name, ends in self.rewards.items()})
+        object.__setattr__(self, "target", {name: finite_number("target", goal) for name, goal in self.target.items()})
+
+    @property
+    def is_cost(self) -> bool:
+        return self.limit is not None
+
+    @property
+    def _stated(self) -> float:
+        return self.limit if self.limit is not None else self.threshold  # type: ignore[return-value]
+
+    @property
+    def least(self) -> float:
+        """The threshold as a utility from 0 to high - low, where more is better."""
+        return self.utility(self._stated)
+
+    def utility(self, value: float) -> float:
+        """What a constraint value is worth, from 0 at the worst to high - low at the best."""
+        return self.high - value if self.is_cost else value - self.low
+
+    def value(self, utility: float) -> float:
+        """The constraint value that a utility stands for, as the user counts it."""
+        return self.high - utility if self.is_cost else self.low + utility
+
+    def proved(self, utility: float) -> str:
+        """Say which bound on the mean a lower bound on the utility is, rounded conservatively, and which one is asked."""
+        found = round(self.value(utility), 9)
+        if self.is_cost:
+            return f"mean {self.name} <= {rounded_up(found)} (limit {self._stated:.6g})"
+        return f"mean {self.name} >= {rounded_down(found)} (threshold {self._stated:.6g})"
+
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """All that the certificates rest on."""
+        word, bound = ("limit", "below") if self.is_cost else ("threshold", "above")
+        margin = f"the baseline's mean {self.name} is at least {self.margin:g} {bound} the {word} on the real system"
+        of_rewards = (f"{low:g} to {high:g} ({name})" for name, (low, high) in self.rewards.items())
+        ranges = ", ".join((f"{self.low:g} to {self.high:g} ({self.name})", *of_rewards))
+        sure = f"an event of probability at least {1.0 - self.delta:g} holds"
+        return (
+            Assumption(AssumptionCode.MARGIN, margin, self.name),
+            Assumption(AssumptionCode.RANGE, f"no episode leaves the ranges {ranges}", self.name),
+            INDEPENDENT,
+            COUNTED,
+            Assumption(
+                AssumptionCode.EVENT, f"{sure}, over this trial (number {self.number}) and all others that share delta"
+            ),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        rewards = {name: list(ends) for name, ends in self.rewards.items()}
+        return {**asdict(self), "rewards": rewards, "target": dict(self.target)}
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class TrialCertificate(Certificate):
+    """The statement about one deployed mixture of candidate and baseline, in the words in which it was asked for.
+
+    With probability at least 1 - delta over the whole trial, the mean of every deployed mixture keeps the limit. It is in
+    expectation, over the coin too: once the coin shows the candidate, only its own floor is promised.
+    """
+
+    terms: TrialTerms = field(kw_only=True)
+
+    def statement(self) -> str:
+        return self.terms.proved(float(self.lower_bounds[0]))
+
 
 CANDIDATE, BASELINE = "candidate", "baseline"
 _KIND = "safe2real policy trial 1"
@@ -401,3 +533,114 @@ def _check_names_and_targets(terms: TrialTerms) -> None:
                 f"target[{name!r}] is {goal:g}, and the range is from {low:g} to {high:g}; no floor stops there, give a "
                 "number within the range, below its upper end"
             )
+
+
+Act = Callable[[Any], Any]  # observation -> action
+Cost = Callable[[Any, Any, dict[str, Any]], float]  # (observation, action, info) -> what the step costs, or is worth
+RETURN = "return"
+
+
+def trial_run(
+    env: Any,
+    candidate: Act,
+    baseline: Act,
+    trial: PolicyTrial,
+    *,
+    episodes: int,
+    cost: Cost | None = None,
+    progress: Report | bool | None = None,
+) -> list[Turn]:
+    """Ask, run the one whose turn it is, tell; until the trial stops, or for `episodes` episodes.
+
+    The constraint value of an episode is the sum of info["cost"] over its steps, or of `cost`. A reward of the trial that is
+    called "return" is the sum of the environment's rewards; any other is the sum of info[its name]. Whatever the environment
+    or a policy raises, an interrupt too, the episode counts for the worst and the exception is raised again. What can be
+    seen to be wired wrongly without a step of the environment is refused before an episode is asked for.
+
+    Args:
+        env: a Gymnasium environment, the real one; it is reset with a function of the trial's seed and number and of the
+            episode, never twice with the same.
+        candidate: observation -> action.
+        baseline: observation -> action, the one whose margin is known.
+        trial: it is changed, by every episode.
+        episodes: at most.
+        cost: (observation before the step, action, info) -> number, for environments that report none.
+        progress: shows a bar with the time left: True always, False never, None on a terminal; or a function that is told
+            (episodes done, in all).
+
+    Returns:
+        The turns in order, each with its certificate.
+
+    Raises:
+        InvalidInput: an argument is not what it should be, or the environment reports no cost.
+        OutsideModel: an episode left a range that was stated; it is recorded, and nothing is certified any more.
+        Halted: the data refute the baseline's margin: stop the machine. `trial` has all that happened.
+        Exception: whatever the environment or a policy raised.
+
+    Example:
+        >>> trial_run(env, lambda seen: model.predict(seen)[0], damping, trial, episodes=1_000)
+    """
+    _check_wiring(env, trial, cost)
+    for name, act in (("candidate", candidate), ("baseline", baseline)):
+        check_function(name, act, "observation")
+    if callable(progress):
+        check_function("progress", progress, "done, total")
+    episodes, turns = positive_integer("episodes", episodes), list[Turn]()
+    seeds = trial.seeds()
+    with progress_bar("episodes", progress) as report:
+        for done in range(episodes):
+            try:
+                turn = trial.ask()
+            except Stopped:
+                break
+            turns.append(turn)
+            act = candidate if turn.policy == CANDIDATE else baseline
+            try:
+                value, sums = _episode(env, act, trial, seeds.of_round(turn.number), cost)
+            except BaseException:
+                trial.tell(None)
+                raise
+            try:
+                trial.tell(value, sums)
+            except OutsideModel:  # it is recorded
+                raise
+            except InvalidInput:  # a sum that is no finite number; it was run, so it is not to be run anew
+                trial.tell(None)
+                raise
+            if report is not None:
+                report(done + 1, episodes)
+    return turns
+
+
+def _check_wiring(env: Any, trial: Any, cost: Any) -> None:
+    """Refuse what could not run; the environment is not touched, since what it does is an episode."""
+    if not (callable(getattr(env, "reset", None)) and callable(getattr(env, "step", None))):
+        raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+    check_reset(env)
+    check_function("env.step", env.step, "action")
+    if not isinstance(trial, PolicyTrial):
+        raise InvalidInput(f"trial is {shown(trial)}; give a PolicyTrial")
+    if cost is not None:
+        check_function("cost", cost, "observation, action, info")
+
+
+def _episode(env: Any, act: Act, trial: PolicyTrial, seed: int, cost: Cost | None) -> tuple[float, dict[str, float]]:
+    """(constraint value, sums of the rewards) of one episode."""
+    total, sums = 0.0, dict.fromkeys(trial.terms.rewards, 0.0)
+    seen, _ = env.reset(seed=seed)
+    over = False
+    while not over:
+        action = act(seen)
+        after, reward, terminated, truncated, info = env.step(action)
+        total += finite_number("the cost of a step", _read(info, "cost") if cost is None else cost(seen, action, info))
+        for name in sums:
+            sums[name] += finite_number(name, reward if name == RETURN else _read(info, name))
+        seen, over = after, terminated or truncated
+    return total, sums
+
+
+def _read(info: Any, name: str) -> Any:
+    if not isinstance(info, dict) or name not in info:
+        cure = "; give cost=function(observation, action, info)" if name == "cost" else f"; is it called {RETURN!r}?"
+        raise InvalidInput(f"the environment's info has no {name!r}{cure}")
+    return info[name]

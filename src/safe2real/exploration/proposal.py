@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from safe2real.errors import Halted, Stopped
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.coin import drawn
+from safe2real.exploration.randomness import drawn
 from safe2real.methods.base import Reason
 from safe2real.model.policy import MarkovPolicy, Mixture
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from safe2real.evidence.alternatives import Surviving
 from safe2real.evidence.evidence import Evidence
-from safe2real.exploration.certify import certify
+from safe2real.exploration.certificate import certify
 from safe2real.exploration.plan import Plan, baseline_plan, checked_reward, plan
 from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.policy import Mixture

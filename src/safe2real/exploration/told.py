@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.exploration.counting import play
-from safe2real.exploration.episodes import seen_in
-from safe2real.exploration.logs import pairs_of
+from safe2real.exploration.episode_log import pairs_of, play, seen_in
 from safe2real.exploration.looking import Looking
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Decision

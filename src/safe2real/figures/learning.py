@@ -10,8 +10,8 @@ from safe2real.errors import needed_for
 from safe2real.evidence.mismatch_map import MismatchMap
 from safe2real.evidence.row_rule import Separation
 from safe2real.figures.course import count_deployments
+from safe2real.figures.history import Moment
 from safe2real.figures.mismatch import draw_mismatch, panel
-from safe2real.figures.moments import Moment
 from safe2real.figures.rewards import MOST_PANELS, draw_interval
 from safe2real.figures.style import BLUE, GREEN, INK, LINES, ORANGE
 from safe2real.model.cmdp import CMDP

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
-from safe2real.figures.places import Places, draw_cells, ends, map_figure, mark_cells, name_cells, places_of
+from safe2real.figures.grid_layout import Places, draw_cells, ends, map_figure, mark_cells, name_cells, places_of
 from safe2real.figures.style import INK, KINDS
 from safe2real.figures.table import draw_table
 from safe2real.model.cmdp import CMDP

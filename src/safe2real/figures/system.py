@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.errors import needed_for
-from safe2real.figures.places import Places, draw_cells, ends, losses, map_figure, mark_cells, name_cells, places_of
+from safe2real.figures.grid_layout import Places, draw_cells, ends, losses, map_figure, mark_cells, name_cells, places_of
 from safe2real.figures.style import GREEN, INK, RED
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from safe2real.errors import needed_for
-from safe2real.figures.places import losses
+from safe2real.figures.grid_layout import losses
 from safe2real.figures.style import GREEN, INK, KINDS, RED
 from safe2real.model.cmdp import CMDP
 from safe2real.model.validation import Floats

@@ -18,13 +18,12 @@ from safe2real.model.serialization import within
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve
-from safe2real.preflight.assumptions import without_constraints
-from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
-from safe2real.preflight.rollout_findings import rollout_findings
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of, rollout_findings
+from safe2real.preflight.theorem_findings import without_constraints
 from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin
-from safe2real.systems.spans import spans
+from safe2real.systems.return_range import spans
 
 _ROUNDING = 1e-9
 

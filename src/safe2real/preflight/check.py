@@ -14,14 +14,31 @@ from typing import Any
 from safe2real.engines.base import Engine
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.prepare import compile_everything
+from safe2real.exploration.warm_up import compile_everything
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import positive_integer, probability_of_failure, unit_number
-from safe2real.preflight.assumptions import (
+from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
+from safe2real.preflight.comparison import Comparison, advise_method, compared, other_than
+from safe2real.preflight.findings import (
+    WORTH,
+    Code,
+    Finding,
+    Level,
+    Recommendation,
+    against,
+    check_readable,
+    rollout_findings,
+)
+from safe2real.preflight.gaps import advise_gaps, advise_without_separation, gap_findings, redrawn
+from safe2real.preflight.hypothetical_reality import Guess, guess_reality
+from safe2real.preflight.rehearsal import Rehearsals
+from safe2real.preflight.rehearsed_runs import Trial, random_rewards, shown_standing, trial_findings
+from safe2real.preflight.support_advice import advise_support
+from safe2real.preflight.theorem_findings import (
     NO_CONSTRAINT,
     accepted,
     constrained,
@@ -31,17 +48,6 @@ from safe2real.preflight.assumptions import (
     stop_floor,
     theorem,
 )
-from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
-from safe2real.preflight.comparison import Comparison, advise_method, compared, other_than
-from safe2real.preflight.findings import WORTH, Code, Finding, Level, against, check_readable
-from safe2real.preflight.gap_advice import advise_gaps, advise_without_separation
-from safe2real.preflight.gaps import gap_findings, redrawn
-from safe2real.preflight.guess import Guess, guess_reality
-from safe2real.preflight.recommendations import Recommendation
-from safe2real.preflight.rehearsals import Rehearsals
-from safe2real.preflight.rollout_findings import rollout_findings
-from safe2real.preflight.support_advice import advise_support
-from safe2real.preflight.trials import Trial, random_rewards, shown_standing, trial_findings
 from safe2real.problem.conditions import Conditions, Guarantee
 from safe2real.problem.problem import Problem
 from safe2real.progress import Report, progress_bar

@@ -15,8 +15,8 @@ import numpy as np
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import RewardFree, SimToReal
 from safe2real.model.constraint_text import count, roughly
-from safe2real.preflight.recommendations import Advice, Recommendation
-from safe2real.preflight.trials import Look, Trial
+from safe2real.preflight.findings import Advice, Recommendation
+from safe2real.preflight.rehearsed_runs import Look, Trial
 
 _CLEAR = 1.1  # times fewer episodes; below, nobody should care
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
+from safe2real.model.constraint_text import count
+from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
+from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, finite_floats, finite_number, probability_of_failure
 from safe2real.planning.robust import reach_of
 from safe2real.problem.accuracy import check_estimated
@@ -179,3 +183,119 @@ def margins_of(problem: Problem) -> Floats:
     if given.shape not in ((), (constraints,)):
         raise InvalidInput(f"margin has shape {given.shape}; give one number, or one per constraint ({constraints})")
     return np.broadcast_to(given, (constraints,)).copy()
+
+
+# What a check recommends: how to say more of what is known, and which method is expected to be cheaper.
+#
+# A finding says whether something holds; a recommendation says what to do for fewer episodes, or where there is no
+# separation. Each names what following it would assume of the real system: nothing here can know whether that is true.
+
+
+class Advice(StrEnum):
+    """What a recommendation is about, with a heading for people."""
+
+    heading: str
+
+    def __new__(cls, code: str, heading: str) -> Self:
+        member = str.__new__(cls, code)
+        member._value_, member.heading = code, heading
+        return member
+
+    NO_SEPARATION = ("no-separation", "no gaps can be stated")
+    METHOD = ("method", "with or without the simulator")
+    SUPPORT = ("support", "declare what can follow")
+    GAPS = ("gaps", "gaps from the accuracy")
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """One thing to do. Programs read code, numbers and changes; people read the rest."""
+
+    code: Advice
+    what: str  # what was computed, and what follows
+    cure: str  # what to do; empty where all is well as it is
+    assumes: str = ""  # of the real system, by doing so; empty where nothing new is assumed
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()  # settings to choose, each with a value that it can have
+
+    @property
+    def name(self) -> str:
+        """A title for people."""
+        return self.code.heading
+
+    @property
+    def text(self) -> str:
+        """All of it in sentences."""
+        parts = [self.what]
+        parts += [f"Do: {self.cure}"] if self.cure else []
+        parts += [f"That assumes: {self.assumes}"] if self.assumes else []
+        return ". ".join(parts) + "."
+
+    def __str__(self) -> str:
+        return f"ADVICE   {self.name}: {self.text}"
+
+    def to_document(self) -> dict[str, Any]:
+        """All of it as JSON can hold it."""
+        return {
+            "code": self.code.value,
+            "name": self.name,
+            "what": self.what,
+            "cure": self.cure,
+            "assumes": self.assumes,
+            "numbers": dict(self.numbers),
+            "changes": [one.to_document() for one in self.changes],
+        }
+
+
+# Rollouts held against what is declared: one step to where a declaration says that none leads refutes it.
+#
+# A declared support names every successor of a row, and a row that is declared known has the simulator's successors and no
+# others. No statistics are needed: what has probability 0 does not happen. That rollouts keep to a declaration proves
+# nothing.
+
+
+def rollout_findings(problem: Problem, rollouts: Sequence[Trajectory]) -> list[Finding]:
+    """Whether steps of the real system contradict the declared support, or rows that are declared known.
+
+    Args:
+        problem: what is declared.
+        rollouts: episodes of the real system, checked (`baseline.check_rollouts`).
+
+    Returns:
+        A failure for each declaration that is false; nothing where none is contradicted.
+    """
+    findings = []
+    if problem.support is not None:
+        outside = rows_left(problem.support, rollouts)
+        if outside.any():
+            said = f"{_named(problem, outside)}: the rollouts lead to states that the declared support does not name"
+            cure, rows = "name every possible successor, or declare no support", {"rows": int(outside.sum())}
+            findings.append(Finding(Code.SUPPORT_BY_ROLLOUTS, Level.FAILURE, said, cure, rows, affects=EVERY_CLAIM))
+    wrong = problem.known_rows() & rows_left(problem.simulator.kernel, rollouts)
+    if wrong.any():
+        said = f"{_named(problem, wrong)}: declared known, but the rollouts lead to states of probability 0 there"
+        cure, rows = "declare only rows known that are exact", {"rows": int(wrong.sum())}
+        findings.append(Finding(Code.KNOWN_ROWS_BY_ROLLOUTS, Level.FAILURE, said, cure, rows, affects=EVERY_CLAIM))
+    return findings
+
+
+def rows_left(kernel: Kernel, rollouts: Sequence[Trajectory]) -> NDArray[np.bool_]:
+    """[R] rows from which a rollout went to a state that `kernel` rules out there."""
+    left, pairs = np.zeros(kernel.num_rows, dtype=np.bool_), kernel.num_states * kernel.num_actions
+    possible: dict[int, set[int]] = {}  # successors of the rows that were come by
+    for episode in rollouts:
+        rows = episode.states[:-1].astype(np.int64) * kernel.num_actions + episode.actions
+        if not kernel.is_stationary:
+            rows += np.arange(rows.size) * pairs
+        for row, successor in zip(rows.tolist(), episode.states[1:].tolist(), strict=True):
+            if row not in possible:
+                possible[row] = set(kernel.row(row)[0].tolist())  # a kernel stores no successor of probability 0
+            left[row] |= successor not in possible[row]
+    return left
+
+
+def _named(problem: Problem, rows: NDArray[np.bool_]) -> str:
+    """How many rows, and the first of them."""
+    model = problem.simulator
+    state, action = divmod(int(np.argmax(rows)) % (model.num_states * model.num_actions), model.num_actions)
+    return f"{count(int(rows.sum()), 'row')}, the first is {model.legend.row(state, action)}"

@@ -7,35 +7,454 @@ guarantee can hold is the business of `check_problem` and of `Problem.learner`.
 
 from __future__ import annotations
 
+import difflib
 import os
 import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from safe2real.campaign.episodes import episode_from_json
 from safe2real.errors import InvalidInput
 from safe2real.methods.base import Method
+from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.named import method_in
+from safe2real.model.archive import names_in, read_npy, read_npz
 from safe2real.model.cmdp import CMDP
+from safe2real.model.input_size import check_bytes
 from safe2real.model.kernel import Kernel
 from safe2real.model.names import Legend
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import bounded, check_keys, check_unpacked, from_text, numbers_from_json, within
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import boolean, positive_integer, shown, whole_numbers
-from safe2real.preflight.array_files import ArrayFiles
-from safe2real.preflight.guess import Guess
-from safe2real.preflight.spec_gymnasium import Environment, environment_of
-from safe2real.preflight.spec_rehearsal import RunOptions, guess_of, options_of, per_pair, with_rewards
-from safe2real.preflight.spec_structure import alternatives_of, ties_of
-from safe2real.problem.document import OPTIONAL, REQUIRED, check_no_method, check_size, kernel_from_json
+from safe2real.model.validation import Floats, boolean, finite_number, positive_integer, seed_number, shown, whole_numbers
+from safe2real.preflight.hypothetical_reality import Guess, Towards
+from safe2real.problem.alternatives import Alternatives, check_names
+from safe2real.problem.document import METHOD, OPTIONAL, REQUIRED, check_no_method, check_size, kernel_from_json
 from safe2real.problem.problem import Problem
+from safe2real.problem.ties import Ties, ties_from_json
 from safe2real.refinements import DEFAULT
-from safe2real.systems.finite import FiniteSystem
+from safe2real.systems.arrival_costs import ENDED, ArrivalCost
+from safe2real.systems.finite import FiniteSystem, from_gymnasium
+from safe2real.systems.finite_env import check_spaces
 from safe2real.systems.measure import clone_baseline
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RunOptions:
+    """The table [run]: how `safe2real run` rehearses."""
+
+    max_rounds: int = 5_000
+    growth: float = 0.02  # of the deployments handed out so far, in one batch of one proposal
+    seed: int = 1  # of reality
+    plans: int = 3  # random rewards to plan for, where `rewards` names none
+    rewards: tuple[Floats, ...] = ()  # each [S, A] or [H, S, A]
+    out: Path | None = None
+
+
+def per_pair(array: NDArray[Any], num_states: int, num_actions: int) -> NDArray[Any]:
+    """[S] as [S, A]; any other shape as it is, for its user to check."""
+    return np.repeat(array[:, None], num_actions, axis=1) if array.shape == (num_states,) else array
+
+
+def guess_of(value: Any, kernel: Kernel, files: ArrayFiles, environment: Environment | None) -> Guess:
+    """The table [guess]."""
+    given = check_keys(value, "guess", required=(), optional=("rows", "pairs", "states", "gap", "towards", "seed"))
+    listed = [key for key in ("rows", "pairs", "states") if key in given]
+    if len(listed) > 1:
+        raise InvalidInput(f"guess has {' and '.join(listed)}; keep one of them")
+    towards = given.get("towards", Towards.NEAREST.value)
+    if towards not in list(Towards):
+        raise InvalidInput(f"guess.towards is {shown(towards)}; give one of {', '.join(Towards)}")
+    rows = files.maybe(given.get("rows"), "guess.rows")
+    if "states" in given or "pairs" in given:
+        rows = _marked(given, kernel, environment)
+    elif rows is not None and not (isinstance(rows, int) and not isinstance(rows, bool)):
+        rows = numbers_from_json(rows, "guess.rows")
+    return Guess(rows=rows, gap=given.get("gap"), towards=Towards(towards), seed=seed_number("seed", given.get("seed", 0)))
+
+
+def _marked(given: dict[str, Any], kernel: Kernel, environment: Environment | None) -> NDArray[np.bool_]:
+    """[S, A], true for the listed states, or pairs of a state and an action."""
+    origin = np.arange(kernel.num_states) if environment is None else environment.system.origin
+    below = kernel.num_states if environment is None else environment.num_states
+    if "states" in given:
+        states = whole_numbers("guess.states", given["states"], below=below, what="states")
+        return np.repeat(np.isin(origin, states)[:, None], kernel.num_actions, axis=1)
+    pairs = numbers_from_json(given["pairs"], "guess.pairs")
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise InvalidInput(f"guess.pairs is {shown(given['pairs'])}; list pairs like [[3, 0], [7, 2]]: state, action")
+    states = whole_numbers("guess.pairs[:, 0]", pairs[:, 0], below=below, what="states")
+    actions = whole_numbers("guess.pairs[:, 1]", pairs[:, 1], below=kernel.num_actions, what="actions")
+    marked = np.zeros((kernel.num_states, kernel.num_actions), dtype=np.bool_)
+    for state, action in zip(states, actions, strict=True):
+        marked[origin == state, action] = True
+    return marked
+
+
+def options_of(value: Any, model: CMDP, files: ArrayFiles, environment: Environment | None) -> RunOptions:
+    """The table [run]."""
+    given = check_keys(value, "run", required=(), optional=("max_rounds", "growth", "seed", "plans", "rewards", "out"))
+    for key in ("max_rounds", "plans"):
+        if key in given:
+            positive_integer(f"run.{key}", given[key])
+    if "seed" in given:
+        seed_number("run.seed", given["seed"])
+    growth = given.get("growth", 0.0)
+    if isinstance(growth, bool) or not isinstance(growth, (int, float)) or not 0.0 <= growth <= 1.0:
+        raise InvalidInput(f"run.growth is {shown(growth)}; give a fraction from 0 (one deployment at a time) to 1")
+    if "out" in given:
+        if not isinstance(given["out"], str) or not given["out"]:
+            raise InvalidInput(f"run.out is {shown(given['out'])}; give the name of a folder")
+        given["out"] = files.place(given["out"], "run.out")
+    if "rewards" in given:
+        listed = given["rewards"]
+        states = model.num_states if environment is None else environment.num_states
+        single = _is_one_reward(listed, (model.steps, states, model.num_actions))
+        named = [("run.rewards", listed)] if single else [(f"run.rewards[{i}]", one) for i, one in enumerate(listed)]
+        given["rewards"] = tuple(_reward(one, name, model, files, environment) for name, one in named)
+    return RunOptions(**given)
+
+
+def with_rewards(given: dict[str, Any], model: CMDP, files: ArrayFiles, environment: Environment | None) -> dict[str, Any]:
+    """The specification with the arrays of the rewards that settings.algorithm declares, read like those of [run]."""
+    settings = given["settings"]
+    method = settings.get(METHOD) if isinstance(settings, dict) else None
+    if not isinstance(method, dict) or method.get("kind") != ForRewards.name:
+        return given
+    rewards = method.get("rewards")
+    if not isinstance(rewards, dict):
+        return given  # which the method itself refuses
+    place = f"settings.{METHOD}.rewards"
+    read = {name: _reward(one, f"{place}.{name}", model, files, environment) for name, one in rewards.items()}
+    return {**given, "settings": {**settings, METHOD: {**method, "rewards": read}}}
+
+
+def _is_one_reward(value: Any, sizes: tuple[int, int, int]) -> bool:
+    """Whether this is one reward, not a list of them; one, where it could be either. `sizes` are (H, S, A)."""
+    if not isinstance(value, list):
+        return True
+    try:
+        array = np.asarray(value)
+    except ValueError:  # ragged: arrays of different shapes
+        return False
+    if array.dtype.kind not in "iufb" or not array.size:
+        return False
+    shapes = (sizes[1:2], sizes[1:], sizes)
+    return array.shape in shapes or array.shape[1:] not in shapes
+
+
+def _reward(value: Any, name: str, model: CMDP, files: ArrayFiles, environment: Environment | None) -> Floats:
+    if environment is not None and value == "environment":
+        return environment.system.unit_reward
+    array = numbers_from_json(files.maybe(value, name), name)
+    if environment is not None:
+        array = environment.over_states(array, 1 if array.ndim == 1 else 2, name)
+    array = per_pair(array, model.num_states, model.num_actions)
+    shapes = ((model.num_states, model.num_actions), (model.steps, model.num_states, model.num_actions))
+    if array.shape not in shapes or not ((array >= 0.0) & (array <= 1.0)).all():
+        raise InvalidInput(
+            f"{name} has shape {array.shape} and entries from {array.min(initial=0.0):g} to {array.max(initial=0.0):g}; "
+            f"give numbers from 0 to 1 of shape (S,) = {shapes[0][:1]}, (S, A) = {shapes[0]} or (H, S, A) = {shapes[1]}"
+        )
+    return array.astype(np.float64)
+
+
+_SUFFIXES = (".npy", ".npz")
+_LISTED = 12  # names in a message
+
+
+@dataclass(slots=True)
+class ArrayFiles:
+    """Reads the files that a specification names; their names are relative to its folder.
+
+    A specification may come from elsewhere: unless `anywhere` is set, it reads nothing outside its own folder, links
+    followed. What it makes us read, one file as often as it is named, is weighed together against one limit.
+    """
+
+    folder: Path
+    anywhere: bool = False
+    _taken: int = field(default=0, init=False)  # bytes, of all arrays read so far
+
+    def maybe(self, value: Any, key: str) -> Any:
+        """The array of a file where `value` names one; else `value` as it is."""
+        return self.array(value, key) if isinstance(value, str) else value
+
+    def array(self, named: str, key: str) -> NDArray[Any]:
+        """The array behind "file.npy", "file.npz:name", or "file.npz" with one array in it; `key` is where it was named."""
+        file, _, name = named.partition(".npz:")
+        if name:
+            arrays = self._read(f"{file}.npz", key, only=name)
+            if name not in arrays:
+                held = _some(self._names(f"{file}.npz", key))
+                raise InvalidInput(f"{key} is {named!r}, but that file has no array {name!r}; it has {held}")
+            return arrays[name]
+        names = self._names(named, key)
+        if len(names) != 1:
+            raise InvalidInput(
+                f"{key} is {named!r}, which holds {_some(names)}; say which one, like "
+                f"{named + ':' + next(iter(names), 'name')!r}"
+            )
+        return next(iter(self._read(named, key).values()))
+
+    def arrays(self, named: str, key: str, *, among: set[str]) -> dict[str, NDArray[Any]]:
+        """Every array of an .npz file by its name, if all the names are `among` these, else none of them.
+
+        The one of an .npy file is called "transition", as a kernel's is.
+        """
+        return self._read(named, key) if set(self._names(named, key)) <= among else {}
+
+    def text(self, named: str, key: str) -> str:
+        """A text file, such as episodes as JSON Lines."""
+        path = self.place(named, key)
+        self._must_exist(path, named, key)
+        try:
+            with path.open("rb") as file:
+                return bounded(file, f"{key}, the file {named!r},").decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"{key} is {named!r}, which cannot be read ({error}); give UTF-8 text") from error
+
+    def place(self, named: str, key: str) -> Path:
+        """Where a name leads; not out of the specification's folder unless that is allowed."""
+        if "\0" in named or not named:
+            raise InvalidInput(
+                f"{key} is {named!r}, which names no file; give a name relative to the specification's folder"
+            )
+        path = self.folder / named
+        try:
+            inside = self.anywhere or path.resolve().is_relative_to(self.folder.resolve())
+        except (OSError, RuntimeError) as error:  # links that lead in a circle, a name that is too long
+            raise InvalidInput(f"{key} is {named[:100]!r}, which leads nowhere ({error}); mend the name") from error
+        if not inside:
+            raise InvalidInput(
+                f"{key} is {named!r}, which leads out of the folder of the specification; put the file there, or, if you "
+                "trust the specification, allow files anywhere: --files-anywhere, or files_anywhere=True"
+            )
+        return path
+
+    def _names(self, named: str, key: str) -> list[str]:
+        path = self._checked(named, key)
+        if path.suffix == ".npy":
+            return ["transition"]
+        with within(f"{key} is {named!r}"), _readable():
+            return names_in(path)
+
+    def _read(self, named: str, key: str, only: str | None = None) -> dict[str, NDArray[Any]]:
+        path = self._checked(named, key)
+        with within(f"{key} is {named!r}"), _readable():
+            if path.suffix == ".npy":
+                return {"transition": read_npy(path, self._weigh)}
+            return read_npz(path, self._weigh, only)
+
+    def _weigh(self, what: str, size: int) -> None:
+        check_bytes(f"{what} with what was read before it" if self._taken else what, self._taken + size)
+        self._taken += size
+
+    def _checked(self, named: str, key: str) -> Path:
+        path = self.place(named, key)
+        if path.suffix not in _SUFFIXES:
+            raise InvalidInput(
+                f"{key} is {named!r}; arrays are in .npy files (numpy.save) or .npz files (numpy.savez): "
+                "save it as one, or write the numbers here as nested lists"
+            )
+        self._must_exist(path, named, key)
+        return path
+
+    def _must_exist(self, path: Path, named: str, key: str) -> None:
+        if path.is_file():
+            return
+        beside = sorted(file for file in path.parent.iterdir() if file.is_file()) if path.parent.is_dir() else []
+        # Endings are alike anyway: only the names before them tell what is meant.
+        by_stem = {file.stem: file.name for file in beside}
+        near = difflib.get_close_matches(path.stem, by_stem, 1, cutoff=0.7)
+        hint = f" (did you mean {by_stem[near[0]]!r}?)" if near else ""
+        raise InvalidInput(
+            f"{key} is {named!r}, a file that is not there{hint}; looked for {path}. Put it there, or mend the name: names "
+            "are relative to the specification's folder"
+        )
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InvalidInput(f"the file cannot be read ({error.strerror}); check the permissions") from error
+
+
+def _some(names: Any) -> str:
+    listed = sorted(names)
+    return ", ".join(listed[:_LISTED]) + (", ..." if len(listed) > _LISTED else "") if listed else "no array at all"
+
+
+_ARRAYS = ("classes", "successors", "laws")
+
+
+def ties_of(given: dict[str, Any], files: ArrayFiles) -> Ties | None:
+    """[ties], its arrays read from files; None where the file has none."""
+    value = given.get("ties")
+    if isinstance(value, dict):
+        value = {key: files.maybe(one, f"ties.{key}") if key in _ARRAYS else one for key, one in value.items()}
+    return ties_from_json(value) if "ties" in given else None
+
+
+def alternatives_of(given: dict[str, Any], kernel_of: Callable[[Any, str], Kernel]) -> Alternatives | None:
+    """[alternatives], each of its simulators read by `kernel_of(value, its place)`; None where the file has none."""
+    if "alternatives" not in given:
+        return None
+    value = check_keys(given["alternatives"], "alternatives", required=("simulators",), optional=("exact", "names"))
+    listed = value["simulators"]
+    if not isinstance(listed, list):
+        raise InvalidInput(f"alternatives.simulators is {shown(listed)}; write each one as [[alternatives.simulators]]")
+    kernels = [kernel_of(one, f"alternatives.simulators[{j}]") for j, one in enumerate(listed)]
+    return Alternatives(tuple(kernels), exact=value.get("exact", False), names=check_names(value.get("names", [])))
+
+
+_PAID = ("state", "arrival")
+_COSTS = ("cost", "unsafe", "unsafe_reward")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Environment:
+    """The simulator's environment as a finite system; arrays of the file are over the environment's own states."""
+
+    system: FiniteSystem
+    num_states: int  # of the environment
+    pools_copies: bool = False  # whether what is seen in one copy of a state counts for all
+
+    def over_states(self, array: NDArray[Any], axes: int, name: str) -> NDArray[Any]:
+        """[S] (`axes` 1) or [S, A] (2) over the environment's states, or with steps before it, as one over the model's."""
+        axis = array.ndim - axes
+        if axis not in (0, 1) or array.shape[axis] != self.num_states:
+            raise InvalidInput(
+                f"{name} has shape {array.shape}; give one entry for each of the environment's {self.num_states} states"
+            )
+        return np.moveaxis(self.system.per_state(np.moveaxis(array, axis, 0)), 0, axis)
+
+    def reality(self, value: Any, name: str = "real") -> Kernel:
+        """The rows of the environment that [real], or another table of that `name`, names."""
+        given = check_keys(value, name, required=("gymnasium",), optional=("arguments",))
+        with within(name):
+            return self.system.kernel_of(_made(given, name))
+
+
+def environment_of(
+    value: Any, horizon: int, start: Any, files: ArrayFiles, ties: Ties | None = None, names: Mapping[str, Any] | None = None
+) -> Environment | None:
+    """The system of [simulator] where that names an environment; None where it holds arrays."""
+    if not isinstance(value, dict) or "gymnasium" not in value:
+        return None
+    given = check_keys(
+        value,
+        "simulator",
+        required=("gymnasium",),
+        optional=("arguments", *_COSTS, "paid", "limit", "ended", "name", "drop_unreachable", "pool_copies"),
+    )
+    stated = [key for key in _COSTS if key in given]
+    if len(stated) > 1:
+        raise InvalidInput(f"simulator has {' and '.join(stated)}; keep one of them")
+    env = _made(given, "simulator")
+    num_states = int(env.observation_space.n)
+    cost = _cost(given, num_states, files)
+    paid = given.get("paid", "state")
+    if paid not in _PAID:
+        raise InvalidInput(f"simulator.paid is {shown(paid)}; give one of {', '.join(_PAID)}")
+    if paid == "arrival" and isinstance(cost, np.ndarray):
+        cost = _on_arrival(cost, num_states)
+    ended = files.maybe(given.get("ended"), "simulator.ended")
+    with within("simulator"):
+        system = from_gymnasium(
+            env,
+            horizon,
+            cost=cost,
+            limit=given.get("limit"),
+            ended=ended,
+            start=start,
+            drop_unreachable=boolean("simulator.drop_unreachable", given.get("drop_unreachable", False)),
+            name=str(given.get("name", "cost")),
+            ties=ties,
+            **(names or {}),
+        )
+    return Environment(system, num_states, boolean("simulator.pool_copies", given.get("pool_copies", False)))
+
+
+def _cost(given: dict[str, Any], num_states: int, files: ArrayFiles) -> NDArray[Any] | ArrivalCost | None:
+    if "unsafe_reward" in given:
+        worst = finite_number("simulator.unsafe_reward", given["unsafe_reward"])
+        return lambda state, action, next_state, reward, terminated: float(reward <= worst)
+    if "unsafe" in given:
+        unsafe = whole_numbers("simulator.unsafe", given["unsafe"], below=num_states, what="states")
+        return np.isin(np.arange(num_states), unsafe).astype(np.float64)
+    if "cost" not in given:
+        return None
+    named = given["cost"]
+    array = files.array(named, "simulator.cost") if isinstance(named, str) else named
+    return numbers_from_json(array, "simulator.cost")
+
+
+def _on_arrival(cost: NDArray[Any], num_states: int) -> ArrivalCost:
+    """The cost of the next state, paid once when it is entered."""
+    if cost.shape != (num_states,):
+        raise InvalidInput(
+            f"simulator.cost has shape {cost.shape}; what is paid on arrival is one number for each of the {num_states} "
+            "states, or leave out paid"
+        )
+
+    def paid(state: int, action: int, next_state: int, reward: float, terminated: bool) -> float:
+        # To stay where one is, is no arrival.
+        return float(cost[next_state]) if next_state != state or terminated else 0.0
+
+    return paid
+
+
+def _made(given: dict[str, Any], name: str) -> Any:
+    id, arguments = given["gymnasium"], given.get("arguments", {})
+    if not isinstance(id, str) or not isinstance(arguments, dict):
+        raise InvalidInput(
+            f'{name}.gymnasium is {shown(id)} with arguments {shown(arguments)}; give an id like "FrozenLake-v1" and '
+            "arguments = {map_name = ...}"
+        )
+    try:
+        env: Any = gymnasium.make(id, **arguments)
+    except (gymnasium.error.Error, ImportError, TypeError, ValueError, KeyError, AssertionError) as error:
+        raise InvalidInput(
+            f"{name}.gymnasium is {id!r}, which could not be made ({error}); check the id and the arguments, and install "
+            "the package that registers it. With module:id the module is imported first and must be importable: for one "
+            "beside the file, go to its folder and set PYTHONPATH=."
+        ) from error
+    with within(f"{name}.gymnasium is {id!r}"):
+        check_spaces(env)
+        if getattr(env.unwrapped, "P", None) is None:
+            raise InvalidInput(
+                "the environment has no transition table (env.unwrapped.P), and a file can only name one that has; in "
+                "Python, sample it with estimate_model(env, ...)"
+            )
+    return env
+
+
+def numbering_of(system: FiniteSystem) -> list[dict[str, Any]]:
+    """What each state of the model stands for, in order; a controller needs it to tell episodes.
+
+    After the end of an episode `environment_state` is None, and `cost` is what every step there costs.
+    """
+    ways = sorted(system.arrivals.items(), key=lambda item: item[1])
+    return [
+        {
+            "state": index,
+            "name": system.model.legend.state(index),
+            "environment_state": None if state == ENDED else state,
+            "cost_on_arrival": cost,
+            "ended": ended,
+        }
+        for (state, cost, ended), index in ways
+    ]
+
 
 # Not with an environment, which numbers its states itself:
 _OWN_NUMBERING = ("constraints", "known", "support", "estimated", "copies", "within", "legend", "counts_end")

@@ -19,10 +19,9 @@ from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.preflight.comparison import samples_until
-from safe2real.preflight.guess import Guess, guess_reality, reachable_rows
-from safe2real.preflight.recommendations import Advice, Recommendation
-from safe2real.preflight.rollout_findings import rows_left
-from safe2real.preflight.trials import Look, Trial
+from safe2real.preflight.findings import Advice, Recommendation, rows_left
+from safe2real.preflight.hypothetical_reality import Guess, guess_reality, reachable_rows
+from safe2real.preflight.rehearsed_runs import Look, Trial
 from safe2real.problem.problem import Problem
 
 _VISITS = 1_000  # at which radii are compared: where a row begins to say something

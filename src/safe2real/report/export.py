@@ -19,9 +19,9 @@ from safe2real.campaign.events import CREATE, IMPORT, TELL, Event, chained
 from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import Entry, Episode, entries_of, episodes_of
 from safe2real.campaign.journal import FORMAT, Header
-from safe2real.campaign.journal.places import parse_place, shown_place
 from safe2real.campaign.journal.salvage import salvage
 from safe2real.campaign.journal.sqlite_pages import readable_rows
+from safe2real.campaign.journal.url import parse_place, shown_place
 from safe2real.campaign.replay import Replay
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch

@@ -26,7 +26,7 @@ from safe2real.campaign.events import now
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.model.constraint_text import count
 from safe2real.model.validation import finite_number
-from safe2real.service.looking import status_with
+from safe2real.service.read_endpoints import status_with
 from safe2real.standing import DoubtCode, Standing
 
 if TYPE_CHECKING:

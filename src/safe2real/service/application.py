@@ -17,16 +17,19 @@ from starlette.staticfiles import StaticFiles
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.errors import Safe2RealError
-from safe2real.service import deploying, directing, history, looking
+from safe2real.service import history
+from safe2real.service import operator_endpoints as directing
+from safe2real.service import read_endpoints as looking
+from safe2real.service import worker_endpoints as deploying
 from safe2real.service.alerts import AlertTerms, watching
-from safe2real.service.beside import BESIDE
-from safe2real.service.calling import Answering, call_of
-from safe2real.service.calls import Call, Endpoint
 from safe2real.service.description import SECURITY, described
-from safe2real.service.own import OWN, health, ready
+from safe2real.service.dispatch import Answering, call_of
+from safe2real.service.long_requests import BESIDE
 from safe2real.service.problems import Busy, problem, problem_of
+from safe2real.service.request import Call, Endpoint
+from safe2real.service.security_headers import Shield
 from safe2real.service.service import Service
-from safe2real.service.shield import Shield
+from safe2real.service.service_endpoints import OWN, health, ready
 from safe2real.version import __version__
 
 API = "/api/v1"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from safe2real.service.calls import Endpoint
 from safe2real.service.problems import MEDIA_TYPE, STATUS, TITLES, Refused, problem_document
+from safe2real.service.request import Endpoint
 
 SECURITY = {"token": {"type": "http", "scheme": "bearer", "description": "Made by `safe2real serve token add`."}}
 _IN_PATH = {"name": "The campaign's name.", "id": "The deployment's id, of the answer to ask."}

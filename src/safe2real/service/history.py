@@ -22,7 +22,7 @@ from safe2real.methods.base import Reason
 from safe2real.model.cmdp import CMDP
 from safe2real.model.serialization import finite_or_none, from_text
 from safe2real.model.trajectory import utilities_along
-from safe2real.service.calls import READERS, Call, Endpoint
+from safe2real.service.request import READERS, Call, Endpoint
 
 OUTCOMES = (OUT, TOLD, CUT_SHORT, LEFT_MODEL, ABANDONED, WITHDRAWN)
 _POINTS = 600  # of a course

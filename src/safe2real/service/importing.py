@@ -11,14 +11,14 @@ from starlette.requests import Request
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import receipt_document
-from safe2real.campaign.imports import Overlap
+from safe2real.campaign.import_log import Overlap
 from safe2real.errors import InvalidInput
 from safe2real.model.input_size import human, text_limit
 from safe2real.model.serialization import check_keys, check_unpacked, from_text, policy_from_json
 from safe2real.model.validation import shown
-from safe2real.service.calls import boolean
 from safe2real.service.limits import Limits, chunks
 from safe2real.service.problems import TOKEN_IN_BYTES, WrongType
+from safe2real.service.request import boolean
 
 _IN_MEMORY = 8 << 20
 BASELINE = "baseline"

@@ -12,7 +12,7 @@ from typing import IO, Any
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import ledger_document
 from safe2real.campaign.events import now
-from safe2real.campaign.journal.places import shown_place
+from safe2real.campaign.journal.url import shown_place
 from safe2real.errors import Safe2RealError
 from safe2real.report.export import export_csv, export_json
 from safe2real.service.problems import hidden

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from safe2real.campaign.journal.places import HIDDEN, without_secrets
+from safe2real.campaign.journal.url import HIDDEN, without_secrets
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
 from safe2real.service.tokens import PREFIX
 

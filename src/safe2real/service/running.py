@@ -14,10 +14,10 @@ from fastapi import FastAPI
 from safe2real.errors import InvalidInput
 from safe2real.service.alerts import AlertTerms
 from safe2real.service.application import make_app
-from safe2real.service.connections import Connection
-from safe2real.service.places import places_at
 from safe2real.service.problems import hidden
 from safe2real.service.service import Options, Service, check_loopback
+from safe2real.service.slow_client_timeouts import Connection
+from safe2real.service.storage import places_at
 
 _KEEP_ALIVE = 75  # seconds that an idle connection stays
 _GOODBYE = 10  # seconds that what is under way is given when the server is stopped

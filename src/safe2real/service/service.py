@@ -14,12 +14,12 @@ from safe2real.campaign.signing import keys_from_environment, who_calls
 from safe2real.errors import InvalidInput
 from safe2real.methods.named import problem_and_method
 from safe2real.model.serialization import check_unpacked, to_text
-from safe2real.service.calls import Call, boolean
-from safe2real.service.hosted import Hosted
+from safe2real.service.campaign_pool import Hosted
 from safe2real.service.limits import Limits, Rate
 from safe2real.service.metrics import Metrics
-from safe2real.service.places import Places, checked_name
 from safe2real.service.problems import Forbidden, NotFound, NoToken
+from safe2real.service.request import Call, boolean
+from safe2real.service.storage import Places, checked_name
 from safe2real.service.tokens import Caller, Role, Tokens
 
 

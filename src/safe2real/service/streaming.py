@@ -25,11 +25,11 @@ from safe2real.campaign.replay import as_recorded
 from safe2real.campaign.signing import principal_of
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.model.serialization import from_text
-from safe2real.service.looking import status_with
 from safe2real.service.problems import hidden
+from safe2real.service.read_endpoints import status_with
 
 if TYPE_CHECKING:
-    from safe2real.service.hosted import Hosted
+    from safe2real.service.campaign_pool import Hosted
 
 _LOOK = 0.5  # seconds between two looks at the record
 _BATCH = 200  # events in one look

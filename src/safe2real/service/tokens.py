@@ -19,9 +19,9 @@ import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError
 
 from safe2real.campaign.events import now
-from safe2real.campaign.telling import checked_name as checked_one_line
+from safe2real.campaign.tell import checked_name as checked_one_line
 from safe2real.errors import Conflict, InvalidInput
-from safe2real.service.places import Places, checked_name
+from safe2real.service.storage import Places, checked_name
 
 REMEMBERED = 1.0  # seconds for which the table is not read again
 PREFIX = "s2r_"  # so that whoever looks for secrets in repositories and logs knows one

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +25,180 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.environment_seeds import refuse_repeated
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import check_function, finite_floats, positive_integer, shown
-from safe2real.systems.dataset_files import READABLE, arrays_of, load_minari
+from safe2real.model.validation import Floats, check_function, finite_floats, frozen, positive_integer, shown, whole_numbers
 from safe2real.systems.discretise import Discretised
-from safe2real.systems.episodes import EpisodeLog, LoggedEpisode, Numbering, array_of, checked_episode, numbered, numbers
+
+READABLE = (
+    "a Minari dataset or its id (like D4RL/door/human-v2), a mapping or a file (.hdf5, .h5, .npz) of OSRL's arrays, or a "
+    "list of (states, actions, terminated)"
+)
+_MINARI_ID = re.compile(r"([\w:.-]+/)*[\w:.-]+-v\d+")
+_NO_PACKAGE = (
+    "reading {what} needs the package {package}, which is not installed; get it with: pip install 'safe2real[minari]'"
+)
+
+
+def arrays_of(path: Path) -> dict[str, Any]:
+    """All arrays of an .npz or HDF5 file; nothing is unpickled."""
+    if not path.is_file():
+        raise InvalidInput(f"there is no file {path}; give the path of a dataset")
+    try:
+        if path.suffix.lower() == ".npz":
+            with path.open("rb") as file:  # opened here: numpy leaves a file open that it cannot read
+                stored = np.load(file, allow_pickle=False)
+                if isinstance(stored, np.ndarray):
+                    raise InvalidInput(f"{path} holds a single array; save all of them: numpy.savez(path, observations=...)")
+                return {key: stored[key] for key in stored.files}
+        try:
+            import h5py
+        except ImportError as error:
+            raise InvalidInput(_NO_PACKAGE.format(what=path.name, package="h5py")) from error
+        with h5py.File(path, "r") as stored:
+            return {key: stored[key][()] for key in stored if isinstance(stored[key], h5py.Dataset)}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        raise InvalidInput(f"{path} cannot be read as a dataset ({error}); give an .hdf5 or .npz file of arrays") from error
+
+
+def load_minari(dataset_id: str) -> Any:
+    """The dataset of that id, as Minari keeps it on this machine."""
+    if not _MINARI_ID.fullmatch(dataset_id):
+        raise InvalidInput(f"{dataset_id!r} is neither a file that can be read nor the id of a dataset; give {READABLE}")
+    try:
+        import h5py  # noqa: F401 (how Minari keeps a dataset; it does not say when it is missing)
+        import minari
+    except ImportError as error:
+        raise InvalidInput(_NO_PACKAGE.format(what=f"the Minari dataset {dataset_id}", package="minari")) from error
+    try:
+        return minari.load_dataset(dataset_id)
+    except (FileNotFoundError, ValueError) as error:
+        raise InvalidInput(
+            f"there is no Minari dataset {dataset_id!r} here ({error}); get it with: minari download {dataset_id}, or set "
+            "MINARI_DATASETS_PATH to where it is"
+        ) from error
+
+
+# Logged episodes in numbers of the environment: what every layout of a dataset is read into, with its checks.
+#
+# `LoggedEpisode` is also how to hand in an episode with everything that is known of it: rewards, costs, and whether the
+# environment ended it.
+
+Numbering = Callable[[Any], int]
+"""observation -> state, or action -> its number"""
+_LARGEST = 2**31  # a state number beyond this is no state number
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoggedEpisode:
+    """One episode of n steps, in the numbers of the environment, which count from 0."""
+
+    states: NDArray[np.int64]  # [n + 1]
+    actions: NDArray[np.int64]  # [n]
+    rewards: Floats | None = None  # [n]
+    costs: Floats | None = None  # [n] of each step, paid on arrival
+    terminated: bool = False  # whether the environment ended it, after the last step
+
+    @property
+    def length(self) -> int:
+        """Steps that were taken."""
+        return self.actions.size
+
+    def ends_at(self, step: int) -> bool:
+        """Whether the environment ended the episode with this step, counted from 0."""
+        return self.terminated and step == self.length - 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class EpisodeLog:
+    """Logged episodes and the sizes of the system that they are from."""
+
+    episodes: tuple[LoggedEpisode, ...]
+    num_states: int
+    num_actions: int
+
+    @property
+    def steps(self) -> int:
+        """Steps of all episodes together."""
+        return sum(episode.length for episode in self.episodes)
+
+    @property
+    def has_costs(self) -> bool:
+        """Whether every episode has its costs."""
+        return all(episode.costs is not None for episode in self.episodes)
+
+    def too_short(self, horizon: int) -> tuple[int, ...]:
+        """The episodes that stop before `horizon` steps although the environment did not end them."""
+        return tuple(i for i, one in enumerate(self.episodes) if one.length < horizon and not one.terminated)
+
+
+def checked_episode(
+    place: str, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: Any, costs: Any, terminated: Any
+) -> LoggedEpisode:
+    """An episode whose parts fit together; `place` is for the message if they do not."""
+    n = actions.size
+    if n == 0 or states.size != n + 1:
+        raise InvalidInput(
+            f"{place} has {states.size} states and {n} actions; it needs at least one action and one state more"
+        )
+    columns: list[Floats | None] = []
+    for name, column in (("rewards", rewards), ("costs", costs)):
+        values = None
+        if column is not None:
+            values = finite_floats(f"{place}, {name}", array_of(f"{place}, {name}", column)).reshape(-1)
+        if values is not None and values.size != n:
+            raise InvalidInput(f"{place} has {values.size} {name} for {n} steps; give one per step")
+        columns.append(None if values is None else frozen(values))
+    return LoggedEpisode(frozen(states), frozen(actions), columns[0], columns[1], truth(f"{place}, terminated", terminated))
+
+
+# ------------------------------------------------------------------------------------ what users' data and functions give
+
+
+def array_of(name: str, values: Any) -> NDArray[Any]:
+    """An array of one entry per step; gaps are named before numpy makes NaN of them."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{name} is not an array: {shown(values)} ({error}); give one entry of one shape per step"
+        ) from error
+    if array.ndim == 0:
+        raise InvalidInput(f"{name} is {shown(values)}, not an array; give one entry per step")
+    if array.dtype.kind == "O":
+        for i, value in enumerate(array.reshape(-1).tolist()):
+            if value is None:
+                raise InvalidInput(f"{name}, entry {i} is None; it must be known: leave out what was not recorded")
+    return array
+
+
+def numbers(name: str, values: Any, first: int, cure: str) -> NDArray[np.int64]:
+    """What is meant to be numbers already: whole, one per step, counted from `first`; the result is counted from 0."""
+    array = array_of(name, values)
+    flat = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
+    if flat.ndim == 1 and flat.dtype.kind == "f":
+        flat = finite_floats(name, flat)
+    whole = flat.dtype.kind in "iu" or (flat.dtype.kind == "f" and bool((flat == np.floor(flat)).all()))
+    if flat.ndim != 1 or not whole:
+        raise InvalidInput(
+            f"{name} have shape {array.shape} and type {array.dtype}: they are not whole numbers, so a discretiser is "
+            f"needed; give {cure}"
+        )
+    if first:
+        name, flat = f"{name} (less {first}, the first of their space)", flat.astype(np.int64) - first
+    return whole_numbers(name, flat, below=_LARGEST, what="states and actions")
+
+
+def numbered(name: str, values: Any, number: Numbering) -> NDArray[np.int64]:
+    """What becomes numbers by a function of the user's."""
+    return whole_numbers(name, [number(value) for value in values], below=_LARGEST, what="states and actions")
+
+
+def truth(place: str, value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        return bool(value)
+    raise InvalidInput(f"{place} is {shown(value)}; give True where the environment ended the episode, else False")
+
 
 _REQUIRED = ("observations", "next_observations", "actions", "terminals", "timeouts")
 _FLAT = (*_REQUIRED, "rewards", "costs")

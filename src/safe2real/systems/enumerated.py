@@ -17,9 +17,9 @@ from gymnasium import spaces
 from safe2real.errors import InvalidInput
 from safe2real.model.names import Legend
 from safe2real.model.validation import shown, whole_numbers
-from safe2real.systems.cells import MOST_CELLS
 
 _MOST_NAMED, _FEW = 5_000, 12  # states, and numbers in the name of one
+MOST_CELLS = 100_000  # more than can be planned with, so a slip
 WHOLE = (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
 
 

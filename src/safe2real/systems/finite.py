@@ -32,14 +32,14 @@ from safe2real.model.kernel import TransitionTable
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, check_function, frozen, positive_integer, shown, whole_numbers
 from safe2real.problem.ties import Ties, laws_of
-from safe2real.systems.acting import FiniteTranslation
-from safe2real.systems.arrivals import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable
+from safe2real.systems.agent_adapter import FiniteTranslation
+from safe2real.systems.arrival_costs import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable
+from safe2real.systems.declared_parts import costs_after_end, costs_paid, start_distribution
+from safe2real.systems.env_names import legend_in, legend_of_env
 from safe2real.systems.finite_env import FiniteEnv, check_spaces, first_of, name_of
-from safe2real.systems.legends import legend_in, legend_of_env
+from safe2real.systems.finite_rows import kernel_in, not_here, outcomes_of
 from safe2real.systems.rollout import Runnable
-from safe2real.systems.rows import kernel_in, not_here, outcomes_of
-from safe2real.systems.stated import costs_after_end, costs_paid, start_distribution
-from safe2real.systems.tied import copies_in, ties_in
+from safe2real.systems.system_ties import copies_in, ties_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ import gymnasium
 
 from safe2real.errors import InvalidInput, StepLimit
 from safe2real.model.validation import shown
-from safe2real.systems.arrivals import cost_on_arrival
+from safe2real.systems.arrival_costs import cost_on_arrival
 from safe2real.systems.enumerated import WHOLE
 
 if TYPE_CHECKING:

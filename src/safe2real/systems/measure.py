@@ -23,7 +23,7 @@ from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
 from safe2real.model.validation import Floats, finite_number, positive_integer, probability_of_failure, unit_number
 from safe2real.radii import Radius, System
-from safe2real.systems.spans import spans
+from safe2real.systems.return_range import spans
 
 _ROUNDING = 1e-9  # of sums
 

@@ -29,7 +29,7 @@ from safe2real.model.trajectory import Trajectory, utilities_along, with_end
 from safe2real.model.validation import Floats, frozen, positive_integer, probability_of_failure
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
-from safe2real.systems.spans import spans
+from safe2real.systems.return_range import spans
 
 _ROUNDING = 1e-9
 

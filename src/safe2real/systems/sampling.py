@@ -17,8 +17,9 @@ from safe2real.model.environment_seeds import unused_seed
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import Floats, check_function, frozen, is_whole, positive_integer, shown
 from safe2real.progress import Report
-from safe2real.systems.arrivals import ArrivalCost, Outcomes, cost_on_arrival
-from safe2real.systems.episodes import EpisodeLog, LoggedEpisode, finite_value, truth
+from safe2real.systems.arrival_costs import ArrivalCost, Outcomes, cost_on_arrival
+from safe2real.systems.datasets import EpisodeLog, LoggedEpisode, truth
+from safe2real.systems.discretise import finite_value
 from safe2real.systems.finite_env import check_spaces, name_of
 
 Behaviour = Callable[[int, int, np.random.Generator], int]

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from safe2real.campaign.events import Event
 from safe2real.campaign.journal.base import Header
-from safe2real.campaign.journal.failures import PATIENCE, explained
+from safe2real.campaign.journal.error_messages import PATIENCE, explained
 from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.campaign.journal.sqlite import read_only_engine
 from safe2real.campaign.journal.sqlite_pages import readable_rows

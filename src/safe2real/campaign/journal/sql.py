@@ -20,8 +20,7 @@ from sqlalchemy.exc import DBAPIError
 
 from safe2real.campaign.events import BEFORE_THE_FIRST, Event
 from safe2real.campaign.journal.base import Header, Journal, Transaction, check_format
-from safe2real.campaign.journal.failures import DAMAGED, PATIENCE, explained
-from safe2real.campaign.journal.places import harmless_cause, parse_place, shown_place
+from safe2real.campaign.journal.error_messages import DAMAGED, PATIENCE, explained
 from safe2real.campaign.journal.postgresql import bound_idleness, postgresql_engine
 from safe2real.campaign.journal.sqlite import SQLiteFile, integrity_problems
 from safe2real.campaign.journal.tables import campaign as _campaign
@@ -30,6 +29,7 @@ from safe2real.campaign.journal.tables import policies as _policies
 from safe2real.campaign.journal.tables import signatures as _signatures
 from safe2real.campaign.journal.tables import snapshots as _snapshots
 from safe2real.campaign.journal.tables import tables as _tables
+from safe2real.campaign.journal.url import harmless_cause, parse_place, shown_place
 from safe2real.campaign.signing import Signature
 from safe2real.errors import Conflict, StorageFailure
 

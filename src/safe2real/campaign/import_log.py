@@ -1,0 +1,320 @@
+"""Logs that were collected earlier: which of their episodes does the record have already?
+
+Logs overlap: January, then January and February. An episode that is counted twice is worth two where it is worth one. A log
+may name its episodes (`id`), and then it is clear which they are. Without names all there is to go by is their content, and
+short episodes of small systems are often alike without being the same. So episodes that look like recorded ones are refused
+unless someone says what they are: the same (`Overlap.SKIP`), or others (`Overlap.COUNT`). Which of several that look alike
+is which does not matter, since a log is counted as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from safe2real.campaign import events as kinds
+from safe2real.campaign.deployment import Receipt, id_of
+from safe2real.campaign.episodes import transitions_in
+from safe2real.campaign.events import ASK, COUNTED, IMPORT, NO_OVERLAP, SKIPPED, TELL, AskBody, Draft, Event, ImportBody
+from safe2real.errors import Conflict, InvalidInput
+from safe2real.exploration.episode_log import (
+    PackedEpisodes,
+    checked_collector,
+    fitted_among,
+    fitted_refusal,
+    log_digest,
+    pack_log,
+    refuse_same_ids,
+)
+from safe2real.model.policy import MarkovPolicy
+from safe2real.model.serialization import digest_of, policy_to_bytes, to_text
+
+if TYPE_CHECKING:
+    from safe2real.campaign.record import Record
+
+_OWN = "this campaign's own deployments"
+
+
+class Overlap(StrEnum):
+    """What to do with episodes of a log that look like recorded ones."""
+
+    REFUSE = "refuse"
+    """Refuse the log, and say how many there are."""
+    SKIP = "skip"
+    """They are the same episodes: leave them out."""
+    COUNT = "count"
+    """They are other episodes that happen to be alike: count them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is left of a log to be recorded."""
+
+    episodes: PackedEpisodes
+    overlap: str  # as it is recorded
+    alike: int
+    skipped: int
+
+
+_Earlier = list[tuple[str, bool]]  # recorded episodes of one source in order: content, and whether they have an id
+
+
+@dataclass(slots=True)
+class Recorded:
+    """All episodes that are in the record and could be of one policy, and those that have names."""
+
+    sources: dict[str, _Earlier] = field(default_factory=dict)
+    ids: dict[str, tuple[str, str]] = field(default_factory=dict)  # id -> (source, content)
+    out: set[str] = field(default_factory=set)  # ids of deployments that were not told
+
+    def add(self, source: str, key: str, id: str | None) -> None:
+        self.sources.setdefault(source, []).append((key, id is not None))
+        if id is not None:
+            self.ids[id] = (source, key)
+
+
+def key_of(content: dict[str, Any]) -> str:
+    """What two episodes have in common that look alike: all but their names."""
+    return to_text({name: value for name, value in content.items() if name != "id"})
+
+
+def choose(log: PackedEpisodes, overlap: Overlap, recorded: Recorded, fitted: frozenset[int]) -> Chosen:
+    """Which episodes of a log to record, given those that the record has; raises `Conflict`.
+
+    `fitted` are fingerprints of the episodes that the simulator was estimated from.
+    """
+    fresh = log.where([not _is_known(episode, recorded) for episode in log])
+    named = len(log) - len(fresh)
+    alike = _alike(fresh, recorded)
+    known_to_simulator = fitted_among(_paths(fresh), fitted)
+    total = len(known_to_simulator.union(*alike.values()))
+    if overlap is Overlap.REFUSE and known_to_simulator:
+        raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
+    if overlap is Overlap.REFUSE and (named or total):
+        raise Conflict(_refusal(len(log), named, total, {name: len(places) for name, places in alike.items()}))
+    if overlap is Overlap.COUNT and named:
+        raise Conflict(
+            f"{named} of the {len(log)} episodes have the id of a recorded one, so they are the same and cannot count "
+            "as others; leave them out with overlap='skip' (--overlap skip)"
+        )
+    if not total:
+        return Chosen(fresh, NO_OVERLAP, 0, named)
+    if overlap is Overlap.COUNT:
+        return Chosen(fresh, COUNTED, total, 0)
+    left = _without_recorded(fresh, recorded)
+    if known_to_simulator := fitted_among(_paths(left), fitted):  # skipped by their looks, the rare ones would be left
+        raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
+    return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
+
+
+def recorded_of(name: str, policy: str, events: Iterable[Event]) -> Recorded:
+    """Imported episodes of any policy, and told ones of `policy` (digest): a log of it can hold no others."""
+    found = Recorded()
+    asked: dict[int | None, tuple[str, list[str]]] = {}  # number -> policy, ids
+    for event in events:
+        if event.kind == ASK:
+            body = AskBody.read(event)
+            ids = [id_of(name, event)] if body.by else [id_of(name, event), f"{name}-{event.deployment}"]  # of release 0.1
+            asked[event.deployment] = (body.policies[body.drawn], ids)
+            found.out.update(ids)
+        elif event.kind == TELL and event.deployment in asked:
+            collector, ids = asked[event.deployment]
+            found.out.difference_update(ids)
+            found.ids.update(dict.fromkeys(ids, (_OWN, event.body)))
+            if collector == policy:
+                found.add(_OWN, event.body, None)
+        elif event.kind == IMPORT:
+            for content in ImportBody.read(event).episodes:
+                found.add(f"the log {event.worker!r}", key_of(content), content.get("id"))
+    return found
+
+
+def _paths(episodes: PackedEpisodes) -> Iterator[tuple[list[int], list[int]]]:
+    return ((episode["states"], episode["actions"]) for episode in episodes)
+
+
+def _is_known(episode: dict[str, Any], recorded: Recorded) -> bool:
+    """Whether the record has an episode of this id; an id that names another one there is a mistake in the log."""
+    id = episode.get("id")
+    if id is None:
+        return False
+    if id in recorded.out:
+        raise Conflict(f"the episode {id!r} is a deployment of this campaign that was not told; tell it instead")
+    if id not in recorded.ids:
+        return False
+    source, key = recorded.ids[id]
+    if key != key_of(episode):
+        raise Conflict(f"the id {id!r} names another episode in {source}; an id names one episode, whatever the log")
+    return True
+
+
+def _comparable(fresh: PackedEpisodes, earlier: _Earlier) -> Iterator[tuple[list[int], list[str]]]:
+    """Which of the fresh ones (indices) could be which of the recorded ones (contents): two that have ids are not."""
+    unnamed = [key for key, named in earlier if not named]
+    if len(unnamed) == len(earlier):
+        yield list(range(len(fresh))), unnamed
+        return
+    yield [index for index, episode in enumerate(fresh) if "id" not in episode], [key for key, _ in earlier]
+    yield [index for index, episode in enumerate(fresh) if "id" in episode], unnamed
+
+
+def _alike(fresh: PackedEpisodes, recorded: Recorded) -> dict[str, set[int]]:
+    """Which episodes look like one of an earlier source, by its name."""
+    found: dict[str, set[int]] = {}
+    for name, earlier in recorded.sources.items():
+        for indices, keys in _comparable(fresh, earlier):
+            mine = [key_of(fresh[index]) for index in indices]
+            found.setdefault(name, set()).update(indices[place] for place in _first_of(mine, Counter(keys)))
+    return {name: places for name, places in found.items() if places}
+
+
+def _without_recorded(fresh: PackedEpisodes, recorded: Recorded) -> PackedEpisodes:
+    """What is left when the episodes of earlier sources are taken out; refuses where it is not clear which those are."""
+    left = fresh
+    for name, earlier in recorded.sources.items():
+        dropped: set[int] = set()
+        for indices, keys in _comparable(left, earlier):
+            mine = [key_of(left[index]) for index in indices]
+            dropped |= {indices[place] for place in _shared(mine, keys, name)}
+        left = left.where([index not in dropped for index in range(len(left))])
+    return left
+
+
+def _shared(mine: Sequence[str], keys: Sequence[str], name: str) -> set[int]:
+    """The places in `mine` of the episodes that two overlapping logs have in common.
+
+    It is clear which those are where one log holds the other whole, and where one goes on where the other ended. To take out
+    just any that look alike would leave the rare ones: a biased sample.
+    """
+    common = Counter(mine) & Counter(keys)
+    if not common or common in (Counter(mine), Counter(keys)):
+        return _first_of(mine, common)
+    after, before = _overhang(keys, mine), _overhang(mine, keys)
+    if max(after, before) == 0:
+        raise Conflict(
+            f"{common.total()} episodes look like ones of {name}, but neither log holds the other, nor does one go on where "
+            "the other ended, so it is not clear which they are: give every episode an `id`, or leave them out yourself and "
+            "import the rest with overlap='count' (--overlap count)"
+        )
+    return set(range(after)) if after >= before else set(range(len(mine) - before, len(mine)))
+
+
+def _first_of(mine: Sequence[str], common: Counter[str]) -> set[int]:
+    """The places of the first so many of each."""
+    missing, places = Counter(common), set()
+    for place, key in enumerate(mine):
+        if missing[key] > 0:
+            missing[key] -= 1
+            places.add(place)
+    return places
+
+
+def _overhang(first: Sequence[str], second: Sequence[str]) -> int:
+    """How many entries at the end of `first` are those at the beginning of `second`: the most (Knuth, Morris, Pratt)."""
+    border = [0] * len(second)
+    for place in range(1, len(second)):
+        border[place] = _extended(border, second, border[place - 1], second[place])
+    matched = 0
+    for entry in first:
+        matched = _extended(border, second, border[matched - 1] if matched == len(second) else matched, entry)
+    return matched
+
+
+def _extended(border: Sequence[int], pattern: Sequence[str], matched: int, entry: str) -> int:
+    while matched and pattern[matched] != entry:
+        matched = border[matched - 1]
+    return matched + (pattern[matched] == entry)
+
+
+def _refusal(episodes: int, known: int, alike: int, sources: dict[str, int]) -> str:
+    where = ", ".join(f"{count} in {name}" for name, count in sources.items())
+    by_id = f"{known} of the {episodes} episodes have the id of a recorded one" if known else ""
+    if not alike:
+        return f"{by_id}; leave them out with overlap='skip' (--overlap skip)"
+    by_content = f"{alike} of the {episodes} episodes look like recorded ones ({where})"
+    return (
+        f"{' and '.join(filter(None, (by_id, by_content)))}. If the logs overlap, import with overlap='skip' (--overlap "
+        "skip). If these are other episodes, as is usual where episodes are short and states few, with overlap='count' "
+        "(--overlap count), which is recorded as an assumption. An `id` for every episode would have settled it"
+    )
+
+
+def parts_of(chosen: Sequence[tuple[str, Chosen]], whole: ImportBody, size: int) -> Iterator[ImportBody]:
+    """The events of an import of logs, each with its policy (digest), `size` episodes or fewer each, one after the other.
+
+    `whole` says what is the same in all of them.
+    """
+    pieces = [(policy, log, first) for policy, log in chosen for first in range(0, len(log.episodes), size)]
+    overlap = next((log.overlap for _, log in chosen if log.alike), NO_OVERLAP)
+    alike, skipped = sum(log.alike for _, log in chosen), sum(log.skipped for _, log in chosen)
+    whole = replace(whole, parts=len(pieces), overlap=overlap, alike=alike, skipped=skipped)
+    for number, (policy, log, first) in enumerate(pieces, 1):
+        yield replace(whole, policy=policy, episodes=log.episodes[first : first + size], part=number)
+
+
+_SAME_IMPORT = "another log of the same import"
+Log = tuple[MarkovPolicy, Iterable[Any], Overlap | str]
+"""A policy, the episodes that it collected, and what to do with those that look like recorded ones."""
+
+
+def import_logs(record: Record, source: str, logs: Sequence[Log], *, partial: bool) -> Receipt:
+    """Record logs that are counted in one step; see `Campaign.import_logs`.
+
+    Their `overlap` may not be "skip" for some and "count" for others: one of the two is recorded.
+    """
+    added, receipt = _append(record, source, logs, partial=partial)  # of which the events alone are kept
+    if added:
+        record.take(added)
+        record.keep_snapshot()  # of a long log, which whoever opens the campaign would have to count first
+    return receipt
+
+
+def _append(record: Record, source: str, logs: Sequence[Log], *, partial: bool) -> tuple[list[Event], Receipt]:
+    """(the events that were added, what to answer)."""
+    model = record.problem.simulator
+    for _, _, overlap in logs:
+        if overlap not in list(Overlap):
+            raise InvalidInput(f"overlap is {overlap!r}; give one of {', '.join(Overlap)}")
+    collectors = [checked_collector(policy, model) for policy, _, _ in logs]
+    read = [
+        pack_log(model, policy, episodes, partial=partial) for policy, (_, episodes, _) in zip(collectors, logs, strict=True)
+    ]
+    refuse_same_ids(chain(*(log.ids for log in read)))
+    encoded = list(map(policy_to_bytes, collectors))
+    whole = log_digest(chain(*read))
+    with record.writing() as transaction:
+        imports = list(transaction.events_of_kind(kinds.IMPORT))
+        earlier = [event for event in imports if event.worker == source]
+        if earlier:
+            first = ImportBody.read(earlier[0])
+            if first.log != whole:
+                raise Conflict(f"another log was imported as {source!r} at {earlier[0].at}; give this one a name of its own")
+            return [], Receipt(earlier[-1].sequence, False, sum(map(transitions_in, chain(*read))), first.skipped)
+        twin = next((event for event in imports if f'"log":"{whole}"' in event.body), None)
+        if twin is not None and any(overlap == Overlap.REFUSE for _, _, overlap in logs):
+            raise Conflict(f"the same log was imported as {twin.worker!r} at {twin.at}; it counts once, under one name")
+        fitted, events, chosen = record.problem.fitted_episodes(), list(transaction.events()), []
+        for place, (log, content, (_, _, overlap)) in enumerate(zip(read, encoded, logs, strict=True)):
+            recorded = recorded_of(record.name, digest_of(content), events)
+            for episode in chain(*read[:place]):
+                recorded.add(_SAME_IMPORT, key_of(episode), episode.get("id"))
+            chosen.append(choose(log, Overlap(overlap), recorded, fitted))
+        skipped, samples = sum(one.skipped for one in chosen), sum(transitions_in(e) for one in chosen for e in one.episodes)
+        if not any(len(one.episodes) for one in chosen):
+            return [], Receipt(transaction.last()[0], False, 0, skipped)
+        kept = [index for index, one in enumerate(chosen) if len(one.episodes)]
+        digests = transaction.add_policies([encoded[index] for index in kept])
+        body = ImportBody("", whole, [], after=record.replay.deployments, by=record.by)
+        digest_at = dict(zip(kept, digests, strict=True))
+        parts = parts_of([(digest_at.get(i, ""), one) for i, one in enumerate(chosen)], body, kinds.IMPORT_SIZE)
+        added = transaction.append(Draft(kinds.IMPORT, _body(part), worker=source) for part in parts)
+    return added, Receipt(added[-1].sequence, True, samples, skipped)
+
+
+def _body(part: ImportBody) -> dict[str, Any]:
+    """What is recorded of a part; unlike `asdict`, without a copy of its episodes."""
+    return {one.name: getattr(part, one.name) for one in fields(part)}

@@ -1,0 +1,197 @@
+"""What commands print and how they end: one answer on standard output, errors as one line of JSON, an exit code each."""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import sys
+import traceback
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn, TextIO
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from safe2real import progress
+from safe2real.campaign.journal.url import remember_secrets, without_secrets
+from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, Safe2RealError, StorageFailure
+from safe2real.model.serialization import array_from_json, bounded, from_text
+from safe2real.progress import Report
+
+NOT_VERIFIED = 6  # the ledger is on stdout, with its problems
+NOT_READY = 7  # a check found what must be mended first, or a rehearsal was unsafe
+
+_EXITS = {InvalidInput.kind: 2, OutOfOrder.kind: 3, Conflict.kind: 4, StorageFailure.kind: 5, Halted.kind: 8}
+
+# One paragraph for each code: the help joins the lines of a paragraph.
+EXIT_CODES = "\n\n".join(
+    (
+        'Answers are one JSON document on stdout. Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}. '
+        "Exit codes and kinds:",
+        "0  done",
+        "1  internal: a mistake of safe2real itself; please report it",
+        "2  invalid-input: what was given is wrong; nothing was recorded",
+        "3  stopped: nothing is left to deploy; plans are as good as they will be",
+        "4  conflict: the record says otherwise already; it stays",
+        "5  storage: the database is missing, damaged, full, read-only or newer, or a file cannot be written",
+        "6  verify has found problems; they are in its answer",
+        "8  halted: the data refute the margin of the baseline; nothing is handed out any more: stop the machine",
+    )
+)
+
+_LONGEST = 4000  # characters of a message
+_TRACEBACK = "SAFE2REAL_TRACEBACK"
+_CHATTY = ("psycopg", "sqlalchemy", "matplotlib", "numba", "gymnasium", "minari")
+
+# The class of everything that is wrong with options and arguments; Typer has it from Click but does not export it.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class _InJson:
+    """What turns errors into JSON lines: those of this package, and those about options and arguments."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        if not args and isinstance(self, TyperGroup):  # answered with the help
+            return super().parse_args(ctx, args)  # type: ignore[misc]
+        try:
+            return super().parse_args(ctx, args)  # type: ignore[misc]
+        except _UsageError as error:
+            _fail_usage(error)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)  # type: ignore[misc]
+        except Safe2RealError as error:
+            _fail(error.kind, str(error), _EXITS[error.kind], error)
+        except _UsageError as error:
+            _fail_usage(error)
+        except (MemoryError, RecursionError) as error:
+            what = "memory" if isinstance(error, MemoryError) else "depth"
+            _fail("invalid-input", f"what was given needs more {what} than there is; give something smaller", 2, error)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # nobody reads the answer any more, nor would anybody read this
+                raise
+            _fail("storage", f"the system refused ({error}); check names, permissions and the space on the disk", 5, error)
+
+
+class JsonErrors(_InJson, TyperGroup):
+    """Commands whose errors are for programs."""
+
+
+class JsonUsage(TyperGroup):
+    """Commands that answer for their own errors; what is wrong before one is found is for programs too."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except _UsageError as error:
+            _fail_usage(error)
+
+
+class JsonErrorsCommand(_InJson, TyperCommand):
+    """One command whose errors are for programs."""
+
+
+def _fail_usage(error: Any) -> NoReturn:
+    where = f" (see `{error.ctx.command_path} --help`)" if error.ctx is not None else ""
+    _fail("invalid-input", error.format_message() + where, 2, error)
+
+
+def _fail(kind: str, message: str, code: int, cause: Exception) -> NoReturn:
+    typer.echo(_line(kind, message), err=True)
+    raise typer.Exit(code) from cause
+
+
+def _line(kind: str, message: str) -> str:
+    """Every message of the command line passes here: what the user typed, or a driver wrote, may hold a password."""
+    safe = without_secrets(message[: 10 * _LONGEST])  # what is beyond is not shown, and would take long to look at
+    return json.dumps({"error": kind, "message": safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."})
+
+
+def keep_to_one_line() -> None:
+    """Nobody but us writes to standard error: no tracebacks, which show what was typed, and no chatter of libraries."""
+    sys.excepthook = _last_word
+    for argument in sys.argv[1:]:  # wherever it stands: a place may have been given where something else belongs
+        remember_secrets(argument)
+    for name in _CHATTY:
+        logging.getLogger(name).addHandler(logging.NullHandler())
+    if not sys.warnoptions:  # whoever asks for warnings gets them
+        warnings.simplefilter("ignore")
+
+
+def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What is said of an error that nobody foresaw."""
+    frames = traceback.extract_tb(trace)
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    message = (
+        f"{kind.__name__}{where}: {error}; this is a mistake of safe2real: please report it ({_TRACEBACK}=1 shows more)"
+    )
+    typer.echo(_line("internal", message), err=True)
+    if os.environ.get(_TRACEBACK):
+        typer.echo(without_secrets("".join(traceback.format_exception(kind, error, trace))), err=True)
+
+
+STANDARD_INPUT = "-"
+
+
+def read_text(file: str, limit: int | None = None) -> str:
+    """The whole of a file, or of standard input for `-`; UTF-8, with or without the mark some editors put before it."""
+    name = _name_of(file)
+    if file == STANDARD_INPUT and sys.stdin is None:
+        raise InvalidInput("standard input is closed; give a file, or a pipe that stays open")
+    try:
+        with nullcontext(sys.stdin.buffer) if file == STANDARD_INPUT else Path(file).open("rb") as opened:
+            content = bounded(opened, name, limit)
+    except OSError as error:
+        raise InvalidInput(
+            f"{name} cannot be read ({error.strerror}); check the name and the permissions, or give - for standard input"
+        ) from error
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{name} is not UTF-8 text (byte {error.start}: {error.reason}); save it as UTF-8") from error
+
+
+def read_document(file: str, limit: int | None = None) -> Any:
+    """One JSON document, of at most `limit` bytes; of the usual limit of texts by default."""
+    return from_text(read_text(file, limit), _name_of(file))
+
+
+def read_array(file: str, name: str) -> Any:
+    """An array as specifications name it, "file.npy" or "file.npz:name"; else nested lists or a packed array in JSON."""
+    if file.endswith((".npy", ".npz")) or ".npz:" in file:
+        from safe2real.preflight.spec_file import ArrayFiles
+
+        return ArrayFiles(Path(), anywhere=True).array(file, name)
+    return array_from_json(read_document(file), name)
+
+
+def read_lines(file: str) -> list[Any]:
+    """JSON Lines: one document a line; empty lines are passed over."""
+    # Not splitlines, which would also cut at characters that may stand inside a JSON text.
+    numbered = enumerate(read_text(file).split("\n"), start=1)
+    return [from_text(line, f"line {number} of {_name_of(file)}") for number, line in numbered if line.strip()]
+
+
+def answer(document: Any) -> None:
+    """The command's one document; ASCII, so that no terminal or pipe can spoil it."""
+    typer.echo(json.dumps(document, allow_nan=False, indent=2 if _watched(sys.stdout) else None))
+
+
+def progress_bar(label: str) -> AbstractContextManager[Report | None]:
+    """`report(done, total)` for a bar with the time left, where somebody is watching; None where nobody is."""
+    return progress.progress_bar(label, after=0.0)
+
+
+def _name_of(file: str) -> str:
+    return "standard input" if file == STANDARD_INPUT else file
+
+
+def _watched(stream: TextIO | None) -> bool:
+    """Whether somebody reads this on a terminal; a daemon may have closed the stream altogether."""
+    return stream is not None and stream.isatty()

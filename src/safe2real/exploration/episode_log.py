@@ -1,0 +1,624 @@
+"""Episodes on their way into a learner: told, logged or imported; what they may be, how they are kept and how they count.
+
+An episode is an object {"states": [...], "actions": [...]} that is checked when it comes. Episodes that follow each other
+are counted in one call. Logs are counted in one step, since their order may have been chosen by their content: nothing is
+concluded between the first and the last of them. An episode that left the model is told as such; one of the candidate's that
+was never reported is lost, which a method that goes by returns takes for the worst. A campaign's replay and
+`Learner.import_logs` count by the same functions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, compress
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from safe2real.errors import Conflict, InvalidInput
+from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy, fitted
+from safe2real.model.serialization import digest_of, fingerprint, policy_to_bytes, to_text
+from safe2real.model.trajectory import Trajectory, check_actions
+from safe2real.model.validation import frozen, shown, whole_numbers
+from safe2real.problem.problem import Problem
+from safe2real.standing import Assumption, AssumptionCode
+
+if TYPE_CHECKING:
+    from safe2real.exploration.told import Telling
+
+_LEFT = '{"states": [...], "actions": [...], "left_model": true}'
+_LONGEST_ID = 200
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Seen:
+    """One episode as it is recorded."""
+
+    path: Trajectory  # states [n + 1] and actions [n]; with `left_model` as many actions as states, possibly none
+    left_model: bool = False  # the last action, or the beginning, led where the model has no state
+    id: str | None = None  # what a log calls the episode
+
+    @property
+    def transitions(self) -> int:
+        return max(0, self.path.states.size - 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """What is stored; the same episode always gives the same text."""
+        content: dict[str, Any] = {"states": self.path.states.tolist(), "actions": self.path.actions.tolist()}
+        if self.left_model:
+            content["left_model"] = True
+        return content if self.id is None else {**content, "id": self.id}
+
+
+def is_pair(value: Any) -> bool:
+    """Whether it may be (states, actions)."""
+    return isinstance(value, tuple) and len(value) == 2
+
+
+def check_told(value: Any) -> None:
+    """Refuse what `tell` cannot record, in words for a worker, which has states and actions and no model.
+
+    Raises:
+        InvalidInput: It is neither a pair nor a `Trajectory`.
+    """
+    if not isinstance(value, Trajectory) and not is_pair(value):
+        kind = f"a tuple of {len(value)}" if isinstance(value, tuple) else f"a {type(value).__name__}"
+        raise InvalidInput(
+            f"the episode is {kind}; give the pair (states, actions), with one state more than actions, or with as many of "
+            "both if it left the model (left_model=True); an object with the keys states and actions is told with tell_json"
+        )
+
+
+def seen_in(model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool, left_model: bool) -> Seen:
+    """What was seen, checked against `model`; it may begin anywhere, since what happened is recorded and not argued with."""
+    try:
+        if left_model:
+            return Seen(_before_leaving(model, states, actions), True)
+        return Seen(Trajectory.of(model, states, actions, partial=partial, any_start=True))
+    except InvalidInput as error:
+        if not _goes_outside(model, states):
+            raise
+        cure = f"give what came before it as {_LEFT}" if not left_model else "leave it out: what is given comes before it"
+        raise InvalidInput(f"{error}. If the real system went where the model has no state, {cure}") from error
+
+
+def seen_from(model: CMDP, value: Any, where: str, *, partial: bool, left_model: bool = False, of_log: bool = False) -> Seen:
+    """An episode from a `Trajectory`, a pair (states, actions) or an object; objects `of_log` may have an `id`."""
+    if isinstance(value, Trajectory):
+        return seen_in(model, value.states, value.actions, partial=partial, left_model=left_model)
+    if is_pair(value):
+        return seen_in(model, *value, partial=partial, left_model=left_model)
+    optional = {"left_model", "id"} if of_log else {"left_model"}
+    _check_lists(value, where, optional)
+    said, id = value.get("left_model", False), value.get("id")
+    if type(said) is not bool:
+        raise InvalidInput(f"{where}.left_model is {shown(said)}; give true or false")
+    if "id" in value and not (isinstance(id, str) and id.isprintable() and id.strip() and len(id) <= _LONGEST_ID):
+        raise InvalidInput(f"{where}.id is {shown(id)}; give a text of 1 to {_LONGEST_ID} printable characters")
+    try:
+        seen = seen_in(model, value["states"], value["actions"], partial=partial, left_model=said or left_model)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
+    return Seen(seen.path, seen.left_model, id)
+
+
+def episode_from_json(model: CMDP, value: Any, where: str, *, partial: bool) -> Trajectory:
+    """An object {"states": [...], "actions": [...]} as a trajectory of `model`, which begins where its episodes do."""
+    _check_lists(value, where, set())
+    try:
+        return Trajectory.of(model, value["states"], value["actions"], partial=partial)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error}") from error
+
+
+def leaves(model: CMDP, content: Any) -> bool:
+    """Whether a recorded episode was somewhere that the model does not have, its beginning included."""
+    if content.get("left_model", False):
+        return True
+    first = content["states"][0]
+    return not 0 <= first < model.num_states or bool(model.start[first] == 0.0)
+
+
+def outside_support(support: Kernel, content: Any) -> int:
+    """Transitions of a recorded episode that a declared support rules out."""
+    states, actions, found = content["states"], content["actions"], 0
+    for step, (state, action, following) in enumerate(zip(states, actions, states[1:], strict=False)):
+        row = (0 if support.is_stationary else step * support.num_states * support.num_actions) + state * support.num_actions
+        if 0 <= row + action < support.num_rows:  # else the record was changed, which is said where it is counted
+            found += following not in support.row(row + action)[0]
+    return found
+
+
+def transitions_in(content: Any) -> int:
+    """Transitions of a recorded episode."""
+    return max(0, len(content["states"]) - 1)
+
+
+def _before_leaving(model: CMDP, states: ArrayLike, actions: ArrayLike) -> Trajectory:
+    visited = whole_numbers("states", states, below=model.num_states, what="states")
+    chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")
+    if visited.ndim != 1 or visited.shape != chosen.shape or chosen.size > model.steps:
+        raise InvalidInput(
+            "an episode that left the model ends with the action whose outcome has no state: as many states as actions, at "
+            f"most {model.steps} of each, and none where it began outside; got shapes {visited.shape} and {chosen.shape}"
+        )
+    return Trajectory(frozen(visited.astype(np.uint32)), frozen(chosen.astype(np.uint32)))
+
+
+def _goes_outside(model: CMDP, states: Any) -> bool:
+    """Whether one of the states is a whole number that the model does not have."""
+    entries = states if isinstance(states, list | tuple) else np.asarray(states).reshape(-1).tolist()
+    return any(_is_whole(entry) and not 0 <= entry < model.num_states for entry in entries)
+
+
+def _is_whole(entry: Any) -> bool:
+    """Many languages write 1.0 for 1: it is the same number here as in Python."""
+    return type(entry) is int or (type(entry) is float and entry.is_integer())
+
+
+def _check_lists(value: Any, where: str, optional: set[str]) -> None:
+    if not isinstance(value, dict) or not {"states", "actions"} <= set(value) <= {"states", "actions"} | optional:
+        found = f"an object with the keys {shown(list(value))}" if isinstance(value, dict) else shown(value)
+        more = f", with {' and '.join(sorted(optional))} if you like" if optional else ""
+        raise InvalidInput(f'{where} is {found}; give {{"states": [...], "actions": [...]}}{more}')
+    for name in ("states", "actions"):
+        entries = value[name]
+        if not isinstance(entries, list):
+            raise InvalidInput(f"{where}.{name} is {shown(entries)}; give a list of whole numbers, one for each step")
+        wrong = next((index for index, entry in enumerate(entries) if not _is_whole(entry)), None)
+        if wrong is not None:
+            raise InvalidInput(f"{where}.{name}[{wrong}] is {shown(entries[wrong])}; give a whole number")
+
+
+_KEYS = {"states", "actions", "left_model", "id"}
+_NUMBER = "I"  # uint32, as everywhere
+_PLACE = "q"
+
+
+class PackedEpisodes(Sequence[Any]):
+    """A read-only list of episode objects; each is made anew when it is asked for."""
+
+    __slots__ = ("_action_ends", "_actions", "_ids", "_left", "_state_ends", "_states")
+
+    def __init__(self) -> None:
+        self._states, self._actions = array(_NUMBER), array(_NUMBER)
+        self._state_ends, self._action_ends = array(_PLACE, [0]), array(_PLACE, [0])
+        self._left: set[int] = set()  # places of those that left the model
+        self._ids: dict[int, str] = {}  # by place
+
+    @classmethod
+    def of(cls, episodes: Iterable[Any]) -> PackedEpisodes:
+        """Pack episode objects, such as `Seen.to_json` gives.
+
+        Raises:
+            TypeError: an object has other keys, or something else than whole numbers.
+            OverflowError: a number is not from 0 to 2^32 - 1.
+        """
+        made = cls()
+        for episode in episodes:
+            made._add(episode)
+        return made
+
+    def _add(self, episode: Any) -> None:
+        if not isinstance(episode, dict) or not {"states", "actions"} <= episode.keys() <= _KEYS:
+            raise TypeError("an episode object has states and actions, and may have left_model and id")
+        place, left, id = len(self), episode.get("left_model", False), episode.get("id")
+        if not isinstance(left, bool) or not isinstance(id, str | None):
+            raise TypeError("left_model is true or false, and id a text")
+        self._states.extend(array(_NUMBER, episode["states"]))
+        self._actions.extend(array(_NUMBER, episode["actions"]))
+        self._state_ends.append(len(self._states))
+        self._action_ends.append(len(self._actions))
+        if left:
+            self._left.add(place)
+        if id is not None:
+            self._ids[place] = id
+
+    def __repr__(self) -> str:
+        return f"PackedEpisodes.of({list(self)!r})"
+
+    def __len__(self) -> int:
+        return len(self._state_ends) - 1
+
+    @overload
+    def __getitem__(self, place: int) -> Any: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Any]: ...
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        i = range(len(self))[place]
+        found: dict[str, Any] = {
+            "states": self._states[self._state_ends[i] : self._state_ends[i + 1]].tolist(),
+            "actions": self._actions[self._action_ends[i] : self._action_ends[i + 1]].tolist(),
+        }
+        if i in self._left:
+            found["left_model"] = True
+        if i in self._ids:
+            found["id"] = self._ids[i]
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    def where(self, wanted: Sequence[bool]) -> PackedEpisodes:
+        """Those whose entry in `wanted` [n] is true; itself where all are."""
+        return self if all(wanted) else PackedEpisodes.of(compress(self, wanted))
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """Of the episodes that have one."""
+        return list(self._ids.values())
+
+    @property
+    def first_states(self) -> NDArray[np.uint32]:
+        """[n] where each began; 0 for one without a state."""
+        numbers = np.frombuffer(self._states, dtype=np.uint32) if self._states else np.zeros(0, dtype=np.uint32)
+        begins, ends = (np.array(self._state_ends)[place] for place in (slice(None, -1), slice(1, None)))
+        found = np.zeros(len(self), dtype=np.uint32)
+        found[ends > begins] = numbers[begins[ends > begins]]
+        return found
+
+    @property
+    def left_model(self) -> NDArray[np.bool_]:
+        """[n] whether each says that it left the model."""
+        found = np.zeros(len(self), dtype=np.bool_)
+        found[list(self._left)] = True
+        return found
+
+    def laid_out(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
+        """(states, actions, how many actions each has [n]), without a copy of the numbers."""
+        states, actions = (np.frombuffer(one or b"", dtype=np.uint32) for one in (self._states, self._actions))
+        return states, actions, np.diff(np.array(self._action_ends))
+
+
+def packed(episodes: list[Any]) -> Sequence[Any]:
+    """The same episodes in less memory; as they are where a record that was changed holds something else."""
+    try:
+        return PackedEpisodes.of(episodes)
+    except (TypeError, OverflowError):
+        return episodes
+
+
+@dataclass(frozen=True, slots=True)
+class Episodes:
+    """Of one policy: one episode or a whole log; without content, one that nobody saw."""
+
+    contents: Sequence[Any]
+    of_baseline: bool
+    of_candidate: bool = False
+
+
+Step = Episodes | list[Episodes]
+"""What is counted in one step: an episode, or several logs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One call of `Learner.count`; or of `leave_model`, with one episode and no ends; or of `lose`, with nothing at all."""
+
+    states: NDArray[np.uint32]
+    actions: NDArray[np.uint32]
+    ends: NDArray[np.int64] | None
+    of_baseline: NDArray[np.bool_]
+    of_candidate: NDArray[np.bool_]
+    at_once: bool  # logs: counted as a whole, so never joined with others
+    lost: bool = False
+
+
+def entry_of(
+    states: Any,
+    actions: Any,
+    ends: Any,
+    of_baseline: Any,
+    of_candidate: Any = False,
+    *,
+    at_once: bool = False,
+    lost: bool = False,
+) -> Entry:
+    """Numbers that were checked to be in range; `ends` is None for an episode that left the model."""
+    return Entry(
+        np.asarray(states, dtype=np.uint32),
+        np.asarray(actions, dtype=np.uint32),
+        None if ends is None else np.asarray(ends, dtype=np.int64),
+        np.atleast_1d(np.asarray(of_baseline, dtype=np.bool_)),
+        np.atleast_1d(np.asarray(of_candidate, dtype=np.bool_)),
+        at_once,
+        lost,
+    )
+
+
+def play(learner: Telling, entry: Entry) -> None:
+    """Count one entry into a learner."""
+    if entry.lost:
+        learner.lose()
+    elif entry.ends is None:
+        whose = {"of_baseline": bool(entry.of_baseline[0]), "of_candidate": bool(entry.of_candidate[0])}
+        learner.leave_model(entry.states.tolist(), entry.actions.tolist(), **whose)
+    else:
+        learner.count(
+            frozen(entry.states),
+            frozen(entry.actions),
+            entry.ends,
+            of_baseline=entry.of_baseline,
+            of_candidate=entry.of_candidate,
+            at_once=entry.at_once,
+        )
+
+
+def entries_of(model: CMDP, ready: Sequence[Step]) -> Iterator[Entry]:
+    """The entries of episodes and logs in the order in which they count.
+
+    Raises:
+        InvalidInput: an episode has states or actions that `model` has not.
+    """
+    run: list[Episodes] = []
+    for one in ready:
+        if isinstance(one, Episodes) and one.contents and not leaves(model, one.contents[0]):
+            run.append(one)
+            continue
+        yield from _together(model, run)
+        if isinstance(one, list):
+            yield from _at_once(model, one)
+        elif one.contents:
+            yield from _outside(model, one.contents[0], one.of_baseline, one.of_candidate)
+        else:
+            yield entry_of([], [], None, one.of_baseline, one.of_candidate, lost=True)
+        run = []
+    yield from _together(model, run)
+
+
+def _at_once(model: CMDP, logs: list[Episodes]) -> Iterator[Entry]:
+    """Logs in one step; what left the model in any of them comes after the rest."""
+    away = [_leaving(model, log.contents) for log in logs]
+    outside = [(content, log) for log, left in zip(logs, away, strict=True) for content in compress(log.contents, left)]
+    # Those of the candidate are lost before its others count: without them the others would be chosen by content.
+    yield from (entry_of([], [], None, False, True, lost=True) for _, log in outside if log.of_candidate)
+    inside = [replace(log, contents=_where(log.contents, ~left)) for log, left in zip(logs, away, strict=True)]
+    yield from _together(model, [log for log in inside if log.contents], at_once=True)
+    for content, log in outside:
+        yield from _outside(model, content, log.of_baseline, False)
+
+
+def _outside(model: CMDP, content: Any, of_baseline: bool, of_candidate: bool) -> Iterator[Entry]:
+    """An episode that left the model, which refutes."""
+    states, actions = content["states"], content["actions"]
+    _check_range(model, np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
+    if content.get("left_model", False):
+        yield entry_of(states, actions, None, of_baseline, of_candidate)
+    else:  # it began where no episode does; what it saw from then on is as good as any
+        yield from _together(model, [Episodes([content], False)])
+        yield entry_of([], [], None, of_baseline, of_candidate)
+
+
+def _together(model: CMDP, run: Sequence[Episodes], *, at_once: bool = False) -> Iterator[Entry]:
+    if not run:
+        return
+    laid = [_laid_out(one.contents) for one in run]
+    states, actions, lengths = (np.concatenate(one) for one in zip(*laid, strict=True))
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    sizes = [len(one.contents) for one in run]
+    of_baseline = np.repeat([one.of_baseline for one in run], sizes)
+    of_candidate = np.repeat([one.of_candidate for one in run], sizes)
+    _check_range(model, states, actions)
+    yield entry_of(states, actions, ends, of_baseline, of_candidate, at_once=at_once)
+
+
+def _leaving(model: CMDP, contents: Sequence[Any]) -> NDArray[np.bool_]:
+    """[n] which episodes were somewhere that the model does not have; see `leaves`."""
+    if not isinstance(contents, PackedEpisodes):
+        return np.array([leaves(model, content) for content in contents], dtype=np.bool_)
+    first = contents.first_states
+    known = first < model.num_states
+    begins = np.zeros(first.size, dtype=np.bool_)
+    begins[known] = model.start[first[known]] > 0.0
+    return contents.left_model | ~begins
+
+
+def _where(contents: Sequence[Any], wanted: NDArray[np.bool_]) -> Sequence[Any]:
+    chosen = wanted.tolist()
+    return contents.where(chosen) if isinstance(contents, PackedEpisodes) else list(compress(contents, chosen))
+
+
+def _laid_out(contents: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+    """(states, actions, number of actions of each episode)."""
+    if isinstance(contents, PackedEpisodes):
+        return contents.laid_out()
+    states = np.fromiter(chain.from_iterable(e["states"] for e in contents), dtype=np.int64)
+    actions = np.fromiter(chain.from_iterable(e["actions"] for e in contents), dtype=np.int64)
+    return states, actions, np.fromiter((len(e["actions"]) for e in contents), dtype=np.int64)
+
+
+def _check_range(model: CMDP, states: NDArray[Any], actions: NDArray[Any]) -> None:
+    """A record that was changed could say anything."""
+    for numbers, below in ((states, model.num_states), (actions, model.num_actions)):
+        if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= below:
+            raise InvalidInput("it has states or actions that this system has not")
+
+
+LOGS_ASSUMED = Assumption(
+    AssumptionCode.LOGS,
+    "every imported log is complete and was not chosen by its content, its policy is the one that is named, and logs "
+    "that were imported one after the other were collected in this order, or without looking at each other",
+)
+"""What counts an imported log as if it had been collected in the run."""
+
+
+def pairs_of(logs: Any) -> list[tuple[MarkovPolicy, Any]]:
+    """(policy, episodes) pairs; what a policy and its episodes must be is checked elsewhere."""
+    listed = list(logs) if isinstance(logs, Iterable) else [logs]
+    for place, one in enumerate(listed):
+        if not isinstance(one, tuple | list) or len(one) != 2:
+            raise InvalidInput(f"logs[{place}] is {shown(one)}; give pairs (policy, episodes of this policy)")
+    return [(policy, log) for policy, log in listed]
+
+
+def checked_collector(policy: MarkovPolicy, model: CMDP) -> MarkovPolicy:
+    """As `model` takes it; refuses what cannot have collected a log of `model`."""
+    if not isinstance(policy, MarkovPolicy):
+        raise InvalidInput(f"policy is a {type(policy).__name__}; give the Markov policy that collected the log")
+    return fitted(policy, model)
+
+
+def read_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> list[Seen]:
+    """The episodes of a log, checked one by one."""
+    found = list(_checked(model, policy, episodes, partial=partial))
+    refuse_same_ids(seen.id for seen in found)
+    return found
+
+
+def pack_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> PackedEpisodes:
+    """The same as they are recorded, in as little memory as that takes: `episodes` may be read as they are needed."""
+    found = PackedEpisodes.of(seen.to_json() for seen in _checked(model, policy, episodes, partial=partial))
+    refuse_same_ids(found.ids)
+    return found
+
+
+def refuse_same_ids(ids: Iterable[str | None]) -> None:
+    """Refuse ids that are there twice; None is no id."""
+    twice = [id for id, count in Counter(id for id in ids if id is not None).items() if count > 1]
+    if twice:
+        raise InvalidInput(f"{len(twice)} ids are there twice, the first is {twice[0]!r}; an id names one episode")
+
+
+def _checked(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> Iterator[Seen]:
+    if not isinstance(episodes, Iterable):
+        raise InvalidInput(f"episodes is {shown(episodes)}; give trajectories, or objects {{'states': ..., 'actions': ...}}")
+    index = -1
+    for index, episode in enumerate(episodes):
+        where = f"episodes[{index}]"
+        seen = seen_from(model, episode, where, partial=partial, of_log=True)
+        check_actions(policy, seen.path, where)
+        yield seen
+    if index < 0:
+        raise InvalidInput("the log holds no episode; give at least one")
+
+
+def log_digest(episodes: Iterable[Any]) -> str:
+    """Of all episodes of a log as they are recorded, the digest of the text of their list: the same log has the same."""
+    found, before = hashlib.sha256(), b"["
+    for episode in episodes:
+        found.update(before + to_text(episode).encode())
+        before = b","
+    found.update(b"[]" if before == b"[" else b"]")
+    return found.hexdigest()
+
+
+def fitted_among(paths: Iterable[tuple[ArrayLike, ArrayLike]], fitted: frozenset[int]) -> set[int]:
+    """Which paths (states, actions) of a log, by place, look like ones that the simulator was estimated from."""
+    if not fitted:
+        return set()
+    return {i for i, (states, actions) in enumerate(paths) if fingerprint(states, actions) in fitted}
+
+
+def fitted_refusal(
+    alike: int, episodes: int, fix: str = "Split the log: estimate_model(log[::2], ...), and import log[1::2]"
+) -> str:
+    """Why a log from which the simulator was estimated cannot be imported, and what to do instead."""
+    return (
+        f"{alike} of the {episodes} episodes look like ones that the simulator was estimated from, and the bounds are "
+        f"proved for a simulator that was fixed before the counted episodes. {fix}. If these are other episodes that happen "
+        "to look alike, import them with overlap='count' (--overlap count), which is recorded as an assumption"
+    )
+
+
+REFUSE, COUNT = "refuse", "count"
+"""What to do with episodes that look like ones that were imported before; a campaign has the same words, and "skip"."""
+
+
+class ImportedLogs:
+    """The logs that one learner has counted: no episode of them counts twice unless somebody says that it is another.
+
+    Two episodes that both have an `id` are the same when it is the same. Otherwise all there is to go by is what was seen.
+    """
+
+    def __init__(self) -> None:
+        self._ids: set[str] = set()  # of episodes that have one
+        self._named: set[str] = set()  # what was seen in those, by digest
+        self._unnamed: set[str] = set()  # and in those that have none
+        self._alike = 0  # episodes that somebody said are others
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """What certificates rest on because of them."""
+        if not self._named | self._unnamed:
+            return ()
+        if not self._alike:
+            return (LOGS_ASSUMED,)
+        text = (
+            f"the {self._alike} imported episodes that look like ones imported before or ones that the simulator was "
+            "estimated from are other episodes"
+        )
+        return (LOGS_ASSUMED, Assumption(AssumptionCode.LOGS, text, COUNT))
+
+    def read(
+        self,
+        problem: Problem,
+        tried: MarkovPolicy | None,
+        logs: Sequence[tuple[MarkovPolicy, Iterable[Any]]],
+        *,
+        partial: bool,
+        overlap: str = REFUSE,
+    ) -> tuple[list[Entry], int]:
+        """(what to count, how many episodes) of logs that are counted in one step; see `Learner.import_logs`.
+
+        `tried` is the policy on trial, if there is one: a log of it says something about it.
+        """
+        model = problem.simulator
+        if overlap not in (REFUSE, COUNT):
+            raise InvalidInput(f"overlap is {shown(overlap)}; give {REFUSE!r}, or {COUNT!r} for episodes that are others")
+        collectors = [checked_collector(policy, model) for policy, _ in logs]
+        read = [
+            read_log(model, policy, episodes, partial=partial)
+            for policy, (_, episodes) in zip(collectors, logs, strict=True)
+        ]
+        number, of_simulator, alike = sum(map(len, read)), 0, 0
+        ids, named, unnamed = set(self._ids), set(self._named), set(self._unnamed)
+        for log in read:
+            paths = ((seen.path.states, seen.path.actions) for seen in log)
+            fitted_to, keys = fitted_among(paths, problem.fitted_episodes()), [_seen_key(seen) for seen in log]
+            of_simulator += len(fitted_to)
+            for i, (seen, key) in enumerate(zip(log, keys, strict=True)):
+                if seen.id in ids:
+                    raise Conflict(
+                        f"an episode with the id {seen.id!r} was imported before, and an episode counts once; leave it out"
+                    )
+                alike += key in unnamed or (seen.id is None and key in named) or i in fitted_to
+            unnamed.update(key for seen, key in zip(log, keys, strict=True) if seen.id is None)
+            named.update(key for seen, key in zip(log, keys, strict=True) if seen.id is not None)
+            ids.update(seen.id for seen in log if seen.id is not None)
+        if of_simulator and overlap == REFUSE:
+            raise Conflict(fitted_refusal(of_simulator, number))
+        if alike and overlap == REFUSE:
+            raise Conflict(_refusal(alike, number))
+        baseline = policy_to_bytes(problem.baseline)
+        on_trial = None if tried is None else policy_to_bytes(fitted(tried, model))
+        step = [
+            Episodes([seen.to_json() for seen in log], encoded == baseline, encoded == on_trial)
+            for log, encoded in zip(read, map(policy_to_bytes, collectors), strict=True)
+        ]
+        entries = list(entries_of(model, [step]))
+        self._ids, self._named, self._unnamed = ids, named, unnamed
+        self._alike += alike
+        return entries, number
+
+
+def _seen_key(seen: Seen) -> str:
+    """What two episodes have in common that look alike: all but their names."""
+    return digest_of(to_text(Seen(seen.path, seen.left_model).to_json()).encode())
+
+
+def _refusal(alike: int, episodes: int) -> str:
+    return (
+        f"{alike} of the {episodes} episodes look like ones that were imported before, and an episode counts once. If the "
+        "logs overlap, import only what is new, by its place in the log and not by its looks. If these are others, as "
+        "is usual where episodes are short and states few, import them with overlap='count', which certificates say. An "
+        "`id` for every episode would have settled it"
+    )

@@ -1,0 +1,364 @@
+"""Run a learner on a Gymnasium environment, one episode after the other."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from safe2real.errors import InvalidInput, OutsideModel, StepLimit
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.proposal import Proposal
+from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.methods.base import Reason
+from safe2real.methods.trial_within import running_trial
+from safe2real.model.cmdp import CMDP
+from safe2real.model.environment_seeds import EnvironmentSeeds
+from safe2real.model.policy import MarkovPolicy
+from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import check_reset, is_whole, positive_integer, shown
+from safe2real.progress import progress_bar
+
+
+@dataclass(slots=True)
+class Seen:
+    """An episode on its way."""
+
+    states: list[int] = field(default_factory=list)
+    actions: list[int] = field(default_factory=list)
+    acting: int | None = None  # the action whose outcome is not known yet, or not to be relied on
+    after: int | None = None  # the state that it led to, if that was seen
+    seed: int | None = None  # that the environment was reset with
+
+    def prefix(self) -> tuple[list[int], list[int]]:
+        """(states [n + 1], actions [n]): all whose outcome was seen."""
+        if self.acting is None or self.after is None:
+            return self.states, self.actions
+        return [*self.states, self.after], [*self.actions, self.acting]
+
+
+class World(Protocol):
+    """Where episodes come from."""
+
+    @property
+    def faults(self) -> tuple[type[BaseException], ...]:
+        """What `run` may raise that says nothing about the system: the episode is cut short by it."""
+
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+        """One episode. What has happened of it so far is kept in `seen`, in case it breaks off."""
+
+
+class NotBegun(InvalidInput):
+    """The very first reset shows that the environment is wired wrongly: no action was taken, so there is no episode."""
+
+
+class Miswired(InvalidInput):
+    """The very first step shows that the environment is wired wrongly; what was seen of the episode is counted."""
+
+
+MISWIRED = "a mistake in the wiring of the environment"
+_FOR_GOOD = (
+    "What was seen of the episode is counted, and this learner certifies nothing any more: mend the environment, and begin "
+    "with a new one"
+)
+_NOTHING_COUNTED = (
+    "It was the first episode, so nothing is counted and nothing is refuted: mend the environment, and explore again"
+)
+_LONGEST_CAUSE = 300
+
+
+def drive(
+    learner: Learner, world: World, *, max_rounds: int, progress: Callable[[Proposal], None] | None = None
+) -> Proposal:
+    """Propose, run and observe until the stop, a halt, or for `max_rounds` rounds; returns the last proposal.
+
+    `progress(proposal)` is called before every round. What `world` raises is raised again when what was seen is counted.
+    """
+    for _ in range(max_rounds):
+        proposal = learner.propose()
+        if progress is not None:
+            progress(proposal)
+        if proposal.is_last:
+            return proposal
+        _run_round(learner, world, proposal)
+    return learner.propose()
+
+
+def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_round: int, episodes: int) -> None:
+    """Hand one proposal out to `episodes` episodes from round `first_round` on, each with its own coin, and count them all.
+
+    What was certified once stays certified: this is what a campaign does with a batch.
+    """
+    if proposal.mixture is None:
+        return
+    # Written out once: a deterministic policy does it whenever it is asked.
+    parts = [MarkovPolicy(*part.shape, None, part.probabilities) for part in proposal.mixture.policies]
+    numbers = range(first_round, first_round + episodes)
+    shown = [drawn(proposal.mixture.weights, coin_of(learner.settings.coin_seed, number)) for number in numbers]
+    seen = [world.run(parts[index], number, Seen()) for index, number in zip(shown, numbers, strict=True)]
+    of_baseline = np.array([proposal.mixture.policies[index] is learner.baseline for index in shown])
+    learner.count(
+        np.concatenate([episode.states for episode in seen]),
+        np.concatenate([episode.actions for episode in seen]),
+        np.cumsum([0, *(episode.length for episode in seen)], dtype=np.int64),
+        of_baseline=of_baseline,
+        of_candidate=~of_baseline & (learner.decide().tries == (running_trial(learner.method) or 0)),
+    )
+
+
+def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
+    policy, seen = proposal.draw(), Seen()
+    try:
+        episode = world.run(policy, proposal.round, seen)
+    except NotBegun:
+        raise
+    except BaseException as error:
+        if isinstance(error, InvalidInput) and _is_slip(learner, error, seen):
+            if seen.states:
+                learner.skip_round()
+            raise type(error)(f"{error}. {_NOTHING_COUNTED}") from error
+        # What is raised here, not by the environment, says that the two do not fit: no fault that a user can have meant.
+        fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
+        if fault or isinstance(error, (StepLimit, Miswired)):
+            cause = MISWIRED if isinstance(error, Miswired) else type(error).__name__
+            states, actions = seen.prefix()
+            learner.cut_short(states, actions, cause)
+            raise
+        unfinished = [] if seen.acting is None else [seen.acting]
+        _break_off(learner, seen.states, [*seen.actions, *unfinished], error)
+        raise
+    try:
+        learner.observe(episode)
+    except InvalidInput as error:  # what it reports is not what it did; it has run, so it is not forgotten
+        _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error)
+
+
+def _is_slip(learner: Learner, error: InvalidInput, seen: Seen) -> bool:
+    """Whether an error shows a mistake in the wiring, found before anything was counted.
+
+    A state that the model lacks is what the system did, unless not even one step was taken. Dropping an episode of a policy
+    whose own returns are bounded would bias its mean.
+    """
+    first = learner.round == 1 or learner.evidence.counts.episodes == 0
+    sound = not learner.is_refuted and not learner.evidence.goes_by_returns
+    return first and sound and (not isinstance(error, OutsideModel) or not seen.states)
+
+
+def _break_off(learner: Learner, states: list[int], actions: list[int], error: BaseException) -> None:
+    """Count an episode whose last outcome is not one of the model's, as far as anybody knows; say why, and what follows."""
+    learner.leave_model(states[: len(actions)], actions)
+    cause = (str(error) if isinstance(error, OutsideModel) else f"{type(error).__name__}: {error}")[:_LONGEST_CAUSE]
+    causes = learner.evidence.broken_off
+    causes[cause] = causes.get(cause, 0) + 1
+    if isinstance(error, InvalidInput):
+        kind = OutsideModel if isinstance(error, OutsideModel) else InvalidInput
+        raise kind(f"{error}. {_FOR_GOOD}") from error
+    error.add_note(_FOR_GOOD)
+
+
+def explore(
+    learner: Learner,
+    env: Any,
+    *,
+    max_rounds: int,
+    faults: tuple[type[BaseException], ...] = (),
+    progress: Callable[[Proposal], None] | bool | None = None,
+    keep: list[tuple[MarkovPolicy, Trajectory]] | None = None,
+) -> Proposal:
+    """Propose, roll out on `env` and observe, until the stop or for `max_rounds` rounds.
+
+    An episode that terminates early stays in its last state, as the simulator's absorbing rows say. The environment's
+    rewards and costs are not read. It is reset with a seed that no counted episode had (`Learner.seeds`): episodes of
+    different seeds must be independent. Whatever the environment raises, what was seen of the episode is counted first. An
+    exception is taken for something that the system did and the model does not have (`OutsideModel` says just that): the
+    learner certifies nothing any more, and its doubts name the cause.
+
+    The first episode of a learner tries the wiring. What does not fit there is refused, nothing is counted or refuted, and
+    the learner goes on when the environment is mended: a limit of steps below the horizon, a reset in another state than
+    declared, an observation that is no whole number. A state that the model lacks, reached by a step, is what the system
+    did, and refutes even then. Later calls have less room: what does not fit in their first reset is refused too, and in
+    their first step the episode is cut short as by a fault, which certificates name.
+
+    Args:
+        learner: it is changed, by every episode.
+        env: any Gymnasium environment with discrete observations and actions of the learner's sizes.
+        max_rounds: episodes at most.
+        faults: exceptions that are faults of the environment and not of the system, say a lost connection: such an episode
+            is only cut short, and that the fault had nothing to do with what the system would have done next becomes an
+            assumption of every certificate. An interrupt from the keyboard is taken so.
+        progress: shows a bar with the time left to `max_rounds`, which the stop may save: True always, False never, None
+            on a terminal; or a function that is given every proposal before its episode.
+        keep: a list to which every episode is added with the policy that was drawn for it, also what was seen of one that
+            breaks off: a learner with other assumptions can count them by `import_episodes`.
+
+    Returns:
+        The last proposal. Its reason is STOP after the stop, and HALT if the data refute the baseline's margin: stop the
+        machine then. Where the data refute an assumption on the way, a warning says so.
+
+    Raises:
+        InvalidInput: the environment does not fit the learner's system.
+        OutsideModel: it showed a state that the model has not.
+        Exception: whatever the environment raised, faults too.
+
+    Example:
+        >>> s2r.explore(learner, system.as_env(machine), max_rounds=1_000)
+    """
+    model, max_rounds = learner.simulator, positive_integer("max_rounds", max_rounds)
+    if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
+        raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+    check_reset(env)
+    _check_space("observation", env.observation_space, model.num_states)
+    _check_space("action", env.action_space, model.num_actions)
+    ties = learner.problem.ties
+    reported = ties is not None and ties.reported
+    world: World = Environment(model, env, learner.seeds, (*faults, KeyboardInterrupt), reported=reported)
+    if keep is not None:
+        world = _Keeping(world, model, keep)
+    first, sound = learner.round, not learner.is_refuted
+    with progress_bar("episodes", False if callable(progress) else progress) as report:
+        tell = None if report is None else lambda proposal: report(proposal.round - first, max_rounds)
+        last = drive(learner, world, max_rounds=max_rounds, progress=progress if callable(progress) else tell)
+    if sound and learner.is_refuted:
+        said = "STOP THE MACHINE: " if last.reason is Reason.HALT else ""
+        warnings.warn(f"{said}nothing is certified any more: {'; '.join(map(str, learner.doubts()))}", stacklevel=2)
+    return last
+
+
+class _Keeping:
+    """Another world, of which every episode is kept: whole, or as far as it went."""
+
+    def __init__(self, world: World, model: CMDP, kept: list[tuple[MarkovPolicy, Trajectory]]) -> None:
+        self.world, self.model, self.kept, self.faults = world, model, kept, world.faults
+
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+        episode = None
+        try:
+            episode = self.world.run(policy, round_number, seen)
+            return episode
+        finally:
+            states, actions = seen.prefix()
+            if episode is None and actions:
+                episode = Trajectory.of(self.model, states, actions, seed=seen.seed, partial=True)
+            if episode is not None:
+                self.kept.append((policy, episode))
+
+
+class Environment:
+    """A Gymnasium environment with the states and actions of `model`. Every round seeds it anew, with an unused seed."""
+
+    def __init__(
+        self,
+        model: CMDP,
+        env: Any,
+        seeds: EnvironmentSeeds,
+        faults: tuple[type[BaseException], ...] = (),
+        *,
+        reported: bool = False,
+    ) -> None:
+        """`reported` says that every step has to say which noise was drawn, in info["noise"], as the number of a label."""
+        self.model, self.env, self.seeds, self.faults, self.reported = model, env, seeds, faults, reported
+        self._tried = False  # whether a step has come back as it must
+
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+        model, table = self.model, policy.probabilities
+        with self._trying(NotBegun):
+            begun = _state(_shaped(self._reset(round_number, seen), 2, "env.reset")[0], model.num_states, "env.reset")
+        if model.start[begun] == 0.0:
+            raise OutsideModel(f"env.reset showed state {begun}; episodes of the model start in {_starts(model)}")
+        seen.states.append(begun)
+        terminated = False
+        labels: list[int] = []
+        for h in range(model.steps):
+            here = seen.states[-1]
+            seen.acting = drawn(table[h, here], self.seeds.draw(round_number, 2 + 2 * h))
+            if not terminated:
+                with self._trying(Miswired):
+                    observed, _, terminated, truncated, info = _shaped(self.env.step(seen.acting), 5, "env.step")
+                    seen.after = here = _state(observed, model.num_states, "env.step")
+                    if self.reported:
+                        labels.append(_label(info))
+                self._tried = True
+                if terminated and h + 1 < model.steps and not _absorbs(model, here, h + 1):
+                    raise InvalidInput(
+                        f"the environment ended the episode in state {here} after {h + 1} steps, but the simulator's "
+                        "rows there are not self-loops; add an absorbing state for the end of the episode"
+                    )
+                if truncated and not terminated and h + 1 < model.steps:
+                    raise StepLimit(
+                        f"the environment cut the episode off after {h + 1} steps, before the horizon of {model.steps}; "
+                        "raise its max_episode_steps to the horizon"
+                    )
+            seen.actions.append(seen.acting)
+            seen.states.append(here)
+            seen.acting = seen.after = None
+        labelled = labels if self.reported else None
+        return Trajectory.of(model, seen.states, seen.actions, labels=labelled, seed=seen.seed)
+
+    def _reset(self, round_number: int, seen: Seen) -> Any:
+        seen.seed = self.seeds.of_round(round_number)
+        return self.env.reset(seed=seen.seed)
+
+    @contextmanager
+    def _trying(self, wrong: type[InvalidInput]) -> Iterator[None]:
+        """Until a first step came back as it must, what does not fit is a slip of whoever wired it: `wrong`.
+
+        A state that the model has not is none: that is what the system did. A limit of steps names itself.
+        """
+        try:
+            yield
+        except InvalidInput as error:
+            if self._tried or isinstance(error, (OutsideModel, StepLimit)):
+                raise
+            raise wrong(str(error)) from error
+
+
+def _starts(model: CMDP) -> list[int]:
+    return [int(state) for state in np.flatnonzero(model.start)[:10]]
+
+
+def _state(observed: Any, num_states: int, place: str) -> int:
+    given = observed.item() if isinstance(observed, (np.ndarray, np.generic)) and observed.size == 1 else observed
+    state = int(given) if isinstance(given, float) and given.is_integer() else given
+    if not is_whole(state):
+        raise InvalidInput(
+            f"{place} showed {shown(observed)}; a state is a whole number: show the environment in the numbers of the "
+            "system, system.as_env(env)"
+        )
+    if not 0 <= state < num_states:
+        raise OutsideModel(f"{place} showed state {state}; the model has {num_states} states, from 0 to {num_states - 1}")
+    return state
+
+
+def _shaped(result: Any, parts: int, place: str) -> Any:
+    if not isinstance(result, (tuple, list)) or len(result) != parts:
+        raise InvalidInput(f"{place} gave {shown(result)}; an environment of Gymnasium gives {parts} things")
+    return result
+
+
+def _label(info: Any) -> int:
+    given: Any = info.get("noise") if isinstance(info, Mapping) else None
+    if not is_whole(given):
+        raise InvalidInput(
+            f"info['noise'] is {shown(given)}, and the ties say that every step reports the number of its label; report "
+            "it, or say that labels are not reported"
+        )
+    return int(given)
+
+
+def _absorbs(model: CMDP, state: int, step: int) -> bool:
+    """Whether the simulator stays in `state` from `step` on, whatever the action."""
+    kernel, actions = model.kernel, model.num_actions
+    steps = [0] if kernel.is_stationary else range(step, model.horizon)
+    rows = [(h * kernel.num_states + state) * actions + a for h in steps for a in range(actions)]
+    return all(kernel.row(row)[0].tolist() == [state] for row in rows)
+
+
+def _check_space(name: str, space: Any, size: int) -> None:
+    if not hasattr(space, "n"):
+        raise InvalidInput(f"the {name} space is {space}; it must be Discrete({size}): bin it first")
+    if int(space.n) != size or int(getattr(space, "start", 0)) != 0:
+        raise InvalidInput(f"the {name} space is {space}; the learner's system needs Discrete({size}) starting at 0")
