@@ -31,7 +31,7 @@ from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, AssumptionCode
 
 if TYPE_CHECKING:
-    from safe2real.exploration.told import Telling
+    from safe2real.exploration.learner import Learner
 
 _LEFT = '{"states": [...], "actions": [...], "left_model": true}'
 _LONGEST_ID = 200
@@ -335,7 +335,7 @@ def entry_of(
     )
 
 
-def play(learner: Telling, entry: Entry) -> None:
+def play(learner: Learner, entry: Entry) -> None:
     """Count one entry into a learner."""
     if entry.lost:
         learner.lose()

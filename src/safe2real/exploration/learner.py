@@ -2,42 +2,63 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
-from safe2real.exploration.episode_log import ImportedLogs
-from safe2real.exploration.plan_cache import KeptPlans
+from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
+from safe2real.exploration.certificate import Certificate, certify
+from safe2real.exploration.episode_log import ImportedLogs, pairs_of, play, seen_in
+from safe2real.exploration.plan import Origin, Plan, checked_reward, plan
+from safe2real.exploration.plan_cache import KeptPlans, improved
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
 from safe2real.exploration.randomness import coin_of
-from safe2real.exploration.told import Telling
-from safe2real.figures.history import Moments
+from safe2real.exploration.structure import plan_with_structure
+from safe2real.figures.history import Between, Moment, Moments
+from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Method, Reason
-from safe2real.methods.for_rewards import redeclared
+from safe2real.methods.for_rewards import guess_of, redeclared
+from safe2real.methods.intervals import Interval
+from safe2real.methods.named import settings_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.methods.trial import Trial
-from safe2real.methods.trial_within import PastTrial, TrialWithin, refuse_within_trial, without_baseline
-from safe2real.model.cmdp import CMDP
+from safe2real.methods.trial_within import (
+    PastTrial,
+    TrialWithin,
+    base_of,
+    refuse_within_trial,
+    running_trial,
+    without_baseline,
+)
+from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.constraint_text import count
-from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
-from safe2real.model.policy import MarkovPolicy, Policy, fitted
+from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of, refuse_repeated
+from safe2real.model.policy import MarkovPolicy, Policy, carried_out, fitted
 from safe2real.model.serialization import to_text
-from safe2real.model.trajectory import Trajectory, check_trajectory
-from safe2real.model.validation import positive_integer
+from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
+from safe2real.model.validation import Floats, Indices, frozen, positive_integer
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
+from safe2real.progress import Report, progress_bar
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing, standing_of
+from safe2real.version import __version__
 
 _LOG = logging.getLogger("safe2real")
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-class Learner(Telling):
+
+class Learner:
     """Holds a problem, its evidence and a method; decides nothing itself.
 
     Guarantee: that of the method; for the default, with probability at least 1 - delta every proposed mixture meets every
@@ -370,3 +391,342 @@ class Learner(Telling):
     def __repr__(self) -> str:
         seed = f", environment seed {self.seeds.entropy}" if self.seeds.used else ""
         return f"Learner({self.method}, round {self.round}, {count(self.samples, 'sample')}, {self.standing}{seed})"
+
+    # Counting: every episode counts; what it counts for is decided by whose it was
+
+    def count(
+        self,
+        states: Indices,
+        actions: Indices,
+        ends: NDArray[np.int64],
+        *,
+        of_baseline: NDArray[np.bool_] | None = None,
+        of_candidate: NDArray[np.bool_] | None = None,
+        at_once: bool = False,
+    ) -> None:
+        """Take in episodes laid end to end, cut short ones too, also after the stop; see `Evidence.count`.
+
+        The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
+        one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
+        """
+        self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
+        self.seeds.branch(*(hashlib.sha256(np.ascontiguousarray(one).data).digest() for one in (states, actions)))
+        self._decision = self._proposal = None
+
+    def leave_model(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        *,
+        of_baseline: bool | None = None,
+        of_candidate: bool | None = None,
+    ) -> None:
+        """An episode went where the model has no state, and the round is over; see `Evidence.leave_model`.
+
+        Whose it was is known from `propose()`, unless that is said.
+        """
+        path = seen_in(self.problem.simulator, states, actions, partial=True, left_model=True).path
+        self.evidence.leave_model(states, actions, **self._whose(path, of_baseline, of_candidate))
+        self._next_round()
+
+    def cut_short(
+        self,
+        states: Sequence[int],
+        actions: Sequence[int],
+        cause: str,
+        *,
+        of_baseline: bool | None = None,
+        of_candidate: bool | None = None,
+    ) -> None:
+        """An episode was cut short by a fault, and the round is over; see `Evidence.cut_short`.
+
+        Whose it was is known from `propose()`, unless that is said.
+        """
+        model, begun = self.problem.simulator, len(actions) > 0
+        path = seen_in(model, states, actions, partial=True, left_model=False).path if begun else None
+        self.evidence.cut_short(states, actions, cause, **self._whose(path, of_baseline, of_candidate))
+        self._next_round()
+
+    def skip_round(self) -> None:
+        """Draw anew: what was handed out ran in something else than the system, and nothing of it counts."""
+        self._next_round()
+
+    def lose(self) -> None:
+        """An episode of the candidate was handed out and nobody saw anything of it; see `Evidence.lose`. The round stays."""
+        self.evidence.lose()
+        self._decision = self._proposal = None
+
+    def import_episodes(
+        self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False, overlap: str = "refuse"
+    ) -> int:
+        """Add episodes that were collected earlier by a known Markov policy, all or none; the round stays.
+
+        The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
+        test its margin; those of the policy of `methods.Trial` also raise its floors (a log of a policy that is on trial
+        within a run counts for the rows alone). As in a campaign, the guarantee assumes from now on that every imported log
+        is complete, and that logs came in the order in which they were collected; certificates say so. Where policies were
+        chosen by the logs of others, `import_logs` takes all of them in one step.
+
+        Args:
+            policy: what collected all of them; every action must be one that it can take.
+            episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
+                "id", any text that names the episode in every log.
+            partial: whether episodes may have been cut short.
+            overlap: "count" says that episodes which look like ones imported before, or like ones that the simulator was
+                estimated from, are others; certificates then say so.
+                Episodes that this learner observed itself are not compared: do not import those.
+
+        Returns:
+            How many episodes were counted.
+
+        Raises:
+            Conflict: the environment had the same seed in other counted episodes; or episodes of the same id, or that look
+                the same and do not both have one, were imported before; or the simulator was estimated from episodes that
+                look the same.
+            InvalidInput: an episode is not of this system, or not of this policy.
+
+        Example:
+            >>> learner.import_episodes(problem.baseline, rollouts)
+        """
+        return self.import_logs([(policy, episodes)], partial=partial, overlap=overlap)
+
+    def import_logs(
+        self,
+        logs: Iterable[tuple[MarkovPolicy, Iterable[Trajectory | Any]]],
+        *,
+        partial: bool = False,
+        overlap: str = "refuse",
+    ) -> int:
+        """Add the logs of several policies in one step, all or none; the round stays.
+
+        Nothing is concluded before all of them are counted. So it does not matter in which order they were collected, nor
+        whether a policy was chosen by what the logs of others showed.
+
+        Args:
+            logs: (policy, episodes) pairs, each as in `import_episodes`.
+            partial: as in `import_episodes`.
+            overlap: as in `import_episodes`; logs of one call are compared with each other, too.
+
+        Returns:
+            How many episodes were counted.
+
+        Raises:
+            Conflict: as in `import_episodes`.
+            InvalidInput: as in `import_episodes`; or `logs` holds something else than pairs.
+
+        Example:
+            >>> learner.import_logs([(first, its_rollouts), (second, other_rollouts)])
+        """
+        # They are read twice.
+        given = [(policy, list(log) if isinstance(log, Iterable) else log) for policy, log in pairs_of(logs)]
+        listed = [one for _, log in given if isinstance(log, list) for one in log]
+        seeds = refuse_repeated((one.seed for one in listed if isinstance(one, Trajectory)), self.seeds.used)
+        entries, number = self._imported.read(self.problem, self.method.tried, given, partial=partial, overlap=overlap)
+        self.seeds.used.update(seeds)
+        here, out = self.round, self._out
+        for entry in entries:
+            play(self, entry)
+        self.round, self._out = here, out  # an episode that is out is of what was handed out before the log came
+        return number
+
+    def _whose(
+        self, path: Trajectory | None, of_baseline: bool | None = None, of_candidate: bool | None = None
+    ) -> dict[str, bool]:
+        """The episode of this round is the baseline's or the candidate's: left out of either, returns would be chosen.
+
+        What is not said follows from what was handed out, whatever was begun, ended or imported since; for the trial that is
+        running counts what was handed out for it, and nothing else. Refuses a `path` that the drawn policy never takes.
+        """
+        if of_baseline is None or of_candidate is None:
+            if self._out is None:
+                self.propose()
+            proposal, tries = self._out if self._out is not None else (None, 0)
+            drawn = None if proposal is None or proposal.mixture is None else proposal.draw()
+            if drawn is not None and path is not None and of_baseline is None and of_candidate is None:
+                check_actions(drawn, path, f"round {self.round}", _OTHER_POLICY)
+            if of_baseline is None:
+                of_baseline = drawn is self.problem.baseline and not of_candidate
+            if of_candidate is None:
+                of_candidate = drawn is not None and not of_baseline and tries == (running_trial(self.method) or 0)
+        return {"of_baseline": of_baseline, "of_candidate": of_candidate}
+
+    def _next_round(self) -> None:
+        self.round += 1
+        self._decision = self._proposal = self._out = None
+
+    # Looking: nothing below changes what is proposed
+
+    def intervals(self) -> tuple[Interval, ...]:
+        """What is certain of each declared reward on all that was counted; empty where none is declared."""
+        return self.method.intervals(self.problem, self.evidence.settled())
+
+    @property
+    def standing(self) -> Standing:
+        """What everything that is proposed and planned now is worth."""
+        return standing_of(self.doubts())
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
+        return (*self._ignored, *self.method.doubts(self.evidence))
+
+    @property
+    def _ignored(self) -> tuple[Doubt, ...]:
+        """That the method does not keep to the constraints there are, whatever it says of its data itself."""
+        if self.evidence.kept == self.problem.simulator.num_constraints:
+            return ()
+        return (Doubt(DoubtCode.CONSTRAINTS_IGNORED, "the exploration ignores the constraints"),)
+
+    @property
+    def failure(self) -> float:
+        """How likely it is at most that anything which this run promises is false, if what it assumes is true.
+
+        delta, what the trials within the run add, and what an estimated simulator adds where its rows are reused. The floors
+        of `methods.Trial` have a delta of their own beside that of the rows, which plans go by: 2 delta together.
+        """
+        own = (2.0 if isinstance(self.method, Trial) else 1.0) * self.problem.settings.delta
+        rows = self.problem.estimated if self.evidence.reuses_simulator else None
+        added = sum(one.within.delta for one in self.trials) + (0.0 if rows is None else rows.delta)
+        return min(1.0, own + added)
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the data contradict what proposals rest on: final."""
+        return self.method.is_refuted(self.evidence)
+
+    def floors(self) -> dict[str, float]:
+        """What is certain of the method's candidate alone, by name; empty where the method says nothing of the kind.
+
+        Of a utility or a reward: it is expected to be at least this. Of a cost: at most.
+
+        It rests on what every certificate of this learner lists.
+        """
+        return self.method.floors(self.evidence)
+
+    def certify(self, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None) -> Certificate:
+        """Lower bounds [K] on V_c with all that the method assumes, and with the reasons why it is no guarantee, if any."""
+        doubted, assumed = (*self._ignored, *doubts), self._assumed
+        return certify(self.evidence, bounds, doubted, thresholds=thresholds, assumed=assumed, method=self.method)
+
+    @property
+    def _assumed(self) -> tuple[Assumption, ...]:
+        """What proposals rest on besides the evidence: imported logs, and bounds of a method that is not of this package."""
+        found = (*self._imported.assumptions, *self._trials_assumed)
+        method = base_of(self.method)
+        if type(method) in ALL:
+            return found
+        text = f"the method {method.name!r}, which is from outside the package, bounds what it proposes as it states"
+        return (*found, Assumption(AssumptionCode.EXTENSION, text, method.name))
+
+    @property
+    def _trials_assumed(self) -> tuple[Assumption, ...]:
+        """That trials within the run came out right: each adds to the probability that anything promised is false."""
+        if not self.trials:
+            return ()
+        added, number = sum(one.within.delta for one in self.trials), len(self.trials)
+        which = f"the floors of {count(number, 'trial')} within this run hold"
+        text = f"{which}: with probability {added:g} at most, ADDED to delta, one does not"
+        return (Assumption(AssumptionCode.EVENT, text, "trials"),)
+
+    def plan(self, reward: ArrayLike, *, progress: Report | bool | None = None) -> Plan:
+        """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
+
+        What is proposed is not changed by it. A plan for the same reward that was certified earlier and is worth more is
+        given again. See `exploration.plan.plan`.
+
+        Args:
+            reward: [S, A], or [H, S, A] where it changes with the step.
+            progress: shows a bar where it takes longer than a second: True always, False never, None on a terminal; or a
+                function that is told (steps done, in all).
+        """
+        reward = without_steps(checked_reward(self.evidence, reward))
+        # What the stop of another proves is not known here, and that of a trial is about one policy.
+        ours = type(base_of(self.method)) in ALL and self.method.covers_any_reward
+        stopped = ours and not self.evidence.is_refuted and self.stopped
+        with progress_bar("steps of planning", progress) as report:
+            found = plan(self.evidence, reward, stopped=stopped, report=report)
+        settled = self.evidence.settled()
+        for one in self.method.intervals(self.problem, settled):  # what the stop was decided by is not to be lost
+            if one.is_about(reward):
+                found = improved(settled, found, one)
+        found = self._kept.better(settled, reward, found)
+        stated = self.problem.alternatives
+        if stated is not None and stated.exact and not self.evidence.is_refuted:
+            other = plan_with_structure(self.evidence, reward)
+            found = other if other.value > found.value else found
+        return self._complete(found, reward)
+
+    def plan_with_structure(self, reward: ArrayLike) -> Plan:
+        """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""
+        return self._complete(plan_with_structure(self.evidence, reward), reward)
+
+    def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
+        """With what it rests on besides, and what it was made for."""
+        problem = self.problem
+        origin = Origin(
+            reward=frozen(checked_reward(self.evidence, reward)),
+            legend=problem.simulator.legend,
+            settings=settings_of(problem, base_of(self.method)),
+            samples=self.evidence.samples,
+            version=__version__,
+        )
+        certificate = found.certificate.assuming((*self._imported.assumptions, *self._trials_assumed))
+        policy = carried_out(found.policy, problem.simulator)
+        kept = _kept_model(guess_of(self.evidence))
+        return replace(found, policy=policy, certificate=certificate, origin=origin, model=kept)
+
+    @property
+    def mismatch_map(self) -> MismatchMap:
+        """For every row how far it is from the simulator, and what is known about it."""
+        return map_mismatch(self.evidence.settled())
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """What is known, in one picture: what is certain over samples, above the map of where the simulator is wrong.
+
+        Over samples: for `methods.ForRewards` the interval of each declared reward, for `methods.Trial` the floors of the
+        policy (which rest on no row, so there is no map), otherwise the uncertainty on its way to the tolerance, with the
+        rows that are in doubt. It says above what all of it is worth.
+
+        Args:
+            path: where to keep it, e.g. "learner.png"; nowhere if None.
+
+        Returns:
+            A matplotlib figure; no display is needed.
+
+        Raises:
+            MissingExtra: matplotlib is not installed.
+            InvalidInput: the path cannot be written.
+        """
+        from safe2real.figures.learning import draw_learning
+        from safe2real.figures.style import kept
+
+        last = list(self.moments)[-1:]
+        uncertainty = last[0].uncertainty if last else float("inf")
+        now, method, trial = self._moment(uncertainty, self.intervals()), self.method, isinstance(self.method, Trial)
+        figure = draw_learning(
+            [*(one for one in self.moments if one.samples < now.samples), now],
+            self.problem.simulator,
+            standing=self.standing,
+            tolerance=method.stops_at(self.problem),
+            targets=method.target if isinstance(method, Trial) else None,
+            found=None if trial else self.mismatch_map,
+            separation=self.evidence.separation if self.evidence.reuses_simulator else None,
+        )
+        return kept(figure, path)
+
+    def _moment(self, uncertainty: float, intervals: Sequence[Interval]) -> Moment:
+        """What is known now."""
+        certain = tuple(Between(one.name, one.lower, one.upper, one.allowed) for one in intervals)
+        suspects = int(self.evidence.belief.suspect.sum())
+        return Moment(self.evidence.samples, uncertainty, suspects, certain, self.method.floors(self.evidence))
+
+
+_OTHER_POLICY = (
+    " Run the policy of propose().draw() for this round; an episode of another policy is counted with "
+    "import_episodes(policy, [episode])"
+)
+
+
+def _kept_model(model: CMDP) -> CMDP:
+    """The same with rows of its own: those of the evidence change with every episode."""
+    rows = model.kernel._rows
+    return model.with_kernel(replace(model.kernel, _rows=type(rows)(*(array.copy() for array in rows))))
