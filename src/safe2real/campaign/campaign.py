@@ -8,7 +8,7 @@ that dies takes nothing with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
@@ -19,11 +19,11 @@ from safe2real.campaign import tell as telling
 from safe2real.campaign.ask import hand_out
 from safe2real.campaign.create import begin, stated
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
-from safe2real.campaign.directed import Directed
+from safe2real.campaign.directives import begin_trial, declare, end_trial
 from safe2real.campaign.episodes import check_told, episode_from_json, seen_from
-from safe2real.campaign.events import Event
+from safe2real.campaign.events import MIGRATE, Draft, Event
 from safe2real.campaign.import_log import Overlap, import_logs
-from safe2real.campaign.journal import Journal, journal_at
+from safe2real.campaign.journal import FORMAT, Journal, journal_at
 from safe2real.campaign.record import Record
 from safe2real.campaign.status import CampaignStatus, status_of
 from safe2real.campaign.tell import checked_name, checked_text
@@ -41,15 +41,16 @@ from safe2real.methods.base import Method
 from safe2real.methods.named import extensions_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.extensions import Extensions
-from safe2real.model.policy import MarkovPolicy
+from safe2real.model.policy import MarkovPolicy, Policy
 from safe2real.model.serialization import policy_from_bytes
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
+from safe2real.version import __version__
 
 Place = str | os.PathLike[str] | Journal
 
 
-class Campaign(Directed):
+class Campaign:
     """Ask and tell around a `Learner`, durable. Make one with `create`, come back to it with `open`.
 
     Guarantee: that of the learner (Theorem 1), with `FIELD_ASSUMPTIONS`. One object for each process; do not share it
@@ -352,6 +353,46 @@ class Campaign(Directed):
         """Every policy that the record names, by digest."""
         with self.journal.reading() as transaction:
             return {digest: policy_from_bytes(content) for digest, content in transaction.policies()}
+
+    # Directing: what an operator changes on the way
+
+    def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
+        """Add rewards to those that the campaign explores for, or drop some; only with `methods.ForRewards`.
+
+        Recorded, all or nothing. What is out stays out: its certificate does not depend on rewards. After a stop the
+        campaign goes on if a reward is not accurate yet.
+        """
+        return declare(self._record, rewards, drop)
+
+    def begin_trial(
+        self,
+        policy: Policy,
+        *,
+        delta: float,
+        rewards: Mapping[str, ArrayLike] | None = None,
+        target: Mapping[str, float] | None = None,
+    ) -> Receipt:
+        """Put one policy on trial within this campaign, from the next deployment on; see `Learner.begin_trial`. Recorded."""
+        return begin_trial(self._record, policy, delta, rewards, target)
+
+    def end_trial(self) -> Receipt:
+        """End the trial, and go on with the campaign's method; what the trial has shown stays true. Recorded."""
+        return end_trial(self._record)
+
+    def migrate(self) -> bool:
+        """Bring the record to the format of this release, so that older programs refuse it; False if it has it already.
+
+        No event is changed. A campaign of an older format works here as it is; but a program of the older release would go
+        on in it without knowing of withdrawals and halts.
+        """
+        with self._record.writing() as transaction:
+            header = transaction.header()
+            if header is None or header.format == FORMAT:
+                return False
+            transaction.append([Draft(MIGRATE, {"from": header.format, "to": FORMAT, "version": __version__})])
+            transaction.put_header(replace(header, format=FORMAT))
+        self._record.format = FORMAT
+        return True
 
 
 @contextmanager
