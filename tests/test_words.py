@@ -59,7 +59,7 @@ def test_what_is_forecast_goes_through_roughly():
     exact = re.compile(r"about \{|about \"$")
     lines = [(path.name, line.strip()) for path in SOURCES for line in path.read_text().splitlines()]
     assert [(name, line) for name, line in lines if exact.search(line) and "def " not in line and ":.2g}" not in line] == [
-        ("shown.py", 'said = f"about {rounded:,}" if scale == 1 else f"about {rounded / scale:,.10g} {word}"')
+        ("constraint_text.py", 'said = f"about {rounded:,}" if scale == 1 else f"about {rounded / scale:,.10g} {word}"')
     ]
 
 

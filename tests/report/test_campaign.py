@@ -491,7 +491,7 @@ def test_a_template_that_misspells_a_name_is_an_error():
 
 
 def test_the_templates_are_packaged():
-    names = {"base", "parts", "campaign", "paper", "preflight"}
+    names = {"base", "parts", "campaign", "preflight"}
     held = {file.name for file in files("safe2real.report").joinpath("templates").iterdir()}
     assert held == {f"{name}.html.jinja" for name in names}
 

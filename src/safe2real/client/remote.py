@@ -18,7 +18,6 @@ from safe2real.campaign.events import Event
 from safe2real.campaign.status import CampaignStatus
 from safe2real.campaign.verify import Ledger
 from safe2real.client import decode as reading
-from safe2real.client.remote import LONG
 from safe2real.client.transport import Address, Refusal, Transport
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap
@@ -87,6 +86,7 @@ class RemoteCampaign:
     ) -> None:
         address = Address.of(url, plain_http=plain_http)
         self._transport = Transport(address, token, timeout=timeout, patience=patience)
+        self._problem: Problem | None = None  # read once, when it is first asked for
 
     @classmethod
     def create(
