@@ -50,7 +50,7 @@ def test_100_literal_runs_keep_every_promise():
         settings = Settings.paper(
             margin=margin, calibrated_gap=0.0, mismatch_gap=0.6, tolerance=margin / 4, delta=0.1, seed=seed
         )
-        learner = Learner(Problem(model, baseline, settings))
+        learner = Learner(Problem(model, baseline, settings), trust_margin=True)  # the margin is that on the real system
         run = simulate(learner, real, max_rounds=2_000_000)
         assert run.stopped
         assert run.unsafe_share(model.thresholds) == 0.0
