@@ -28,7 +28,7 @@ from rich.progress import track
 
 from safe2real import PolicyTrial
 from safe2real.exploration import Turn
-from safe2real.exploration import policy_trial as trial_run
+from safe2real.exploration.policy_trial import trial_run
 
 HORIZON = 100  # steps of 0.05 s
 FAST = 5.0  # rad/s

@@ -5,7 +5,7 @@ import pytest
 from policy_trial import FAST, HORIZON, LENGTH, LIMIT, MARGIN, MASS, SwingUp, damping, draw, fast, measured, pendulum
 
 from safe2real import PolicyTrial
-from safe2real.exploration import policy_trial as trial_run
+from safe2real.exploration.policy_trial import trial_run
 
 
 def test_the_cost_is_of_speed_and_the_real_pendulum_is_another():

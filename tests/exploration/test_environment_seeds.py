@@ -7,7 +7,7 @@ import pytest
 import safe2real as s2r
 from safe2real import PolicyTrial
 from safe2real.errors import Conflict
-from safe2real.exploration import policy_trial as trial_run
+from safe2real.exploration.policy_trial import trial_run
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.systems.measure import estimate_margin
 from tests.exploration.tiny import settings, stay, tiny

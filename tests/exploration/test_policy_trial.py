@@ -9,7 +9,7 @@ import pytest
 from safe2real import PolicyTrial
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, OutsideModel, Stopped
 from safe2real.evidence.mean_bounds import mean_bounds
-from safe2real.exploration import policy_trial as trial_run
+from safe2real.exploration.policy_trial import trial_run
 from safe2real.exploration.randomness import coin_of
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from tests.cases import each

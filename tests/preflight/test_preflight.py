@@ -13,7 +13,7 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.model.constraint_text import Wording
-from safe2real.preflight import rehearsal as rounds
+from safe2real.preflight import batched_rounds as rounds
 from safe2real.preflight import rehearsed_runs as trials
 from safe2real.preflight.baseline import Range, _by_rollouts, spread_of
 from safe2real.preflight.check import check_problem

@@ -20,7 +20,7 @@ UNRELATED = (
     "experiments/paper/printed.py",
     "safe2real/cli/run.py",
     "safe2real/report/page.py",
-    "safe2real/campaign/ledger.py",
+    "safe2real/campaign/verify.py",
 )
 EXPLORE, CERTIFIED = "experiments.paper.runs", "experiments.studies.certified_runs"
 
