@@ -17,10 +17,7 @@ from starlette.staticfiles import StaticFiles
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.errors import Safe2RealError
-from safe2real.service import history
-from safe2real.service import operator_endpoints as directing
-from safe2real.service import read_endpoints as looking
-from safe2real.service import worker_endpoints as deploying
+from safe2real.service import history, operator_endpoints, read_endpoints, worker_endpoints
 from safe2real.service.alerts import AlertTerms, watching
 from safe2real.service.description import SECURITY, described
 from safe2real.service.dispatch import Answering, call_of
@@ -33,7 +30,7 @@ from safe2real.service.service_endpoints import OWN, health, ready
 from safe2real.version import __version__
 
 API = "/api/v1"
-CALLS = (*deploying.ENDPOINTS, *directing.ENDPOINTS, *looking.ENDPOINTS, *history.ENDPOINTS)
+CALLS = (*worker_endpoints.ENDPOINTS, *operator_endpoints.ENDPOINTS, *read_endpoints.ENDPOINTS, *history.ENDPOINTS)
 _PAGE = Path(__file__).with_name("page")
 _LARGE = 4096  # bytes from which an answer is compressed
 _Route = Callable[[Request], Awaitable[Response]]
