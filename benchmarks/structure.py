@@ -16,9 +16,8 @@ import safe2real as s2r
 from experiments.studies.declared_systems import instance
 from experiments.studies.instance import Instance
 from experiments.studies.windy_grid_ties import terrain_ties
+from safe2real.model.validation import ROUNDING
 from safe2real.systems.windy_grid import WindyGrid
-
-_ROUNDING = 1e-9
 
 
 def declared(name: str, system: Instance) -> dict[str, Any]:
@@ -42,7 +41,7 @@ def episodes_for(system: Instance, stated: dict[str, Any], reward: str, accuracy
     made, real = learner.plan(system.rewards[reward]), system.reality
     earned = s2r.evaluate(real, made.policy, system.rewards[reward])
     best = s2r.solve(real, system.rewards[reward]).value
-    if run.unsafe_share(real.thresholds) > 0.0 or earned < made.value - _ROUNDING or best > made.bound + _ROUNDING:
+    if run.unsafe_share(real.thresholds) > 0.0 or earned < made.value - ROUNDING or best > made.bound + ROUNDING:
         raise SystemExit(f"a promise was broken: {stated}, {reward}, seed {seed}")
     return float(run.rounds) if run.stopped else float("inf")
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from safe2real._compiled import margin as _margin
 from safe2real.exploration import Learner, Run, simulate
 from safe2real.methods.base import Reason
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from trial.exact import Truth
 from trial.flaws import Flaw
 from trial.judge import Judge
 from trial.outcome import Outcome
 from trial.parts import Part
-from trial.statements import ROUNDING, Kind
+from trial.statements import Kind
 from trial.systems import Case
 
 _MOMENTS = (0.0, *np.geomspace(0.004, 1.0, 12))  # of the run, at which the learner's state is looked at

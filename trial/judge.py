@@ -14,12 +14,12 @@ from safe2real.methods import Method, Trial
 from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.trial_within import base_of
 from safe2real.model.policy import Mixture, Policy
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from trial.exact import Truth
 from trial.flaws import Flaw
 from trial.outcome import Outcome
 from trial.parts import Part
-from trial.statements import ROUNDING, Kind, about_floors, about_learner, about_plan, rewards
+from trial.statements import Kind, about_floors, about_learner, about_plan, rewards
 from trial.systems import Case
 
 

@@ -15,12 +15,10 @@ from safe2real import solve
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration import Learner
 from safe2real.exploration.plan import Plan
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from safe2real.standing import DoubtCode
 from trial.exact import Truth
 from trial.systems import Case
-
-ROUNDING = 1e-9  # how far a statement must be beyond the truth to be called false
 
 
 class Kind(StrEnum):

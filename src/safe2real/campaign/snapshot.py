@@ -39,6 +39,7 @@ from safe2real.methods.trial_within import base_of
 from safe2real.model.archive import Archive
 from safe2real.model.extensions import named_to_json
 from safe2real.model.serialization import from_text, to_text
+from safe2real.model.validation import ROUNDING
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
@@ -53,7 +54,6 @@ _NUMBERS = (
 _ARRAYS = ("states", "actions", "ends", "of_baseline", "of_candidate")  # of an entry of the tape
 _SEAL = 64
 _NOT_OURS = (ValueError, KeyError, TypeError, IndexError, OverflowError, EOFError, BadZipFile, zlib.error)
-_ROUNDING = 1e-9  # by which another machine may differ, of each number
 
 _Arrays = dict[str, NDArray[Any]]
 
@@ -204,7 +204,7 @@ def _alike(one: _Arrays, other: _Arrays) -> bool:
         if array.shape != beside.shape or array.dtype != beside.dtype:
             return False
         if not (
-            np.allclose(array, beside, rtol=_ROUNDING, atol=1e-12)
+            np.allclose(array, beside, rtol=ROUNDING, atol=1e-12)
             if array.dtype.kind == "f"
             else np.array_equal(array, beside)
         ):

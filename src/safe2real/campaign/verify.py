@@ -39,10 +39,8 @@ from safe2real.model.constraint_text import count
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.model.serialization import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
 from safe2real.model.trajectory import check_actions
-from safe2real.model.validation import Floats, shown
+from safe2real.model.validation import ROUNDING, Floats, shown
 from safe2real.standing import Doubt, Standing, standing_of
-
-ROUNDING = 1e-9  # what two machines may differ by
 
 
 @dataclass(frozen=True, slots=True)

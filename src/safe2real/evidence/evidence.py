@@ -24,13 +24,11 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import Mixture, Policy
 from safe2real.model.trajectory import Trajectory, check_episodes_of
-from safe2real.model.validation import Floats, Indices, whole_numbers
+from safe2real.model.validation import ROUNDING, Floats, Indices, whole_numbers
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.robust import RowSets
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt, DoubtCode
-
-_ROUNDING = 1e-9
 
 
 class Evidence(HybridModel):
@@ -336,7 +334,7 @@ class Evidence(HybridModel):
     def lower_bounds(self, policy: Mixture, uncertainty: float = np.inf) -> Floats:
         """What is certain of V_c [K] of a policy; Delta, the `uncertainty`, speaks of policies feasible on the model."""
         estimate = self.estimate(policy)
-        feasible = bool((estimate >= self.problem.simulator.thresholds - _ROUNDING).all())
+        feasible = bool((estimate >= self.problem.simulator.thresholds - ROUNDING).all())
         bounds = estimate - uncertainty if feasible else np.full(estimate.shape, -np.inf)
         if self.problem.settings.robust_safety or uncertainty == np.inf:
             bounds = np.maximum(bounds, self.sets.worst_constraints(policy))

@@ -32,7 +32,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import with_end
-from safe2real.model.validation import Floats, Indices, finite_floats, finite_number, probability_of_failure
+from safe2real.model.validation import ROUNDING, Floats, Indices, finite_floats, finite_number, probability_of_failure
 
 # Halving the fraction loses at most 17 % of the growth of the best bet between two of them; sixteen reach to where a
 # deviation of a few millionths of the range is seen. The weights favour large bets, which few values need.
@@ -40,7 +40,6 @@ _FRACTIONS: Floats = np.exp2(-np.arange(16.0))
 _SHARES: Floats = 1.0 / np.arange(2.0, 18.0)
 _LOG_WEIGHTS: Floats = np.log(_SHARES / _SHARES.sum())
 _BISECTIONS = 60
-_ROUNDING = 1e-9  # of a logarithm of capital, on the safe side
 _MOST = 2**39
 
 
@@ -91,7 +90,7 @@ def log_growth(units: Floats | float, m: float) -> Floats:
 
 def capital_reaches(growth: Floats, alpha: float) -> bool:
     """Whether the gambler whose bets have grown by `growth` [fractions] (logarithms) has 1 / alpha."""
-    return _log_sum(_LOG_WEIGHTS + growth) >= _ROUNDING - math.log(alpha)
+    return _log_sum(_LOG_WEIGHTS + growth) >= ROUNDING - math.log(alpha)
 
 
 def _lower(units: Floats, alpha: float) -> float:
@@ -131,7 +130,7 @@ def _units(values: ArrayLike, low: float, high: float) -> Floats:
     low, high = finite_number("low", low), finite_number("high", high)
     if given.ndim != 1 or low > high:
         raise InvalidInput(f"values have shape {given.shape}, in [{low:g}, {high:g}]; give numbers [n], and low <= high")
-    outside = (given < low - 1e-9) | (given > high + 1e-9)
+    outside = (given < low - ROUNDING) | (given > high + ROUNDING)
     if outside.any():
         first = int(np.argmax(outside))
         raise InvalidInput(
@@ -238,7 +237,7 @@ class RunningLower:
 
     def _unit(self, value: float) -> float:
         scale = self.high - self.low
-        if not self.low - 1e-9 * max(1.0, scale) <= value <= self.high + 1e-9 * max(1.0, scale):
+        if not self.low - ROUNDING * max(1.0, scale) <= value <= self.high + ROUNDING * max(1.0, scale):
             raise InvalidInput(
                 f"a value is {value:g}, outside [{self.low:g}, {self.high:g}]; give a range that no value can leave"
             )

@@ -14,7 +14,7 @@ from safe2real._compiled import radii as compiled_radii
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.names import Legend
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from safe2real.tables import Row, Tabular
 
 _NEVER = 2**62  # visits; more than any row will have
@@ -123,7 +123,7 @@ def visits_to_clear(hybrid: HybridModel, distance: Floats, *, as_seen: bool = Tr
         np.maximum.at(farthest, unit, distance)
         return visits_to_clear(units, farthest, as_seen=as_seen)[unit]
     rule, tally = hybrid.rule, hybrid.counts.tally
-    limit = rule.threshold if rule.clearing == kinds.HALFWAY else rule.clearing_gap - 1e-9
+    limit = rule.threshold if rule.clearing == kinds.HALFWAY else rule.clearing_gap - ROUNDING
     if rule.threshold < 0.0:
         return np.full(distance.shape, np.inf)
     until = _visits_until(rule, limit - distance, tally.length.astype(np.int64), hybrid.all_near)

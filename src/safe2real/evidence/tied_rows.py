@@ -21,7 +21,7 @@ from safe2real.evidence.pooling import Ints, Pooling, pooling_of
 from safe2real.evidence.row_rule import Separation
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import Floats, Indices, bare
+from safe2real.model.validation import ROUNDING, Floats, Indices, bare
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import summed
 from safe2real.radii import RowShape, System
@@ -163,7 +163,7 @@ class TieTest:
         both = (n > 0) & (others > 0)
         apart = np.zeros(n.shape)
         apart[both] = 0.5 * np.abs(own[both] / n[both, None] - self._pushed(rest)[both] / others[both, None]).sum(axis=1)
-        self.refuted |= both & (apart > self.radii(own) + self.radii(rest) + 1e-9)
+        self.refuted |= both & (apart > self.radii(own) + self.radii(rest) + ROUNDING)
         beyond = self._classes[self.evidence(counts) >= np.log(max(1, self._classes.size) / self._delta)]
         self.refuted |= np.isin(self._pooling.shared[self.rows], beyond)
 

@@ -11,7 +11,7 @@ import numpy as np
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Method
 from safe2real.model.constraint_text import Wording, count
-from safe2real.model.validation import Floats, own
+from safe2real.model.validation import ROUNDING, Floats, own
 from safe2real.standing import Assumption, Doubt, Standing, standing_of
 
 _PREFIXES = {
@@ -55,7 +55,7 @@ class Certificate:
     def reaches(self) -> bool:
         """Whether the bounds reach every threshold (to rounding), whatever they are worth."""
         same = np.shape(self.lower_bounds) == np.shape(self.thresholds)  # else a bound that is not there would be met
-        return same and bool(np.all(self.lower_bounds >= self.thresholds - 1e-9))
+        return same and bool(np.all(self.lower_bounds >= self.thresholds - ROUNDING))
 
     @property
     def holds(self) -> bool:

@@ -36,6 +36,7 @@ from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
 from safe2real.model.serialization import bounded, check_keys, from_text, to_text
 from safe2real.model.validation import (
+    ROUNDING,
     check_function,
     check_reset,
     finite_number,
@@ -170,7 +171,6 @@ class TrialCertificate(Certificate):
 
 CANDIDATE, BASELINE = "candidate", "baseline"
 _KIND = "safe2real policy trial 1"
-_ROUNDING = 1e-9  # of a range, or of 1 if it is narrower: what a sum of floats may be beyond its end
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -349,7 +349,7 @@ class PolicyTrial:
     def halted(self) -> bool:
         """Whether what the baseline did refutes its margin: final."""
         trusted = self.terms.least + self.terms.margin
-        return self._missed.bound > self.terms.high - self.terms.low - trusted + 1e-9
+        return self._missed.bound > self.terms.high - self.terms.low - trusted + ROUNDING
 
     @property
     def stopped(self) -> bool:
@@ -491,7 +491,7 @@ def _digest(content: bytes) -> str:
 def _outside(name: str, number: float, ends: Range) -> list[tuple[str, str]]:
     """[(name, text)] of a number that is outside its range, else nothing."""
     low, high = ends
-    room = _ROUNDING * max(1.0, high - low)
+    room = ROUNDING * max(1.0, high - low)
     if low - room <= number <= high + room:
         return []
     return [(name, f"the {name} of an episode is {number:g}, outside its range from {low:g} to {high:g}")]

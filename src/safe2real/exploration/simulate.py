@@ -27,7 +27,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import Floats, bare, positive_integer, seed_number
+from safe2real.model.validation import ROUNDING, Floats, bare, positive_integer, seed_number
 from safe2real.planning.evaluate import constraint_values
 
 Progress = Callable[[int, float], None]
@@ -60,7 +60,7 @@ class Run:
         """Share of rounds whose deployed mixture misses a threshold on the real system, by exact evaluation."""
         if self.rounds == 0:
             return 0.0
-        unsafe = (self.real_values < thresholds - 1e-9).any(axis=1)
+        unsafe = (self.real_values < thresholds - ROUNDING).any(axis=1)
         return float(self.deployed[unsafe].sum() / self.rounds)
 
 

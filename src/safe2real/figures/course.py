@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
 from safe2real.model.constraint_text import Wording, bound_words, count, rounded_up
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 
 with needed_for("figures", "report"):
     from matplotlib.artist import Artist
@@ -27,7 +27,6 @@ _SHADE = 0.08
 _FEW = 60  # deployments that are drawn as dots
 _POINTS = 1_000  # columns of a curve; a picture has not many more
 _MOST_PANELS = 6
-ROUNDING = 1e-9  # as in `Certificate.holds`
 
 
 @dataclass(frozen=True, eq=False, slots=True)

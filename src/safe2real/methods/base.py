@@ -21,11 +21,9 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.tied_rows import evidence_for
 from safe2real.methods.intervals import Interval
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.model.validation import Floats, bare
+from safe2real.model.validation import ROUNDING, Floats, bare
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt
-
-_ROUNDING = 1e-9
 
 
 class Reason(Enum):
@@ -63,7 +61,7 @@ class Decision:
                 f"a decision of reason {self.reason.name} has {len(self.policies)} policies, {weights.size} weights and the "
                 f"share {self.exploration_weight:g}; a candidate goes with MIXTURE alone, with one weight for each policy"
             )
-        if mixes and not ((weights >= 0.0).all() and abs(weights.sum() - 1.0) <= _ROUNDING):
+        if mixes and not ((weights >= 0.0).all() and abs(weights.sum() - 1.0) <= ROUNDING):
             raise InvalidInput(f"the weights of a candidate are {self.weights}; give shares of at least 0 that sum to 1")
         if not 0.0 <= self.exploration_weight <= 1.0 or np.ndim(self.lower_bounds) != 1 or np.isnan(self.lower_bounds).any():
             raise InvalidInput(

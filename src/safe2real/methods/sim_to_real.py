@@ -22,12 +22,10 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Method, Reason, Recorded, refuted_decision
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from safe2real.planning.sweeper import slots_for
 from safe2real.problem.problem import Problem
 from safe2real.refinements import Chain, find
-
-ROUNDING = 1e-9  # what two machines may differ by
 
 
 class Memory(NamedTuple):

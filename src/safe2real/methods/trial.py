@@ -26,11 +26,9 @@ from safe2real.methods.base import Decision, Method, Reason, Recorded, candidate
 from safe2real.model.cmdp import step_rewards
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
 from safe2real.model.serialization import array_to_json, numbers_from_json, policy_from_json, policy_to_json
-from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, positive_integer, shown
+from safe2real.model.validation import ROUNDING, Floats, finite_floats, finite_number, frozen, positive_integer, shown
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt
-
-_ROUNDING = 1e-9  # what two machines may differ by
 
 
 def share_of_delta(delta: float, number: int, bounds: int) -> float:
@@ -163,7 +161,7 @@ class Trial(Method):
         """The bounds were computed again from the record; they are about this policy and no other."""
         mine, theirs = fitted(self.candidate, evidence.problem.simulator), recorded.candidate
         same = len(mine.policies) == len(theirs.policies) and all(map(_same, mine.policies, theirs.policies))
-        if not same or not np.allclose(mine.weights, theirs.weights, rtol=0.0, atol=_ROUNDING):
+        if not same or not np.allclose(mine.weights, theirs.weights, rtol=0.0, atol=ROUNDING):
             raise InvalidInput("the candidate that was handed out is not the policy of this trial")
         return _returns(evidence).lower_bounds
 

@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
+from safe2real.model.validation import ROUNDING
+
 _DIGITS = 6
 _LARGE = ((10**9, "billion"), (10**6, "million"))
-_RELATIVE, _ABSOLUTE = 1e-13, 1e-9  # what float rounding may have added, not to be passed on to the next digit
+_RELATIVE, _ABSOLUTE = 1e-13, ROUNDING  # what float rounding may have added, not to be passed on to the next digit
 
 
 def rounded_down(limit: float, decimals: int | None = None) -> str:
@@ -58,8 +60,6 @@ def roughly(number: float, thing: str = "") -> str:
 # utility 1 - c, so its expected sum is H - V_c. Everything here turns numbers about V_c into numbers of the user's,
 # rounded to the side on which they are true.
 
-_ROUNDING = 1e-9  # below 0, of a cost that is none
-
 
 @dataclass(frozen=True, slots=True)
 class Wording:
@@ -96,7 +96,7 @@ class Wording:
     def number(self, value: float) -> float:
         """The user's quantity where the utility's sum is `value`: the cost, or the value itself."""
         cost = self.horizon - float(value)
-        return (0.0 if -_ROUNDING < cost < 0.0 else cost) if self.is_cost else float(value)
+        return (0.0 if -ROUNDING < cost < 0.0 else cost) if self.is_cost else float(value)
 
     def requirement(self, threshold: float) -> str:
         """What is asked for."""

@@ -17,7 +17,9 @@ from safe2real.errors import InvalidInput
 Floats = NDArray[np.float64]
 Indices = NDArray[np.uint32]
 
-ROW_SUM_TOLERANCE = 1e-9
+ROUNDING = 1e-9
+"""Room for float rounding: by what two computed values, sums or probabilities may differ that mean the same number."""
+ROW_SUM_TOLERANCE = ROUNDING
 ROUNDING_OF_SUMS = 1e-12  # rows closer to 1 are kept bit for bit, so that what is stored and read again stays the same
 
 _LONGEST_SHOWN = 60

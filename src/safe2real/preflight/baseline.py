@@ -16,6 +16,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import within
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
+from safe2real.model.validation import ROUNDING
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of, rollout_findings
@@ -24,8 +25,6 @@ from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin
 from safe2real.systems.return_range import spans
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +56,11 @@ class Range:
     @property
     def kept(self) -> bool:
         """Whether the baseline has its stated margin on the rehearsed reality."""
-        return self.baseline_real >= self.threshold + self.margin - _ROUNDING
+        return self.baseline_real >= self.threshold + self.margin - ROUNDING
 
     def threshold_below(self, value: float) -> float | None:
         """A threshold by the stated margin below `value`, if that is one to choose."""
-        return value - self.margin if self.margin > 0.0 and value - self.margin > self.lowest + _ROUNDING else None
+        return value - self.margin if self.margin > 0.0 and value - self.margin > self.lowest + ROUNDING else None
 
 
 def check_rollouts(problem: Problem, rollouts: Sequence[Trajectory], what: str) -> None:
@@ -127,15 +126,15 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
         level, cure, numbers = Level.OK, "", {name: getattr(one, name) for name in named}
         changes: tuple[Change, ...] = ()
         reach = f"on the simulator policies reach {words.quantity} from {min(best, worst):.4g} to {max(best, worst):.4g}"
-        if one.threshold > one.highest + _ROUNDING:
+        if one.threshold > one.highest + ROUNDING:
             level, cure = Level.FAILURE, "state another constraint: every policy has the worst value that it can have"
-            if one.highest > _ROUNDING:
+            if one.highest > ROUNDING:
                 changes = (Change(words.bound_word, best, f"{looser} it, {above} {words.loose(one.highest)}"),)
                 cure = one_of(changes)
             said = f"{reach}, so none keeps the {limit}"
-        elif one.threshold <= one.lowest + _ROUNDING:
+        elif one.threshold <= one.lowest + ROUNDING:
             level = Level.WARNING
-            if one.highest > one.lowest + _ROUNDING:  # else all policies are alike, and no number tells them apart
+            if one.highest > one.lowest + ROUNDING:  # else all policies are alike, and no number tells them apart
                 between = words.number((one.lowest + one.highest) / 2.0)
                 end = rounded_down(worst) if words.is_cost else rounded_up(worst)
                 changes = (Change(words.bound_word, between, f"{tighter} it, {below} {end}"),)
@@ -174,7 +173,7 @@ def baseline_findings(
         needed = one.threshold + one.margin
         if one.rollouts is not None:
             findings.append(_by_rollouts(one, rollouts, delta))
-        confirmed = one.rollouts is not None and one.rollouts[0] >= needed - _ROUNDING
+        confirmed = one.rollouts is not None and one.rollouts[0] >= needed - ROUNDING
         overruled = ", though its rollouts confirm it" if confirmed else ""
         there = Code.BASELINE_ON_GUESSED_REALITY if guessed else Code.BASELINE_ON_STATED_REALITY
         findings.append(_exact(there, one, one.baseline_real, overruled if guessed else ""))
@@ -190,7 +189,7 @@ def _exact(code: Code, one: Range, value: float, overruled: str) -> Finding:
     numbers = {"value": value, "threshold": one.threshold, "margin": slack, "stated_margin": one.margin}
     words = one.wording
     said = f"{words.quantity} is {words.number(value):.6g}, {words.beside(value, one.threshold)}"
-    if slack >= one.margin - _ROUNDING:
+    if slack >= one.margin - ROUNDING:
         more = ": a larger one, where it is true, makes runs shorter" if slack > 1.5 * one.margin else ""
         return Finding(code, Level.OK, f"{said}; the stated margin is {one.margin:.4g}{more}", "", numbers, one.name)
     said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
@@ -220,11 +219,11 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
         f"{count(episodes, 'episode')} put {words.quantity} between {rounded_down(between[0])} and {rounded_up(between[1])} "
         f"(each side with probability {1.0 - delta:g})"
     )
-    if low >= needed - _ROUNDING:
+    if low >= needed - ROUNDING:
         said = f"{said}: the margin of {one.margin:.4g} is confirmed, {rounded_down(low - one.threshold)} would be too"
         return Finding(code, Level.OK, said, "", numbers, one.name)
     smaller = _smaller_margin(low - one.threshold)
-    if high < needed - _ROUNDING:
+    if high < needed - ROUNDING:
         cure = one_of(smaller) or f"choose a safer baseline, or {words.loosen}"
         said = f"{said}: the baseline fails its stated margin of {one.margin:.4g}"
         return Finding(code, Level.FAILURE, said, cure, numbers, one.name, EVERY_CLAIM, smaller)

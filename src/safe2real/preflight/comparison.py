@@ -15,6 +15,7 @@ import numpy as np
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import RewardFree, SimToReal
 from safe2real.model.constraint_text import count, roughly
+from safe2real.model.validation import ROUNDING
 from safe2real.preflight.findings import Advice, Recommendation
 from safe2real.preflight.rehearsed_runs import Look, Trial
 
@@ -90,7 +91,7 @@ def compared(method: Method, trials: Sequence[Trial], others: Sequence[Trial], h
 def samples_until(looks: Sequence[Look], bound: float) -> float:
     """When plans were within `bound`, between two looks by powers; the first look where they were before it."""
     for i, look in enumerate(looks):
-        if look.plan_bound > bound * (1.0 + 1e-9):
+        if look.plan_bound > bound * (1.0 + ROUNDING):
             continue
         before = looks[i - 1] if i else None
         if before is None or look.plan_bound <= 0.0 or before.plan_bound <= look.plan_bound:

@@ -15,7 +15,7 @@ from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.constraint_text import count, roughly, rounded_down, rounded_up
 from safe2real.model.kernel import Kernel
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from safe2real.preflight.findings import EVERY_CLAIM, Advice, Code, Finding, Level, Recommendation
 from safe2real.preflight.hypothetical_reality import GuessedReality, reachable_rows, visited_rows
 from safe2real.preflight.structure import structure_findings
@@ -25,7 +25,6 @@ from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
 from safe2real.refinements import BelowGap, SequentialClearing, find
 
-_ROUNDING = 1e-9
 _CAREFUL = 2.0  # the protection to use where the gap is a guess
 
 
@@ -78,7 +77,7 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
     whose = "guessed" if guessed else "stated"
     gaps, known = real.distances_to(kernel).reshape(-1), problem.known_rows()
     findings = []
-    far = known & (gaps > _ROUNDING)
+    far = known & (gaps > ROUNDING)
     if far.any():
         most = rounded_up(gaps[far].max())
         said = f"{count(int(far.sum()), 'row')} declared known differ from the {whose} reality, by up to {most}"
@@ -88,8 +87,8 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
     if not method.reuses_simulator:
         return findings
     eps, sigma = settings.calibrated_gap, settings.mismatch_gap
-    between = separated_rows(problem) & ~known & (gaps > eps + _ROUNDING) & (gaps < sigma - _ROUNDING)
-    wrong = ~known & (gaps > max(eps, 0.0) + _ROUNDING)
+    between = separated_rows(problem) & ~known & (gaps > eps + ROUNDING) & (gaps < sigma - ROUNDING)
+    wrong = ~known & (gaps > max(eps, 0.0) + ROUNDING)
     numbers: dict[str, float] = {"wrong": int(wrong.sum()), "between": int(between.sum()), "rows": int(kernel.num_rows)}
     if between.any():
         low, high = float(gaps[between].min()), float(gaps[between].max())
@@ -124,7 +123,7 @@ def _beyond_within(problem: Problem, gaps: Floats, whose: str) -> list[Finding]:
     within = problem.within_rows()
     if within is None:
         return []
-    far = ~problem.known_rows() & (gaps > within + _ROUNDING)
+    far = ~problem.known_rows() & (gaps > within + ROUNDING)
     numbers = {"rows": int(far.sum()), "stated": int((within < 1.0).sum())}
     if not far.any():
         said = f"the {whose} reality keeps to the distances that were stated of {count(numbers['stated'], 'row')}"
@@ -142,8 +141,8 @@ def _distances_possible(problem: Problem, method: Method) -> list[Finding]:
     """A row can only be as far from the simulator's as its least likely possible successor allows."""
     kernel, support, sigma = problem.simulator.kernel, problem.support, problem.settings.mismatch_gap
     largest = largest_distances(kernel, support)
-    open_rows = ~problem.known_rows() & (largest > _ROUNDING)  # a row with one possible successor cannot be wrong
-    never = open_rows & (largest < sigma - _ROUNDING)
+    open_rows = ~problem.known_rows() & (largest > ROUNDING)  # a row with one possible successor cannot be wrong
+    never = open_rows & (largest < sigma - ROUNDING)
     if not never.any():
         return []
     every = bool(never[open_rows].all())
@@ -218,7 +217,7 @@ def _coverage(problem: Problem, real: Kernel, guessed: bool) -> Finding:
     model = problem.simulator
     reality = model.with_kernel(real)
     reached, visited = reachable_rows(reality), visited_rows(reality, problem.baseline)
-    wrong = real.distances_to(model.kernel).reshape(-1) > problem.settings.calibrated_gap + _ROUNDING
+    wrong = real.distances_to(model.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
     whose = "guessed" if guessed else "stated"
     said = (
         f"an episode can reach {int(reached.sum()):,} of {reached.size:,} rows, the baseline alone {int(visited.sum()):,}; "

@@ -19,7 +19,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.validation import Floats, finite_number, is_whole, seed_number, shown
+from safe2real.model.validation import ROUNDING, Floats, finite_number, is_whole, seed_number, shown
 from safe2real.planning.evaluate import constraint_values, occupancy
 from safe2real.preflight.findings import margins_of
 from safe2real.preflight.structure import among_alternatives, has_units, moved_units
@@ -105,7 +105,7 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         else:
             kernel, wrong = _move(problem, order, gap, guess.towards, rng, int(count), guess.rows is None)
         values = constraint_values(model.with_kernel(kernel), problem.baseline)
-        if (values >= model.thresholds + margins - 1e-9).all():
+        if (values >= model.thresholds + margins - ROUNDING).all():
             return GuessedReality(kernel, wrong, gap, tried + 1, tried)
     return GuessedReality(kernel, wrong, gap, TRIES, TRIES)
 

@@ -36,7 +36,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Policy
 from safe2real.model.serialization import digest_of, from_text
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.preflight.baseline import baseline_findings, ranges_of
@@ -49,7 +49,6 @@ from safe2real.standing import Doubt, DoubtCode, Standing
 
 DATABASE, REALITY = "campaign.db", "reality.json"
 _WORKER = "rehearsal"
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -63,12 +62,12 @@ class Exact:
 
     @property
     def unsafe(self) -> int:
-        return int((self.values < self.thresholds - _ROUNDING).any(axis=1).sum())
+        return int((self.values < self.thresholds - ROUNDING).any(axis=1).sum())
 
     @property
     def below_bound(self) -> int:
         """Deployments that are worth less than was certified."""
-        return int((self.values < self.bounds - _ROUNDING).any(axis=1).sum())
+        return int((self.values < self.bounds - ROUNDING).any(axis=1).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ class RehearsedPlan:
     @property
     def as_promised(self) -> bool:
         gap = self.real_best - self.real_value
-        return self.feasible and self.real_value >= self.value - _ROUNDING and gap <= self.suboptimality + 1e-7
+        return self.feasible and self.real_value >= self.value - ROUNDING and gap <= self.suboptimality + 1e-7
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -206,7 +205,7 @@ def conclude(
     """Verify the record, evaluate everything exactly, and plan; `broken` is what `broken_assumptions` found."""
     problem = campaign.problem
     model = problem.simulator.with_kernel(real)
-    wrong = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + _ROUNDING
+    wrong = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
     found = campaign.mismatch_map()
     verdict = found.verdict.reshape(-1)
     assurance, ledger = campaign.assurance(), campaign.verify(progress=progress)
@@ -254,7 +253,7 @@ def _planned(campaign: Campaign, model: CMDP, plan: Plan, reward: Floats, assump
         real_value=evaluate(model, policy, reward),
         real_best=solve(model, reward).bound,
         baseline_value=evaluate(model, campaign.problem.baseline, reward),
-        feasible=bool((constraint_values(model, policy) >= model.thresholds - _ROUNDING).all()),
+        feasible=bool((constraint_values(model, policy) >= model.thresholds - ROUNDING).all()),
     )
 
 
@@ -368,7 +367,7 @@ class Rehearsals:
         looks_ahead: bool,
         seconds: float | None,
     ) -> Asked:
-        far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + 1e-9
+        far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
         return Asked(
             problem=problem,
             method=method,

@@ -20,7 +20,7 @@ from safe2real.methods.base import Method
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count, roughly
 from safe2real.model.kernel import Kernel
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from safe2real.preflight.batched_rounds import LARGE, REPLAN_GROWTH, Stretch, in_batches, lazily
 from safe2real.preflight.findings import WORTH, Code, Finding, Level
 from safe2real.preflight.theorem_findings import goal_of, smallest_margin
@@ -129,7 +129,7 @@ def run_trial(
         rounds=done,
         samples=done * model.steps,
         uncertainty=looks[-1].uncertainty,
-        unsafe_rounds=int(deployed[(values < model.thresholds - 1e-9).any(axis=1)].sum()),
+        unsafe_rounds=int(deployed[(values < model.thresholds - ROUNDING).any(axis=1)].sum()),
         lowest_slack=float((values - model.thresholds).min(initial=np.inf)),
         wrong=int(wrong.sum()),
         found=looks[-1].found,

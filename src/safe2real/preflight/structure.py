@@ -10,13 +10,11 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.evidence.pooling import Pooling, pooling_of
 from safe2real.model.kernel import Kernel
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from safe2real.planning.evaluate import constraint_values
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import laws_of, summed
-
-_ROUNDING = 1e-9
 
 
 def structure_findings(problem: Problem, real: Kernel) -> list[Finding]:
@@ -39,7 +37,7 @@ def structure_findings(problem: Problem, real: Kernel) -> list[Finding]:
         level = Level.FAILURE if stated.exact else Level.WARNING
         nearest = min(float(real.distances_to(one).max()) for one in stated.simulators)
         numbers = {"nearest": nearest}
-        if nearest > _ROUNDING:
+        if nearest > ROUNDING:
             said = (
                 f"this reality is none of the {len(stated.simulators)} simulators, and {nearest:.3g} away from the nearest"
             )
@@ -59,7 +57,7 @@ def among_alternatives(problem: Problem, margins: Floats, rng: np.random.Generat
     order = rng.permutation(len(stated.simulators)).tolist()
     for tried, number in enumerate(order, start=1):
         values = constraint_values(model.with_kernel(stated.simulators[number]), problem.baseline)
-        if (values >= model.thresholds + margins - _ROUNDING).all():
+        if (values >= model.thresholds + margins - ROUNDING).all():
             return stated.simulators[number], tried
     return stated.simulators[order[-1]], len(order)
 
@@ -96,7 +94,7 @@ def _stated_nearer(problem: Problem, pooling: Pooling, gap: float) -> NDArray[np
     """[U] units with a row that is stated to be less than `gap` off: a guess of ours leaves them as they are."""
     nearer, within = np.zeros(pooling.classes.size, dtype=np.bool_), problem.within_rows()
     if within is not None:
-        near = within < gap - _ROUNDING
+        near = within < gap - ROUNDING
         nearer[np.where(pooling.shared >= 0, pooling.shared, pooling.unit)[near]] = True
     return nearer
 
@@ -108,7 +106,7 @@ def _moved(pooling: Pooling, unit: int, law: Floats, gap: float, rng: np.random.
         possible = pooling.support.row(unit)[0].astype(np.int64)
     free = possible[law[possible] <= law[possible].min()]
     target = int(rng.choice(free))
-    if 1.0 - law[target] < gap - _ROUNDING:
+    if 1.0 - law[target] < gap - ROUNDING:
         return None
     share = min(1.0, gap / (1.0 - law[target]))
     return np.asarray((1.0 - share) * law + share * (np.arange(law.size) == target))

@@ -18,14 +18,12 @@ from safe2real.model.extensions import Extensions
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, check_policy, fitted
 from safe2real.model.serialization import from_text, numbers_from_json, to_text
-from safe2real.model.validation import Floats, finite_floats, own
+from safe2real.model.validation import ROUNDING, Floats, finite_floats, own
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.accuracy import RowAccuracy, check_estimated
 from safe2real.problem.alternatives import Alternatives, check_alternatives
 from safe2real.problem.settings import Settings, check_settings
 from safe2real.problem.ties import Ties, check_copies, laws_of
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -141,7 +139,7 @@ class Problem:
             model.wordings, constraint_values(model, self.baseline), model.thresholds, self.margins, strict=True
         ):
             slack = float(value - threshold)
-            if slack < xi - _ROUNDING:
+            if slack < xi - ROUNDING:
                 state = f"state a margin of at most {rounded_down(slack)}, " if slack > 0.0 else ""
                 raise InvalidInput(
                     f"the baseline's {words.quantity} is {words.number(value):.6g} on the simulator itself, "

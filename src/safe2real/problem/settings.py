@@ -12,7 +12,7 @@ import numpy as np
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.serialization import check_keys
-from safe2real.model.validation import Floats, finite_floats, finite_number, probability_of_failure, seed_number
+from safe2real.model.validation import ROUNDING, Floats, finite_floats, finite_number, probability_of_failure, seed_number
 from safe2real.radii import ALL, Adaptive, Literal, Radius
 from safe2real.refinements import ALL as ALL_REFINEMENTS
 from safe2real.refinements import CLEARINGS, DEFAULT, Refinement
@@ -112,7 +112,7 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
     margins = np.broadcast_to(finite_floats("margin", settings.margin), (constraints,)).copy()
     for k, (xi, words) in enumerate(zip(margins, simulator.wordings, strict=True)):
         room = horizon - simulator.thresholds[k]
-        if not 0.0 < xi <= room + 1e-9:
+        if not 0.0 < xi <= room + ROUNDING:
             most = "the limit itself" if words.is_cost else f"what the horizon {horizon} leaves above the threshold"
             raise InvalidInput(
                 f"the margin of {words.label} is {xi:g}; it must be positive and at most {room:g}, {most}: "

@@ -16,9 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.kernel import Kernel
 from safe2real.model.serialization import array_to_json, check_keys, numbers_from_json
-from safe2real.model.validation import Floats, boolean, distributions, frozen, place, shown, whole_numbers
-
-_SAME_LAW = 1e-9  # probabilities that count as equal
+from safe2real.model.validation import ROUNDING, Floats, boolean, distributions, frozen, place, shown, whole_numbers
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -172,7 +170,7 @@ def tells_apart(successors: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _check_row(ties: Ties, kernel: Kernel, row: int, number: int, dense: Floats, pushed: Floats) -> None:
     apart = np.abs(dense - pushed)
-    if apart.max() > _SAME_LAW:
+    if apart.max() > ROUNDING:
         state = int(apart.argmax())
         raise InvalidInput(
             f"{_at(kernel, row)}: the simulator goes to state {state} with probability {dense[state]:.6g}, and the law of "

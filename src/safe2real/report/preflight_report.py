@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from safe2real.errors import needed_for
 from safe2real.figures.course import count_deployments, shade_unsafe, thinned
 from safe2real.model.constraint_text import Wording
+from safe2real.model.validation import ROUNDING
 from safe2real.preflight.baseline import Range
 from safe2real.preflight.check import Preflight
 from safe2real.preflight.findings import WORTH, Level
@@ -53,7 +54,7 @@ def draw_exact(exact: Exact, wordings: Sequence[Wording], bound: str) -> Figure:
         across = np.concatenate([numbers[:1] - 0.5, numbers, numbers[-1:] + 0.5])
         axes.step(across, bounds[np.r_[kept[0], kept, kept[-1]]], where="mid", color=_ORANGE, linewidth=3.0, alpha=0.5,
                   label=bound, zorder=1)  # fmt: skip
-        broken = np.flatnonzero(sign * (values - limit) < -1e-9)
+        broken = np.flatnonzero(sign * (values - limit) < -ROUNDING)
         if broken.size:
             axes.plot(exact.numbers[broken], values[broken], "x", color=_RED, markersize=7, label=f"{broken.size:,} unsafe")
         axes.axhline(limit, color="black", linestyle="--", linewidth=1.2, label=f"{words.bound_word} {limit:.5g}")
@@ -79,7 +80,6 @@ with needed_for("figures", "report"):
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 _MOST_LINES = 6
-_NOTHING = 1e-9  # what is 0 but for rounding
 _FEW_LABELS, _MANY_LABELS = 1.5, 3.0  # decades up to which 2 and 5 are labelled too, on axes with wide and narrow labels
 
 
@@ -195,7 +195,7 @@ def _scale(axes: Axes, axis: Axis, values: NDArray[Any], form: str, decades: flo
         axis.set_major_locator(LogLocator(subs=between, numticks=12))
         axis.set_minor_formatter(NullFormatter())
     else:
-        axes.set(**{f"{name}lim": (0.0, 1.1 * high if high > _NOTHING else 1.0)})
+        axes.set(**{f"{name}lim": (0.0, 1.1 * high if high > ROUNDING else 1.0)})
         axis.set_major_locator(MaxNLocator(nbins=5, steps=[1, 2, 5, 10], integer=form == "{:,.0f}", min_n_ticks=1))
     axis.set_major_formatter(FuncFormatter(lambda value, _: form.format(value)))
 

@@ -30,7 +30,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
 from safe2real.model.kernel import TransitionTable
 from safe2real.model.names import Legend
-from safe2real.model.validation import Floats, check_function, frozen, positive_integer, shown, whole_numbers
+from safe2real.model.validation import ROUNDING, Floats, check_function, frozen, positive_integer, shown, whole_numbers
 from safe2real.problem.ties import Ties, laws_of
 from safe2real.systems.agent_adapter import FiniteTranslation
 from safe2real.systems.arrival_costs import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable
@@ -43,8 +43,6 @@ from safe2real.systems.system_ties import copies_in, ties_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_SAME_START = 1e-9  # probabilities that count as equal
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -175,7 +173,7 @@ class FiniteSystem(Runnable):
             return
         here = np.bincount(np.maximum(self.origin, 0), self.model.start, minlength=self.ended.size)
         apart = np.abs(np.asarray(given, dtype=np.float64) - here)
-        if apart.max() > _SAME_START:
+        if apart.max() > ROUNDING:
             state = int(apart.argmax())
             raise InvalidInput(
                 f"the environment starts in state {state} with probability {float(np.asarray(given)[state]):g}, this system "

@@ -21,11 +21,9 @@ from safe2real.model.environment_seeds import refuse_repeated
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory, check_trajectory, utilities_along
-from safe2real.model.validation import Floats, finite_number, positive_integer, probability_of_failure, unit_number
+from safe2real.model.validation import ROUNDING, Floats, finite_number, positive_integer, probability_of_failure, unit_number
 from safe2real.radii import Radius, System
 from safe2real.systems.return_range import spans
-
-_ROUNDING = 1e-9  # of sums
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -179,7 +177,7 @@ def estimate_margin(
 def _check_sums(returns: Floats, ranges: Sequence[tuple[float, float]]) -> None:
     """[n, K] against what any episode can have."""
     low, high = np.array(ranges).T
-    outside = np.argwhere((returns < low - _ROUNDING) | (returns > high + _ROUNDING))
+    outside = np.argwhere((returns < low - ROUNDING) | (returns > high + ROUNDING))
     if outside.size:
         i, k = outside[0].tolist()
         raise InvalidInput(

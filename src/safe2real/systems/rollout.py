@@ -26,12 +26,10 @@ from safe2real.model.constraint_text import count, rounded_down, rounded_up
 from safe2real.model.environment_seeds import entropy_of, unused_seed
 from safe2real.model.policy import carried_out, fitted
 from safe2real.model.trajectory import Trajectory, utilities_along, with_end
-from safe2real.model.validation import Floats, frozen, positive_integer, probability_of_failure
+from safe2real.model.validation import ROUNDING, Floats, frozen, positive_integer, probability_of_failure
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.systems.return_range import spans
-
-_ROUNDING = 1e-9
 
 
 class Agreement(StrEnum):
@@ -64,9 +62,9 @@ class Observed:
             return Agreement.NOTHING_PROMISED
         sign = 1.0 if self.relation == ">=" else -1.0
         worst, best = sorted((sign * self.low, sign * self.high))
-        if best < sign * self.promised - _ROUNDING:
+        if best < sign * self.promised - ROUNDING:
             return Agreement.CONTRADICTED
-        return Agreement.CONFIRMED if worst >= sign * self.promised - _ROUNDING else Agreement.CONSISTENT
+        return Agreement.CONFIRMED if worst >= sign * self.promised - ROUNDING else Agreement.CONSISTENT
 
     def describe(self) -> str:
         """In words."""

@@ -19,13 +19,12 @@ from safe2real.exploration.simulate import roll_out, simulate
 from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from safe2real.planning.evaluate import constraint_values
 from safe2real.standing import AssumptionCode
 from safe2real.testing.batched_run import run_in_batches
 from safe2real.testing.systems import Case, check_named, random_case
 
-_ROUNDING = 1e-9
 _SEEDS = range(6)
 _ROUNDS = 150
 
@@ -87,13 +86,13 @@ class MethodContract(ABC):
         if decision.reason is not Reason.MIXTURE:
             return
         alpha, thresholds = decision.exploration_weight, case.problem.simulator.thresholds
-        assert 0.0 <= alpha <= 1.0 + _ROUNDING, f"the candidate's share is {alpha}"
+        assert 0.0 <= alpha <= 1.0 + ROUNDING, f"the candidate's share is {alpha}"
         assert abs(sum(decision.weights) - 1.0) <= 1e-6, "the weights of the candidate do not sum to 1"
         provable = self.provable(case, evidence, Mixture.of(decision.weights, decision.policies))
         excess = decision.lower_bounds - provable
-        assert (excess <= _ROUNDING).all(), f"it claims {decision.lower_bounds}, and {provable} is provable"
+        assert (excess <= ROUNDING).all(), f"it claims {decision.lower_bounds}, and {provable} is provable"
         deployed = alpha * provable + (1.0 - alpha) * evidence.trusted
-        assert (deployed >= thresholds - _ROUNDING).all(), f"V_c >= {deployed} is provable, below {thresholds}"
+        assert (deployed >= thresholds - ROUNDING).all(), f"V_c >= {deployed} is provable, below {thresholds}"
 
     def test_what_it_deploys_is_safe(self) -> None:
         """Exact values on the real system, which is known here."""
@@ -132,7 +131,7 @@ class MethodContract(ABC):
                 plan = learner.plan(np.ones((learner.simulator.num_states, learner.simulator.num_actions)))
                 assert plan.bound >= plan.value, "after its stop there is no plan"
                 real = constraint_values(case.reality, plan.policy)
-                assert (real >= plan.certificate.lower_bounds - _ROUNDING).all(), "after its stop plans are not safe"
+                assert (real >= plan.certificate.lower_bounds - ROUNDING).all(), "after its stop plans are not safe"
 
     def test_refuted_assumptions_leave_the_baseline_and_a_refuted_margin_leaves_nothing(self) -> None:
         for case, learner in self._runs():
@@ -164,7 +163,7 @@ class MethodContract(ABC):
             candidate = Mixture.of(decision.weights, decision.policies)
             recorded = Recorded(candidate, decision.exploration_weight, decision.uncertainty)
             found = method.recheck(recorded, learner.evidence, decision)
-            assert (found >= decision.lower_bounds - _ROUNDING).all(), "recheck proves less than was claimed"
+            assert (found >= decision.lower_bounds - ROUNDING).all(), "recheck proves less than was claimed"
             self._check_honest(case, learner, recorded, decision)
             model = learner.simulator
             for action in range(model.num_actions):  # a forged record may name anything
@@ -179,7 +178,7 @@ class MethodContract(ABC):
         except InvalidInput:
             return
         provable = self.provable(case, learner.evidence, recorded.candidate)
-        assert (found <= provable + _ROUNDING).all(), f"recheck vouches for {found}, and {provable} is provable"
+        assert (found <= provable + ROUNDING).all(), f"recheck vouches for {found}, and {provable} is provable"
 
     def test_a_campaign_of_it_verifies(self) -> None:
         method = self.make()
