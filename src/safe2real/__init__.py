@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from safe2real.version import __version__
 
 if TYPE_CHECKING:
-    from safe2real import methods, radii, refinements
+    from safe2real import examples, methods, radii, refinements
     from safe2real.campaign.campaign import Campaign
     from safe2real.errors import Safe2RealError
     from safe2real.exploration.explore import explore
@@ -73,6 +73,7 @@ _PACKAGES = (
     "engines",
     "errors",
     "evidence",
+    "examples",
     "exploration",
     "figures",
     "methods",
@@ -110,6 +111,7 @@ __all__ = [
     "check_problem",
     "estimate_model",
     "evaluate",
+    "examples",
     "explore",
     "from_dynamics",
     "from_gymnasium",
