@@ -20,7 +20,6 @@ from safe2real.errors import StorageFailure
 from safe2real.evidence import counts
 from safe2real.evidence.evidence_state import follows_from_order
 from safe2real.exploration import roll_out
-from safe2real.problem import Alternatives
 from safe2real.testing.systems import random_case
 from tests.campaign.systems import assert_same_model, model_of, paper_grid
 from tests.campaign.test_snapshot import timeless
@@ -59,9 +58,6 @@ KINDS = {
     "copies": of_ledge(copies=np.arange(9)),
     "loose ties": of_ledge(ties=True),
     "ties": of_ledge(ties=True, exact=True, kept=False),
-    "alternatives": of_ledge(
-        alternatives=Alternatives(tuple(ledge((0.05, slip)).model.kernel for slip in (0.1, 0.3)), exact=True), kept=False
-    ),
 }
 
 

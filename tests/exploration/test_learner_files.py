@@ -15,7 +15,6 @@ from safe2real.methods import ForRewards, RewardFree, SimToReal, Trial
 from safe2real.model import archive as archives
 from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
-from safe2real.problem import Alternatives
 from safe2real.refinements import DEFAULT
 from safe2real.standing import Standing
 from safe2real.testing.systems import random_case
@@ -144,15 +143,6 @@ def test_rows_that_are_learnt_together(exact, reported, tmp_path):
         loaded.observe(told)
     assert learner.plan_with_structure(reward).value == loaded.plan_with_structure(reward).value
     assert learner.evidence.doubts() == loaded.evidence.doubts()
-
-
-def test_alternatives(tmp_path):
-    case = random_case(2)
-    stated = Alternatives((case.real, case.problem.simulator.kernel), exact=True)
-    learner = Learner(replace(case.problem, alternatives=stated))
-    play(learner, case.real, 20)
-    loaded = same_from_now_on(learner, tmp_path / "learner.npz", case.real, REWARD)
-    assert loaded.evidence.surviving.alive.tolist() == learner.evidence.surviving.alive.tolist()
 
 
 def test_imports_faults_and_refutations_are_not_forgotten(tmp_path):

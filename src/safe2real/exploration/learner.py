@@ -18,11 +18,10 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.episode_log import ImportedLogs, pairs_of, play, seen_in
-from safe2real.exploration.plan import Origin, Plan, checked_reward, plan
+from safe2real.exploration.plan import Origin, Plan, checked_reward, plan, plan_with_structure
 from safe2real.exploration.plan_cache import KeptPlans, improved
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
 from safe2real.exploration.randomness import coin_of
-from safe2real.exploration.structure import plan_with_structure
 from safe2real.figures.history import Between, Moment, Moments
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Method, Reason
@@ -571,14 +570,10 @@ class Learner:
             if one.is_about(reward):
                 found = improved(settled, found, one)
         found = self._kept.better(settled, reward, found)
-        stated = self.problem.alternatives
-        if stated is not None and stated.exact and not self.evidence.is_refuted:
-            other = plan_with_structure(self.evidence, reward)
-            found = other if other.value > found.value else found
         return self._complete(found, reward)
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
-        """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""
+        """The best plan that ties find, a candidate for a trial; see `exploration.plan_with_structure`."""
         return self._complete(plan_with_structure(self.evidence, reward), reward)
 
     def _complete(self, found: Plan, reward: ArrayLike) -> Plan:

@@ -324,8 +324,6 @@ def remaining(problem: Problem) -> str:
         stated.append("the accuracy of the estimated rows")
     if problem.ties is not None and problem.ties.exact:
         stated.append("the exact ties")
-    if problem.alternatives is not None and problem.alternatives.exact:
-        stated.append("the exact alternatives")
     within = problem.within_rows()
     if within is not None and (within < 1.0).any():
         stated.append("the distances that `within` states")
