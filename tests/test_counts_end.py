@@ -264,9 +264,6 @@ def test_the_baseline_is_no_part_of_a_trial(tmp_path) -> None:  # type: ignore[n
     tried = MarkovPolicy.deterministic([1, 1, 1], num_actions=ACTIONS, horizon=STEPS)
     with pytest.raises(InvalidInput, match="is the baseline"):
         s2r.Learner(problem, s2r.methods.Trial(short))
-    learner = s2r.Learner(problem)
-    learner.begin_trial(s2r.Mixture.of([0.9, 0.1], [short, tried]), delta=0.05)
-    assert learner.trials[0].within.trial.candidate.weights.tolist() == [1.0]
     truth = problem.simulator
     log = [roll_out(truth, tried, seed=8, round_number=i) for i in range(40)]
     with Campaign.create(

@@ -24,7 +24,6 @@ class Flaw(StrEnum):
     POLICY_BY_POLICY = "logs imported policy by policy, the luckiest first"
     SAME_SEEDS = "episodes of the same seeds counted several times"
     ONE_LOG = "one log as simulator and as data"
-    LUCKY_TRIAL = "bad episodes of the candidate left out, within a run"
     LUCKY_POLICY = "bad episodes of the candidate left out"
 
     @property
@@ -53,6 +52,5 @@ _PARTS = {
     Flaw.POLICY_BY_POLICY: Part.LOGS,
     Flaw.SAME_SEEDS: Part.SEEDS,
     Flaw.ONE_LOG: Part.FITTED,
-    Flaw.LUCKY_TRIAL: Part.WITHIN,
     Flaw.LUCKY_POLICY: Part.POLICY,
 }

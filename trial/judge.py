@@ -12,7 +12,6 @@ from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.plan import Plan
 from safe2real.methods import Method, Trial
 from safe2real.methods.for_rewards import ForRewards
-from safe2real.methods.trial_within import base_of
 from safe2real.model.policy import Mixture, Policy
 from safe2real.model.validation import ROUNDING, Floats
 from trial.exact import Truth
@@ -54,7 +53,7 @@ class Judge:
         """At everything that is said of the state the learner is in."""
         self.found.update(about_learner(self.case, learner, self.truth))
         self.halted |= learner.evidence.trust.halted
-        method = base_of(learner.method)
+        method = learner.method
         if isinstance(method, Trial):
             self.floors(learner.floors(), method.policy, method.rewards or {})
 
@@ -92,5 +91,4 @@ class Judge:
 
 
 def _declared(method: Method) -> list[Floats]:
-    base = base_of(method)
-    return [np.asarray(one) for one in base.rewards.values()] if isinstance(base, ForRewards) else []
+    return [np.asarray(one) for one in method.rewards.values()] if isinstance(method, ForRewards) else []

@@ -22,7 +22,6 @@ class Part(StrEnum):
     """Learners of one seed on a seeded environment, each of which imports the episodes of those before it."""
     FITTED = "fitted simulator"
     """Half of a log is the simulator, the other half is imported."""
-    WITHIN = "trial within a run"
     POLICY = "policy trial"
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from safe2real import Kernel, Learner, MarkovPolicy, Trajectory, estimate_model, explore, load_learner
 from safe2real.campaign import Campaign, Deployment, carry_over
 from safe2real.campaign.journal import MemoryJournal
-from safe2real.errors import Halted, InvalidInput, Stopped
+from safe2real.errors import Halted, Stopped
 from safe2real.evidence.tied_rows import TiedEvidence
 from safe2real.exploration import PolicyTrial
 from safe2real.exploration.policy_trial import CANDIDATE
@@ -71,20 +71,14 @@ def _explored(
     rounds: int,
     *,
     files: float = _FILES,
-    lucky: bool = False,
 ) -> Learner:
-    """The learner after as many rounds; it may be another object, read from a file. `lucky` forgets bad episodes."""
+    """The learner after as many rounds; it may be another object, read from a file."""
     for done in range(rounds):
         proposal = learner.propose()
         if proposal.mixture is None:
             break
         judge.deployed(proposal.mixture, proposal.certificate, proposal.exploration_weight)
-        policy = proposal.draw()
-        episode = world.run(policy)
-        if lucky and policy is not learner.baseline and world.is_bad(episode):
-            learner.skip_round()
-        else:
-            learner.observe(episode)
+        learner.observe(world.run(proposal.draw()))
         if done % max(1, rounds // _LOOKS) == 0:
             judge.look(learner)
         if rng.random() < files:
@@ -301,27 +295,6 @@ def _fitted(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> f
 # Trials
 
 
-def _within(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> float:
-    """Two policies on trial within a run, one after the other."""
-    learner, world, lucky = _learner(case), World(judge.truth, rng), flaw is Flaw.LUCKY_TRIAL
-    shape = (case.task.num_states, case.task.num_actions)
-    for _ in range(2):
-        learner = _explored(learner, judge, world, rng, case.rounds // 4)
-        reward = rng.random(shape)
-        policy = learner.plan_with_structure(reward).policy if rng.random() < 0.5 else _any_policy(case, rng)
-        try:
-            learner.begin_trial(policy, delta=0.5 * case.settings.delta, rewards={"reward": reward})
-        except InvalidInput:  # the plan is the baseline
-            continue
-        candidate = learner.trials[-1].within.trial.candidate
-        for _ in range(_LOOKS):
-            learner = _explored(learner, judge, world, rng, case.rounds * (_LUCKY if lucky else 1) // 3, lucky=lucky)
-            judge.floors(learner.floors(), candidate, {"reward": reward})
-        judge.floors(learner.end_trial(), candidate, {"reward": reward})
-    judge.ask_plans(learner)
-    return learner.failure
-
-
 def _policy(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> float:
     """Two trials by numbers alone that share delta and the seed; episodes are lost, and the program ends, by chance."""
     world, task = World(judge.truth, rng), case.task
@@ -378,6 +351,5 @@ _ROUTES: dict[Part, Route] = {
     Part.LOGS: _logs,
     Part.SEEDS: _seeds,
     Part.FITTED: _fitted,
-    Part.WITHIN: _within,
     Part.POLICY: _policy,
 }

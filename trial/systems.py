@@ -156,7 +156,7 @@ def draw_case(
     kind = family or Family(rng.choice(list(shares), p=list(shares.values())))
     while True:  # until a threshold can bind; nearly always at once
         case = _drawn(rng, part, kind, number, longest, false_ties=false_ties)
-        if case is not None and (case.task.num_constraints or part not in (Part.WITHIN, Part.POLICY, Part.CAMPAIGN)):
+        if case is not None and (case.task.num_constraints or part not in (Part.POLICY, Part.CAMPAIGN)):
             return case
 
 
@@ -233,7 +233,7 @@ def _method(rng: np.random.Generator, part: Part, family: Family, shape: _Shape,
     if part in (Part.LONG, Part.POLICY) or rng.random() < 0.4:
         return any_reward
     reward = rng.random((shape.states, shape.actions))
-    if part is not Part.WITHIN and rng.random() < 0.5:
+    if rng.random() < 0.5:
         table = rng.dirichlet(np.full(shape.actions, 0.5), size=(shape.horizon, shape.states))
         return methods.Trial(MarkovPolicy.stochastic(table), {"reward": reward})
     if not settings.robust_safety:

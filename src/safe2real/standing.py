@@ -43,9 +43,9 @@ class DoubtCode(StrEnum):
     CONSTRAINTS_IGNORED = "constraints-ignored"
     NO_FEASIBLE_PLAN = "no-feasible-plan"
     STRUCTURE_UNTESTED = "structure-untested"
-    """It rests on ties or alternatives that nobody called exact, and no trial has shown it to hold."""
+    """It rests on ties that were not called exact, and no trial has shown it to hold."""
     STRUCTURE_REFUTED = "structure-refuted"
-    """The data contradict the ties or the alternatives that were stated."""
+    """The data contradict the ties that were stated."""
 
     @property
     def standing(self) -> Standing:
@@ -75,8 +75,6 @@ class AssumptionCode(StrEnum):
 
     TIES = "ties"
     """Rows that were declared to behave alike do."""
-    ALTERNATIVES = "alternatives"
-    """The real system is one of the simulators that were given."""
     WITHIN = "within"
     """Rows of the simulator are within stated distances of the real ones."""
     MARGIN = "margin"

@@ -20,12 +20,11 @@ from safe2real.errors import StorageFailure
 from safe2real.evidence import counts
 from safe2real.evidence.evidence_state import follows_from_order
 from safe2real.exploration import roll_out
-from safe2real.problem import Alternatives
 from safe2real.testing.systems import random_case
 from tests.campaign.systems import assert_same_model, model_of, paper_grid
 from tests.campaign.test_snapshot import timeless
 from tests.evidence.tied_systems import ledge, ledge_problem
-from tests.methods.test_trial import OTHER, POLICY
+from tests.methods.test_trial import POLICY
 
 REWARD = np.random.default_rng(5).random((4, 2))
 CASE = random_case(2)
@@ -36,7 +35,6 @@ class Kind:
     problem: s2r.Problem
     real: s2r.CMDP
     method: methods.Method
-    tries: bool = False  # whether trials begin and end on the way
     kept: bool = True  # the evidence itself; else the episodes, which are counted again
 
 
@@ -57,14 +55,9 @@ KINDS = {
     "reward-free": of_case(methods.RewardFree()),
     "declared": of_case(methods.ForRewards({"one": REWARD}, accuracy=1e-6)),
     "trial": of_case(methods.Trial(POLICY, {"one": REWARD})),
-    "trials within": of_case(methods.SimToReal(), tries=True),
-    "trials within declared": of_case(methods.ForRewards({"one": REWARD}, accuracy=1e-6), tries=True),
     "copies": of_ledge(copies=np.arange(9)),
     "loose ties": of_ledge(ties=True),
     "ties": of_ledge(ties=True, exact=True, kept=False),
-    "alternatives": of_ledge(
-        alternatives=Alternatives(tuple(ledge((0.05, slip)).model.kernel for slip in (0.1, 0.3)), exact=True), kept=False
-    ),
 }
 
 
@@ -95,11 +88,6 @@ def filled(place: Path, kind: Kind) -> None:
         log = [roll_out(kind.real, baseline, seed=9, round_number=number) for number in range(7)]
         campaign.import_log("log", baseline, log, overlap="count")
         _ = campaign._record.catch_up().learner.evidence.structured  # asked for plans: what it computes must not show
-        for policy in (POLICY, OTHER) if kind.tries else ():
-            campaign.begin_trial(policy, delta=0.01, rewards={"one": REWARD})
-            go_on(campaign, kind, 3)
-            if policy is POLICY:
-                campaign.end_trial()
         go_on(campaign, kind, 4)
 
 
@@ -132,17 +120,12 @@ def test_opening_from_a_snapshot_is_opening_by_the_events(tmp_path, kind):
         for one in (campaign, replayed):
             one._record.covered = one._record._worked = 10**9  # no more snapshots
             go_on(one, kind, 3)
-            if kind.tries:
-                one.end_trial()
-                go_on(one, kind, 2)
         document, arrays = knows(campaign)
         others, beside = knows(replayed)
         assert arrays == beside
         assert document.get("progress") == others.get("progress")
         assert_same_model(model_of(campaign), model_of(replayed))
         assert campaign.floors() == replayed.floors()
-        learners = [one._record.replay.learner for one in (campaign, replayed)]
-        assert [one.returns.floors for one in learners[0].trials] == [one.returns.floors for one in learners[1].trials]
         assert campaign.verify().holds
         assert replayed.verify().holds
 

@@ -5,7 +5,7 @@ import numpy as np
 import safe2real as s2r
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.exploration.simulate import roll_out
-from safe2real.problem import Alternatives, Problem, Ties
+from safe2real.problem import Problem, Ties
 from safe2real.standing import AssumptionCode, Standing
 from tests.evidence.tied_systems import CLASSES, LEADS, chain, ledge, ledge_problem
 
@@ -31,16 +31,6 @@ def test_a_record_with_ties_is_opened_continued_and_verified():
         deployment = campaign.ask(worker="two")
         campaign.tell(deployment.id, roll_out(REAL.model, deployment.policy, seed=4, round_number=1))
         assert campaign.verify().holds
-
-
-def test_a_record_with_alternatives_is_too():
-    kernels = tuple(ledge((0.05, slip)).model.kernel for slip in (0.1, 0.3))
-    simulated = ledge((0.05, 0.1))
-    journal = MemoryJournal()
-    told(journal, ledge_problem(simulated, None, alternatives=Alternatives(kernels, exact=True)), REAL.model)
-    with s2r.Campaign.open(journal) as campaign:
-        assert campaign.verify().holds
-        assert campaign.plan(REAL.system.reward).certificate.certified
 
 
 def test_what_no_label_explains_refutes_while_it_waits_to_be_counted():

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from safe2real import Mixture, Trajectory
+from safe2real import Trajectory
 from safe2real.campaign import Campaign
 from safe2real.client import RemoteCampaign
 from safe2real.client.remote import LEFT_OUT
@@ -165,22 +165,6 @@ def test_logs(pair):
         with pytest.raises(Conflict, match="another log was imported as 'january'"):
             one.import_log("january", baseline, logs[:1])
         assert one.import_log("more", baseline, logs, overlap="skip").skipped == 2
-    same(*(one.status(forecast=False) for one in pair))
-
-
-def test_trials(pair):
-    other = three_states().specification.baseline.deterministic([1, 0, 0], num_actions=2, horizon=4)
-    found = []
-    for one in pair:
-        assert one.begin_trial(Mixture.of([1.0], [other]), delta=0.01).new
-        assert one.status(forecast=False).trial.running
-        deployment = one.ask(worker="a")
-        one.tell(deployment.id, three_states().episode(deployment))
-        found.append(one.floors())
-        assert one.end_trial().new
-        with pytest.raises(InvalidInput, match="no trial is running"):
-            one.end_trial()
-    assert found[0] == found[1] != {}
     same(*(one.status(forecast=False) for one in pair))
 
 

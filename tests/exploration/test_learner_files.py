@@ -15,7 +15,6 @@ from safe2real.methods import ForRewards, RewardFree, SimToReal, Trial
 from safe2real.model import archive as archives
 from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
-from safe2real.problem import Alternatives
 from safe2real.refinements import DEFAULT
 from safe2real.standing import Standing
 from safe2real.testing.systems import random_case
@@ -87,23 +86,6 @@ def test_it_goes_on_as_if_nothing_had_been(method, changes, warm_start, tmp_path
     assert loaded.warm_start is warm_start
 
 
-def test_trials_within_a_run_go_on_too(tmp_path):
-    case = random_case(4)
-    tried = [s2r.MarkovPolicy.deterministic([a] * 4, num_actions=2, horizon=3) for a in (1, 0)]
-    learner = Learner(case.problem)
-    play(learner, case.real, 5)
-    learner.begin_trial(tried[0], delta=0.02, rewards={"goal": REWARD})
-    play(learner, case.real, 20)
-    learner.end_trial()
-    learner.begin_trial(tried[1], delta=0.01)
-    play(learner, case.real, 10)
-    loaded = same_from_now_on(learner, tmp_path / "learner.npz", case.real, REWARD)
-    assert loaded.floors() == learner.floors()
-    assert [one.returns.floors for one in loaded.trials] == [one.returns.floors for one in learner.trials]
-    assert loaded.evidence.returns.episodes == learner.evidence.returns.episodes > 0
-    assert loaded.end_trial() == learner.end_trial()
-
-
 def test_after_compiled_rounds_and_with_segments_that_moved(tmp_path):
     rng = np.random.default_rng(3)
     states = 30
@@ -161,31 +143,6 @@ def test_rows_that_are_learnt_together(exact, reported, tmp_path):
         loaded.observe(told)
     assert learner.plan_with_structure(reward).value == loaded.plan_with_structure(reward).value
     assert learner.evidence.doubts() == loaded.evidence.doubts()
-
-
-def test_trials_within_the_run(tmp_path):
-    case = random_case(4)
-    learner = Learner(case.problem)
-    play(learner, case.real, 5)
-    policy = s2r.MarkovPolicy.deterministic([1, 1, 1, 1], num_actions=2, horizon=3)
-    learner.begin_trial(policy, delta=0.01, rewards={"goal": REWARD})
-    play(learner, case.real, 30)
-    loaded = same_from_now_on(learner, tmp_path / "one.npz", case.real, REWARD)  # in the middle of it
-    assert loaded.floors() == learner.floors()
-    assert loaded.end_trial() == learner.end_trial()
-    again = same_from_now_on(learner, tmp_path / "two.npz", case.real, REWARD, rounds=3)  # after it
-    again.begin_trial(policy, delta=0.02)
-    assert [one.number for one in again.trials] == [1, 2]
-    assert again.trials[0].returns.floors == learner.trials[0].returns.floors
-
-
-def test_alternatives(tmp_path):
-    case = random_case(2)
-    stated = Alternatives((case.real, case.problem.simulator.kernel), exact=True)
-    learner = Learner(replace(case.problem, alternatives=stated))
-    play(learner, case.real, 20)
-    loaded = same_from_now_on(learner, tmp_path / "learner.npz", case.real, REWARD)
-    assert loaded.evidence.surviving.alive.tolist() == learner.evidence.surviving.alive.tolist()
 
 
 def test_imports_faults_and_refutations_are_not_forgotten(tmp_path):
@@ -285,7 +242,7 @@ def _entry(*path, value):
         (_entry("revisions", "radius", value=0), "count the episodes again"),
         (_entry("revisions", f"refinement {DEFAULT[0].name}", value=0), "count the episodes again"),
         (_entry("decision", value="WHATEVER"), "decision is 'WHATEVER'"),
-        (_entry("trials", value=[1]), r"trials\[0\] is 1"),
+        (_entry("trials", value=[1]), "holds trials within a run"),
         (_entry("specification", value={}), "lacks 'horizon'"),
         (_entry("specification", "settings", "mismatch_gap", value=None), "mismatch_gap is nan"),
         (_array("evidence.trust.margins", lambda a: a * np.nan), "evidence.trust has"),

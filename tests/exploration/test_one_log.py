@@ -87,14 +87,13 @@ def test_a_learner_refuses_the_log_of_its_simulator_its_parts_and_what_overlaps_
     assert any("3 imported episodes" in text and "simulator was estimated from are other episodes" in text for text in said)
 
 
-def test_supports_and_alternatives_know_the_log_that_they_were_read_from():
+def test_a_support_knows_the_log_that_it_was_read_from():
     problem = problem_of(log_of(0))
     fitted, plain = problem.simulator.kernel, s2r.Kernel.from_dense(problem.simulator.kernel.to_dense())
     model = s2r.CMDP.of(plain, 2, 0, s2r.AtMost(np.zeros((STATES, 1)), 1.0))
-    for stated in ({"support": fitted}, {"alternatives": s2r.problem.Alternatives((plain, fitted))}):
-        learner = s2r.Learner(s2r.Problem(model, BASELINE, problem.settings, **stated), trust_margin=True)
-        with pytest.raises(Conflict, match=REFUSED):
-            learner.import_episodes(BASELINE, objects(log_of(0)))
+    learner = s2r.Learner(s2r.Problem(model, BASELINE, problem.settings, support=fitted), trust_margin=True)
+    with pytest.raises(Conflict, match=REFUSED):
+        learner.import_episodes(BASELINE, objects(log_of(0)))
     assert s2r.Problem(model, BASELINE, problem.settings).fitted_episodes() == frozenset()
 
 
@@ -163,4 +162,4 @@ def test_every_certificate_says_what_was_fixed_before_the_data():
         for one in s2r.Learner(problem_of(log_of(0)), trust_margin=True).propose().certificate.assumptions
         if one.code is AssumptionCode.FIXED
     ]
-    assert "simulator, the gaps and the declared support, ties and alternatives were fixed before" in said.text
+    assert "simulator, the gaps and the declared support and ties were fixed before" in said.text

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.problem import Alternatives, Ties
+from safe2real.problem import Ties
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from tests.evidence.tied_systems import ledge, ledge_problem
 
@@ -45,23 +45,6 @@ def test_false_ties_deploy_nothing_unsafe(runs):
         refuted += learner.evidence.structured.is_refuted
     assert claimed > 0.2 * runs  # the danger is there
     assert refuted > 0.5 * runs  # and it is found out
-
-
-@pytest.mark.parametrize("runs", RUNS)
-def test_false_alternatives_deploy_nothing_unsafe(runs):
-    """A slip of 0.1 or 0.4, says somebody, where it is 2/3."""
-    real = ledge((0.05, 2.0 / 3.0))
-    kernels = [ledge((0.05, slip)).model.kernel for slip in (0.1, 0.4)]
-    reward = real.system.reward
-    for seed in range(runs):
-        simulated = ledge((0.05, 0.1))
-        problem = ledge_problem(simulated, None, seed, alternatives=Alternatives(tuple(kernels)))
-        learner = s2r.Learner(problem)
-        for rounds in (5, 55):
-            run = s2r.simulate(learner, real.model.kernel, max_rounds=rounds)
-            assert run.unsafe_share(problem.simulator.thresholds) == 0.0
-            assert not learner.plan_with_structure(reward).certificate.certified
-            assert learner.plan(reward).value <= real_value(real, learner.plan(reward).policy) + 1e-9
 
 
 def real_value(real, policy):

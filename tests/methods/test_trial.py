@@ -346,3 +346,35 @@ def test_it_is_a_document_and_back():
     broken["settings"][METHOD]["policy"] = {"weights": [1.0]}
     with pytest.raises(InvalidInput, match="policy is"):
         problem_and_method(to_text(broken))
+
+
+def staying(limit=12.0):
+    """Two states; action 1 leads to the second, which costs 1 a step: in 20 steps the trusted policy costs nothing."""
+    kernel = s2r.Kernel.from_dense([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    model = s2r.CMDP.of(kernel, 20, 0, s2r.AtMost([0.0, 1.0], limit, "falls"))
+    baseline, other = (s2r.MarkovPolicy.deterministic([a, a], num_actions=2, horizon=20) for a in (0, 1))
+    settings = s2r.Settings(margin=limit / 2.0, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.5)
+    return s2r.Problem(model, baseline, settings), other
+
+
+def test_what_is_not_said_of_an_episode_follows_from_what_was_handed_out():
+    problem, falling = staying()
+    learner = s2r.Learner(problem, Trial(falling))
+    counted = 0
+    for _ in range(40):
+        mine = learner.propose().draw() is not learner.baseline
+        learner.cut_short([0], [], "battery", of_baseline=not mine)
+        counted += mine
+    assert learner.evidence.returns.episodes == counted > 0
+
+
+def test_floors_and_targets_of_a_cost_are_costs():
+    problem, _ = staying()
+    quiet = s2r.MarkovPolicy.deterministic([0, 1], num_actions=2, horizon=20)
+    learner = s2r.Learner(problem, Trial(quiet, target={"falls": 4.0}))
+    assert learner.floors() == {"falls": 20.0}
+    while not learner.stopped:
+        learner.observe(roll_out(problem.simulator, learner.propose().draw(), seed=1, round_number=learner.round))
+    assert 0.0 <= learner.floors()["falls"] <= 4.0
+    with pytest.raises(InvalidInput, match="no episode can cost less than 0"):
+        s2r.Learner(problem, Trial(quiet, target={"falls": 0.0}))

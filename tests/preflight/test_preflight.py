@@ -23,7 +23,7 @@ from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.preflight.rehearsal import broken_assumptions
 from safe2real.preflight.rehearsed_runs import trial_findings
 from safe2real.preflight.theorem_findings import floor_of
-from safe2real.problem import Alternatives, Ties
+from safe2real.problem import Ties
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.conditions import Guarantee
 from safe2real.report.preflight_report import _dress, draw_preflight
@@ -700,7 +700,6 @@ def test_a_row_of_which_a_distance_is_stated_needs_no_separation_and_a_guess_kee
 
 def test_the_verdict_names_all_that_remains_to_be_true():
     ties = Ties([[0, 1], [2, 3]], [[[0], [1]], [[1], [1]]], exact=True)
-    other = Alternatives((s2r.Kernel.from_dense(ROWS), WRONG), exact=True)
     real, within = s2r.Kernel.from_dense(ROWS), np.full((2, 2), 0.3)
     known, rows = np.eye(2, dtype=bool), RowAccuracy(np.zeros((2, 2)), np.full((2, 2), 9), 0.01, True)
     for stated, said in (
@@ -710,7 +709,6 @@ def test_the_verdict_names_all_that_remains_to_be_true():
         ({"support": real}, "The margin, the gaps and the declared support remain assumptions"),
         ({"estimated": rows}, "The margin, the gaps and the accuracy of the estimated rows remain assumptions"),
         ({"ties": ties}, "The margin, the gaps and the exact ties remain assumptions"),
-        ({"alternatives": other}, "The margin, the gaps and the exact alternatives remain assumptions"),
         ({"within": within}, "The margin, the gaps and the distances that `within` states remain assumptions"),
     ):
         found = look(replace(tiny(), **stated), real, max_rounds=5)

@@ -463,25 +463,16 @@ classes = [[0, -1], [-1, -1]]
 successors = [[[0, 1], [-1, -1]], [[-1, -1], [-1, -1]]]
 exact = true
 label_names = ["stays", "leaves"]
-[alternatives]
-names = ["calm", "rough"]
-[[alternatives.simulators]]
-transition = [[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [0.0, 1.0]]]
-[[alternatives.simulators]]
-file = "rough.npy"
 """
 
 
-def test_ties_and_several_simulators_are_read(tmp_path):
-    np.save(tmp_path / "rough.npy", np.full((2, 2, 2), 0.5))
+def test_ties_are_read(tmp_path):
     np.save(tmp_path / "classes.npy", np.array([[0, -1], [-1, -1]]))
     text = TOML + TIED.replace("classes = [[0, -1], [-1, -1]]", 'classes = "classes.npy"')
     problem = read_spec_file(write(tmp_path, text)).problem
     same(problem, read_spec_file(write(tmp_path, TOML + TIED)).problem)
     assert (problem.ties.exact, problem.ties.label_names) == (True, ("stays", "leaves"))
     np.testing.assert_array_equal(problem.ties.classes, [[0, -1], [-1, -1]])
-    assert problem.alternatives.names == ("calm", "rough")
-    assert problem.alternatives.simulators[1].to_dense().min() == 0.5
     problem.check()
 
 
@@ -493,19 +484,11 @@ def test_structure_of_an_environment_is_in_its_own_states(tmp_path):
 [ties]
 classes = "ties.npz:classes"
 successors = "ties.npz:successors"
-[[alternatives.simulators]]
-gymnasium = "FrozenLake-v1"
-arguments = {map_name = "4x4", is_slippery = false}
-[[alternatives.simulators]]
-gymnasium = "FrozenLake-v1"
-arguments = {map_name = "4x4", is_slippery = true}
 """
     )
     given = read_spec_file(write(tmp_path, text))
     assert given.problem.ties.num_labels == 1
     assert len(given.problem.copied_states()) == given.system.model.num_states
-    assert (given.problem.alternatives.simulators[0].distances_to(given.problem.simulator.kernel) == 0.0).all()
-    refused(tmp_path, text + "\n[[alternatives.simulators]]\nfile = 3", "alternatives.simulators[2] has an unknown key")
     refused(tmp_path, LAKE + "\n[ties]\nclasses = 3", "ties lacks 'successors'")
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import safe2real as s2r
 from safe2real.preflight.findings import Code, Level
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
-from safe2real.problem import Alternatives, Ties
+from safe2real.problem import Ties
 from safe2real.problem.ties import laws_of
 from tests.evidence.tied_systems import ledge, ledge_problem
 
@@ -58,17 +58,6 @@ def test_a_reality_that_breaks_the_ties_is_named():
         assert finding.level is level
         assert "rows that are tied are not alike in this reality: ties.successors[" in finding.what
         assert bool(check.trials) is not exact
-
-
-def test_guesses_are_among_exact_alternatives_and_another_reality_is_named():
-    kernels = tuple(ledge((0.05, slip)).model.kernel for slip in (0.1, 0.3))
-    simulated = ledge((0.05, 0.1))
-    problem = ledge_problem(simulated, None, alternatives=Alternatives(kernels, exact=True))
-    assert min(guess_reality(problem, Guess(seed=3)).kernel.distances_to(one).max() for one in kernels) == 0.0
-    assert found(problem, None, Code.ALTERNATIVES)[0].level is Level.OK
-    finding, _ = found(problem, ledge((0.05, 0.6)).model.kernel, Code.ALTERNATIVES)
-    assert finding.level is Level.FAILURE
-    assert "0.3 away from the nearest" in finding.what
 
 
 def test_copies_are_moved_together():

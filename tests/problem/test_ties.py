@@ -1,14 +1,13 @@
-"""Ties and alternatives: what fits a simulator is kept to the last bit, what does not is said with its place and cure."""
+"""Ties and copies: what fits a simulator is kept to the last bit, what does not is said with its place and cure."""
 
 import json
-import re
 
 import numpy as np
 import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.problem import Alternatives, Problem, Ties
+from safe2real.problem import Problem, Ties
 from safe2real.problem.ties import laws_of, tells_apart
 from tests.cases import each
 from tests.preflight.specs import tiny
@@ -50,16 +49,14 @@ def test_steps_are_tied_to_one_another_unless_the_ties_have_steps_themselves():
 
 def test_documents_keep_structure_to_the_last_bit_and_have_none_where_there_is_none():
     ties = Ties(CLASSES, LEADS, exact=True, laws=[[0.7, 0.3]], class_names=("ground",), label_names=("moves", "stays"))
-    other = s2r.Kernel.from_dense(ROWS[:, :, [0, 1, 2]])
-    both = chain(ties=ties, alternatives=Alternatives((other, other), names=("a", "b")), copies=[0, 1, 2])
+    both = chain(ties=ties, copies=[0, 1, 2])
     read = Problem.from_text(both.to_text())
     assert read.to_text() == both.to_text()
     np.testing.assert_array_equal(read.ties.successors, LEADS)
     assert (read.ties.exact, read.ties.class_names, read.ties.label_names) == (True, ("ground",), ("moves", "stays"))
-    assert (read.alternatives.exact, read.alternatives.names, len(read.alternatives.simulators)) == (False, ("a", "b"), 2)
     reported = Problem.from_text(chain(ties=Ties(CLASSES, LEADS, reported=True)).to_text())
     assert (reported.ties.reported, reported.ties.exact, reported.ties.laws) == (True, False, None)
-    assert {"ties", "alternatives", "copies"}.isdisjoint(json.loads(tiny().to_text()))
+    assert {"ties", "copies"}.isdisjoint(json.loads(tiny().to_text()))
 
 
 def moved(array, at, value):
@@ -107,33 +104,16 @@ def test_a_class_whose_rows_are_not_one_law_is_refused_by_the_row_that_differs()
 @each(
     ("given", "words"),
     [
-        ({"alternatives": [s2r.Kernel.from_dense(ROWS)]}, r"alternatives is a list; give Alternatives\("),
         ({"copies": [0, 1]}, r"copies has shape \(2,\)"),
         ({"copies": [0, 1, 3]}, r"copies\[2\] is 3; states run"),
         ({"copies": [1, 2, 2]}, r"copies\[0\] is 1, which is itself a copy of 2"),
         ({"copies": [1, 1, 2]}, r"copies\[0\] is 1, but the simulator's rows of action 0 differ"),
     ],
 )
-def test_other_structure_that_does_not_fit_is_refused(given, words):
+def test_copies_that_do_not_fit_are_refused(given, words):
     with pytest.raises(InvalidInput) as caught:
         chain(**given).check()
     assert_helpful(caught.value, words)
-
-
-def test_alternatives_are_at_least_two_kernels_of_the_simulators_shape():
-    kernel = s2r.Kernel.from_dense(ROWS)
-    for wrong, words in [
-        ({"simulators": (kernel,)}, "holds 1 kernels; give at least two"),
-        ({"simulators": kernel}, "give a list of kernels"),
-        ({"simulators": (kernel, ROWS)}, "give a list of kernels"),
-        ({"simulators": (kernel, kernel), "names": ("a",)}, "names has 1 entries; give 2"),
-        ({"simulators": (kernel, kernel), "exact": "yes"}, "alternatives.exact is 'yes'"),
-    ]:
-        with pytest.raises(InvalidInput, match=words):
-            Alternatives(**wrong)
-    other = kernel.repeated(3)
-    with pytest.raises(InvalidInput, match=re.escape("alternatives.simulators[1] has rows of shape (3, 3, 1)")):
-        chain(alternatives=Alternatives((kernel, other))).check()
 
 
 @each(
@@ -143,9 +123,6 @@ def test_alternatives_are_at_least_two_kernels_of_the_simulators_shape():
         ({"ties": {"classes": [[0]]}}, "ties lacks 'successors'"),
         ({"ties": {"classes": [[0]], "successors": [[[0]]], "exakt": True}}, "did you mean 'exact'"),
         ({"ties": {"classes": [[0]], "successors": [[[0]]], "label_names": 3}}, "ties.label_names is 3"),
-        ({"alternatives": {"simulators": 3}}, "alternatives.simulators is 3; give a list"),
-        ({"alternatives": {"simulators": [3, 4]}}, r"alternatives.simulators\[0\] is 3"),
-        ({"alternatives": {"simulators": [], "names": "a"}}, "alternatives.names is 'a'"),
         ({"copies": "all"}, "copies"),
     ],
 )

@@ -21,8 +21,8 @@ VALUES: tuple[Any, ...] = (
     {"dtype": "|O", "shape": [1], "zlib": ""},
 )  # fmt: skip
 PATHS = (
-    "/ask", "/deployments/x/tell", "/deployments/x/abandon", "/abandon", "/declare", "/trial/begin", "/trial/end", "/plan",
-    "/verify", "/import", "/branch",
+    "/ask", "/deployments/x/tell", "/deployments/x/abandon", "/abandon", "/declare", "/plan", "/verify",
+    "/import", "/branch",
 )  # fmt: skip
 KEYS = (
     "worker", "n", "mixture", "packed", "states", "actions", "left_model", "partial", "force", "reason", "rewards", "drop",

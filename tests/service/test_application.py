@@ -74,7 +74,7 @@ def test_a_worker_asks_and_tells_as_itself_and_nothing_else(client):
     for method, path in (
         ("GET", "/status"), ("GET", "/map"), ("GET", "/course"), ("GET", "/export"), ("GET", "/stream"),
         ("POST", "/plan"), ("POST", "/verify"), ("POST", "/import"), ("POST", "/abandon"), ("POST", "/branch"),
-        ("POST", "/declare"), ("POST", "/trial/begin"), ("POST", "/trial/end"), ("GET", "/problem"), ("GET", "/deployments"),
+        ("POST", "/declare"), ("GET", "/problem"), ("GET", "/deployments"),
     ):  # fmt: skip
         body = {} if method == "GET" else {"json": {}}
         refused(client.by("worker", method, f"{API}/arm{path}", **body), 403, "forbidden")
@@ -86,7 +86,7 @@ def test_a_worker_asks_and_tells_as_itself_and_nothing_else(client):
 
 
 def test_an_auditor_records_nothing(client):
-    for path in ("/ask", "/abandon", "/import", "/branch", "/declare", "/trial/begin", "/deployments/x/tell"):
+    for path in ("/ask", "/abandon", "/import", "/branch", "/declare", "/deployments/x/tell"):
         refused(client.by("auditor", "POST", f"{API}/arm{path}", json={}), 403, "forbidden")
     refused(client.by("auditor", "POST", API, json={}), 403, "forbidden")
     assert client.by("auditor", "GET", f"{API}/arm/status").json()["standing"] == "certified"

@@ -80,10 +80,10 @@ def test_a_record_says_what_speaks_against_the_guarantee_and_against_itself():
     record.trial = tallies(1000, 80, kinds=(Kind.HALTED,))  # false alarms alone: at most delta and a tenth of it
     (problem,) = record.problems()
     assert "0.055" in problem
-    record.trial = tallies(1000, 80, part=Part.WITHIN)
+    record.trial = tallies(1000, 80, part=Part.ASKED)
     assert len(record.problems()) == 2
-    assert all(problem.startswith("trial within a run: ") for problem in record.problems())
-    record.trial = tallies(1000, 80, part=Part.WITHIN, allowed=0.1)  # what its trials add to delta
+    assert all(problem.startswith("ask and tell: ") for problem in record.problems())
+    record.trial = tallies(1000, 80, part=Part.ASKED, allowed=0.1)  # by what its learners say themselves
     assert record.problems() == []
     record.trial.add(outcome(part=Part.LONG, failures=()))
     for number in range(1000):

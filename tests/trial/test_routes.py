@@ -23,7 +23,6 @@ HARM = {
     Flaw.FALSE_TIES: {Kind.CLEARED, Kind.VALUE, Kind.UNSAFE, Kind.INFEASIBLE},
     Flaw.SMALL_SUPPORT: {Kind.VALUE, Kind.UNSAFE, Kind.INFEASIBLE},
     Flaw.ONE_LOG: {Kind.VALUE},
-    Flaw.LUCKY_TRIAL: {Kind.FLOOR},
     Flaw.LUCKY_POLICY: {Kind.FLOOR},
 }
 

@@ -133,10 +133,8 @@ def record_asks(record: Record, transaction: Transaction, proposal: Proposal, wo
             episodes_counted=learner.evidence.counts.episodes,
             bounds=bounds_of(learner.settings),
             by=record.by,
-            tries=learner.decide().tries or None,
         )
-        written = {key: value for key, value in asdict(body).items() if key != "tries" or value is not None}
-        drafts.append(Draft(ASK, written, number, worker))
+        drafts.append(Draft(ASK, asdict(body), number, worker))
     return transaction.append(drafts)
 
 

@@ -19,7 +19,7 @@ from safe2real.campaign import tell as telling
 from safe2real.campaign.ask import hand_out
 from safe2real.campaign.create import begin, stated
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
-from safe2real.campaign.directives import begin_trial, declare, end_trial
+from safe2real.campaign.directives import declare
 from safe2real.campaign.episodes import check_told, episode_from_json, seen_from
 from safe2real.campaign.events import MIGRATE, Draft, Event
 from safe2real.campaign.import_log import Overlap, import_logs
@@ -41,7 +41,7 @@ from safe2real.methods.base import Method
 from safe2real.methods.named import extensions_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.extensions import Extensions
-from safe2real.model.policy import MarkovPolicy, Policy
+from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import policy_from_bytes
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
@@ -363,21 +363,6 @@ class Campaign:
         campaign goes on if a reward is not accurate yet.
         """
         return declare(self._record, rewards, drop)
-
-    def begin_trial(
-        self,
-        policy: Policy,
-        *,
-        delta: float,
-        rewards: Mapping[str, ArrayLike] | None = None,
-        target: Mapping[str, float] | None = None,
-    ) -> Receipt:
-        """Put one policy on trial within this campaign, from the next deployment on; see `Learner.begin_trial`. Recorded."""
-        return begin_trial(self._record, policy, delta, rewards, target)
-
-    def end_trial(self) -> Receipt:
-        """End the trial, and go on with the campaign's method; what the trial has shown stays true. Recorded."""
-        return end_trial(self._record)
 
     def migrate(self) -> bool:
         """Bring the record to the format of this release, so that older programs refuse it; False if it has it already.

@@ -14,7 +14,6 @@ An event carries the digest of the one before it, so a changed, missing or inser
 | force | , who did it | deployment, holder, reason: another than the holder tells or abandons this deployment, next |
 | migrate | | from, to, version: the record was brought to a newer format, on request |
 | declare | , who did it | method: the rewards that are explored for from here on |
-| trial | , who did it | begin: what is on trial from here on (policy, rewards, target, number, delta); or end: its number |
 
 Who asked is the worker that the deployment is for; `by` in the body is the person or program that called. The others name
 that one in the column. Release 0.1 wrote neither, and no version, method, bounds, `left_model`,
@@ -32,7 +31,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.serialization import check_keys, digest_of, from_text, to_text
 
 CREATE, ASK, TELL, ABANDON, WITHDRAW = "create", "ask", "tell", "abandon", "withdraw"
-IMPORT, BRANCH, FORCE, MIGRATE, DECLARE, TRIAL = "import", "branch", "force", "migrate", "declare", "trial"
+IMPORT, BRANCH, FORCE, MIGRATE, DECLARE = "import", "branch", "force", "migrate", "declare"
 REFUTED, HALTED = "refuted", "halted"  # why a deployment is withdrawn
 NO_OVERLAP, SKIPPED, COUNTED = "none", "skip", "count"  # what became of episodes that look like recorded ones
 IMPORT_SIZE = 5_000  # episodes in one event
@@ -123,7 +122,6 @@ class AskBody:
     episodes_counted: int  # what the model had seen
     bounds: dict[str, str] | None = None  # the revision of every bound that was used; None in records of release 0.1
     by: str | None = None  # who asked; None in records of release 0.1
-    tries: int | None = None  # the number of the trial whose policy the candidate is; None for none
 
     @classmethod
     def read(cls, event: Event) -> AskBody:
@@ -144,7 +142,6 @@ class AskBody:
             or not max(body.drawn, body.candidates - 1) < len(body.policies)
             or not (isinstance(bounds, dict) and all(isinstance(revision, str) for revision in bounds.values()))
             or not isinstance(body.by, str | None)
-            or not (body.tries is None or (type(body.tries) is int and 0 < body.tries < _MANY))
         ):
             raise InvalidInput(f"{where} is not a deployment as it was recorded")
         return body

@@ -15,12 +15,12 @@ import json
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 from safe2real.campaign import events as kinds
-from safe2real.campaign.directives import change_in, declared_in, direct
+from safe2real.campaign.directives import declared_in, direct
 from safe2real.campaign.episodes import leaves, outside_support, transitions_in
 from safe2real.campaign.events import Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
@@ -30,7 +30,6 @@ from safe2real.evidence.evidence_state import follows_from_order
 from safe2real.exploration.episode_log import Episodes, Step, entries_of, packed
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
-from safe2real.methods.trial_within import TrialWithin
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import fitted
 from safe2real.model.serialization import digest_of, from_text, policy_to_bytes, to_text
@@ -210,21 +209,11 @@ class Replay:
             self.lease = lease_in(from_text(event.body, "the first event"))
         elif event.kind == kinds.DECLARE:
             direct(self._learner, declared_in(event))
-        elif event.kind == kinds.TRIAL:
-            self._changed(change_in(event))
         elif event.kind != kinds.MIGRATE:
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"
             )
         self._release()
-
-    def _changed(self, said: dict[str, Any]) -> None:
-        """A trial begins or ends: nothing that waits counts for the one that was before."""
-        _ = self.learner  # with all counted whose turn it was
-        for number, one in self._waiting.items():
-            if one is not None:
-                self._waiting[number] = replace(one, of_candidate=False) if one.contents else None
-        self.tape.change(self._learner, said)
 
     def _release(self) -> None:
         """Everything whose turn it is: logs after all that was handed out before them, and before what came later."""
@@ -291,19 +280,15 @@ class Replay:
         return left
 
     def _whose(self, event: Event) -> tuple[bool, bool]:
-        """Whether the coin showed the trusted baseline, and whether the policy of the trial that is running, if one is.
+        """Whether the coin showed the trusted baseline, and whether the policy whose returns are bounded, if one is.
 
         The rest is not checked: this is done for every recorded episode.
         """
         try:
             body = json.loads(event.body)
             of_baseline = bool(body["drawn"] >= body["candidates"])
-            tries = body.get("tries")
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # verify says so; nobody knows whose it is
             return False, False
-        method = self._learner.method
-        if isinstance(method, TrialWithin):
-            return of_baseline, not of_baseline and tries == method.trial.number
         return of_baseline, not of_baseline and self._learner.evidence.goes_by_returns
 
     # Counting

@@ -29,13 +29,12 @@ from safe2real.campaign.events import Event
 from safe2real.campaign.replay import Held, Replay, Withdrawn
 from safe2real.campaign.revisions import bounds_of
 from safe2real.campaign.signing import Keys
-from safe2real.campaign.tape import Change, Tape
+from safe2real.campaign.tape import Tape
 from safe2real.errors import InvalidInput
-from safe2real.exploration.episode_log import Entry, Episodes, entry_of, packed
+from safe2real.evidence.evidence_state import put_evidence, take_evidence
+from safe2real.exploration.episode_log import Episodes, entry_of, packed
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.learner_files import put_progress, take_progress
 from safe2real.methods.for_rewards import ForRewards
-from safe2real.methods.trial_within import base_of
 from safe2real.model.archive import Archive
 from safe2real.model.extensions import named_to_json
 from safe2real.model.serialization import from_text, to_text
@@ -43,7 +42,7 @@ from safe2real.model.validation import ROUNDING
 from safe2real.standing import Assumption, AssumptionCode
 from safe2real.version import __version__
 
-_REVISION = 7  # of what is written here
+_REVISION = 8  # of what is written here
 LEAST_STEP = 5_000  # events and imported episodes between two snapshots
 _SHARE = 50  # or one in so many of the record, when that is more
 _KIND = "snapshot"
@@ -129,7 +128,7 @@ def _written(replay: Replay, problem: str) -> tuple[dict[str, Any], _Arrays] | N
         "parts": {log: [_episodes(one) for one in parts] for log, parts in replay._parts.items()},
         "said": [[one.code.value, one.text, one.subject] for one in replay._said],
     }
-    method = base_of(learner.method)
+    method = learner.method
     if isinstance(method, ForRewards):  # the record may have declared others since it began
         document["method"] = named_to_json(method)
     if replay.tape.keeps:
@@ -137,7 +136,7 @@ def _written(replay: Replay, problem: str) -> tuple[dict[str, Any], _Arrays] | N
     if replay.departures or replay.outside_support:
         return None
     archive = Archive(_KIND)
-    put_progress(archive, learner, what_was_asked=False)
+    put_evidence(archive, learner.evidence, what_was_asked=False)
     for name in archive.arrays:  # how much room rows have depends on the batches in which they were filled
         if name.endswith(".capacity"):
             archive.put(name, archive.arrays[name.replace(".capacity", ".length")])
@@ -146,7 +145,7 @@ def _written(replay: Replay, problem: str) -> tuple[dict[str, Any], _Arrays] | N
 
 def _concluded_by(learner: Learner) -> dict[str, str]:
     """The revision of every bound and of the method: what a corrected one had concluded before is not believed."""
-    method = base_of(learner.method)
+    method = learner.method
     return bounds_of(learner.settings) | {"method": f"{method.name}/{method.revision}"}
 
 
@@ -189,7 +188,7 @@ def _restored(document: dict[str, Any], arrays: _Arrays, learner: Learner) -> Re
         return replay
     archive = Archive(_KIND, name="the snapshot")
     archive.document, archive.arrays = document["progress"], arrays
-    take_progress(archive, learner)
+    take_evidence(archive, learner.evidence)
     if learner.samples != replay.samples - replay.uncounted_samples:
         raise InvalidInput("the snapshot has counted other samples than were recorded; delete it")
     return replay
@@ -218,26 +217,22 @@ def _alike(one: _Arrays, other: _Arrays) -> bool:
 def _flags(tape: Tape) -> dict[str, Any]:
     entries = tape.entries()
     return {
-        "at_once": [isinstance(entry, Entry) and entry.at_once for entry in entries],
-        "lost": [isinstance(entry, Entry) and entry.lost for entry in entries],
-        "trials": [entry.said if isinstance(entry, Change) else None for entry in entries],
+        "at_once": [entry.at_once for entry in entries],
+        "lost": [entry.lost for entry in entries],
     }
 
 
 def _packed(tape: Tape) -> _Arrays:
-    counted = {index: entry for index, entry in enumerate(tape.entries()) if isinstance(entry, Entry)}
-    arrays = {f"{index}.{name}": getattr(entry, name) for index, entry in counted.items() for name in _ARRAYS}
+    arrays = {f"{index}.{name}": getattr(entry, name) for index, entry in enumerate(tape.entries()) for name in _ARRAYS}
     return {name: _smallest(array) for name, array in arrays.items() if array is not None}
 
 
 def _unpacked(document: dict[str, Any], arrays: _Arrays) -> Tape:
-    flags = zip(document["at_once"], document["lost"], document["trials"], strict=True)
+    flags = zip(document["at_once"], document["lost"], strict=True)
     return Tape(
         [
-            Change(said)
-            if said is not None
-            else entry_of(*(arrays.get(f"{index}.{name}") for name in _ARRAYS), at_once=bool(at_once), lost=bool(lost))
-            for index, (at_once, lost, said) in enumerate(flags)
+            entry_of(*(arrays.get(f"{index}.{name}") for name in _ARRAYS), at_once=bool(at_once), lost=bool(lost))
+            for index, (at_once, lost) in enumerate(flags)
         ]
     )
 

@@ -11,7 +11,6 @@ from safe2real.campaign.leases import overdue
 from safe2real.campaign.overdue import notices_of
 from safe2real.campaign.replay import Replay
 from safe2real.exploration.forecast import Forecast
-from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Reason
 from safe2real.standing import Standing
 
@@ -25,17 +24,6 @@ class RewardStatus:
     upper: float
     allowed: float  # upper - lower that is asked for
     accurate: bool  # whether it is that near
-
-
-@dataclass(frozen=True, slots=True)
-class TrialStatus:
-    """A policy on trial within the campaign: what it is worth at least, by the returns of its own episodes."""
-
-    number: int
-    running: bool
-    episodes: int  # of its own that were counted
-    floors: dict[str, float]  # by the name of a constraint or reward: expected at least this; of a cost, at most
-    delta: float  # how likely one of them is ever false, in addition to the campaign's delta
 
 
 _AS_REPLAYED = ("told", "cut_short", "left_model", "told_late", "imported", "branches", "forced", "samples")
@@ -78,7 +66,6 @@ class CampaignStatus:
     rewards: tuple[RewardStatus, ...] = ()  # what is certain of each declared reward; empty where none is declared
     notices: tuple[str, ...] = ()  # what to know of what is out, and of the run: say, that it will not stop by itself
     failure: float = 1.0  # how likely anything that the campaign promises is false, at most
-    trial: TrialStatus | None = None  # of the policy that is on trial, or was last, within the campaign
     uncertified: tuple[str, ...] = ()  # ids of those that are out and rest on what is refuted: stop their machines
 
     @property
@@ -119,18 +106,9 @@ def status_of(name: str, replay: Replay, forecast: Forecast | None) -> CampaignS
             RewardStatus(one.name, one.lower, one.upper, one.allowed, one.is_accurate) for one in learner.intervals()
         ),
         failure=learner.failure,
-        trial=_trial_of(learner),
         notices=(
             *filter(None, [learner.decide().notice]),
             *notices_of(held, waiting_for, replay.uncounted, replay.lease, at),
         ),
         uncertified=tuple(id_of(name, one.event) for one in no_longer_certified(replay)),
     )
-
-
-def _trial_of(learner: Learner) -> TrialStatus | None:
-    if not learner.trials:
-        return None
-    last = learner.trials[-1]
-    running = learner.method is last.within and last.returns.missing(last.within.trial.target or {}) > 0.0
-    return TrialStatus(last.number, running, last.returns.episodes, last.returns.floors, last.within.delta)

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from safe2real.campaign.directives import change
 from safe2real.exploration.episode_log import Entry, entry_of, play
 from safe2real.exploration.learner import Learner
 
 _LOOSE = 256  # entries before they are joined: a worker counts one episode at a time
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """Between two entries a trial begins or ends; see `trials.change`."""
-
-    said: Mapping[str, Any]
-
-
 class Tape:
     """Counts into a learner, and keeps what was counted if it `keeps` anything."""
 
-    def __init__(self, entries: Sequence[Entry | Change] = (), *, keeps: bool = True) -> None:
+    def __init__(self, entries: Sequence[Entry] = (), *, keeps: bool = True) -> None:
         self._entries, self.keeps = list(entries), keeps
         self._joined = len(self._entries)
 
@@ -37,30 +27,21 @@ class Tape:
         if len(self._entries) - self._joined > _LOOSE:
             self._join()
 
-    def change(self, learner: Learner, said: Mapping[str, Any]) -> None:
-        """Begin or end a trial, here in the order of what is counted."""
-        change(learner, said)
-        if self.keeps:
-            self._entries.append(Change(said))
-
     def play(self, learner: Learner) -> None:
         """Count all of it into a new learner."""
         for entry in self._entries:
-            if isinstance(entry, Change):
-                change(learner, entry.said)
-            else:
-                play(learner, entry)
+            play(learner, entry)
 
-    def entries(self) -> list[Entry | Change]:
+    def entries(self) -> list[Entry]:
         self._join()
         return list(self._entries)
 
     def _join(self) -> None:
         """Episodes that follow each other count the same in one call as in many."""
-        joined: list[Entry | Change] = []
+        joined: list[Entry] = []
         run: list[Entry] = []
         for entry in self._entries:
-            if isinstance(entry, Entry) and entry.ends is not None and not entry.at_once:
+            if entry.ends is not None and not entry.at_once:
                 run.append(entry)
                 continue
             joined += [*_as_one(run), entry]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.campaign import events as kinds
-from safe2real.campaign.directives import change_in, declared_in
+from safe2real.campaign.directives import declared_in
 from safe2real.campaign.episodes import seen_from
 from safe2real.campaign.events import BEFORE_THE_FIRST, AskBody, Event, ImportBody
 from safe2real.campaign.import_log import key_of
@@ -34,7 +34,6 @@ from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.randomness import coin_of, drawn
 from safe2real.methods.base import Reason, Recorded
-from safe2real.methods.trial_within import running_trial
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy
 from safe2real.model.serialization import check_keys, digest_of, fingerprint, from_text, policy_from_bytes
@@ -103,10 +102,6 @@ def check_coin(index: int, weights: Floats, coin: float) -> None:
 
 def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: Learner) -> tuple[Floats, float, bool]:
     """The bound on V_c of the recorded mixture, Delta, and whether the mixture is the one that is proposed here."""
-    if recorded.tries is not None and recorded.tries != running_trial(learner.method):
-        raise InvalidInput(
-            f"it is marked as a deployment of trial {recorded.tries}, and no trial of that number was running"
-        )
     candidates = recorded.candidates
     baseline = mixture.policies[candidates:]
     if len(baseline) > 1 or any(not _same(policy, learner.baseline) for policy in baseline):
@@ -125,7 +120,7 @@ def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: 
     if learner.is_refuted or not candidates:
         raise InvalidInput(f"the data did not allow a mixture here: the answer was {now.reason.name}")
     candidate = Mixture.of(mixture.weights[:candidates] / alpha, mixture.policies[:candidates])
-    lower = learner.method.recheck(Recorded(candidate, alpha, uncertainty, recorded.tries or 0), learner.evidence, now)
+    lower = learner.method.recheck(Recorded(candidate, alpha, uncertainty), learner.evidence, now)
     bounds = np.asarray(alpha * lower + (1.0 - alpha) * trusted)
     return bounds, now.uncertainty, _identical(mixture, now.mixture(learner.baseline))
 
@@ -223,8 +218,6 @@ class Checker:
             _body(event, "force", "deployment", "holder", "reason")
         elif event.kind == kinds.DECLARE:
             declared_in(event).check(self.problem)
-        elif event.kind == kinds.TRIAL:
-            change_in(event)  # the rest is refused where it does not fit what came before
         elif event.kind == kinds.MIGRATE:
             _body(event, "the migration", "from", "to", "version")
         self.replay.take_unchecked(event)

@@ -12,7 +12,6 @@ import typer
 from safe2real.campaign import Campaign, documents
 from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
 from safe2real.campaign.journal.url import looks_like_a_connection, parse_place, shown_place
-from safe2real.cli import trial
 from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.importing import Partial, Url, import_log
 from safe2real.cli.io import EXIT_CODES, NOT_VERIFIED, JsonErrors, answer, progress_bar, read_array, read_document, read_text
@@ -26,7 +25,6 @@ commands = typer.Typer(
     help="Drive a durable campaign on a real system: ask what to run, run it, tell what happened. JSON in, JSON out.",
 )
 
-commands.add_typer(trial.commands, name="trial")
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The deployment's id, from the answer to ask.")]
 Worker = Annotated[str | None, typer.Option(help="Who ran it; refused if another worker holds the deployment.")]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.campaign.deployment import Deployment, Receipt, Withdrawal
-from safe2real.campaign.status import CampaignStatus, RewardStatus, TrialStatus
+from safe2real.campaign.status import CampaignStatus, RewardStatus
 from safe2real.campaign.verify import Differences, Discrepancy, Ledger
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
@@ -62,7 +62,7 @@ def deployment_from(document: Any, withdrawn: Any) -> Deployment:
 
 def status_from(document: Any) -> CampaignStatus:
     own = {field.name: document[field.name] for field in fields(CampaignStatus) if field.name in document}
-    forecast, trial = document["forecast"], document["trial"]
+    forecast = document["forecast"]
     return CampaignStatus(
         **{
             **own,
@@ -75,7 +75,6 @@ def status_from(document: Any) -> CampaignStatus:
             "uncertainty": _number(document["uncertainty"], math.inf),
             "forecast": None if forecast is None else forecast_from(forecast),
             "rewards": tuple(RewardStatus(**one) for one in document["rewards"]),
-            "trial": None if trial is None else TrialStatus(**trial),
         }
     )
 

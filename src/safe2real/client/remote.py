@@ -30,11 +30,10 @@ from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
 from safe2real.methods.named import document_of, problem_and_method
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.policy import MarkovPolicy, Mixture, Policy
+from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import (
     array_to_json,
     check_keys,
-    mixture_to_json,
     policy_from_bytes,
     policy_to_json,
     to_text,
@@ -215,24 +214,6 @@ class RemoteCampaign:
         """Add rewards to those that are explored for, or drop some; see `Campaign.declare`."""
         body = {"rewards": _arrays(rewards), "drop": list(drop)}
         return reading.receipt_from(self._transport.campaign("POST", "/declare", body, again=False))
-
-    def begin_trial(
-        self,
-        policy: Policy,
-        *,
-        delta: float,
-        rewards: Mapping[str, ArrayLike] | None = None,
-        target: Mapping[str, float] | None = None,
-    ) -> Receipt:
-        """Put one policy on trial, from the next deployment on; see `Campaign.begin_trial`."""
-        mixture = policy if isinstance(policy, Mixture) else Mixture.of([1.0], [policy])
-        body = {"policy": mixture_to_json(mixture, plain=False), "delta": delta, "rewards": _arrays(rewards)}
-        body |= {} if target is None else {"target": dict(target)}
-        return reading.receipt_from(self._transport.campaign("POST", "/trial/begin", body, again=False))
-
-    def end_trial(self) -> Receipt:
-        """End the trial, and go on with the campaign's method."""
-        return reading.receipt_from(self._transport.campaign("POST", "/trial/end", {}, again=False))
 
     def migrate(self) -> bool:
         """Bring the record to the format of the service's release; see `Campaign.migrate`."""

@@ -154,8 +154,8 @@ INDEPENDENT = Assumption(
 COUNTED = Assumption(AssumptionCode.COUNTED, "every episode that is run is counted, whatever happens in it")
 FIXED = Assumption(
     AssumptionCode.FIXED,
-    "the simulator, the gaps and the declared support, ties and alternatives were fixed before the counted episodes were "
-    "collected, or without looking at them",
+    "the simulator, the gaps and the declared support and ties were fixed before the counted episodes were collected, or "
+    "without looking at them",
 )
 
 

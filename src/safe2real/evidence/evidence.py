@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
-from safe2real.evidence.alternatives import ALTERNATIVES_SHARE, Surviving, share_of_sets
 from safe2real.evidence.assumptions import assumptions_of, doubts_of
 from safe2real.evidence.baseline_margin import BaselineTrust
 from safe2real.evidence.hybrid import HybridModel
@@ -28,7 +27,7 @@ from safe2real.model.validation import ROUNDING, Floats, Indices, whole_numbers
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.robust import RowSets
 from safe2real.problem.problem import Problem
-from safe2real.standing import Assumption, Doubt, DoubtCode
+from safe2real.standing import Assumption, Doubt
 
 
 class Evidence(HybridModel):
@@ -49,7 +48,7 @@ class Evidence(HybridModel):
             model.horizon,
             separation=gaps,
             radius=settings.radius,
-            delta=settings.delta * share_of_sets(problem),
+            delta=settings.delta,
             bonus_scale=settings.bonus_scale,
             known=problem.known_rows(),
             support=problem.support,
@@ -58,8 +57,6 @@ class Evidence(HybridModel):
         )
         self.problem, self.keeps_safe = problem, keeps_safe
         self.stated = problem.margins  # [K]
-        stated, share = problem.alternatives, ALTERNATIVES_SHARE * settings.delta
-        self._surviving = None if stated is None else Surviving(model, stated, share)
         self._structured: Any = None  # what `structured` was when it was last asked for
         self.returns: CandidateReturns | None = None  # of the policy that is on trial, if one is
         self.faults: dict[str, int] = {}  # what cut episodes short, by the user's word: cause -> episodes
@@ -238,22 +235,13 @@ class Evidence(HybridModel):
         """What was counted or announced may rule a declaration out."""
         if self.outside_support or self.announced_outside:
             self.trust.leave()
-        if self._surviving is not None and self._surviving.stated.exact:  # else nothing that is deployed rests on them
-            self._surviving.look(self.counts)
 
     # What follows
 
     @property
-    def surviving(self) -> Surviving | None:
-        """The alternatives that the data leave; None where none are stated."""
-        if self._surviving is not None:
-            self._surviving.look(self.counts)
-        return self._surviving
-
-    @property
     def runs_compiled(self) -> bool:
         """Whether compiled rounds may be run on it: they know of no structure."""
-        return self._surviving is None or not self._surviving.stated.exact
+        return True
 
     @property
     def kept(self) -> int:
@@ -274,8 +262,6 @@ class Evidence(HybridModel):
     def is_refuted(self) -> bool:
         """Whether the data contradict an assumption: final, and nothing that was computed can be relied on."""
         if self.trust.left or self.trust.halted:  # whatever the radius is worth
-            return True
-        if self._surviving is not None and self._surviving.stated.exact and self._surviving.is_refuted:
             return True
         return self.problem.settings.certified and bool(self.belief.refuted.any())
 
@@ -342,11 +328,7 @@ class Evidence(HybridModel):
 
     def doubts(self) -> tuple[Doubt, ...]:
         """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
-        found, left = doubts_of(self.problem, self, self.trust), self._surviving
-        if left is None or not left.stated.exact or not left.is_refuted:
-            return found
-        text = f"the data refute all {len(left.stated.simulators)} simulators that were given"
-        return (Doubt(DoubtCode.STRUCTURE_REFUTED, text), *found)
+        return doubts_of(self.problem, self, self.trust)
 
     def assumptions(self) -> tuple[Assumption, ...]:
         """All that a guarantee rests on here."""

@@ -32,14 +32,13 @@ _BYTES_OF_TRANSITION = 20  # successor, probability, count
 def follows_from_order(evidence: Evidence) -> bool:
     """Whether all that is kept of it is a function of the episodes counted and their order.
 
-    Not so where a test looks at whatever has come in by then: stated ties and alternatives are looked at after batches, or
-    when somebody asks. Of a class from outside the package nobody here knows, and a radius or a refinement from there may
-    conclude something else tomorrow.
+    Not so where a test looks at whatever has come in by then: stated ties are looked at after batches. A class, a radius or
+    a refinement from outside the package may conclude something else tomorrow.
     """
     settings = evidence.problem.settings
     if not all(type(one).__module__.startswith("safe2real.") for one in (settings.radius, *settings.refinements)):
         return False
-    if type(evidence) not in (Evidence, TiedEvidence) or evidence._surviving is not None:
+    if type(evidence) not in (Evidence, TiedEvidence):
         return False
     return not isinstance(evidence, TiedEvidence) or not evidence.test.rows.size
 
@@ -66,9 +65,6 @@ def put_evidence(archive: Archive, evidence: Evidence, name: str = "evidence", *
     document |= _numbers_of(evidence)
     if evidence.returns is not None:
         document["returns"] = put_returns(archive, evidence.returns, f"{name}.returns")
-    if evidence._surviving is not None:
-        archive.put(f"{name}.alive", evidence._surviving.alive)
-        document["looked_at"] = evidence._surviving._samples
     if what_was_asked and isinstance(evidence._structured, TiedEvidence):  # it shares the counts
         document["structured"] = _numbers_of(evidence._structured)
         _put_tied(archive, evidence._structured, f"{name}.structured", document["structured"])
@@ -99,9 +95,6 @@ def take_evidence(archive: Archive, evidence: Evidence, name: str = "evidence") 
     evidence.faults = _tallies(archive, document, "faults")
     if evidence.returns is not None:
         take_returns(archive, evidence.returns, f"{name}.returns", document.get("returns"))
-    if evidence._surviving is not None:
-        _fill(archive, f"{name}.alive", evidence._surviving.alive)
-        evidence._surviving._samples = _whole(archive, document, "looked_at", least=-1)
     if "structured" in document:
         problem, reuses, keeps = evidence.problem, evidence.reuses_simulator, evidence.keeps_safe
         other = TiedEvidence(problem, reuses_simulator=reuses, keeps_safe=keeps, ties=True)

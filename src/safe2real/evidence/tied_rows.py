@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from safe2real._compiled.rows import Reach, Rows
 from safe2real._compiled.tally import record_episode
 from safe2real.errors import InvalidInput
-from safe2real.evidence.alternatives import mixtures, share_of_sets
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
@@ -40,7 +39,7 @@ class UnitModel(HybridModel):
             model.horizon,
             separation=Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None,
             radius=settings.radius,
-            delta=settings.delta * share_of_sets(problem),
+            delta=settings.delta,
             bonus_scale=settings.bonus_scale,
             known=pooling.known,
             support=pooling.support,
@@ -180,7 +179,7 @@ class TieTest:
             together = np.zeros((first.size, own.shape[1]), dtype=np.int64)
             np.add.at(together, at.reshape(-1), own[counted])
             every.append(
-                summed(np.searchsorted(self._classes, keys[0]), mixtures(together, possible[first]), self._classes.size)
+                summed(np.searchsorted(self._classes, keys[0]), _mixtures(together, possible[first]), self._classes.size)
             )
         numerator = np.logaddexp.reduce(every, axis=0) - np.log(len(every))
         total = np.zeros((self._classes.size, own.shape[1]), dtype=np.int64)
@@ -231,6 +230,18 @@ class TieTest:
         result = np.zeros(shown.shape, dtype=np.int64)
         np.add.at(result, (np.arange(len(shown))[:, None], first), shown)
         return result
+
+
+def _mixtures(counts: NDArray[np.int64], possible: NDArray[np.int64]) -> Floats:
+    """[n] log of the Dirichlet(1/2) mixture of laws over so many `possible` outcomes [n], of what was counted.
+
+    It is the product of (count so far + 1/2) / (visits so far + possible / 2), whatever the order.
+    """
+    from scipy.special import gammaln  # late: it takes longer to import than all of this package
+
+    half = 0.5 * possible
+    each = (gammaln(counts + 0.5) - gammaln(0.5)).sum(axis=1)
+    return np.asarray(each + gammaln(half) - gammaln(half + counts.sum(axis=1)))
 
 
 # Evidence in which rows are learnt together: one hybrid model of units, shown as rows.

@@ -15,7 +15,6 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.exploration.randomness import coin_of, drawn
 from safe2real.methods.base import Reason
-from safe2real.methods.trial_within import running_trial
 from safe2real.model.cmdp import CMDP
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.model.policy import MarkovPolicy
@@ -106,7 +105,7 @@ def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_rou
         np.concatenate([episode.actions for episode in seen]),
         np.cumsum([0, *(episode.length for episode in seen)], dtype=np.int64),
         of_baseline=of_baseline,
-        of_candidate=~of_baseline & (learner.decide().tries == (running_trial(learner.method) or 0)),
+        of_candidate=~of_baseline,
     )
 
 

@@ -18,11 +18,10 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.episode_log import ImportedLogs, pairs_of, play, seen_in
-from safe2real.exploration.plan import Origin, Plan, checked_reward, plan
+from safe2real.exploration.plan import Origin, Plan, checked_reward, plan, plan_with_structure
 from safe2real.exploration.plan_cache import KeptPlans, improved
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
 from safe2real.exploration.randomness import coin_of
-from safe2real.exploration.structure import plan_with_structure
 from safe2real.figures.history import Between, Moment, Moments
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Method, Reason
@@ -31,18 +30,10 @@ from safe2real.methods.intervals import Interval
 from safe2real.methods.named import settings_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.methods.trial import Trial
-from safe2real.methods.trial_within import (
-    PastTrial,
-    TrialWithin,
-    base_of,
-    refuse_within_trial,
-    running_trial,
-    without_baseline,
-)
 from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.constraint_text import count
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of, refuse_repeated
-from safe2real.model.policy import MarkovPolicy, Policy, carried_out, fitted
+from safe2real.model.policy import MarkovPolicy, carried_out
 from safe2real.model.serialization import to_text
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
 from safe2real.model.validation import Floats, Indices, frozen, positive_integer
@@ -94,8 +85,6 @@ class Learner:
         method = SimToReal() if method is None else method
         if not isinstance(method, Method):
             raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
-        if isinstance(method, TrialWithin):
-            raise InvalidInput("a trial within a run begins with begin_trial(policy, delta=...); give its base method here")
         problem.check()
         if method.keeps_safe and not trust_margin:
             problem.refuse_lost_margin()
@@ -111,13 +100,12 @@ class Learner:
         self._decision: Decision | None = None  # the one that stands
         self._memory: Any = None  # of the last one
         self._proposal: Proposal | None = None
-        self._out: tuple[Proposal, int] | None = None  # what was handed out last in this round, and for which trial
+        self._out: Proposal | None = None  # what was handed out last in this round
         self._kept = KeptPlans()  # what was planned and certified before; proposals do not look at it
         self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
         self._imported = ImportedLogs()
         self.moments = Moments()  # what was known when decisions were made: for pictures
-        self.trials: tuple[PastTrial, ...] = ()  # within this run, the running one last
 
     @property
     def problem(self) -> Problem:
@@ -151,7 +139,7 @@ class Learner:
         self._notice()
         if self._proposal is None:
             self._proposal = self._as_proposal(self.decide())
-        self._out = self._proposal, self.decide().tries
+        self._out = self._proposal
         return self._proposal
 
     def decide(self) -> Decision:
@@ -235,7 +223,7 @@ class Learner:
             Halted: the data refute the baseline's margin.
         """
         checked = check_trajectory(self.simulator, trajectory)
-        proposal = self.propose() if self._out is None else self._out[0]  # whatever was directed since it was handed out
+        proposal = self.propose() if self._out is None else self._out  # whatever was directed since it was handed out
         if proposal.reason is Reason.STOP:
             raise Stopped("the run has stopped; no further episode is expected. Start a new learner to explore on")
         if proposal.reason is Reason.HALT:
@@ -288,7 +276,7 @@ class Learner:
         """Write all that it holds to one file that `load_learner` reads; nothing is pickled, and nothing is changed."""
         from safe2real.exploration.learner_files import save_learner  # which makes learners
 
-        if self._out is not None and self._out[0] is not self._proposal:
+        if self._out is not None and self._out is not self._proposal:
             raise InvalidInput("an episode is out that was proposed before the run was directed elsewhere; tell it first")
 
         return save_learner(self, path)
@@ -312,7 +300,6 @@ class Learner:
         """
         if not isinstance(method, Method):
             raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
-        refuse_within_trial(self.method)
         method.check(self.problem)
         stated = (method.reuses_simulator, method.keeps_safe)
         if stated != (self.evidence.reuses_simulator, self.evidence.keeps_safe):
@@ -334,59 +321,7 @@ class Learner:
 
         After a stop the run goes on if a reward is not accurate yet.
         """
-        refuse_within_trial(self.method)
         self.direct(redeclared(self.method, rewards, drop))
-
-    # Trials within the run
-
-    def begin_trial(
-        self,
-        policy: Policy,
-        *,
-        delta: float,
-        rewards: Mapping[str, ArrayLike] | None = None,
-        target: Mapping[str, float] | None = None,
-    ) -> None:
-        """Put one policy on trial within this run: from now on it is what is proposed, as far as its own returns allow.
-
-        Once the floors reach their targets the method goes on; `end_trial` ends it in any case, and has to be called before
-        another begins. Its episodes count for the rows as all others do. An episode that is out stays what it was proposed
-        for. `floors` says what is certain of the policy.
-
-        Args:
-            policy: a Markov policy or a mixture, such as `plan.policy`; a share of the baseline in it is left out.
-            delta: how likely a floor may ever be false, IN ADDITION to the problem's delta.
-            rewards: [S, A] or [H, S, A] in [0, 1] by name; each gets a floor of its own.
-            target: by the name of a constraint or reward the floor at which the trial is over.
-
-        Raises:
-            InvalidInput: the method is a trial itself or ignores constraints, another trial runs, or something does not fit.
-        """
-        trial = Trial(without_baseline(fitted(policy, self.simulator), self.baseline), rewards, len(self.trials) + 1, target)
-        self.try_out(TrialWithin(self.method, trial, delta))
-
-    def try_out(self, within: TrialWithin) -> None:
-        """Begin a trial that was put together; see `begin_trial`."""
-        if within.base is not self.method:
-            raise InvalidInput(f"the trial is within {within.base.name!r}, and this run goes by {self.method.name!r}")
-        if within.trial.number != len(self.trials) + 1:
-            raise InvalidInput(f"the trial has the number {within.trial.number}; the next here is {len(self.trials) + 1}")
-        returns = within.returns(self.problem)
-        self.method, self.evidence.returns, self._memory = within, returns, None
-        self.trials = (*self.trials, PastTrial(within, returns))
-        self._decision = self._proposal = None
-
-    def end_trial(self) -> dict[str, float]:
-        """Go on with the method; returns the floors of the trial, which stay true.
-
-        Raises:
-            InvalidInput: no trial runs within this run.
-        """
-        if not isinstance(self.method, TrialWithin):
-            raise InvalidInput("no trial is running within this run; begin one with begin_trial(policy, delta=...)")
-        self.method, self.evidence.returns, self._memory = self.method.base, None, None
-        self._decision = self._proposal = None
-        return self.trials[-1].returns.floors
 
     def __repr__(self) -> str:
         seed = f", environment seed {self.seeds.entropy}" if self.seeds.used else ""
@@ -462,10 +397,9 @@ class Learner:
         """Add episodes that were collected earlier by a known Markov policy, all or none; the round stays.
 
         The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
-        test its margin; those of the policy of `methods.Trial` also raise its floors (a log of a policy that is on trial
-        within a run counts for the rows alone). As in a campaign, the guarantee assumes from now on that every imported log
-        is complete, and that logs came in the order in which they were collected; certificates say so. Where policies were
-        chosen by the logs of others, `import_logs` takes all of them in one step.
+        test its margin; those of the policy of `methods.Trial` also raise its floors. As in a campaign, the guarantee then
+        assumes that every imported log is complete, and that logs came in the order in which they were collected;
+        certificates say so. Where policies were chosen by the logs of others, `import_logs` takes all of them in one step.
 
         Args:
             policy: what collected all of them; every action must be one that it can take.
@@ -534,20 +468,19 @@ class Learner:
     ) -> dict[str, bool]:
         """The episode of this round is the baseline's or the candidate's: left out of either, returns would be chosen.
 
-        What is not said follows from what was handed out, whatever was begun, ended or imported since; for the trial that is
-        running counts what was handed out for it, and nothing else. Refuses a `path` that the drawn policy never takes.
+        What is not said follows from what was handed out, whatever was declared or imported since. Refuses a `path` that the
+        drawn policy never takes.
         """
         if of_baseline is None or of_candidate is None:
             if self._out is None:
                 self.propose()
-            proposal, tries = self._out if self._out is not None else (None, 0)
-            drawn = None if proposal is None or proposal.mixture is None else proposal.draw()
+            drawn = None if self._out is None or self._out.mixture is None else self._out.draw()
             if drawn is not None and path is not None and of_baseline is None and of_candidate is None:
                 check_actions(drawn, path, f"round {self.round}", _OTHER_POLICY)
             if of_baseline is None:
                 of_baseline = drawn is self.problem.baseline and not of_candidate
             if of_candidate is None:
-                of_candidate = drawn is not None and not of_baseline and tries == (running_trial(self.method) or 0)
+                of_candidate = drawn is not None and not of_baseline
         return {"of_baseline": of_baseline, "of_candidate": of_candidate}
 
     def _next_round(self) -> None:
@@ -580,13 +513,12 @@ class Learner:
     def failure(self) -> float:
         """How likely it is at most that anything which this run promises is false, if what it assumes is true.
 
-        delta, what the trials within the run add, and what an estimated simulator adds where its rows are reused. The floors
-        of `methods.Trial` have a delta of their own beside that of the rows, which plans go by: 2 delta together.
+        delta, and what an estimated simulator adds where its rows are reused. The floors of `methods.Trial` have a delta of
+        their own beside that of the rows, which plans go by: 2 delta together.
         """
         own = (2.0 if isinstance(self.method, Trial) else 1.0) * self.problem.settings.delta
         rows = self.problem.estimated if self.evidence.reuses_simulator else None
-        added = sum(one.within.delta for one in self.trials) + (0.0 if rows is None else rows.delta)
-        return min(1.0, own + added)
+        return min(1.0, own + (0.0 if rows is None else rows.delta))
 
     @property
     def is_refuted(self) -> bool:
@@ -610,22 +542,11 @@ class Learner:
     @property
     def _assumed(self) -> tuple[Assumption, ...]:
         """What proposals rest on besides the evidence: imported logs, and bounds of a method that is not of this package."""
-        found = (*self._imported.assumptions, *self._trials_assumed)
-        method = base_of(self.method)
+        found, method = self._imported.assumptions, self.method
         if type(method) in ALL:
             return found
         text = f"the method {method.name!r}, which is from outside the package, bounds what it proposes as it states"
         return (*found, Assumption(AssumptionCode.EXTENSION, text, method.name))
-
-    @property
-    def _trials_assumed(self) -> tuple[Assumption, ...]:
-        """That trials within the run came out right: each adds to the probability that anything promised is false."""
-        if not self.trials:
-            return ()
-        added, number = sum(one.within.delta for one in self.trials), len(self.trials)
-        which = f"the floors of {count(number, 'trial')} within this run hold"
-        text = f"{which}: with probability {added:g} at most, ADDED to delta, one does not"
-        return (Assumption(AssumptionCode.EVENT, text, "trials"),)
 
     def plan(self, reward: ArrayLike, *, progress: Report | bool | None = None) -> Plan:
         """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
@@ -640,7 +561,7 @@ class Learner:
         """
         reward = without_steps(checked_reward(self.evidence, reward))
         # What the stop of another proves is not known here, and that of a trial is about one policy.
-        ours = type(base_of(self.method)) in ALL and self.method.covers_any_reward
+        ours = type(self.method) in ALL and self.method.covers_any_reward
         stopped = ours and not self.evidence.is_refuted and self.stopped
         with progress_bar("steps of planning", progress) as report:
             found = plan(self.evidence, reward, stopped=stopped, report=report)
@@ -649,14 +570,10 @@ class Learner:
             if one.is_about(reward):
                 found = improved(settled, found, one)
         found = self._kept.better(settled, reward, found)
-        stated = self.problem.alternatives
-        if stated is not None and stated.exact and not self.evidence.is_refuted:
-            other = plan_with_structure(self.evidence, reward)
-            found = other if other.value > found.value else found
         return self._complete(found, reward)
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
-        """The best plan that ties or alternatives find, a candidate for a trial; see `exploration.structure`."""
+        """The best plan that ties find, a candidate for a trial; see `exploration.plan_with_structure`."""
         return self._complete(plan_with_structure(self.evidence, reward), reward)
 
     def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
@@ -665,11 +582,11 @@ class Learner:
         origin = Origin(
             reward=frozen(checked_reward(self.evidence, reward)),
             legend=problem.simulator.legend,
-            settings=settings_of(problem, base_of(self.method)),
+            settings=settings_of(problem, self.method),
             samples=self.evidence.samples,
             version=__version__,
         )
-        certificate = found.certificate.assuming((*self._imported.assumptions, *self._trials_assumed))
+        certificate = found.certificate.assuming(self._imported.assumptions)
         policy = carried_out(found.policy, problem.simulator)
         kept = _kept_model(guess_of(self.evidence))
         return replace(found, policy=policy, certificate=certificate, origin=origin, model=kept)

@@ -13,19 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from safe2real.evidence.evidence_state import put_evidence, put_returns, take_evidence, take_returns
+from safe2real.evidence.evidence_state import put_evidence, take_evidence
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.plan_export import put_plan, take_plan
 from safe2real.methods import for_rewards, sim_to_real
 from safe2real.methods.base import Decision, Reason
 from safe2real.methods.intervals import Start
 from safe2real.methods.named import document_of, problem_and_method
-from safe2real.methods.trial import Trial
-from safe2real.methods.trial_within import PastTrial, TrialWithin, base_of
 from safe2real.model.archive import Archive
 from safe2real.model.extensions import Extensions
-from safe2real.model.serialization import check_keys, to_text
-from safe2real.model.validation import finite_number, seed_number
+from safe2real.model.serialization import to_text
+from safe2real.model.validation import seed_number
 from safe2real.problem.problem import Problem
 
 _COMPILED, _DECLARED = "compiled rounds", "declared rewards"
@@ -35,7 +33,7 @@ def put_decision(archive: Archive, decision: Decision | None) -> None:
     """Keep what was decided; its memory is kept beside it."""
     if decision is None:
         return
-    archive.document["decision"], archive.document["tries"] = decision.reason.name, decision.tries
+    archive.document["decision"] = decision.reason.name
     if decision.notice:
         archive.document["notice"] = decision.notice
     archive.put_policies("decision", decision.policies)
@@ -55,9 +53,10 @@ def take_decision(archive: Archive, memory: Any) -> Decision | None:
     weights = archive.array("decision.weights", np.float64, (len(policies),))
     share, uncertainty = archive.array("decision.numbers", np.float64, (2,)).tolist()
     lower = archive.array("decision.lower_bounds", np.float64, (None,))
-    tries, notice = archive.entry("tries", int), archive.entry("notice", str) if "notice" in archive.document else ""
-    given = (Reason[name], tuple(policies), tuple(weights.tolist()), share, lower, uncertainty, memory, tries)
-    return Decision(*given, notice=notice)
+    notice = archive.entry("notice", str) if "notice" in archive.document else ""
+    return Decision(
+        Reason[name], tuple(policies), tuple(weights.tolist()), share, lower, uncertainty, memory=memory, notice=notice
+    )
 
 
 def put_memory(archive: Archive, memory: Any) -> None:
@@ -127,7 +126,7 @@ def save_learner(learner: Learner, path: str | os.PathLike[str]) -> Path:
     imported, kept = learner._imported, learner._kept.listed()
     archive = Archive(KIND)
     archive.document = {
-        "specification": document_of(learner.problem, base_of(learner.method)),
+        "specification": document_of(learner.problem, learner.method),
         "revisions": _revisions(learner),
         "round": learner.round,
         "warm_start": learner.warm_start,
@@ -137,7 +136,7 @@ def save_learner(learner: Learner, path: str | os.PathLike[str]) -> Path:
         "environment": {"entropy": learner.seeds.entropy, "stream": learner.seeds.stream},
     }
     archive.put("environment.used", np.array(sorted(learner.seeds.used), dtype=np.int64))
-    put_progress(archive, learner)
+    put_evidence(archive, learner.evidence)
     put_decision(archive, decision)
     put_memory(archive, memory)
     archive.put("planned", planned)
@@ -170,7 +169,9 @@ def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -
     problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
     learner = Learner(problem, method, warm_start=archive.entry("warm_start", bool), trust_margin=True)
     _check_revisions(archive, learner)
-    take_progress(archive, learner)
+    if archive.document.get("trials"):  # their floors added to the probability of failure
+        raise archive.wrong("it holds trials within a run, which this release has no more; count its episodes again")
+    take_evidence(archive, learner.evidence)
     _take_seeds(archive, learner)
     imported = archive.entry("imported", dict)
     for name in _IMPORTED:
@@ -202,44 +203,10 @@ def _take_seeds(archive: Archive, learner: Learner) -> None:
     learner.seeds.used = set(archive.array("environment.used", np.int64, (None,)).tolist())
 
 
-def put_progress(archive: Archive, learner: Learner, *, what_was_asked: bool = True) -> None:
-    """Keep what a learner has counted and concluded, and the trials within its run; see `put_evidence`."""
-    archive.document["trials"] = [_put_trial(archive, one, learner) for one in learner.trials]
-    put_evidence(archive, learner.evidence, what_was_asked=what_was_asked)
-
-
-def take_progress(archive: Archive, learner: Learner) -> None:
-    """What `put_progress` kept, into a learner of the same problem and method that has counted nothing.
-
-    Raises:
-        InvalidInput: it is of another problem or method, or cannot be. The learner is then of no use any more.
-    """
-    for i, said in enumerate(archive.entry("trials", list)):
-        _take_trial(archive, learner, f"trials[{i}]", said)
-    take_evidence(archive, learner.evidence)
-
-
-def _put_trial(archive: Archive, one: PastTrial, learner: Learner) -> dict[str, Any]:
-    """A trial within the run; what the running one has shown is kept with the evidence."""
-    running, trial = learner.method is one.within, one.within.trial
-    returns = None if running else put_returns(archive, one.returns, f"trials.{one.number}")
-    return {**trial.to_parameters(), "delta": one.within.delta, "running": running, "returns": returns}
-
-
-def _take_trial(archive: Archive, learner: Learner, place: str, said: Any) -> None:
-    names = ("policy", "rewards", "number", "target", "delta", "running", "returns")
-    given = check_keys(said, place, required=names)
-    trial = Trial.from_parameters(given, place)
-    learner.try_out(TrialWithin(learner.method, trial, finite_number(f"{place}.delta", given["delta"])))
-    if given["running"] is not True:
-        take_returns(archive, learner.trials[-1].returns, f"trials.{trial.number}", given["returns"])
-        learner.end_trial()
-
-
 def _revisions(learner: Learner) -> dict[str, int]:
     """Of everything that may come from outside and has concluded something."""
     bounds = {f"refinement {one.name}": one.revision for one in learner.settings.refinements}
-    return {"method": base_of(learner.method).revision, "radius": learner.settings.radius.revision} | bounds
+    return {"method": learner.method.revision, "radius": learner.settings.radius.revision} | bounds
 
 
 def _check_revisions(archive: Archive, learner: Learner) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _TRIES = 6  # tightenings tried; the right one is found in two or three
+_UNTESTED = Doubt(
+    DoubtCode.STRUCTURE_UNTESTED,
+    "it rests on ties, which nobody called exact: run a trial of this policy before it is relied on",
+)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -180,6 +184,33 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report
         suboptimality=max(0.0, upper - best.value),
         certificate=certify(evidence, best.lower_bounds),
     )
+
+
+def plan_with_structure(evidence: Evidence, reward: ArrayLike) -> Plan:
+    """The best plan that the stated ties find; certified only as far as they were said to be exact.
+
+    False ties are believed long before the data can object. So a plan of ties that nobody called exact becomes a guarantee
+    by a trial of that one policy, which needs no model at all. Nothing is changed by it, except that the ties are held
+    against the data as they are: what refutes them is final.
+
+    Args:
+        evidence: of a problem with ties.
+        reward: [S, A], or [H, S, A] where it changes with the step, in [0, 1].
+
+    Returns:
+        A candidate, with bounds that hold if the ties do. Its certificate has the doubt STRUCTURE_UNTESTED, or
+        STRUCTURE_REFUTED where the data contradict the ties: then it is the baseline. With no ties stated, or with ties that
+        are exact, it is the plan itself.
+    """
+    if evidence.is_refuted:
+        return baseline_plan(evidence)
+    structured = evidence.structured
+    if structured is evidence:
+        return plan(evidence, reward, stopped=False)
+    if structured.is_refuted:
+        return baseline_plan(structured)
+    made = plan(structured, reward, stopped=False)
+    return replace(made, certificate=certify(structured, made.certificate.lower_bounds, (_UNTESTED,)))
 
 
 def checked_reward(evidence: Evidence, reward: ArrayLike) -> Floats:

@@ -50,7 +50,6 @@ class Decision:
     lower_bounds: Floats = field(default_factory=lambda: np.empty(0))  # [K] on the real V_c of the candidate
     uncertainty: float = np.inf  # Delta, or whatever the method stops by; inf where it was not computed
     memory: Any = None  # given back in the next round, to begin the search from: it may save time, it decides nothing
-    tries: int = 0  # the number of the trial whose policy the candidate is, so that its returns count; 0 for none
     intervals: tuple[Interval, ...] = ()  # of declared rewards, when it was made: to look at
     notice: str = ""  # what a user has to know of the run, in words: say, that it will not stop
 
@@ -84,7 +83,6 @@ class Recorded:
     candidate: Mixture
     exploration_weight: float  # alpha
     uncertainty: float  # inf where none is recorded
-    tries: int = 0  # the number of the trial whose policy it was; 0 for none
 
 
 class Method(ABC):

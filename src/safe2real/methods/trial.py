@@ -155,7 +155,7 @@ class Trial(Method):
         lower, candidate = found.lower_bounds, fitted(self.candidate, problem.simulator)
         share = candidate_share(lower, problem.simulator.thresholds, evidence.margins)
         weights = tuple(candidate.weights.tolist())
-        return Decision(Reason.MIXTURE, candidate.policies, weights, share, lower, missing, tries=self.number)
+        return Decision(Reason.MIXTURE, candidate.policies, weights, share, lower, missing)
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
         """The bounds were computed again from the record; they are about this policy and no other."""

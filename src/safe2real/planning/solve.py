@@ -217,7 +217,7 @@ def check_device(device: str) -> None:
         raise InvalidInput(f'device is {device!r}; choose "cpu", or "cuda" for a GPU')
 
 
-# Exact plans of many systems at once: seeds of a study, rewards or thresholds of one system, alternatives.
+# Exact plans of many systems at once: seeds of a study, rewards or thresholds of one system.
 #
 # On a GPU all of them are searched together, one sweep over all per step of the search, and only numbers come back; that
 # pays from some thousand systems on. On the CPU they are solved one after the other. Either way each answer has its own

@@ -80,7 +80,6 @@ class Code(StrEnum):
     KNOWN_ROWS = ("known-rows", About.REALITY, "known rows")
     WITHIN = ("within", About.REALITY, "distances that were stated")
     TIES = ("ties", About.REALITY, "ties")
-    ALTERNATIVES = ("alternatives", About.REALITY, "alternatives")
     SEPARATION = ("separation", About.REALITY, "separation")
     POSSIBLE_DISTANCES = ("possible-distances", About.SETTINGS, "possible distances")
     CLEARING = ("clearing", About.SETTINGS, "clearing rows")

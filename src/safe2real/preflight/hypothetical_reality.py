@@ -22,7 +22,7 @@ from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import ROUNDING, Floats, finite_number, is_whole, seed_number, shown
 from safe2real.planning.evaluate import constraint_values, occupancy
 from safe2real.preflight.findings import margins_of
-from safe2real.preflight.structure import among_alternatives, has_units, moved_units
+from safe2real.preflight.structure import has_units, moved_units
 from safe2real.problem.problem import Problem
 
 SHARE = 0.05  # of the rows that can be reached, where no number is given
@@ -83,10 +83,6 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         else:
             kernel, wrong = _move(problem, np.flatnonzero(chosen), gap, guess.towards, rng, None)
         return GuessedReality(kernel, wrong, gap, 1, 0)
-    if guess.rows is None and problem.alternatives is not None and problem.alternatives.exact:
-        kernel, tried = among_alternatives(problem, margins_of(problem), np.random.default_rng(seed))
-        wrong = kernel.distances_to(model.kernel).reshape(-1) > _ROUNDING
-        return GuessedReality(kernel, wrong, gap, tried, tried - 1)
     within = problem.within_rows()
     near = known if within is None else known | (within < gap - _ROUNDING)  # a guess of ours keeps to what was stated
     candidates = np.flatnonzero(reachable_rows(model) & ~near)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import os
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +35,6 @@ from safe2real.model.serialization import bounded, check_keys, check_unpacked, f
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, boolean, finite_number, positive_integer, seed_number, shown, whole_numbers
 from safe2real.preflight.hypothetical_reality import Guess, Towards
-from safe2real.problem.alternatives import Alternatives, check_names
 from safe2real.problem.document import METHOD, OPTIONAL, REQUIRED, check_no_method, check_size, kernel_from_json
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import Ties, ties_from_json
@@ -304,18 +303,6 @@ def ties_of(given: dict[str, Any], files: ArrayFiles) -> Ties | None:
     return ties_from_json(value) if "ties" in given else None
 
 
-def alternatives_of(given: dict[str, Any], kernel_of: Callable[[Any, str], Kernel]) -> Alternatives | None:
-    """[alternatives], each of its simulators read by `kernel_of(value, its place)`; None where the file has none."""
-    if "alternatives" not in given:
-        return None
-    value = check_keys(given["alternatives"], "alternatives", required=("simulators",), optional=("exact", "names"))
-    listed = value["simulators"]
-    if not isinstance(listed, list):
-        raise InvalidInput(f"alternatives.simulators is {shown(listed)}; write each one as [[alternatives.simulators]]")
-    kernels = [kernel_of(one, f"alternatives.simulators[{j}]") for j, one in enumerate(listed)]
-    return Alternatives(tuple(kernels), exact=value.get("exact", False), names=check_names(value.get("names", [])))
-
-
 _PAID = ("state", "arrival")
 _COSTS = ("cost", "unsafe", "unsafe_reward")
 
@@ -505,10 +492,8 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         plain = _of_arrays(given, start, files, names) if environment is None else _of_environment(given, environment)
         kernel = plain["simulator"]
         check_size(horizon, kernel)
-        read = (lambda value, name: _kernel(value, name, files)) if environment is None else environment.reality
         tied = ties if environment is None else environment.system.ties
-        structure = {"ties": tied, "alternatives": alternatives_of(given, read)}
-        plain |= {name: stated for name, stated in structure.items() if stated is not None}
+        plain |= {} if tied is None else {"ties": tied}
         model = CMDP.of(kernel, horizon, plain["start"], counts_end=plain.get("counts_end", False))
         plain["baseline"] = _baseline(given["baseline"], model, files, environment)
         problem = Problem.from_document({"horizon": horizon, **plain, "settings": _refined(given["settings"])})

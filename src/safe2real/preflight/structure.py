@@ -11,14 +11,13 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.pooling import Pooling, pooling_of
 from safe2real.model.kernel import Kernel
 from safe2real.model.validation import ROUNDING, Floats
-from safe2real.planning.evaluate import constraint_values
 from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import laws_of, summed
 
 
 def structure_findings(problem: Problem, real: Kernel) -> list[Finding]:
-    """Whether `real` keeps to the ties and is one of the alternatives; what was not called exact is only warned of."""
+    """Whether `real` keeps to the ties; of ties that were not called exact it only warns."""
     found = []
     if problem.ties is not None:
         level = Level.FAILURE if problem.ties.exact else Level.WARNING
@@ -32,34 +31,7 @@ def structure_findings(problem: Problem, real: Kernel) -> list[Finding]:
             found.append(
                 Finding(Code.TIES, Level.OK, f"this reality keeps to the ties of {problem.ties.num_classes} classes")
             )
-    if problem.alternatives is not None:
-        stated = problem.alternatives
-        level = Level.FAILURE if stated.exact else Level.WARNING
-        nearest = min(float(real.distances_to(one).max()) for one in stated.simulators)
-        numbers = {"nearest": nearest}
-        if nearest > ROUNDING:
-            said = (
-                f"this reality is none of the {len(stated.simulators)} simulators, and {nearest:.3g} away from the nearest"
-            )
-            affects = EVERY_CLAIM if stated.exact else ()
-            found.append(Finding(Code.ALTERNATIVES, level, said, "add the one that it is", numbers, affects=affects))
-        else:
-            said = "this reality is one of the simulators that were given"
-            found.append(Finding(Code.ALTERNATIVES, Level.OK, said, numbers=numbers))
     return found
-
-
-def among_alternatives(problem: Problem, margins: Floats, rng: np.random.Generator) -> tuple[Kernel, int]:
-    """(one of the alternatives on which the baseline has its margin, how many were tried); the last, if none has it."""
-    stated, model = problem.alternatives, problem.simulator
-    if stated is None:
-        raise InvalidInput("the problem has no alternatives to guess among; state some, or guess rows")
-    order = rng.permutation(len(stated.simulators)).tolist()
-    for tried, number in enumerate(order, start=1):
-        values = constraint_values(model.with_kernel(stated.simulators[number]), problem.baseline)
-        if (values >= model.thresholds + margins - ROUNDING).all():
-            return stated.simulators[number], tried
-    return stated.simulators[order[-1]], len(order)
 
 
 def has_units(problem: Problem) -> bool:

@@ -9,7 +9,6 @@ from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.sim_to_real import spans_of
-from safe2real.methods.trial_within import base_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count, rounded_down, rounded_up
 from safe2real.model.validation import finite_floats
@@ -129,16 +128,16 @@ def _stands_for(tau: float, epsilon: float) -> str:
 def _promised(problem: Problem, method: Method, margin: float) -> list[Finding]:
     """How near the best plans are after the stop, in so far as the method promises it."""
     tau, horizon = problem.settings.tolerance, problem.simulator.horizon
-    base, caveat = base_of(method), ", if all assumptions hold"
+    caveat = ", if all assumptions hold"
     caveat += "" if problem.settings.certified else " and with certified constants; these are HEURISTIC"
-    if isinstance(base, ForRewards):
-        lost = "of" if base.relative else "against"
+    if isinstance(method, ForRewards):
+        lost = "of" if method.relative else "against"
         said = (
-            f"after the stop the certified plan of each declared reward ({', '.join(base.rewards)}) loses at most "
-            f"{rounded_up(base.accuracy)} {lost} the best safe value{caveat}. Plans for other rewards have only the bound "
+            f"after the stop the certified plan of each declared reward ({', '.join(method.rewards)}) loses at most "
+            f"{rounded_up(method.accuracy)} {lost} the best safe value{caveat}. Plans for other rewards have only the bound "
             "that each prints"
         )
-        numbers = {"accuracy": base.accuracy, "relative": base.relative, "rewards": list(base.rewards)}
+        numbers = {"accuracy": method.accuracy, "relative": method.relative, "rewards": list(method.rewards)}
         return [Finding(Code.PLANNING_ACCURACY, Level.OK, said, numbers=numbers)]
     if not method.covers_any_reward or not (0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12)):
         return []
@@ -231,14 +230,13 @@ def floor_of(problem: Problem, method: Method) -> float:
 
 def goal_of(method: Method) -> str:
     """What a run stops by, in one word."""
-    return "accuracy" if isinstance(base_of(method), ForRewards) else "tolerance"
+    return "accuracy" if isinstance(method, ForRewards) else "tolerance"
 
 
 def stop_floor(problem: Problem, method: Method) -> list[Finding]:
     """Whether what the method stops by can come down to where it stops; nothing where no tolerance or accuracy decides."""
-    base = base_of(method)
-    if isinstance(base, ForRewards):
-        return [_accuracy_floor(problem, base)]
+    if isinstance(method, ForRewards):
+        return [_accuracy_floor(problem, method)]
     return [_tolerance_floor(problem, method)] if method.covers_any_reward else []
 
 
@@ -326,8 +324,6 @@ def remaining(problem: Problem) -> str:
         stated.append("the accuracy of the estimated rows")
     if problem.ties is not None and problem.ties.exact:
         stated.append("the exact ties")
-    if problem.alternatives is not None and problem.alternatives.exact:
-        stated.append("the exact alternatives")
     within = problem.within_rows()
     if within is not None and (within < 1.0).any():
         stated.append("the distances that `within` states")

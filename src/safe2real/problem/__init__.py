@@ -1,9 +1,8 @@
 """What is given and assumed; frozen, and what a campaign stores."""
 
 from safe2real.problem.accuracy import RowAccuracy
-from safe2real.problem.alternatives import Alternatives
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.problem.ties import Ties
 
-__all__ = ["Alternatives", "Problem", "RowAccuracy", "Settings", "Ties"]
+__all__ = ["Problem", "RowAccuracy", "Settings", "Ties"]

@@ -26,7 +26,6 @@ from safe2real.model.serialization import (
 )
 from safe2real.model.validation import boolean, finite_number, frozen, positive_integer, shown, whole_numbers
 from safe2real.problem.accuracy import estimated_from_json, estimated_to_json
-from safe2real.problem.alternatives import Alternatives, check_names
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.problem.ties import ties_from_json, ties_to_json
@@ -35,8 +34,7 @@ from safe2real.refinements import ALL as ALL_REFINEMENTS
 from safe2real.refinements import Refinement
 
 REQUIRED = ("horizon", "simulator", "baseline", "settings")
-OPTIONAL = ("start", "constraints", "known", "support", "estimated", "within", "ties", "alternatives", "copies", "legend",
-            "counts_end")  # fmt: skip
+OPTIONAL = ("start", "constraints", "known", "support", "estimated", "within", "ties", "copies", "legend", "counts_end")
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
 _OPTIONAL_SETTINGS = tuple(field.name for field in fields(Settings) if field.name not in _REQUIRED_SETTINGS)
 _NUMBERS = ("calibrated_gap", "mismatch_gap", "tolerance", "delta", "bonus_scale", "replan_growth")
@@ -77,8 +75,6 @@ def to_document(problem: Problem) -> dict[str, Any]:
         document["estimated"] = estimated_to_json(problem.estimated)
     if problem.ties is not None:
         document["ties"] = ties_to_json(problem.ties)
-    if problem.alternatives is not None:
-        document["alternatives"] = _alternatives_to_json(problem.alternatives)
     if problem.copies is not None:
         document["copies"] = array_to_json(np.asarray(problem.copies))
     return document
@@ -132,7 +128,6 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
         support=kernel_from_json(given["support"], "support") if "support" in given else None,
         estimated=estimated_from_json(given["estimated"], kernel) if "estimated" in given else None,
         ties=ties_from_json(given["ties"]) if "ties" in given else None,
-        alternatives=_alternatives_from_json(given["alternatives"]) if "alternatives" in given else None,
         copies=numbers_from_json(given["copies"], "copies") if "copies" in given else None,
     )
 
@@ -206,22 +201,6 @@ def kernel_from_json(value: Any, name: str) -> Kernel:
     fitted_to = numbers_from_json(given["fitted_to"], f"{name}.fitted_to")
     marks = whole_numbers(f"{name}.fitted_to", fitted_to, below=FINGERPRINTS, what="fingerprints of episodes")
     return replace(kernel, fitted_to=frozen(marks.reshape(-1)))
-
-
-def _alternatives_to_json(given: Alternatives) -> dict[str, Any]:
-    names = {"names": list(given.names)} if given.names else {}
-    return {"simulators": [_kernel_to_json(one) for one in given.simulators], "exact": given.exact, **names}
-
-
-def _alternatives_from_json(value: Any) -> Alternatives:
-    if isinstance(value, Alternatives):
-        return value
-    given = check_keys(value, "alternatives", required=("simulators",), optional=("exact", "names"))
-    listed = given["simulators"]
-    if not isinstance(listed, list):
-        raise InvalidInput(f"alternatives.simulators is {shown(listed)}; give a list of simulators")
-    kernels = [kernel_from_json(one, f"alternatives.simulators[{j}]") for j, one in enumerate(listed)]
-    return Alternatives(tuple(kernels), exact=given.get("exact", False), names=check_names(given.get("names", [])))
 
 
 def _constraint_from_json(value: Any, name: str) -> Constraint:

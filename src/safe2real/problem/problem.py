@@ -21,7 +21,6 @@ from safe2real.model.serialization import from_text, numbers_from_json, to_text
 from safe2real.model.validation import ROUNDING, Floats, finite_floats, own
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.accuracy import RowAccuracy, check_estimated
-from safe2real.problem.alternatives import Alternatives, check_alternatives
 from safe2real.problem.settings import Settings, check_settings
 from safe2real.problem.ties import Ties, check_copies, laws_of
 
@@ -36,9 +35,8 @@ class Problem:
     of a simulator that was estimated can be off (`EstimatedModel.row_accuracy`): its probability of failure adds to delta.
     `within` [S, A] (or [H, S, A]) says of rows how far off the real system they are at most, in TV distance, 1 where nothing
     is known: such rows need no separation, their sets are the smaller of that ball and the one around what was seen.
-    `ties` says which rows behave alike, `alternatives` that reality is one of several simulators: structure that people know
-    (docs/structure.md). `copies` [S] names for every state the one whose rows it has by construction, as
-    `FiniteSystem.copies` does: what is seen of one is seen of all.
+    `ties` says which rows behave alike: structure that people know (docs/structure.md). `copies` [S] names for every state
+    the one whose rows it has by construction, as `FiniteSystem.copies` does: what is seen of one is seen of all.
 
     Whether a guarantee can hold for it is not looked at here: `Learner` refuses what none can hold for, and `check_problem`
     says what is wrong.
@@ -52,7 +50,6 @@ class Problem:
     estimated: RowAccuracy | None = None
     within: ArrayLike | None = None
     ties: Ties | None = None
-    alternatives: Alternatives | None = None
     copies: ArrayLike | None = None
 
     def __post_init__(self) -> None:
@@ -63,7 +60,7 @@ class Problem:
             object.__setattr__(self, "baseline", fitted(self.baseline, self.simulator, "baseline"))
 
     def __repr__(self) -> str:
-        optional = ("known", "support", "estimated", "within", "ties", "alternatives", "copies")
+        optional = ("known", "support", "estimated", "within", "ties", "copies")
         given = "".join(f", {name}" for name in optional if getattr(self, name) is not None)
         return f"Problem(simulator, baseline, settings{given})\n  {self.simulator}\n  {self.settings}"
 
@@ -89,8 +86,6 @@ class Problem:
             if not isinstance(self.ties, Ties):
                 raise InvalidInput(f"ties is a {type(self.ties).__name__}; give Ties(classes, successors)")
             laws_of(self.ties, self.simulator.kernel)
-        if self.alternatives is not None:
-            check_alternatives(self.alternatives, self.simulator.kernel)
         self.copied_states()
 
     def copied_states(self) -> NDArray[np.int64]:
@@ -127,8 +122,8 @@ class Problem:
         return given.reshape(-1).copy()
 
     def fitted_episodes(self) -> frozenset[int]:
-        """Fingerprints of the real episodes that the simulator, the support or an alternative was estimated from."""
-        kernels = (self.simulator.kernel, self.support, *(() if self.alternatives is None else self.alternatives.simulators))
+        """Fingerprints of the real episodes that the simulator or the support was estimated from."""
+        kernels = (self.simulator.kernel, self.support)
         marks = [kernel.fitted_to for kernel in kernels if kernel is not None and kernel.fitted_to is not None]
         return frozenset(number for one in marks for number in one.tolist())
 

@@ -16,7 +16,6 @@ const WHAT = {
   force: "done for another",
   migrate: "brought to a newer format",
   declare: "rewards declared",
-  trial: "trial",
 };
 const GRAVE = new Set(["withdraw", "abandon", "branch", "force"]);
 const waiting = [];

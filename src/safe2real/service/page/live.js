@@ -1,9 +1,9 @@
-// Where the campaign stands, as it arrives: banner, numbers, notices, assumptions, rewards and the trial.
+// Where the campaign stands, as it arrives: banner, numbers, notices, assumptions and rewards.
 
 import { now } from "./access.js";
 import { element, fill, find, overdue, say, table } from "./elements.js";
 import { sentenceOf, shapeOf, wear, wordOf } from "./standing.js";
-import { count, moment, number, roughly, roundedDown, roundedUp, share } from "./words.js";
+import { count, moment, number, roughly, roundedDown, roundedUp } from "./words.js";
 
 const MACHINES = 20; // named in the banner
 
@@ -26,7 +26,6 @@ export function showStatus(status, name) {
   say(find("digest"), status.head);
   say(find("record"), status.campaign);
   showRewards(status.rewards);
-  showTrial(status);
 }
 
 function showStanding(status) {
@@ -155,28 +154,4 @@ function showRewards(rewards) {
   ]);
   const header = ["Reward", "At least", "At most", "Apart", "Asked for", "Accurate"];
   if (rows.length) fill(find("rewards-list"), table("What the best safe policy is worth", header, rows));
-}
-
-function showTrial({ trial, assurance }) {
-  find("trial").hidden = !trial;
-  if (!trial) return;
-  const state = trial.running ? "runs" : "has ended";
-  const costs = new Set(assurance.constraints.filter((one) => one.relation === "<=").map((one) => one.name));
-  const proved = (name, floor) => (costs.has(name) ? `at most ${roundedUp(floor)}` : `at least ${roundedDown(floor)}`);
-  const rows = Object.entries(trial.floors).map(([name, floor]) => [name, proved(name, floor)]);
-  fill(
-    find("trial-list"),
-    element(
-      "p",
-      {},
-      `Trial ${count(trial.number)} ${state}: ${count(trial.episodes)} episodes of its own. One of these is ever false with probability at most ${share(trial.delta)}, besides the campaign's own.`,
-    ),
-    rows.length
-      ? table(
-          "Proved of the policy on trial, by the returns of its episodes",
-          ["What", "Expected sum over an episode"],
-          rows,
-        )
-      : null,
-  );
 }
