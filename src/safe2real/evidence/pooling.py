@@ -185,7 +185,7 @@ def _reach(problem: Problem, classes: Ints, leads: Ints) -> Reach:
                     "or the other"
                 )
         listed.append((here, np.ones(here.size)))
-    rows = _unit_kernel(listed, kernel.num_states)._rows
+    rows = _unit_kernel(listed, kernel.num_states).rows
     return Reach(rows.begin, rows.length, rows.successor)
 
 

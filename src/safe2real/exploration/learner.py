@@ -645,5 +645,5 @@ _OTHER_POLICY = (
 
 def _kept_model(model: CMDP) -> CMDP:
     """The same with rows of its own: those of the evidence change with every episode."""
-    rows = model.kernel._rows
-    return model.with_kernel(replace(model.kernel, _rows=type(rows)(*(array.copy() for array in rows))))
+    rows = model.kernel.rows
+    return model.with_kernel(replace(model.kernel, rows=type(rows)(*(array.copy() for array in rows))))

@@ -67,7 +67,7 @@ def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: Found) -> Floats
     """[R] what hangs on each row for one reward [1 or H, S, A], as a share of its upper end."""
     model, stake = sets.model, np.zeros(sets.gaps.size)
     unit = 1.0 / max(found.top.value, 1e-9)
-    utilities, rows = list(model._arrays.utilities), guess.kernel._rows
+    utilities, rows = list(model.arrays.utilities), guess.kernel.rows
 
     def add(values: Floats, visits: Floats, weight: float) -> None:
         if weight > 0.0:
