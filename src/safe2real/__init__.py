@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
     from safe2real.errors import Safe2RealError
     from safe2real.exploration.explore import explore
-    from safe2real.exploration.learner import Learner
-    from safe2real.exploration.learner_files import load_learner
-    from safe2real.exploration.plan_export import load_plan
+    from safe2real.exploration.learner import Learner, load_learner
+    from safe2real.exploration.plan import load_plan
     from safe2real.exploration.policy_trial import PolicyTrial
     from safe2real.exploration.simulate import simulate
     from safe2real.model.cmdp import CMDP, AtLeast, AtMost
@@ -44,9 +43,8 @@ logging.getLogger(__name__).addHandler(logging.NullHandler())
 _HOMES = {
     "campaign.campaign": ("Campaign",),
     "errors": ("Safe2RealError",),
-    "exploration.learner": ("Learner",),
-    "exploration.learner_files": ("load_learner",),
-    "exploration.plan_export": ("load_plan",),
+    "exploration.learner": ("Learner", "load_learner"),
+    "exploration.plan": ("load_plan",),
     "exploration.policy_trial": ("PolicyTrial",),
     "exploration.explore": ("explore",),
     "exploration.simulate": ("simulate",),

@@ -236,20 +236,24 @@ def _entry(*path, value):
         (_entry("evidence", "departed", value=-1), "departed is -1"),
         (_entry("evidence", "behind", value=0), "behind"),
         (_entry("evidence", "faults", value={"x": 0}), "faults is"),
-        (_entry("imported", value={}), "no list of texts"),
-        (_entry("revisions", value={"method": 99, "radius": 1}), "upgrade it"),
-        (_entry("revisions", value={"method": 0, "radius": 1}), "count the episodes again"),
+        (_entry("imported", value={}), "imported lacks 'ids'"),
+        (_entry("imported", "ids", value=[1]), "give lists of texts"),
+        (_entry("imported", "alike", value=True), "give lists of texts"),
+        (_entry("environment", value={}), "environment lacks"),
+        (_entry("revisions", "method", value=99), "upgrade it"),
+        (_entry("revisions", "method", value=0), "count the episodes again"),
+        (_entry("revisions", value={"method": 1, "radius": 1}), "revisions lacks"),
         (_entry("revisions", "radius", value=0), "count the episodes again"),
         (_entry("revisions", f"refinement {DEFAULT[0].name}", value=0), "count the episodes again"),
         (_entry("decision", value="WHATEVER"), "decision is 'WHATEVER'"),
-        (_entry("trials", value=[1]), "holds trials within a run"),
         (_entry("specification", value={}), "lacks 'horizon'"),
         (_entry("specification", "settings", "mismatch_gap", value=None), "mismatch_gap is nan"),
         (_array("evidence.trust.margins", lambda a: a * np.nan), "evidence.trust has"),
         (_array("evidence.trust.margins", lambda a: a / 2.0), "evidence.trust has a margin below the stated one"),
         (_array("evidence.trust.ceiling", lambda a: a * np.nan), "evidence.trust has"),
         (_array("evidence.trust.wealth", lambda a: -a), "evidence.trust has"),
-        (_entry("kept", value=1), "kept.0"),
+        (_entry("kept", value=1), "kept is 1"),
+        (_entry("kept", value={"00": {}}), "kept, 00"),
         (lambda archive: archive.document.update(safe2real="plan"), "holds a 'plan', not a learner"),
     ),
 )
@@ -287,7 +291,7 @@ def parts(thing, place=""):
                 yield from parts(value, f"{place}.{name}")
 
 
-def state(learner):
+def held_by(learner):
     found = {place: content for place, *content in parts(learner.evidence)}
     return found | {place: content for place, *content in parts(learner._imported, "imported")}
 
@@ -334,9 +338,9 @@ def test_everything_that_changes_is_kept(tmp_path):
     for i, learner in enumerate(worn()):
         loaded = s2r.load_learner(learner.save(tmp_path / f"{i}.npz"))
         before, after, fresh = (
-            state(learner),
-            state(loaded),
-            state(Learner(learner.problem, learner.method, trust_margin=True)),
+            held_by(learner),
+            held_by(loaded),
+            held_by(Learner(learner.problem, learner.method, trust_margin=True)),
         )
         assert before.keys() == after.keys()
         for place, content in before.items():
@@ -349,3 +353,48 @@ def test_everything_that_changes_is_kept(tmp_path):
         *("_listened", "_deaf", "_lost_labels"),
     }
     assert everything <= changed, everything - changed  # else the comparison above says nothing of them
+
+
+def record_state(learner):
+    kept = learner.state(of_record=True)
+    return kept.document, {name: array.tobytes() for name, array in kept.arrays.items()}
+
+
+@each(
+    "method",
+    (SimToReal(), ForRewards({"goal": REWARD}), Trial(s2r.MarkovPolicy.deterministic([1] * 4, num_actions=2, horizon=3))),
+)
+def test_the_state_of_a_record_depends_on_what_was_counted_alone(method):
+    """Whoever asked in between, and in whichever batches: a campaign's snapshot says the same as its events."""
+    case = random_case(4)
+    log = [roll_out(case.reality, case.problem.baseline, seed=1, round_number=i) for i in range(1, 40)]
+    states, actions = (np.concatenate([getattr(one, name) for one in log]) for name in ("states", "actions"))
+    ends, whose = np.arange(len(log) + 1) * 3, {"of_baseline": np.ones(len(log), dtype=bool)}
+    one, other = Learner(case.problem, method), Learner(case.problem, method)
+    one.count(states, actions, ends, **whose)
+    for i, episode in enumerate(log):
+        if i % 7 == 0:
+            other.propose()
+            other.plan(REWARD)
+        other.count(episode.states, episode.actions, np.array([0, 3]), of_baseline=whose["of_baseline"][:1])
+    assert record_state(one) == record_state(other)
+    restored = Learner(case.problem, method)
+    restored.restore(one.state(of_record=True))
+    assert record_state(restored) == record_state(one)
+    mine, theirs = restored.propose(), one.propose()
+    assert (mine.reason, mine.exploration_weight, mine.uncertainty) == (
+        theirs.reason,
+        theirs.exploration_weight,
+        theirs.uncertainty,
+    )
+
+
+def test_restoring_goes_on_with_the_rewards_declared_on_the_way():
+    case = random_case(4)
+    learner = Learner(case.problem, ForRewards({"goal": REWARD}))
+    learner.declare({"other": 1.0 - REWARD})
+    restored = Learner(case.problem, ForRewards({"goal": REWARD}))
+    restored.restore(learner.state(of_record=True))
+    assert list(restored.method.rewards) == ["goal", "other"]
+    with pytest.raises(InvalidInput, match="specification is None"):
+        Learner.from_state(learner.state(of_record=True))

@@ -106,4 +106,4 @@ def test_asking_for_plans_does_not_change_what_is_proposed():
     one, other = asked.propose(), silent.propose()
     assert one.exploration_weight == other.exploration_weight
     assert one.uncertainty == other.uncertainty
-    assert len(asked._kept._plans) == 64
+    assert len(asked.state().document["kept"]) == 64

@@ -78,7 +78,7 @@ def test_a_plan_comes_back_bit_for_bit(plan, tmp_path):
     assert loaded.solution is None
     # Readable by NumPy alone, without unpickling.
     with np.load(path, allow_pickle=False) as arrays:
-        assert np.array_equal(arrays["plan.numbers"], [plan.value, plan.bound, plan.suboptimality])
+        assert np.array_equal(arrays["numbers"], [plan.value, plan.bound, plan.suboptimality])
     first, again = plan.policy.agent(seed=4), loaded.policy.agent(seed=4)
     for _ in range(20):
         first.reset()
@@ -139,7 +139,7 @@ def test_damage_is_said(plan, tmp_path):
     np.save(numbers, np.array([99.0, 99.0, 0.0]))
     with zipfile.ZipFile(wrong, "w") as archive:
         for name, member in members.items():
-            archive.writestr(name, numbers.getvalue() if name == "plan.numbers.npy" else member)
+            archive.writestr(name, numbers.getvalue() if name == "numbers.npy" else member)
     with pytest.raises(InvalidInput, match="was changed after it was saved"):
         s2r.load_plan(wrong)
 
@@ -159,21 +159,21 @@ def test_other_files_are_refused(tmp_path, plan):
         plan.save(tmp_path / "nowhere" / "pick.npz")
 
 
-def _set(archive, place, value):
-    archive.document["plan"][place] = value
+def _set(archive, part, place, value):
+    archive.document[part][place] = value
 
 
 def _weightless(archive):
     """A policy more, of weight 0, before the others: dropped with its weight kept, all others would have another's."""
     for name in ("weights", "fixed", "actions", "probabilities"):
-        array = archive.arrays.get(f"plan.policy.{name}")
+        array = archive.arrays.get(f"policy.{name}")
         if array is not None:
-            archive.arrays[f"plan.policy.{name}"] = np.concatenate([array[:1], array])
-    fixed = archive.arrays["plan.policy.fixed"]
+            archive.arrays[f"policy.{name}"] = np.concatenate([array[:1], array])
+    fixed = archive.arrays["policy.fixed"]
     other = "probabilities" if fixed[0] else "actions"
-    if f"plan.policy.{other}" in archive.arrays:  # those of the other kind stay as they were
-        archive.arrays[f"plan.policy.{other}"] = archive.arrays[f"plan.policy.{other}"][1:]
-    archive.arrays["plan.policy.weights"][0] = 0.0
+    if f"policy.{other}" in archive.arrays:  # those of the other kind stay as they were
+        archive.arrays[f"policy.{other}"] = archive.arrays[f"policy.{other}"][1:]
+    archive.arrays["policy.weights"][0] = 0.0
 
 
 @each(
@@ -181,17 +181,20 @@ def _weightless(archive):
     (
         (lambda a: a.document.update(safe2real="learner"), "holds a 'learner', not a plan"),
         (lambda a: a.document.update(format=9), "upgrade it"),
-        (lambda a: a.arrays.pop("plan.numbers"), "plan.numbers is missing"),
-        (lambda a: a.arrays.update({"plan.numbers": np.zeros(2)}), "has type float64 and shape"),
-        (lambda a: a.arrays.update({"plan.policy.weights": a.arrays["plan.policy.weights"] * 2}), "weights"),
-        (lambda a: a.arrays.update({"plan.policy.num_actions": np.array([1])}), "."),
-        (lambda a: _set(a, "doubts", [{"code": "none", "text": "", "subject": ""}]), "certificate that cannot be read"),
-        (lambda a: _set(a, "assumptions", 3), "certificate that cannot be read"),
-        (lambda a: _set(a, "settings", 3), "settings"),
-        (lambda a: _set(a, "legend", {"states": ["one"]}), "state_names has 1 names"),
-        (lambda a: _set(a, "more", 1), "unknown key"),
-        (lambda a: a.arrays.update({"plan.lower_bounds": np.zeros(2)}), "plan.lower_bounds has type"),
-        (lambda a: a.arrays.update({"plan.thresholds": np.zeros(0)}), "plan.lower_bounds has type"),
+        (lambda a: a.arrays.pop("numbers"), "numbers is missing"),
+        (lambda a: a.arrays.update({"numbers": np.zeros(2)}), "has type float64 and shape"),
+        (lambda a: a.arrays.update({"policy.weights": a.arrays["policy.weights"] * 2}), "weights"),
+        (lambda a: a.arrays.update({"policy.num_actions": np.array([1])}), "."),
+        (
+            lambda a: _set(a, "certificate", "doubts", [{"code": "none", "text": "", "subject": ""}]),
+            "certificate cannot be read",
+        ),
+        (lambda a: _set(a, "certificate", "assumptions", 3), "certificate cannot be read"),
+        (lambda a: _set(a, "origin", "settings", 3), "settings"),
+        (lambda a: _set(a, "origin", "legend", {"states": ["one"]}), "state_names has 1 names"),
+        (lambda a: _set(a, "origin", "more", 1), "unknown key"),
+        (lambda a: a.arrays.update({"lower_bounds": np.zeros(2)}), "lower_bounds has type"),
+        (lambda a: a.arrays.update({"thresholds": np.zeros(0)}), "lower_bounds has type"),
         (_weightless, "weights has one that is not positive"),
     ),
 )

@@ -2,10 +2,8 @@
 
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.explore import explore
-from safe2real.exploration.learner import Learner
-from safe2real.exploration.learner_files import load_learner
-from safe2real.exploration.plan import Origin, Plan, plan_with_structure
-from safe2real.exploration.plan_export import load_plan
+from safe2real.exploration.learner import Learner, load_learner
+from safe2real.exploration.plan import Origin, Plan, load_plan, plan_with_structure
 from safe2real.exploration.policy_trial import PolicyTrial, Turn, trial_run
 from safe2real.exploration.proposal import Proposal
 from safe2real.exploration.simulate import Run, collect, roll_out, simulate

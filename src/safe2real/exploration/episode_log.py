@@ -24,7 +24,7 @@ from safe2real.errors import Conflict, InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, fitted
-from safe2real.model.serialization import digest_of, fingerprint, policy_to_bytes, to_text
+from safe2real.model.serialization import check_keys, digest_of, fingerprint, policy_to_bytes, to_text
 from safe2real.model.trajectory import Trajectory, check_actions
 from safe2real.model.validation import frozen, shown, whole_numbers
 from safe2real.problem.problem import Problem
@@ -545,6 +545,30 @@ class ImportedLogs:
         self._unnamed: set[str] = set()  # and in those that have none
         self._alike = 0  # episodes that somebody said are others
 
+    def state(self) -> dict[str, Any]:
+        """Return what it holds as JSON."""
+        return {
+            "ids": sorted(self._ids),
+            "named": sorted(self._named),
+            "unnamed": sorted(self._unnamed),
+            "alike": self._alike,
+        }
+
+    @classmethod
+    def from_state(cls, given: Any) -> ImportedLogs:
+        """Return the logs whose `state` this is.
+
+        Raises:
+            InvalidInput: it is the state of something else.
+        """
+        state = check_keys(given, "imported", required=("ids", "named", "unnamed", "alike"))
+        found, alike = cls(), state.pop("alike")
+        if type(alike) is not int or not all(isinstance(one, list) and all(map(_is_text, one)) for one in state.values()):
+            raise InvalidInput(f"imported is {shown(given)}; give lists of texts, and how many episodes look alike")
+        found._ids, found._named, found._unnamed = (set(state[name]) for name in ("ids", "named", "unnamed"))
+        found._alike = alike
+        return found
+
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
         """What certificates rest on because of them."""
@@ -608,6 +632,10 @@ class ImportedLogs:
         self._ids, self._named, self._unnamed = ids, named, unnamed
         self._alike += alike
         return entries, number
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def _seen_key(seen: Seen) -> str:

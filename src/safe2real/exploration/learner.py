@@ -15,11 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.evidence_state import put_evidence, take_evidence
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate, certify
+from safe2real.exploration.decision_state import put_decision, put_memory, take_decision, take_memory
 from safe2real.exploration.episode_log import ImportedLogs, pairs_of, play, seen_in
-from safe2real.exploration.plan import Origin, Plan, checked_reward, plan, plan_with_structure
-from safe2real.exploration.plan_cache import KeptPlans, improved
+from safe2real.exploration.plan import KeptPlans, Origin, Plan, checked_reward, improved, plan, plan_with_structure
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal
 from safe2real.exploration.randomness import coin_of
 from safe2real.figures.history import Between, Moment, Moments
@@ -27,22 +28,25 @@ from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.for_rewards import guess_of, redeclared
 from safe2real.methods.intervals import Interval
-from safe2real.methods.named import settings_of
+from safe2real.methods.named import document_of, problem_and_method, settings_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.methods.trial import Trial
+from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.constraint_text import count
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of, refuse_repeated
+from safe2real.model.extensions import Extensions, named_from_json, named_to_json
 from safe2real.model.policy import MarkovPolicy, carried_out
-from safe2real.model.serialization import to_text
+from safe2real.model.serialization import check_keys, to_text
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
-from safe2real.model.validation import Floats, Indices, frozen, positive_integer
+from safe2real.model.validation import Floats, Indices, frozen, positive_integer, seed_number
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode, Standing, standing_of
 from safe2real.version import __version__
 
+_KIND, _FORMAT = "learner", 1  # of a file
 _LOG = logging.getLogger("safe2real")
 
 if TYPE_CHECKING:
@@ -273,20 +277,134 @@ class Learner:
     # Keeping
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all that it holds to one file that `load_learner` reads; nothing is pickled, and nothing is changed."""
-        from safe2real.exploration.learner_files import save_learner  # which makes learners
+        """Write its `state` to one file that `load_learner` reads, over an older one; nothing is pickled.
 
+        Args:
+            path: of the file, e.g. "tuesday.npz".
+
+        Returns:
+            The path.
+
+        Raises:
+            InvalidInput: an episode is out that was proposed before the run was directed elsewhere, or the evidence is of a
+                class from outside the package.
+            StorageFailure: the file cannot be written.
+        """
         if self._out is not None and self._out is not self._proposal:
             raise InvalidInput("an episode is out that was proposed before the run was directed elsewhere; tell it first")
+        return self.state().save(path, format=_FORMAT)
 
-        return save_learner(self, path)
+    def state(self, *, of_record: bool = False) -> Archive:
+        """Return what it holds; `from_state` makes a learner of it, and `restore` puts it into one.
 
-    def resume(self, round_number: int, decision: Decision | None, memory: Any, planned: NDArray[np.int64]) -> None:
-        """Stand where another has stood, whose evidence this is: in its round, with its decision, if one stood."""
-        self.round = positive_integer("round", round_number)
-        self._decision, self._memory, self._proposal = None if decision is None else self._checked(decision), memory, None
-        self._planned[:] = planned
+        A campaign's snapshot is the state `of_record`, restored into a fresh learner of the campaign's problem and method.
+        It is a function of the episodes and logs counted and of their order: method, evidence and imported logs. It leaves
+        out the problem, which the record has, and what depends on when the learner was asked or in which batches episodes
+        were counted: the decision that stands, plans, environment seeds, spare room for rows.
+
+        Args:
+            of_record: whether only what the events of a record determine is wanted.
+
+        Returns:
+            An archive of the kind "learner"; nothing is changed.
+
+        Raises:
+            InvalidInput: the evidence is of a class from outside the package.
+        """
+        archive = Archive(_KIND)
+        archive.document = {"revisions": self._revisions(), "round": self.round, "imported": self._imported.state()}
+        put_evidence(archive, self.evidence, what_was_asked=not of_record)
+        if of_record:
+            archive.document["method"] = named_to_json(self.method)
+            for name in [one for one in archive.arrays if one.endswith(".capacity")]:
+                archive.put(name, archive.arrays[name.replace(".capacity", ".length")])
+            return archive
+        archive.document |= {
+            "specification": document_of(self.problem, self.method),
+            "warm_start": self.warm_start,
+            "environment": {"entropy": self.seeds.entropy, "stream": self.seeds.stream},
+        }
+        archive.put("environment.used", np.array(sorted(self.seeds.used), dtype=np.int64))
+        archive.put_part("kept", self._kept.state())
+        decision, memory, planned = self.hand_over()
+        put_decision(archive, decision)
+        put_memory(archive, memory)
+        archive.put("planned", planned)
+        return archive
+
+    @classmethod
+    def from_state(cls, archive: Archive, *, extensions: Extensions = ()) -> Learner:
+        """Return a learner that goes on where the one whose whole `state` this is stood.
+
+        Args:
+            archive: not the state `of_record`, which has no problem.
+            extensions: classes of methods and radii from outside the package that it may name.
+
+        Returns:
+            A learner that proposes and plans the same, bit for bit.
+
+        Raises:
+            InvalidInput: it is the state of something else, of a newer release, or was concluded by a rule that was
+                corrected since.
+        """
+        problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
+        found = cls(problem, method, warm_start=archive.entry("warm_start", bool), trust_margin=True)
+        found.restore(archive)
+        environment = check_keys(
+            archive.entry("environment", dict), f"{archive.name}, environment", required=("entropy", "stream")
+        )
+        found.seeds.entropy = seed_number("entropy", environment["entropy"])
+        found.seeds.stream = seed_number("stream", environment["stream"])
+        found.seeds.used = set(archive.array("environment.used", np.int64, (None,)).tolist())
+        found._kept = KeptPlans.from_state(archive.part("kept"), problem.simulator)
+        memory = take_memory(archive, problem, found.evidence.kept)
+        decision = take_decision(archive, memory)
+        found._decision, found._memory = None if decision is None else found._checked(decision), memory
+        found._planned[:] = archive.array("planned", np.int64, found._planned.shape)
+        return found
+
+    def restore(self, archive: Archive) -> None:
+        """Take in what a learner of the same problem had counted: the state `of_record`, or the same part of a whole one.
+
+        Args:
+            archive: the `state` of the other. A method in it, such as one with rewards declared on the way, is gone on with.
+
+        Raises:
+            InvalidInput: it is the state of something else, of a newer release, or was concluded by a rule that was
+                corrected since; this learner is of no use then.
+        """
+        if "method" in archive.document:
+            method = named_from_json(
+                archive.document["method"], f"{archive.name}, method", Method, ALL, (type(self.method),)
+            )
+            if method is None:
+                raise archive.wrong("it names a method that is not known here")
+            if named_to_json(method) != named_to_json(self.method):
+                self.direct(method)
+        self._check_revisions(archive)
+        take_evidence(archive, self.evidence)
+        self.round = positive_integer("round", archive.entry("round", int))
+        self._imported = ImportedLogs.from_state(archive.entry("imported", dict))
+        self._decision = self._memory = self._proposal = self._out = None
         self._knew = self._state()
+
+    def _revisions(self) -> dict[str, int]:
+        """Of everything that may come from outside and has concluded something."""
+        bounds = {f"refinement {one.name}": one.revision for one in self.settings.refinements}
+        return {"method": self.method.revision, "radius": self.settings.radius.revision} | bounds
+
+    def _check_revisions(self, archive: Archive) -> None:
+        """Refuse what only a newer release understands, and what was concluded by a rule that was corrected since."""
+        known = self._revisions()
+        written = check_keys(archive.entry("revisions", dict), f"{archive.name}, revisions", required=tuple(known))
+        for what, said in written.items():
+            if type(said) is not int or said > known[what]:
+                raise archive.wrong(f"the {what} is of revision {said!r}, this release has {known[what]}: upgrade it")
+            if said < known[what]:
+                raise archive.wrong(
+                    f"the {what} is of revision {said}, and concludes something else than revision {known[what]} would: "
+                    "count the episodes again in a new learner; a campaign keeps them and does that by itself"
+                )
 
     # Directing
 
@@ -647,3 +765,27 @@ def _kept_model(model: CMDP) -> CMDP:
     """The same with rows of its own: those of the evidence change with every episode."""
     rows = model.kernel.rows
     return model.with_kernel(replace(model.kernel, rows=type(rows)(*(array.copy() for array in rows))))
+
+
+def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -> Learner:
+    """Read the learner that `Learner.save` wrote: it proposes the same, bit for bit, goes on, and plans the same.
+
+    A file is no record: the counts in it cannot be checked, and what is observed later is not in it.
+
+    Args:
+        path: of the file. Reading it runs no code, whatever it says. It is not signed: certificates of the loaded learner
+            are worth what the file's source is.
+        extensions: classes of methods and radii from outside the package that it may name.
+
+    Returns:
+        A learner of its own; the file stays as it is.
+
+    Raises:
+        InvalidInput: the file is damaged, was changed, is of another kind or of a newer release, or names a method or a
+            radius that is not known here.
+
+    Example:
+        >>> learner.save("tuesday.npz")
+        >>> learner = s2r.load_learner("tuesday.npz")
+    """
+    return Learner.from_state(Archive.load(path, _KIND, format=_FORMAT), extensions=extensions)

@@ -10,8 +10,9 @@ the suboptimality; both sides close in as data arrive.
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,24 +22,30 @@ from numpy.typing import ArrayLike
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate, certify
+from safe2real.exploration.plan_export import export_plan
 from safe2real.methods.base import candidate_share
+from safe2real.methods.intervals import Interval
+from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP, step_rewards, without_steps
-from safe2real.model.constraint_text import rounded_down, rounded_up
-from safe2real.model.names import Legend
+from safe2real.model.constraint_text import Wording, rounded_down, rounded_up
+from safe2real.model.names import Legend, legend_from_json
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.model.validation import Floats, finite_floats
+from safe2real.model.serialization import check_keys
+from safe2real.model.validation import Floats, finite_floats, frozen
 from safe2real.planning.certified_mixture import best_mixture, column_of, trusted_column
 from safe2real.planning.robust import RowSets, ceiling
 from safe2real.planning.solve import Solution, solve
 from safe2real.problem.conditions import accuracy_of
 from safe2real.progress import Report
-from safe2real.standing import Doubt, DoubtCode
+from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 from safe2real.tables import Row, Tabular
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_KIND, _FORMAT = "plan", 1  # of a file
 _TRIES = 6  # tightenings tried; the right one is found in two or three
+_MOST_KEPT = 64  # rewards whose best plan is kept; the ones asked for longest ago are forgotten
 _UNTESTED = Doubt(
     DoubtCode.STRUCTURE_UNTESTED,
     "it rests on ties, which nobody called exact: run a trial of this policy before it is relied on",
@@ -77,18 +84,61 @@ class Plan(Tabular):
     model: CMDP | None = None  # a guess of the real system when it was made: to draw it on, nothing rests on it
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write all of it, but `solution` and `model`, to one file that `load_plan` reads; nothing is pickled."""
-        from safe2real.exploration.plan_export import save_plan
+        """Write its `state` to one file that `load_plan` reads, over an older one; nothing is pickled.
 
-        return save_plan(self, path)
+        Args:
+            path: of the file, e.g. "pick.npz".
+
+        Returns:
+            The path.
+
+        Raises:
+            StorageFailure: the file cannot be written.
+        """
+        return self.state().save(path, format=_FORMAT)
+
+    def state(self) -> Archive:
+        """Return all of it, bit for bit, but `solution`, the planner's own working, and `model`, a guess to draw it on.
+
+        What a plan is worth is kept as data: one of a heuristic or a refuted run is as heuristic or refuted when it is read.
+        """
+        archive, certificate, origin = Archive(_KIND), self.certificate, self.origin
+        archive.put_mixture("policy", self.policy)
+        archive.put("numbers", np.array([self.value, self.bound, self.suboptimality]))
+        archive.put("lower_bounds", certificate.lower_bounds)
+        archive.put("thresholds", certificate.thresholds)
+        lists = {name: [asdict(one) for one in getattr(certificate, name)] for name in _STATED}
+        archive.document = {"certificate": lists, "origin": None}
+        if origin is not None:
+            archive.put("reward", origin.reward)
+            archive.document["origin"] = {"legend": origin.legend.to_json(), "settings": dict(origin.settings),
+                                          "samples": origin.samples, "version": origin.version}  # fmt: skip
+        return archive
+
+    @classmethod
+    def from_state(cls, archive: Archive) -> Plan:
+        """Return the plan whose `state` this is; its `solution` and `model` are None.
+
+        Raises:
+            InvalidInput: it is the state of no plan.
+        """
+        policy = archive.mixture("policy")
+        thresholds = archive.array("thresholds", np.float64, (None,))
+        lower_bounds = archive.array("lower_bounds", np.float64, thresholds.shape)
+        lists = check_keys(archive.entry("certificate", dict), f"{archive.name}, certificate", required=tuple(_STATED))
+        try:
+            stated = {name: tuple(read(**one) for one in lists[name]) for name, read in _STATED.items()}
+        except (TypeError, ValueError) as error:  # codes that are none, lists that are no lists
+            raise archive.wrong(f"the certificate cannot be read ({error})") from error
+        value, bound, suboptimality = archive.array("numbers", np.float64, (3,)).tolist()
+        certificate = Certificate(lower_bounds, thresholds, **stated)
+        return cls(None, policy, value, bound, suboptimality, certificate, _origin_in(archive, policy))
 
     def export(self, folder: str | os.PathLike[str], *, system: Any = None) -> list[Path]:
         """Write plan.json and policy.csv for other languages; with a `system` also states.csv, what its states stand for.
 
         The format: docs/running-plans.md.
         """
-        from safe2real.exploration.plan_export import export_plan
-
         return export_plan(self, Path(folder), system=system)
 
     def to_table(self) -> list[Row]:
@@ -137,6 +187,51 @@ class Plan(Tabular):
     def __repr__(self) -> str:
         worth = f"worth {rounded_down(self.value)} or more, at most {rounded_up(self.suboptimality)} below the best"
         return f"Plan({worth})\n  {self.certificate}\n  {str(self.policy).splitlines()[0]}"
+
+
+_STATED: dict[str, Any] = {  # what a certificate lists, and how one entry is read
+    "assumptions": lambda code, text, subject: Assumption(AssumptionCode(code), str(text), str(subject)),
+    "doubts": lambda code, text, subject: Doubt(DoubtCode(code), str(text), str(subject)),
+    "wordings": lambda label, horizon, is_cost: Wording(str(label), int(horizon), bool(is_cost)),
+}
+
+
+def _origin_in(archive: Archive, policy: Mixture) -> Origin | None:
+    if archive.document.get("origin") is None:
+        return None
+    said = check_keys(
+        archive.document["origin"], f"{archive.name}, origin", required=("legend", "settings", "samples", "version")
+    )
+    horizon, states, actions = policy.shape
+    reward, legend = archive.array("reward", np.float64, (None, states, actions)), legend_from_json(said["legend"])
+    legend.check_size(states, actions)
+    if (
+        len(reward) not in (1, horizon, horizon + 1)
+        or not isinstance(said["settings"], dict)
+        or type(said["samples"]) is not int
+    ):
+        raise archive.wrong("origin has a reward, settings or samples that cannot be")
+    return Origin(frozen(reward), legend, said["settings"], said["samples"], str(said["version"]))
+
+
+def load_plan(path: str | os.PathLike[str]) -> Plan:
+    """Read the plan that `Plan.save` wrote, bit for bit, with the standing that it had.
+
+    Args:
+        path: of the file. Reading it runs no code, whatever it says; but a file is not signed, so the certificate is worth
+            what its source is.
+
+    Returns:
+        The plan; `solution` and `model` are None.
+
+    Raises:
+        InvalidInput: the file is damaged, was changed, is of another kind, or of a newer release.
+
+    Example:
+        >>> plan = s2r.load_plan("pick.npz")
+        >>> agent = plan.policy.agent(seed=0, system=system)
+    """
+    return Plan.from_state(Archive.load(path, _KIND, format=_FORMAT))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -331,3 +426,81 @@ def tightened(
         alone = Mixture.of([1.0], [baseline])
         best = CertifiedPolicy(None, alone, baseline_value, trusted)
     return best, tried, optimum
+
+
+def improved(evidence: Evidence, found: Plan, interval: Interval) -> Plan:
+    """`found` with what is certain of its reward besides: the better policy, and the smaller upper bound."""
+    if interval.lower > found.value:
+        certificate = certify(evidence, interval.lower_bounds)
+        found = replace(found, policy=interval.policy, value=interval.lower, certificate=certificate)
+    bound = max(min(found.bound, interval.upper), found.value)
+    return replace(found, bound=bound, suboptimality=bound - found.value)
+
+
+class KeptPlans:
+    """The best plan of every reward that was asked for: what was certified once stays certified while nothing is refuted.
+
+    The sets that plans rest on hold at all times at once with probability 1 - delta. On that one event every lower bound
+    that was ever printed is true of its policy, and every upper bound of all feasible policies; so the largest of the former
+    and the smallest of the latter hold together. A refuted assumption invalidates every kept plan.
+    """
+
+    def __init__(self) -> None:
+        self._plans: OrderedDict[tuple[tuple[int, ...], bytes], Plan] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._plans)
+
+    def state(self) -> Archive:
+        """Return the plans with their rewards, the one asked for longest ago first."""
+        archive = Archive(_KIND)
+        for i, ((shape, content), plan) in enumerate(self._plans.items()):
+            archive.put_part(f"{i:02}", replace(plan, origin=None).state())
+            archive.put(f"{i:02}.for", np.frombuffer(content).reshape(shape))
+        return archive
+
+    @classmethod
+    def from_state(cls, archive: Archive, model: CMDP) -> KeptPlans:
+        """Return the plans whose `state` this is, of a system of the size of `model`.
+
+        Raises:
+            InvalidInput: it is the state of something else.
+        """
+        found, shape = cls(), model.shape
+        for name in sorted(archive.document):
+            part = archive.part(name)
+            plan, per_step = Plan.from_state(part), part.has("for") and part.arrays["for"].ndim == 3
+            if plan.policy.shape not in (shape, (model.steps, *shape[1:])):
+                raise part.wrong("it is a plan of another system")
+            reward = part.array("for", np.float64, shape if per_step else shape[1:])
+            found._plans[reward.shape, reward.tobytes()] = plan
+        return found
+
+    def better(self, evidence: Evidence, reward: ArrayLike, found: Plan) -> Plan:
+        """`found`, or the policy that was certified to be worth more; with the smallest upper bound of both.
+
+        The certificate says what it rests on now: an assumption that came up since then is among them.
+        """
+        settings = evidence.problem.settings
+        if evidence.is_refuted or not settings.certified:
+            self._plans.clear()
+            return found
+        if not settings.robust_safety:
+            return found  # the paper's own plans: each is what its theorem says, of the data that there are
+        array = np.asarray(reward, dtype=np.float64)
+        key = (array.shape, array.tobytes())
+        before = self._plans.pop(key, None)
+        best = found
+        if before is not None:
+            best = before if before.value > found.value else found
+            bound = max(min(before.bound, found.bound), best.value)
+            best = replace(
+                best,
+                bound=bound,
+                suboptimality=bound - best.value,
+                certificate=certify(evidence, best.certificate.lower_bounds),
+            )
+        self._plans[key] = best
+        if len(self._plans) > _MOST_KEPT:
+            self._plans.popitem(last=False)
+        return best

@@ -235,6 +235,12 @@ class Archive:
         if tables:
             self.put(f"{name}.probabilities", np.stack([one.probabilities for one in tables]))
 
+    def put_part(self, name: str, part: Archive) -> None:
+        """Keep the state of something that is held, under a name."""
+        self.document[name] = part.document
+        for key, array in part.arrays.items():
+            self.arrays[f"{name}.{key}"] = array
+
     def save(self, path: str | os.PathLike[str], *, format: int) -> Path:
         """Write the file; it is there whole, over an older one, or not at all.
 
@@ -306,6 +312,13 @@ class Archive:
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
             raise self.wrong(f"{name} is {shown(value)}")
         return value
+
+    def part(self, name: str) -> Archive:
+        """What `put_part` kept under a name."""
+        found = Archive(self.kind, name=f"{self.name}, {name}")
+        found.document = self.entry(name, dict)
+        found.arrays = {key.removeprefix(f"{name}."): one for key, one in self.arrays.items() if key.startswith(f"{name}.")}
+        return found
 
     def has(self, name: str) -> bool:
         return name in self.arrays
