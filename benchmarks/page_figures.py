@@ -15,30 +15,42 @@ INK, ACCENT, PALE = "#333333", "#1f6f8b", "#c8d6dc"
 
 
 def draw_growth(result: dict[str, Any], path: Path) -> None:
-    """Time of one pass against states, horizon, successors, constraints and threads."""
-    figure, axes = plt.subplots(1, 5, figsize=(15, 3.2), constrained_layout=True)
-    for name, panel in zip(("states", "horizon", "successors"), axes, strict=False):
+    """Draw the time of one pass against states, horizon, successors and constraints, and the gain by threads.
+
+    Args:
+        result: what `benchmarks.measure` wrote.
+        path: where the PNG goes.
+    """
+    figure, axes = plt.subplots(2, 3, figsize=(9.0, 5.6), constrained_layout=True)
+    for name, panel in zip(("states", "horizon", "successors"), axes[0], strict=True):
         points = result["growth"][name]
         sizes, times = [row[name] for row in points], [1e3 * row["seconds"] for row in points]
-        panel.loglog(sizes, [times[0] * size / sizes[0] for size in sizes], color=PALE, label="linear")
-        panel.loglog(sizes, times, "o-", color=ACCENT, label="successors spread" if name == "states" else "measured")
+        panel.loglog(sizes, [times[0] * size / sizes[0] for size in sizes], color=PALE, label="linear growth")
+        panel.loglog(sizes, times, "o-", color=ACCENT, label="any successors" if name == "states" else "measured")
         if name == "states":
             near = [1e3 * row["seconds"] for row in result["growth"]["states_near"]]
-            panel.loglog(sizes, near, "s--", color=INK, markersize=4, label="neighbouring")
-        panel.legend(frameon=False)
-        _label(panel, name, "one pass, ms of one core" if name == "states" else "")
+            panel.loglog(sizes, near, "s--", color=INK, markersize=4, label="neighbours alone")
+        panel.legend(frameon=False, fontsize=9)
+        panel.set_title({"successors": "successors of a row"}.get(name, name), fontsize=11)
+        _label(panel, "number of " + name if name != "horizon" else "steps of an episode", "ms for one pass")
+    few, threads, rest = axes[1]
     rows = result["growth"]["constraints"]
-    axes[3].bar([str(row["constraints"]) for row in rows], [1e3 * row["seconds"] for row in rows], color=ACCENT)
-    _label(axes[3], "constraints K", "one pass, ms")
-    for size in dict.fromkeys(row["size"] for row in result["threads"]):
+    few.bar([str(row["constraints"]) for row in rows], [1e3 * row["seconds"] for row in rows], color=ACCENT)
+    few.set_title("constraints", fontsize=11)
+    _label(few, "number of constraints", "ms for one pass")
+    sizes = sorted({row["size"] for row in result["threads"]}, key=lambda size: int(size.strip("(").split(",")[0]))
+    for number, size in enumerate(sizes):
         rows = [row for row in result["threads"] if row["size"] == size]
-        axes[4].plot(
-            [row["threads"] for row in rows], [rows[0]["seconds"] / row["seconds"] for row in rows], "o-", label=size
-        )
-    axes[4].set_xticks(sorted({row["threads"] for row in result["threads"]}))
-    axes[4].set_ylim(bottom=0.0)
-    axes[4].legend(frameon=False, fontsize=7)
-    _label(axes[4], "threads", "times as fast as one thread")
+        gains = [rows[0]["seconds"] / row["seconds"] for row in rows]
+        threads.plot([row["threads"] for row in rows], gains, "osD^vP"[number % 6] + "-", label=size)
+    threads.axhline(1.0, color=PALE, zorder=0)
+    threads.set_xticks(sorted({row["threads"] for row in result["threads"]}))
+    threads.set_ylim(bottom=0.0)
+    threads.set_title("threads", fontsize=11)
+    _label(threads, "threads", "times as fast as with one")
+    rest.axis("off")
+    rest.legend(*threads.get_legend_handles_labels(), frameon=False, fontsize=9, loc="center left")
+    rest.set_title("(states, actions, steps)", fontsize=11, loc="left")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
