@@ -114,23 +114,24 @@ def say(turns: list[Turn], trial: PolicyTrial, console: Console) -> None:
 
 
 def draw(turns: list[Turn], truth: dict[str, tuple[float, float]]) -> Figure:
-    """How the new controller comes in, and what is certain of it."""
-    figure = Figure(figsize=(9.0, 3.4), layout="constrained")
+    """Draw the share of the new controller, and the certified upper bounds on the expected cost."""
+    figure = Figure(figsize=(9.0, 3.6), layout="constrained")
     number = [turn.number for turn in turns]
     left, right = figure.subplots(1, 2)
     left.plot(number, [turn.share for turn in turns], color="tab:blue")
-    left.set(xlabel="episode", ylabel="share of the new controller", ylim=(0.0, 1.05))
-    left.set_title("How often it is deployed", fontsize=10)
-    right.plot(number, [turn.floors["fast steps"] for turn in turns], color="tab:blue", label="new one: certified at most")
+    left.set(xlabel="episode", ylabel="probability of the new controller", ylim=(0.0, 1.05))
+    left.set_title("How often the new controller is deployed", fontsize=11)
+    new = [turn.floors["fast steps"] for turn in turns]
     deployed = [turn.certificate.terms.value(float(turn.certificate.lower_bounds[0])) for turn in turns]
-    right.plot(number, deployed, color="tab:green", label="what is deployed: certified at most")
-    right.axhline(LIMIT, color="black", linewidth=1.0, linestyle="--", label="limit")
-    measured_afterwards = {"color": "tab:blue", "linewidth": 1.0, "linestyle": ":", "label": "new one: measured afterwards"}
-    right.axhline(truth["candidate"][1], **measured_afterwards)
-    right.axhline(truth["baseline"][1], color="tab:gray", linewidth=1.0, linestyle=":", label="baseline: measured")
-    right.set(xlabel="episode", ylabel=f"steps above {FAST:g} rad/s, of {HORIZON}", ylim=(0.0, HORIZON))
-    right.set_title("What is certain of the mean cost", fontsize=10)
-    right.legend(fontsize=7.5)
+    right.plot(number, new, color="tab:blue", label="new controller: certified upper bound")
+    right.plot(number, deployed, color="tab:green", linestyle="-.", label="deployed mixture: certified upper bound")
+    right.axhline(LIMIT, color="black", linewidth=1.2, linestyle="--", label="limit")
+    for name, colour in (("candidate", "tab:blue"), ("baseline", "tab:gray")):
+        said = f"{'new controller' if name == 'candidate' else 'baseline'}: mean of {AFTERWARDS} episodes"
+        right.axhline(truth[name][1], color=colour, linewidth=1.2, linestyle=":", label=said)
+    right.set(xlabel="episode", ylabel=f"expected steps above {FAST:g} rad/s", ylim=(0.0, 4.0 * LIMIT))
+    right.set_title(f"Cost of an episode of {HORIZON} steps", fontsize=11)
+    right.legend(fontsize=9, frameon=False)
     return figure
 
 
