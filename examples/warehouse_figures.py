@@ -38,28 +38,30 @@ def draw_floor(study: Study, path: Path) -> None:
 
 def draw_rewards(study: Study, exploration: Exploration, outcomes: Sequence[Outcome], path: Path) -> None:
     """Left what every plan costs in reality, right how good the plans are as samples come in."""
-    figure, (costs, bounds) = plt.subplots(1, 2, figsize=(13.5, 4.8), layout="constrained")
+    figure, (costs, bounds) = plt.subplots(1, 2, figsize=(10.0, 4.4), layout="constrained")
     best = np.array([outcome.best for outcome in outcomes])
     for value, steps, colour, marker, label in (
         ("baseline_value", None, GREY, "x", "baseline"),
-        ("simulator_value", "simulator_people", ORANGE, "s", "planned on the raw simulator"),
-        ("value", "people", BLUE, "o", "planned from the learnt model"),
+        ("simulator_value", "simulator_people", ORANGE, "s", "simulator's plan"),
+        ("value", "people", BLUE, "o", "certified plan"),
     ):
         earned = np.array([getattr(outcome, value) for outcome in outcomes]) / best
         spent = np.array([getattr(outcome, steps) if steps else 0.0 for outcome in outcomes])
         costs.plot(earned, spent, marker, color=colour, ms=6, alpha=0.45, mew=1.0, label=label, clip_on=False)
     limit = study.case.limit
     costs.axhline(limit, color=RED, ls="--", lw=1.2, label=f"limit: {limit:g}")
-    costs.set_xlabel("real reward, as a share of the best feasible policy's")
-    costs.set_ylabel(f"real expected steps among people (of {study.case.horizon})")
-    costs.set_title(f"{len(outcomes)} rewards planned from one exploration, exact values", fontsize=11)
+    costs.set_xlabel("reward earned / reward of the best safe policy")
+    costs.set_ylabel(f"expected steps among people (of {study.case.horizon})")
+    costs.set_title(f"{len(outcomes)} plans on the real floor, one for each reward", fontsize=11)
     costs.set_xlim(left=0.0)
     costs.set_ylim(0.0, 1.08 * max(limit, *(outcome.simulator_people for outcome in outcomes)))
     costs.axhspan(limit, costs.get_ylim()[1], color=RED, alpha=0.05, lw=0)
-    costs.text(0.99, limit + 0.15, "not allowed", color=RED, fontsize=9, ha="right", transform=costs.get_yaxis_transform())
+    costs.text(
+        0.99, limit + 0.15, "violates the limit", color=RED, fontsize=9, ha="right", transform=costs.get_yaxis_transform()
+    )
     costs.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0.02, 0.06))
     samples = [point.samples for point in exploration.checkpoints]
-    for name, colour, label in (("bounds", BLUE, "certified bound"), ("suboptimalities", ORANGE, "real, exact")):
+    for name, colour, label in (("bounds", BLUE, "certified bound"), ("suboptimalities", GREEN, "true")):
         values = np.array([getattr(point, name) for point in exploration.checkpoints])
         bounds.plot(samples, values.mean(axis=1), "o-", color=colour, ms=4, label=f"{label}: mean")
         bounds.plot(samples, values.max(axis=1), "^:", color=colour, ms=4, label=f"{label}: largest")
@@ -69,8 +71,8 @@ def draw_rewards(study: Study, exploration: Exploration, outcomes: Sequence[Outc
     bounds.set_yscale("symlog", linthresh=0.01)
     bounds.set_ylim(bottom=0.0)
     bounds.set_xlabel("real samples (robot steps)")
-    bounds.set_ylabel("distance to the best feasible plan (reward)")
-    bounds.set_title(f"Plans for {len(exploration.checkpoints[0].bounds)} of these rewards on the way", fontsize=11)
+    bounds.set_ylabel("reward below the best safe policy's")
+    bounds.set_title(f"Certified plans during exploration ({len(exploration.checkpoints[0].bounds)} rewards)", fontsize=11)
     bounds.legend(fontsize=9, loc="lower left")
     for axes in (costs, bounds):
         axes.spines[["top", "right"]].set_visible(False)

@@ -24,17 +24,21 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         totals[name] = float(np.mean([result["samples"] for result in group]))
     low = max(min(share[share > 0].min() for share in shares.values()), 1e-4)
     norm = LogNorm(low, max(share.max() for share in shares.values()))
-    figure = Figure(figsize=(10.5, 3.6), layout="constrained")
+    figure = Figure(figsize=(9.0, 3.9), layout="constrained")
     panels = figure.subplots(1, 3)
+    frames = (
+        ("white: dangerous cells (the constraint)", grid.wall, "white"),
+        ("red: windy cells (the simulator is wrong)", grid.windy, "#ff4d4d"),
+    )
     for axes, (name, share) in zip(panels, shares.items(), strict=True):
         image = axes.imshow(np.maximum(share, low), norm=norm, cmap="viridis")
         for row, column in np.ndindex(share.shape):
             dark = norm(max(share[row, column], low)) < 0.6
             axes.text(
-                column, row, f"{share[row, column]:.1%}", ha="center", va="center", fontsize=7,
+                column, row, f"{share[row, column]:.1%}", ha="center", va="center", fontsize=8,
                 color="white" if dark else "black",
             )  # fmt: skip
-        for cells, colour in ((grid.wall, "white"), (grid.windy, "#ff4d4d")):
+        for _, cells, colour in frames:
             for row, column in cells:
                 axes.add_patch(
                     Rectangle((column - 0.46, row - 0.46), 0.92, 0.92, fill=False, edgecolor=colour, linewidth=1.8)
@@ -42,7 +46,11 @@ def draw(rows: list[Row], folder: Path) -> Outcome:
         axes.set_xticks([])
         axes.set_yticks([])
         axes.set_title(f"{name}\n{totals[name]:,.0f} samples", fontsize=10)
-    figure.colorbar(image, ax=list(panels), label="share of samples (logarithmic)", shrink=0.85)
+    bar = figure.colorbar(image, ax=list(panels), label="share of all samples", shrink=0.85)
+    bar.set_ticks([0.02, 0.05, 0.1, 0.2], labels=["2 %", "5 %", "10 %", "20 %"])
+    bar.ax.minorticks_off()
+    handles = [Rectangle((0, 0), 1, 1, facecolor="#3b528b", edgecolor=colour, linewidth=1.8) for _, _, colour in frames]
+    figure.legend(handles, [name for name, _, _ in frames], loc="outside lower center", ncols=2, frameon=False, fontsize=9)
     save_figure(figure, folder, "heatmaps", outcome)
     wall = {name: sum(share[cell] for cell in grid.wall) for name, share in shares.items()}
     wind = {name: sum(share[cell] for cell in grid.windy) for name, share in shares.items()}
