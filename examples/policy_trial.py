@@ -3,7 +3,7 @@
     python examples/policy_trial.py [--out FOLDER] [--episodes N] [--seed N]
 
 A swing-up controller is trained by random search on a simulator: Gymnasium's pendulum. The real one is heavier and longer,
-and nobody tells the controller. The pendulum should rarely be fast: at most 15 of 100 steps above 5 rad/s, on average. A
+and the controller is not told. The pendulum should rarely be fast: at most 15 of 100 steps above 5 rad/s, on average. A
 cautious controller that only damps is the baseline; its margin is known from earlier. Neither has a table, no model of the
 pendulum is used, and nothing is discretised: a `PolicyTrial` mixes the two, episode by episode, so that the mean cost of
 what is deployed is certified at all times, and the new controller takes over when its own episodes have proved it.
