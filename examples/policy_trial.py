@@ -27,8 +27,7 @@ from rich.console import Console
 from rich.progress import track
 
 from safe2real import PolicyTrial
-from safe2real.exploration import Turn
-from safe2real.exploration.policy_trial import trial_run
+from safe2real.exploration import TrialTerms, Turn, trial_run
 
 HORIZON = 100  # steps of 0.05 s
 FAST = 5.0  # rad/s
@@ -122,7 +121,7 @@ def draw(turns: list[Turn], truth: dict[str, tuple[float, float]]) -> Figure:
     left.set(xlabel="episode", ylabel="probability of the new controller", ylim=(0.0, 1.05))
     left.set_title("How often the new controller is deployed", fontsize=11)
     new = [turn.floors["fast steps"] for turn in turns]
-    deployed = [turn.certificate.terms.value(float(turn.certificate.lower_bounds[0])) for turn in turns]
+    deployed = [turn.certificate.words(0).number(turn.certificate.lower_bounds[0]) for turn in turns]
     right.plot(number, new, color="tab:blue", label="new controller: certified upper bound")
     right.plot(number, deployed, color="tab:green", linestyle="-.", label="deployed mixture: certified upper bound")
     right.axhline(LIMIT, color="black", linewidth=1.2, linestyle="--", label="limit")
@@ -148,15 +147,15 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     record = options.out / "trial.json"
     record.unlink(missing_ok=True)  # a new demonstration; a real trial would go on with PolicyTrial.load
-    trial = PolicyTrial(
+    terms = TrialTerms(
         limit=LIMIT,
         margin=MARGIN,
         high=float(HORIZON),
         rewards={"return": (HORIZON * WORST_REWARD, 0.0)},
         seed=options.seed,
         name="fast steps",
-        path=record,
     )
+    trial = PolicyTrial(terms, path=record)
     turns = trial_run(real, candidate, damping, trial, episodes=options.episodes, cost=fast)
     say(turns, trial, console)
     truth = {

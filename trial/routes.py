@@ -18,7 +18,7 @@ from safe2real.campaign import Campaign, Deployment, carry_over
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import Halted, Stopped
 from safe2real.evidence.tied_rows import TiedEvidence
-from safe2real.exploration import PolicyTrial
+from safe2real.exploration import PolicyTrial, TrialTerms
 from safe2real.exploration.policy_trial import CANDIDATE
 from safe2real.exploration.proposal import Proposal
 from safe2real.model.policy import carried_out
@@ -305,10 +305,11 @@ def _policy(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> f
         worth = judge.truth.earned(candidate, reward)
         paid = np.broadcast_to(reward, task.shape).copy()
         paid[task.steps :] = 0.0
-        trial = PolicyTrial(
+        terms = TrialTerms(
             threshold=threshold, margin=margin, high=float(task.horizon), delta=case.settings.delta, number=number,
             rewards={"reward": (0.0, float(task.horizon))}, seed=case.settings.coin_seed,
         )  # fmt: skip
+        trial = PolicyTrial(terms)
         for _ in range(case.rounds * (_LUCKY if flaw is Flaw.LUCKY_POLICY else 1)):
             if trial.halted:
                 judge.halted = True

@@ -5,7 +5,7 @@ import pytest
 from policy_trial import FAST, HORIZON, LENGTH, LIMIT, MARGIN, MASS, SwingUp, damping, draw, fast, measured, pendulum
 
 from safe2real import PolicyTrial
-from safe2real.exploration.policy_trial import trial_run
+from safe2real.exploration import TrialTerms, trial_run
 
 
 def test_the_cost_is_of_speed_and_the_real_pendulum_is_another():
@@ -25,9 +25,10 @@ def test_the_cost_is_of_speed_and_the_real_pendulum_is_another():
 def test_the_baseline_has_its_margin_and_a_few_episodes_are_certified():
     real = pendulum(MASS, LENGTH)
     assert measured(real, damping, 20, seed=0)[1] <= LIMIT - MARGIN
-    trial = PolicyTrial(
+    terms = TrialTerms(
         limit=LIMIT, margin=MARGIN, high=float(HORIZON), rewards={"return": (-1628.0, 0.0)}, name="fast steps"
     )
+    trial = PolicyTrial(terms)
     turns = trial_run(real, SwingUp(0.5, 10.0, 10.0, 2.0), damping, trial, episodes=25, cost=fast)
     assert len(turns) == 25
     assert all(turn.certificate.holds for turn in turns)

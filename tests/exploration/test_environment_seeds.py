@@ -7,7 +7,7 @@ import pytest
 import safe2real as s2r
 from safe2real import PolicyTrial
 from safe2real.errors import Conflict
-from safe2real.exploration.policy_trial import trial_run
+from safe2real.exploration import TrialTerms, trial_run
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.systems.measure import estimate_margin
 from tests.exploration.tiny import settings, stay, tiny
@@ -126,7 +126,7 @@ def test_a_second_trial_of_a_policy_that_was_fitted_to_the_first_is_not_certifie
             env.np_random.bit_generator.state = state
             return action
 
-        first = PolicyTrial(**terms, seed=0)
+        first = PolicyTrial(TrialTerms(**terms, seed=0))
         trial_run(
             env,
             lambda seen, rng=rng: recorded(seen, int(rng.integers(2))),
@@ -134,7 +134,7 @@ def test_a_second_trial_of_a_policy_that_was_fitted_to_the_first_is_not_certifie
             first,
             episodes=150,
         )
-        second = PolicyTrial(**terms, number=2, seed=0)
+        second = PolicyTrial(TrialTerms(**terms, number=2, seed=0))
         trial_run(Noted(several=10_000), lambda seen, cheap=cheap: cheap.get(seen, 0), lambda seen: 2, second, episodes=150)
         certified += second.floors["cost"] <= 0.4
     assert certified <= 1

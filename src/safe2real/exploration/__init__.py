@@ -4,7 +4,7 @@ from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.explore import explore
 from safe2real.exploration.learner import Learner, load_learner
 from safe2real.exploration.plan import Origin, Plan, load_plan, plan_with_structure
-from safe2real.exploration.policy_trial import PolicyTrial, Turn, trial_run
+from safe2real.exploration.policy_trial import PolicyTrial, TrialTerms, Turn, trial_run
 from safe2real.exploration.proposal import Proposal
 from safe2real.exploration.simulate import Run, collect, roll_out, simulate
 from safe2real.exploration.simulate_many import simulate_many
@@ -17,6 +17,7 @@ __all__ = [
     "PolicyTrial",
     "Proposal",
     "Run",
+    "TrialTerms",
     "Turn",
     "collect",
     "explore",

@@ -192,7 +192,7 @@ class Plan(Tabular):
 _STATED: dict[str, Any] = {  # what a certificate lists, and how one entry is read
     "assumptions": lambda code, text, subject: Assumption(AssumptionCode(code), str(text), str(subject)),
     "doubts": lambda code, text, subject: Doubt(DoubtCode(code), str(text), str(subject)),
-    "wordings": lambda label, horizon, is_cost: Wording(str(label), int(horizon), bool(is_cost)),
+    "wordings": lambda label, horizon, is_cost: Wording(str(label), float(horizon), bool(is_cost)),
 }
 
 

@@ -12,7 +12,6 @@ a number that leaves its range is recorded and refutes the trial for good.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ from safe2real.exploration.randomness import coin_of
 from safe2real.methods.base import candidate_share
 from safe2real.methods.trial import share_of_delta
 from safe2real.model.archive import complete_file, locked_folder
-from safe2real.model.constraint_text import rounded_down, rounded_up
+from safe2real.model.constraint_text import Wording
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of
 from safe2real.model.serialization import bounded, check_keys, from_text, to_text
 from safe2real.model.validation import (
@@ -53,7 +52,14 @@ Range = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class TrialTerms:
-    """The terms of a `PolicyTrial`, checked once; give `threshold` (at least) or `limit` (at most), not both."""
+    """The terms of a `PolicyTrial`; give `threshold` (at least) or `limit` (at most), not both.
+
+    Raises:
+        InvalidInput: the numbers cannot be what they say, or a name stands for two things.
+
+    Example:
+        >>> TrialTerms(limit=25.0, margin=5.0, high=200.0, rewards={"return": (-1600.0, 0.0)}, name="cost")
+    """
 
     margin: float
     """By how much the baseline's mean is better than the threshold or limit on the real system: the assumption that pays."""
@@ -73,8 +79,8 @@ class TrialTerms:
     """Floors of rewards at which the trial is over."""
     number: int = 1
     """Which trial this is among those that share delta."""
-    seed: int = 0
-    """Of the coins; and, with the number, of the environment that `trial_run` runs in."""
+    seed: int = field(default_factory=lambda: entropy_of(None))
+    """Of the coins; and, with the number, of the environment that `trial_run` runs in. Drawn where it is not given."""
     name: str = "constraint"
     """What the constraint value is called on certificates."""
 
@@ -84,7 +90,7 @@ class TrialTerms:
             raise InvalidInput(f"low is {low:g} and high is {high:g}; give a range that no episode can leave, low < high")
         if (self.threshold is None) == (self.limit is None):
             raise InvalidInput("give either a threshold, which the mean is to reach, or the limit of a mean cost, not both")
-        bound = finite_number("the limit" if self.is_cost else "the threshold", self._stated)
+        bound = finite_number("the limit" if self.is_cost else "the threshold", self.stated)
         room = bound - low if self.is_cost else high - bound
         if not low <= bound <= high or not 0.0 < margin <= room:
             raise InvalidInput(
@@ -94,79 +100,66 @@ class TrialTerms:
         probability_of_failure("delta", self.delta)
         positive_integer("number", self.number)
         seed_number("seed", self.seed)
-        for name, ends in self.rewards.items():
-            if not isinstance(ends, tuple | list) or len(ends) != 2 or not float(ends[0]) < float(ends[1]):
-                raise InvalidInput(
-                    f"rewards[{name!r}] is {shown(ends)}; give (low, high), a range that no episode can leave"
-                )
-        unknown = set(self.target) - set(self.rewards)
+        if not isinstance(self.name, str) or not self.name:
+            raise InvalidInput(f"name is {shown(self.name)}; give a text, what the constraint value is called")
+        rewards = {name: _range(name, ends) for name, ends in _by_name("rewards", self.rewards).items()}
+        if self.name in rewards:
+            raise InvalidInput(f"a reward and the constraint are both called {self.name!r}; give the reward another name")
+        target = {name: finite_number("target", goal) for name, goal in _by_name("target", self.target).items()}
+        unknown = set(target) - set(rewards)
         if unknown:
-            raise InvalidInput(f"target names {sorted(unknown)}; there are the rewards {sorted(self.rewards)}")
-        object.__setattr__(self, "rewards", {name: (float(ends[0]), float(ends[1])) for name, ends in self.rewards.items()})
-        object.__setattr__(self, "target", {name: finite_number("target", goal) for name, goal in self.target.items()})
+            raise InvalidInput(f"target names {sorted(unknown)}; there are the rewards {sorted(rewards)}")
+        for name, goal in target.items():
+            least, most = rewards[name]
+            if not least <= goal < most:
+                raise InvalidInput(
+                    f"target[{name!r}] is {goal:g}, and the range is from {least:g} to {most:g}; no floor stops there, give "
+                    "a number within the range, below its upper end"
+                )
+        object.__setattr__(self, "rewards", rewards)
+        object.__setattr__(self, "target", target)
 
     @property
     def is_cost(self) -> bool:
+        """Whether the constraint is written as cost <= limit."""
         return self.limit is not None
 
     @property
-    def _stated(self) -> float:
+    def stated(self) -> float:
+        """The limit or the threshold."""
         return self.limit if self.limit is not None else self.threshold  # type: ignore[return-value]
 
     @property
+    def words(self) -> Wording:
+        """How the constraint is said; `number` turns a constraint value into a utility, where more is better, and back."""
+        return Wording(self.name, self.high, self.is_cost)
+
+    @property
     def least(self) -> float:
-        """The threshold as a utility from 0 to high - low, where more is better."""
-        return self.utility(self._stated)
+        """The threshold as a utility."""
+        return self.words.number(self.stated)
 
-    def utility(self, value: float) -> float:
-        """What a constraint value is worth, from 0 at the worst to high - low at the best."""
-        return self.high - value if self.is_cost else value - self.low
-
-    def value(self, utility: float) -> float:
-        """The constraint value that a utility stands for, as the user counts it."""
-        return self.high - utility if self.is_cost else self.low + utility
-
-    def proved(self, utility: float) -> str:
-        """Say which bound on the mean a lower bound on the utility is, rounded conservatively, and which one is asked."""
-        found = round(self.value(utility), 9)
-        if self.is_cost:
-            return f"mean {self.name} <= {rounded_up(found)} (limit {self._stated:.6g})"
-        return f"mean {self.name} >= {rounded_down(found)} (threshold {self._stated:.6g})"
+    @property
+    def ends(self) -> Range:
+        """Of the utility of an episode."""
+        return (0.0, self.high - self.low) if self.is_cost else (self.low, self.high)
 
     def assumptions(self) -> tuple[Assumption, ...]:
-        """All that the certificates rest on."""
-        word, bound = ("limit", "below") if self.is_cost else ("threshold", "above")
-        margin = f"the baseline's mean {self.name} is at least {self.margin:g} {bound} the {word} on the real system"
+        """Return all that the certificates rest on."""
+        margin = f"the baseline's {self.words.margin(self.margin)} on the real system"
         of_rewards = (f"{low:g} to {high:g} ({name})" for name, (low, high) in self.rewards.items())
         ranges = ", ".join((f"{self.low:g} to {self.high:g} ({self.name})", *of_rewards))
-        sure = f"an event of probability at least {1.0 - self.delta:g} holds"
+        event = (
+            f"an event of probability at least {1.0 - self.delta:g} holds, over this trial (number {self.number}) and all "
+            "others that share delta"
+        )
         return (
             Assumption(AssumptionCode.MARGIN, margin, self.name),
             Assumption(AssumptionCode.RANGE, f"no episode leaves the ranges {ranges}", self.name),
             INDEPENDENT,
             COUNTED,
-            Assumption(
-                AssumptionCode.EVENT, f"{sure}, over this trial (number {self.number}) and all others that share delta"
-            ),
+            Assumption(AssumptionCode.EVENT, event),
         )
-
-    def to_json(self) -> dict[str, Any]:
-        rewards = {name: list(ends) for name, ends in self.rewards.items()}
-        return {**asdict(self), "rewards": rewards, "target": dict(self.target)}
-
-
-@dataclass(frozen=True, eq=False, repr=False, slots=True)
-class TrialCertificate(Certificate):
-    """The statement about one deployed mixture of candidate and baseline, in the words in which it was asked for.
-
-    With probability at least 1 - delta over the whole trial, the mean of every deployed mixture keeps the limit. It is in
-    expectation, over the coin too: once the coin shows the candidate, only its own floor is promised.
-    """
-
-    terms: TrialTerms = field(kw_only=True)
-
-    def statement(self) -> str:
-        return self.terms.proved(float(self.lower_bounds[0]))
 
 
 CANDIDATE, BASELINE = "candidate", "baseline"
@@ -180,7 +173,7 @@ class Turn:
     number: int  # 1, 2, 3, ...
     policy: str  # "candidate" or "baseline": run this one for one episode
     share: float  # of the candidate in what the certificate speaks of
-    certificate: TrialCertificate
+    certificate: Certificate  # of the mixture, in expectation over the coin too
     floors: Mapping[str, float]  # of the candidate alone; see `PolicyTrial.floors`
 
 
@@ -192,62 +185,46 @@ class PolicyTrial:
     every floor is at most the candidate's mean, at all times. Reference: docs/trials.md.
 
     Example:
-        >>> trial = s2r.PolicyTrial(limit=25.0, high=200.0, margin=5.0, rewards={"return": (-1600.0, 0.0)}, name="cost")
+        >>> terms = TrialTerms(limit=25.0, high=200.0, margin=5.0, rewards={"return": (-1600.0, 0.0)}, name="cost")
+        >>> trial = s2r.PolicyTrial(terms)
         >>> turn = trial.ask()  # run turn.policy for one episode, then
         >>> trial.tell(18.0, {"return": -240.0})
         >>> print(trial.ask().certificate.describe())
     """
 
-    def __init__(
-        self,
-        *,
-        margin: float,
-        high: float,
-        low: float = 0.0,
-        threshold: float | None = None,
-        limit: float | None = None,
-        delta: float = 0.05,
-        rewards: Mapping[str, Range] | None = None,
-        target: Mapping[str, float] | None = None,
-        number: int = 1,
-        seed: int | None = None,
-        name: str = "constraint",
-        path: str | os.PathLike[str] | None = None,
-    ) -> None:
-        """Nothing is known yet; see `TrialTerms` for what each number means. A seed that is not given is drawn and recorded.
+    def __init__(self, terms: TrialTerms, *, path: str | os.PathLike[str] | None = None) -> None:
+        """Begin a trial of which nothing is known yet.
 
-        With a `path` every turn is kept there before it is handed out, and again when it was told; a trial that is there
-        already is never overwritten: `PolicyTrial.load` comes back to it.
+        Args:
+            terms: what is asked and assumed.
+            path: a file in which every turn is kept before it is handed out, and again when it was told; nowhere if None. A
+                trial that is there already is never overwritten: `PolicyTrial.load` comes back to it.
 
         Raises:
-            InvalidInput: the numbers cannot be what they say.
+            InvalidInput: `terms` are none.
             Conflict: there is a file at `path`.
         """
-        ranges, goals = _ranges(rewards), _by_name("target", target)
-        own = entropy_of(seed)
-        terms = TrialTerms(margin, high, low, threshold, limit, delta, ranges, goals, number, own, name)
-        _check_names_and_targets(terms)
-        self._begin(terms)
-        self._path = None if path is None else Path(path)
-        with self._kept():
-            pass
-
-    def _begin(self, terms: TrialTerms) -> None:
-        self.terms, self._path = terms, None
-        self._written: str | None = None  # digest of what this process last read or wrote at `_path`
-        self._turn: Turn | None = None  # the one that is out
-        alpha, width = share_of_delta(terms.delta, terms.number, 1 + len(terms.rewards)), terms.high - terms.low
-        self._bound = RunningLower(alpha, high=width)
-        self._rewards = {name: RunningLower(alpha, low=ends[0], high=ends[1]) for name, ends in terms.rewards.items()}
+        if not isinstance(terms, TrialTerms):
+            raise InvalidInput(f"terms is {shown(terms)}; give TrialTerms(margin=..., high=..., limit=...)")
+        self.terms = terms
+        alpha = share_of_delta(terms.delta, terms.number, 1 + len(terms.rewards))
+        ends = {terms.name: terms.ends, **terms.rewards}
+        self._bounds = {name: RunningLower(alpha, low=low, high=high) for name, (low, high) in ends.items()}
         # By how much the baseline misses the best: a lower bound on that mean refutes a margin.
-        self._missed = RunningLower(RETURNS_SHARE * terms.delta, high=width)
+        self._missed = RunningLower(RETURNS_SHARE * terms.delta, high=terms.high - terms.low)
         self._told: list[list[Any]] = []  # [policy, constraint value, {reward: sum}], or [policy, None, {}] where lost
         self._left: list[tuple[str, str]] = []  # (what left its range, how)
+        self._turn: Turn | None = None  # the one that is out
+        self.file: _TrialFile | None = None  # where it is kept
+        if path is not None:
+            self.file = _TrialFile(Path(path))
+            with self._kept():
+                pass
 
     # Asking
 
     def ask(self) -> Turn:
-        """Who runs the next episode; the same until it is told.
+        """Return who runs the next episode; the same until it is told.
 
         Raises:
             Halted: what the baseline did refutes its margin: stop the machine.
@@ -267,16 +244,18 @@ class PolicyTrial:
         return self._turn
 
     def tell(self, value: float | None, rewards: Mapping[str, float] | None = None) -> None:
-        """What came of the episode that was asked for: the constraint value, or cost, and the sum of every named reward.
+        """Record what came of the episode that was asked for.
 
-        `None` says that nobody knows: the episode was cut short, or lost. It then counts for the worst that it can have
-        been; an episode is never left out. What is no number, or missing, is refused and changes nothing. A number outside
-        its range is what happened: it is recorded, nothing is certified from then on, and the baseline alone is handed out.
+        Args:
+            value: the constraint value, or cost. None says that it is unknown: the episode was cut short, or lost. It then
+                counts for the worst that it can have been; an episode is never left out.
+            rewards: the sum of every named reward; nothing where `value` is None.
 
         Raises:
             OutOfOrder: nothing was asked for.
-            InvalidInput: a number is missing, or is none.
-            OutsideModel: a number is outside the range that no episode was to leave; it IS recorded, and that is final.
+            InvalidInput: a number is missing, or is none; nothing is changed.
+            OutsideModel: a number is outside the range that no episode was to leave. It IS recorded, and that is final:
+                nothing is certified from then on, and the baseline alone is handed out.
             Conflict: another process has written the trial's file since; nothing is counted, and nothing is overwritten.
         """
         if self._turn is None:
@@ -284,7 +263,6 @@ class PolicyTrial:
         already = len(self._left)
         with self._kept():
             self._take(self._turn.policy, value, rewards)
-            self._turn = None
         if len(self._left) > already:
             raise OutsideModel(
                 f"{'; '.join(text for _, text in self._left[already:])}. It is recorded, and refutes for good what "
@@ -294,34 +272,39 @@ class PolicyTrial:
 
     def _take(self, policy: str, value: float | None, rewards: Mapping[str, float] | None) -> None:
         """Count one episode; what is outside its range counts as its nearer end, and is noted."""
-        terms = self.terms
-        sums = _by_name("rewards", rewards)
-        if value is not None:
-            if sums.keys() != terms.rewards.keys():
-                raise InvalidInput(f"the rewards {sorted(sums)} were told; give the sums of {sorted(terms.rewards)}")
+        terms, sums = self.terms, _by_name("rewards", rewards)
+        if value is None:
+            sums, worth = {}, None
+        elif sums.keys() != terms.rewards.keys():
+            raise InvalidInput(f"the rewards {sorted(sums)} were told; give the sums of {sorted(terms.rewards)}")
+        else:
             value = finite_number(f"the {terms.name} of an episode", value)
             sums = {name: finite_number(f"the {name} of an episode", one) for name, one in sums.items()}
             self._left += _outside(terms.name, value, (terms.low, terms.high))
             for name, one in sums.items():
                 self._left += _outside(name, one, terms.rewards[name])
-        kept, width = None if value is None else min(max(value, terms.low), terms.high), terms.high - terms.low
+            worth = {terms.name: terms.words.number(value), **sums}
         if policy == CANDIDATE:
-            self._bound.add(0.0 if kept is None else terms.utility(kept))
-            for name, bound in self._rewards.items():
-                bound.add(bound.low if kept is None else min(max(sums[name], bound.low), bound.high))
+            for name, bound in self._bounds.items():
+                bound.add(bound.low if worth is None else min(max(worth[name], bound.low), bound.high))
         else:  # lost, it was perfect for all that is known: it refutes nothing
-            self._missed.add(0.0 if kept is None else width - terms.utility(kept))
-        self._told.append([policy, value, {} if value is None else sums])
+            missed = 0.0 if worth is None else terms.ends[1] - worth[terms.name]
+            self._missed.add(min(max(missed, 0.0), self._missed.high))
+        self._told.append([policy, value, sums])
+        self._turn = None
 
     # Looking
 
     @property
     def share(self) -> float:
         """alpha: how much of the candidate the baseline's margin pays for; nothing once a range is refuted."""
-        if self.refuted:
-            return 0.0
-        lower, least, margin = (np.array([one]) for one in (self._bound.bound, self.terms.least, self.terms.margin))
-        return candidate_share(lower, least, margin)
+        lower, least, margin = (np.array([one]) for one in (self._proved, self.terms.least, self.terms.margin))
+        return 0.0 if self.refuted else candidate_share(lower, least, margin)
+
+    @property
+    def _proved(self) -> float:
+        """Lower bound on the utility of the candidate alone."""
+        return self._bounds[self.terms.name].bound
 
     @property
     def floors(self) -> dict[str, float]:
@@ -329,16 +312,13 @@ class PolicyTrial:
 
         Infinite, which says nothing, once a range is refuted.
         """
-        if self.refuted:
-            own = np.inf if self.terms.is_cost else -np.inf
-            return {self.terms.name: own} | dict.fromkeys(self._rewards, -np.inf)
-        own = self.terms.value(self._bound.bound)
-        return {self.terms.name: own} | {name: one.bound for name, one in self._rewards.items()}
+        found = {name: -np.inf if self.refuted else one.bound for name, one in self._bounds.items()}
+        return found | {self.terms.name: self.terms.words.number(found[self.terms.name])}
 
     @property
     def episodes(self) -> dict[str, int]:
         """Told so far, by policy."""
-        return {CANDIDATE: self._bound.count, BASELINE: self._missed.count}
+        return {CANDIDATE: self._bounds[self.terms.name].count, BASELINE: self._missed.count}
 
     @property
     def refuted(self) -> bool:
@@ -348,39 +328,39 @@ class PolicyTrial:
     @property
     def halted(self) -> bool:
         """Whether what the baseline did refutes its margin: final."""
-        trusted = self.terms.least + self.terms.margin
-        return self._missed.bound > self.terms.high - self.terms.low - trusted + ROUNDING
+        return self._missed.bound > self.terms.ends[1] - self.terms.least - self.terms.margin + ROUNDING
 
     @property
     def stopped(self) -> bool:
         """Whether every floor with a target has reached it; never without one."""
         goals = self.terms.target
-        return bool(goals) and not self.refuted and all(self._rewards[name].bound >= goal for name, goal in goals.items())
+        return bool(goals) and not self.refuted and all(self._bounds[name].bound >= goal for name, goal in goals.items())
 
     def _proved_alone(self) -> str:
         """What is certified of the constraint if the candidate runs alone."""
-        said = self.terms.proved(self._bound.bound)
-        if self._bound.bound >= self.terms.least:
+        words = self.terms.words
+        said = f"{words.proved(self._proved)} ({words.bound(self.terms.least)})"
+        if self._proved >= self.terms.least:
             return f"The candidate alone is certified: {said}"
-        what = "limit" if self.terms.is_cost else "threshold"
         return (
-            f"The candidate ALONE IS NOT CERTIFIED to keep the {what}: only {said} is proved. Certified is a mixture with "
-            f"a share of {self.share:.3g} of it. To prove more, start trial {self.terms.number + 1} with a higher target"
+            f"The candidate ALONE IS NOT CERTIFIED to keep the {words.bound_word}: only {said} is proved. Certified is a "
+            f"mixture with a share of {self.share:.3g} of it. To prove more, start trial {self.terms.number + 1} with a "
+            "higher target"
         )
 
-    def certificate(self) -> TrialCertificate:
-        """Of what would be deployed now."""
+    def certificate(self) -> Certificate:
+        """Return the statement about the mixture that would be deployed now, with all that it rests on."""
         terms, share = self.terms, self.share
         doubts = [Doubt(DoubtCode.LEFT_MODEL, text, name) for name, text in self._left]
         if self.halted:
             text = f"the data refute the baseline's margin for {terms.name}: stop the machine"
             doubts.append(Doubt(DoubtCode.MARGIN_REFUTED, text, terms.name))
-        return TrialCertificate(
-            lower_bounds=np.array([share * self._bound.bound + (1.0 - share) * (terms.least + terms.margin)]),
+        return Certificate(
+            lower_bounds=np.array([share * self._proved + (1.0 - share) * (terms.least + terms.margin)]),
             thresholds=np.array([terms.least]),
             assumptions=terms.assumptions(),
             doubts=tuple(doubts),
-            terms=terms,
+            wordings=(terms.words,),
         )
 
     def __repr__(self) -> str:
@@ -398,54 +378,61 @@ class PolicyTrial:
 
     # Keeping
 
+    def state(self) -> dict[str, Any]:
+        """Return the terms and all that was told, as JSON: everything else is computed again from these."""
+        return {"kind": _KIND, "terms": asdict(self.terms), "told": self._told, "out": self._turn is not None}
+
+    def restore(self, told: list[Any], place: str = "told") -> None:
+        """Take in episodes that were told to a trial of the same terms, on which nothing is counted yet.
+
+        Args:
+            told: `state()["told"]`, an entry [policy, value, rewards] for each episode.
+            place: what messages call the list.
+
+        Raises:
+            InvalidInput: an entry is none, or is of the policy that the coin does not show.
+        """
+        for number, entry in enumerate(told, start=1):
+            if not isinstance(entry, list) or len(entry) != 3:
+                raise InvalidInput(f"{place}[{number - 1}] is {shown(entry)}; it is to be [policy, value, rewards]")
+            if entry[0] != self.ask().policy:
+                raise InvalidInput(f"{place}: episode {number} is of the {shown(entry[0])}, which the coin does not show")
+            self._take(*entry)  # what left its range did so when it was told, and was said then
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """One JSON document, complete or not there at all."""
-        if self._path is not None and Path(path).absolute() == self._path.absolute():
+        """Write its `state` as one JSON document, which is there whole or not at all.
+
+        Raises:
+            Conflict: `path` is where the trial is kept, and another process has written it since.
+            StorageFailure: it cannot be written.
+        """
+        if self.file is not None and Path(path).absolute() == self.file.path.absolute():
             with self._kept():
                 return
-        self._write(Path(path))
-
-    def _write(self, path: Path) -> str:
-        """Write the document; returns its digest."""
-        out = self._turn is not None
-        text = to_text({"kind": _KIND, "terms": self.terms.to_json(), "told": self._told, "out": out})
-        with complete_file(path) as file:
-            file.write(text)
-        return _digest(text.encode())
+        _TrialFile(Path(path)).write(to_text(self.state()))
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """What is changed within is written, if nobody else has written the file since; else it is refused beforehand."""
-        if self._path is None:
+        """Write what is changed within; refuse it beforehand if another process has written the file since."""
+        if self.file is None:
             yield
             return
-        with locked_folder(self._path.parent):
-            found = _digest(self._path.read_bytes()) if self._path.exists() else None
-            if found != self._written:
-                raise Conflict(self._overtaken(found))
+        with self.file.held():
             yield
-            self._written = self._write(self._path)
-
-    def _overtaken(self, found: str | None) -> str:
-        if self._written is None:
-            return f"{self._path} is there already; come back to it with PolicyTrial.load, or choose another place"
-        if found is None:
-            return (
-                f"{self._path} was removed since this trial was kept there; put it back, or save the trial at another place "
-                "and go on with PolicyTrial.load from there"
-            )
-        return (
-            f"{self._path} was written by another process since this one wrote or read it, so nothing is counted here and "
-            "nothing is overwritten there. A trial is run by one process at a time: end the other one, then come back with "
-            "PolicyTrial.load; an episode that was out here counts there for the worst"
-        )
+            self.file.write(to_text(self.state()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, keep: bool = True) -> PolicyTrial:
-        """The trial that is kept at `path`, which goes on being kept there unless told otherwise.
+        """Return the trial that is kept at `path`; everything is computed again from what was told.
 
-        Everything is computed again from what was told. A turn that was out when it was saved, and can be told no more,
-        counts for the worst.
+        A turn that was out when it was saved can be told no more, and counts for the worst.
+
+        Args:
+            path: of the file.
+            keep: whether the trial goes on being kept there.
+
+        Returns:
+            The trial.
 
         Raises:
             InvalidInput: the file cannot be read, or is none of a trial.
@@ -459,33 +446,49 @@ class PolicyTrial:
         document = check_keys(from_text(text, str(path)), str(path), required=("kind", "terms", "told", "out"))
         if document["kind"] != _KIND or not isinstance(document["terms"], dict) or not isinstance(document["told"], list):
             raise InvalidInput(f"{path} is of the kind {shown(document['kind'])}; give the file of a policy trial")
-        trial = cls.__new__(cls)
         try:
-            trial._begin(TrialTerms(**document["terms"]))
-            for number, entry in enumerate(document["told"]):
-                if not isinstance(entry, list) or len(entry) != 3:
-                    raise InvalidInput(f"{path}: told[{number}] is {shown(entry)}; it is to be [policy, value, rewards]")
-                trial._replay(*entry)
-            if document["out"]:
-                trial.ask()
-                trial.tell(None)
+            trial = cls(TrialTerms(**document["terms"]))
+            trial.restore(document["told"], f"{path}: told")
         except (TypeError, AttributeError) as error:
             raise InvalidInput(f"{path} does not hold a policy trial as it was written ({error}); take a copy") from error
+        if document["out"]:
+            trial.ask()
+            trial.tell(None)
         if keep:
-            trial._path, trial._written = Path(path), _digest(text)
-            with trial._kept():
-                pass
+            trial.file = _TrialFile(Path(path), text)
+            trial.save(path)
         return trial
 
-    def _replay(self, policy: Any, value: Any, rewards: Any) -> None:
-        if policy != self.ask().policy:
-            raise InvalidInput(f"episode {len(self._told) + 1} is of the {shown(policy)}, which the coin does not show")
-        self._take(policy, value, rewards)  # what left its range did so when it was told, and was said then
-        self._turn = None
 
+class _TrialFile:
+    """The file of a trial: what another process has written since is never overwritten."""
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+    def __init__(self, path: Path, content: bytes | None = None) -> None:
+        """`content` is what this process has read at `path`; None where no file is to be there."""
+        self.path, self._known = path, content
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out, and refuse if one of them has written the file since."""
+        with locked_folder(self.path.parent):
+            found = self.path.read_bytes() if self.path.exists() else None
+            if found == self._known:
+                yield
+                return
+        if self._known is None:
+            raise Conflict(f"{self.path} is there already; come back to it with PolicyTrial.load, or choose another place")
+        what = "removed" if found is None else "written by another process"
+        raise Conflict(
+            f"{self.path} was {what} since this trial wrote or read it, so nothing is counted here and nothing is "
+            "overwritten there. A trial is run by one process at a time: come back with PolicyTrial.load, where an episode "
+            "that was out here counts for the worst; or save this trial at another place and load it from there"
+        )
+
+    def write(self, text: str) -> None:
+        """Write all of it, or nothing."""
+        with complete_file(self.path) as file:
+            file.write(text)
+        self._known = text.encode()
 
 
 def _outside(name: str, number: float, ends: Range) -> list[tuple[str, str]]:
@@ -506,33 +509,13 @@ def _by_name(what: str, given: Any) -> dict[str, Any]:
     return dict(given)
 
 
-def _ranges(rewards: Any) -> dict[str, Range]:
-    """Two finite numbers for every reward; which is to be the smaller one is for the terms to say."""
-    found = {}
-    for name, ends in _by_name("rewards", rewards).items():
-        if not isinstance(ends, tuple | list) or len(ends) != 2:
-            raise InvalidInput(f"rewards[{name!r}] is {shown(ends)}; give (low, high), a range that no episode can leave")
+def _range(name: str, ends: Any) -> Range:
+    """Two finite numbers, the smaller one first."""
+    if isinstance(ends, tuple | list) and len(ends) == 2:
         low, high = (finite_number(f"rewards[{name!r}][{place}]", end) for place, end in enumerate(ends))
-        found[name] = (low, high)
-    return found
-
-
-def _check_names_and_targets(terms: TrialTerms) -> None:
-    """Refuse names that stand for two things, and targets that no candidate can reach or that all have reached.
-
-    Only of new terms: what was agreed earlier is kept as it is.
-    """
-    if not isinstance(terms.name, str) or not terms.name:
-        raise InvalidInput(f"name is {shown(terms.name)}; give a text, what the constraint value is called")
-    if terms.name in terms.rewards:
-        raise InvalidInput(f"a reward and the constraint are both called {terms.name!r}; give the reward another name")
-    for name, goal in terms.target.items():
-        low, high = terms.rewards[name]
-        if not low <= goal < high:
-            raise InvalidInput(
-                f"target[{name!r}] is {goal:g}, and the range is from {low:g} to {high:g}; no floor stops there, give a "
-                "number within the range, below its upper end"
-            )
+        if low < high:
+            return low, high
+    raise InvalidInput(f"rewards[{name!r}] is {shown(ends)}; give (low, high), a range that no episode can leave")
 
 
 Act = Callable[[Any], Any]  # observation -> action
@@ -580,11 +563,22 @@ def trial_run(
     Example:
         >>> trial_run(env, lambda seen: model.predict(seen)[0], damping, trial, episodes=1_000)
     """
-    _check_wiring(env, trial, cost)
-    for name, act in (("candidate", candidate), ("baseline", baseline)):
-        check_function(name, act, "observation")
+    if not (callable(getattr(env, "reset", None)) and callable(getattr(env, "step", None))):
+        raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
+    check_reset(env)
+    if not isinstance(trial, PolicyTrial):
+        raise InvalidInput(f"trial is {shown(trial)}; give a PolicyTrial")
+    called = {
+        "env.step": (env.step, "action"),
+        "candidate": (candidate, "observation"),
+        "baseline": (baseline, "observation"),
+    }
+    if cost is not None:
+        called["cost"] = cost, "observation, action, info"
     if callable(progress):
-        check_function("progress", progress, "done, total")
+        called["progress"] = progress, "done, total"
+    for name, (function, given) in called.items():
+        check_function(name, function, given)
     episodes, turns = positive_integer("episodes", episodes), list[Turn]()
     seeds = trial.seeds()
     with progress_bar("episodes", progress) as report:
@@ -602,26 +596,13 @@ def trial_run(
                 raise
             try:
                 trial.tell(value, sums)
-            except OutsideModel:  # it is recorded
-                raise
-            except InvalidInput:  # a sum that is no finite number; it was run, so it is not to be run anew
-                trial.tell(None)
+            except InvalidInput as error:
+                if not isinstance(error, OutsideModel):  # which is recorded; a sum that is no number was run, too
+                    trial.tell(None)
                 raise
             if report is not None:
                 report(done + 1, episodes)
     return turns
-
-
-def _check_wiring(env: Any, trial: Any, cost: Any) -> None:
-    """Refuse what could not run; the environment is not touched, since what it does is an episode."""
-    if not (callable(getattr(env, "reset", None)) and callable(getattr(env, "step", None))):
-        raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment")
-    check_reset(env)
-    check_function("env.step", env.step, "action")
-    if not isinstance(trial, PolicyTrial):
-        raise InvalidInput(f"trial is {shown(trial)}; give a PolicyTrial")
-    if cost is not None:
-        check_function("cost", cost, "observation, action, info")
 
 
 def _episode(env: Any, act: Act, trial: PolicyTrial, seed: int, cost: Cost | None) -> tuple[float, dict[str, float]]:

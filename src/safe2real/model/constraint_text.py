@@ -72,7 +72,7 @@ class Wording:
     """
 
     label: str  # what it is called
-    horizon: int
+    horizon: float  # of a cost: what its utility adds up to where it costs nothing
     is_cost: bool  # written as cost <= limit; otherwise as utility >= threshold
 
     @property
