@@ -30,7 +30,7 @@ GROWTH = 0.02  # a plan stands until a row has this fraction of visits more
 
 
 class Related(Method):
-    """A method of somebody else's, for one problem or for one reward of it.
+    """A published method to compare with, for one problem or for one reward of it.
 
     Its `name` is for records. What tables print is `label`, which never calls something adapted by its bare name.
     """
