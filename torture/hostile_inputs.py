@@ -354,7 +354,7 @@ def _places(folder: Path, rng: random.Random) -> Iterator[Hostile]:
             ["campaign", "init", place, spec], ["campaign", "init", spec, place], ["campaign", "status", place],
             ["campaign", "ask", place, "--worker", "w"], ["campaign", "ask", spec, place, "--worker", "w"],
             ["campaign", "tell", place, "id"], ["campaign", "tell", spec, place], ["campaign", "verify", place],
-            ["campaign", "export", place, "--out", out], ["campaign", "export", place, "--out", out, "--salvage"],
+            ["campaign", "export", place, "--out", out],
             ["campaign", "report", place, "--out", out], ["campaign", "plan", place, place], [place],
             ["campaign", place], ["campaign", "map", place, place], ["check", place], ["run", place, "--json"],
             ["campaign", "abandon", place, place, "--reason", "r"], ["campaign", "ask", place, "-n", place],
@@ -378,7 +378,7 @@ def _commands(place: Path, rng: random.Random) -> list[str | Path]:
     out = place.with_suffix(f".{rng.choice(('json', 'html', 'folder'))}")
     return rng.choice((
         ["campaign", "status", place, "--no-forecast"], ["campaign", "verify", place], ["campaign", "map", place],
-        ["campaign", "ask", place, "--worker", "w"], ["campaign", "export", place, "--out", out, "--salvage"],
+        ["campaign", "ask", place, "--worker", "w"],
         ["campaign", "export", place, "--out", out], ["campaign", "export", place, "--out", out, "--format", "csv"],
         ["campaign", "report", place, "--out", out],
     ))  # fmt: skip

@@ -14,7 +14,7 @@ from safe2real.campaign.backup import back_up
 from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.campaign.load import load_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
-from safe2real.report.export import export_json, salvage_json
+from safe2real.report.export import export_json
 from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states
 
 SYSTEM = three_states()
@@ -149,20 +149,6 @@ def test_a_document_without_its_policies_is_loaded_up_to_them(place, tmp_path):
         assert "is missing" in loaded.why
         with Campaign.open(tmp_path / "again.db") as again:
             assert again.verify().holds
-
-
-def test_what_was_salvaged_is_loaded(place, tmp_path):
-    make(place, 60).close()
-    content = place.read_bytes()
-    place.write_bytes(content[: len(content) * 2 // 3])
-    found = salvage_json(place, tmp_path / "rest.json")
-    document = json.loads((tmp_path / "rest.json").read_text())
-    loaded = load_record(tmp_path / "again.db", document, "what was left")
-    assert 0 < loaded.events <= found["events"] < 121
-    with Campaign.open(tmp_path / "again.db") as again:
-        assert again.verify().holds
-        run_rounds(again, SYSTEM, 1)
-        assert again.verify().holds
 
 
 @pytest.mark.parametrize(

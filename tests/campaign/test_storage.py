@@ -549,10 +549,10 @@ def test_without_the_driver_of_postgresql_the_cure_is_named():
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("UPDATE safe2real_campaign SET format = 3", r"has format 3 and this version reads up to 2; upgrade safe2real"),
+        ("UPDATE safe2real_campaign SET format = 3", r"has format 3 and this version reads format 2; upgrade safe2real"),
         (
             "UPDATE safe2real_campaign SET format = 'two'",
-            r"has format two and this version reads up to 2; upgrade safe2real",
+            r"has format two and this version reads format 2; upgrade safe2real",
         ),
         ("DELETE FROM safe2real_campaign", r"holds 0 campaigns where one belongs; restore a copy"),
         (

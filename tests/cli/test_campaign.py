@@ -22,7 +22,6 @@ from tests.cases import each
 from tests.cli.driving import BASELINE, MODEL, campaign, done, episode, rolled, run_rounds, specification
 from tests.preflight.specs import TOML
 
-ASSETS = Path(__file__).resolve().parents[1] / "assets"
 START = int(MODEL.start.argmax())
 
 
@@ -490,7 +489,6 @@ def test_the_mark_that_some_editors_put_first_is_no_error(url):
         ["tell", "URL", "not-an-id"],
         ["tell", "URL", "00000000-1"],
         ["export", "URL", "--out", "x", "--format", "parquet"],
-        ["export", "URL", "--out", "x", "--format", "csv", "--salvage"],
     ],
 )
 def test_wrong_arguments_are_one_json_line_too(url, arguments):
@@ -560,14 +558,6 @@ def test_overlapping_logs_are_refused_skipped_or_counted(url):
     imported = done("import", url, "-", "--source", "both", "--overlap", "skip", given=both)
     assert (imported["episodes"], imported["skipped"], imported["samples"]) == (6, 4, 24)
     assert done("import", url, "-", "--source", "once more", "--overlap", "count", given=both)["samples"] == 72
-
-
-def test_an_old_record_is_migrated_on_request(tmp_path):
-    url = shutil.copy(ASSETS / "campaign-0.1.0.db", tmp_path / "old.db")
-    assert done("verify", url)["holds"]
-    answers = [done("migrate", url) for _ in range(2)]
-    assert [(one["migrated"], one["from"], one["to"]) for one in answers] == [(True, 1, 2), (False, 2, 2)]
-    assert done("verify", url)["differences"]["deployments"] >= 0
 
 
 def test_a_margin_that_the_simulator_contradicts_is_refused_unless_trusted(tmp_path):

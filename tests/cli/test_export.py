@@ -44,17 +44,22 @@ def test_minari_gets_the_name_of_the_dataset(ran, monkeypatch):
     assert asked == [(done("status", ran, "--no-forecast")["name"], "grid/arm-v0")]
 
 
-def test_what_is_left_of_a_damaged_file_is_saved(ran, tmp_path):
-    damaged, out = tmp_path / "damaged.db", tmp_path / "saved.json"
-    with closing(sqlite3.connect(ran)) as source, closing(sqlite3.connect(damaged)) as target:
+def test_a_record_with_a_gap_is_exported_for_load(ran, tmp_path):
+    """As SQLite's .recover leaves it after damage: what comes before the gap is a campaign again."""
+    holed, out = tmp_path / "holed.db", tmp_path / "rest.json"
+    with closing(sqlite3.connect(ran)) as source, closing(sqlite3.connect(holed)) as target:
         source.backup(target)
-    damaged.write_bytes(damaged.read_bytes()[:-5000])  # the disk filled up while it was copied
-    assert campaign("export", damaged, "--out", out).code == 5
-    assert not out.exists()
-    saved = done("export", damaged, "--salvage", "--out", out)
-    assert (saved["format"], saved["files"]) == ("json", [str(out)])
-    assert saved["damage"]
-    assert saved["events"] == len(json.loads(out.read_text())["events"])
+        (events,) = target.execute("SELECT count(*) FROM safe2real_event").fetchone()
+        target.execute("DELETE FROM safe2real_event WHERE sequence = ?", (events - 1,))
+        target.commit()
+    assert campaign("ask", holed, "--worker", "w").code == 5
+    assert campaign("export", holed, "--format", "csv", "--out", tmp_path / "tables").code == 5
+    written = done("export", holed, "--out", out)
+    assert not written["certified"]
+    assert f"event {events} does not follow event {events - 2}" in written["damage"]
+    loaded = done("load", out, tmp_path / "again.db")
+    assert (loaded["events"], loaded["left_out"]) == (events - 2, 1)
+    assert done("verify", tmp_path / "again.db")["holds"]
 
 
 def test_the_report_is_a_page_that_names_its_campaign(ran, tmp_path):
@@ -63,7 +68,7 @@ def test_the_report_is_a_page_that_names_its_campaign(ran, tmp_path):
     assert done("status", ran, "--no-forecast")["name"] in out.read_text()
 
 
-@pytest.mark.parametrize("arguments", [["report"], ["export"], ["export", "--salvage"]])
+@pytest.mark.parametrize("arguments", [["report"], ["export"]])
 def test_the_campaign_is_not_written_over(ran, arguments):
     before = ran.read_bytes()
     command, *options = arguments

@@ -19,7 +19,7 @@ from safe2real.errors import InvalidInput
 from tests.cases import each
 from tests.cli.driving import campaign
 
-COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "migrate", "export", "report"]
+COMMANDS = ["init", "ask", "tell", "abandon", "import", "status", "plan", "map", "verify", "export", "report"]
 
 
 class Terminal(io.StringIO):

@@ -122,7 +122,6 @@ def test_the_record_and_what_comes_next(pair):
     assert len(there.events()) == len(theirs)  # nothing was recorded by looking
     assert there.name == there.status(forecast=False).name
     assert there.format == here.format
-    assert (here.migrate(), there.migrate()) == (False, False)
     assert repr(there.method) == repr(here.method)
     fresh = [one.fresh_learner() for one in pair]
     assert repr(fresh[0]) == repr(fresh[1])

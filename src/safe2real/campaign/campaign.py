@@ -21,9 +21,9 @@ from safe2real.campaign.create import begin, stated
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
 from safe2real.campaign.directives import declare
 from safe2real.campaign.episodes import check_told, episode_from_json, seen_from
-from safe2real.campaign.events import MIGRATE, Draft, Event
+from safe2real.campaign.events import Event
 from safe2real.campaign.import_log import Overlap, import_logs
-from safe2real.campaign.journal import FORMAT, Journal, journal_at
+from safe2real.campaign.journal import Journal, journal_at
 from safe2real.campaign.record import Record
 from safe2real.campaign.status import CampaignStatus, status_of
 from safe2real.campaign.tell import checked_name, checked_text
@@ -45,7 +45,6 @@ from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import policy_from_bytes
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
-from safe2real.version import __version__
 
 Place = str | os.PathLike[str] | Journal
 
@@ -152,7 +151,7 @@ class Campaign:
 
     @property
     def format(self) -> int:
-        """Of the record; see `migrate`."""
+        """Of the record."""
         return self._record.format
 
     # Asking
@@ -363,21 +362,6 @@ class Campaign:
         campaign goes on if a reward is not accurate yet.
         """
         return declare(self._record, rewards, drop)
-
-    def migrate(self) -> bool:
-        """Bring the record to the format of this release, so that older programs refuse it; False if it has it already.
-
-        No event is changed. A campaign of an older format works here as it is; but a program of the older release would go
-        on in it without knowing of withdrawals and halts.
-        """
-        with self._record.writing() as transaction:
-            header = transaction.header()
-            if header is None or header.format == FORMAT:
-                return False
-            transaction.append([Draft(MIGRATE, {"from": header.format, "to": FORMAT, "version": __version__})])
-            transaction.put_header(replace(header, format=FORMAT))
-        self._record.format = FORMAT
-        return True
 
 
 @contextmanager

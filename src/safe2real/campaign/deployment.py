@@ -85,12 +85,12 @@ def id_of(name: str, asked: Event) -> str:
 
 
 def read_id(name: str, id: Any) -> tuple[int, str]:
-    """(number, digits of the ask's digest) of an id; no digits in ids that were handed out by release 0.1."""
-    match = re.fullmatch(r"([0-9a-f]{8})-([1-9][0-9]{0,8})(?:-([0-9a-f]{6}))?", id) if isinstance(id, str) else None
+    """(number, digits of the ask's digest) of an id."""
+    match = re.fullmatch(r"([0-9a-f]{8})-([1-9][0-9]{0,8})-([0-9a-f]{6})", id) if isinstance(id, str) else None
     if match is None:
         raise InvalidInput(
             f"the deployment's id is {str(id)[:60]!r}; give the id of the answer to ask, like {name}-1-{'0' * _TAG}"
         )
     if match.group(1) != name:
         raise InvalidInput(f"deployment {id} belongs to campaign {match.group(1)}; this is campaign {name}")
-    return int(match.group(2)), match.group(3) or ""
+    return int(match.group(2)), match.group(3)

@@ -12,18 +12,16 @@ An event carries the digest of the one before it, so a changed, missing or inser
 | import | , source | policy (digest), episodes, and the place in the order in which they are counted (`ImportBody`) |
 | branch | , who said so | reason: the record was restored from a copy, and goes on from here; what came after is lost |
 | force | , who did it | deployment, holder, reason: another than the holder tells or abandons this deployment, next |
-| migrate | | from, to, version: the record was brought to a newer format, on request |
 | declare | , who did it | method: the rewards that are explored for from here on |
 
 Who asked is the worker that the deployment is for; `by` in the body is the person or program that called. The others name
-that one in the column. Release 0.1 wrote neither, and no version, method, bounds, `left_model`,
-withdrawal or place of an import; such records are read as they are.
+that one in the column.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,7 +29,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.serialization import check_keys, digest_of, from_text, to_text
 
 CREATE, ASK, TELL, ABANDON, WITHDRAW = "create", "ask", "tell", "abandon", "withdraw"
-IMPORT, BRANCH, FORCE, MIGRATE, DECLARE = "import", "branch", "force", "migrate", "declare"
+IMPORT, BRANCH, FORCE, DECLARE = "import", "branch", "force", "declare"
 REFUTED, HALTED = "refuted", "halted"  # why a deployment is withdrawn
 NO_OVERLAP, SKIPPED, COUNTED = "none", "skip", "count"  # what became of episodes that look like recorded ones
 IMPORT_SIZE = 5_000  # episodes in one event
@@ -46,7 +44,7 @@ class Event:
     sequence: int  # 1, 2, 3, ... without gaps
     kind: str
     deployment: int | None
-    worker: str | None  # who the deployment is for; the source of an import; else who did it (None in release 0.1)
+    worker: str | None  # who the deployment is for; the source of an import; else who did it (None for the first event)
     at: str  # UTC, ISO 8601
     body: str  # JSON
     digest: str  # of all of the above and of the event before
@@ -120,8 +118,8 @@ class AskBody:
     lower_bounds: list[float]  # [K] on V_c of the mixture
     certified: bool
     episodes_counted: int  # what the model had seen
-    bounds: dict[str, str] | None = None  # the revision of every bound that was used; None in records of release 0.1
-    by: str | None = None  # who asked; None in records of release 0.1
+    bounds: dict[str, str]  # the revision of every bound that was used
+    by: str  # who asked
 
     @classmethod
     def read(cls, event: Event) -> AskBody:
@@ -130,7 +128,6 @@ class AskBody:
         body = cls(**_given(cls, event, where))
         numbers = [*_list(body.weights), body.exploration_weight, *_list(body.lower_bounds)]
         whole = (body.candidates, body.drawn, body.episodes_counted)
-        bounds = {} if body.bounds is None else body.bounds
         if (
             not all(_is_number(number) for number in numbers)
             or not all(type(number) is int and number >= 0 for number in whole)
@@ -140,8 +137,8 @@ class AskBody:
             or body.reason not in ("BASELINE", "MIXTURE")
             or len(body.weights) != len(body.policies)
             or not max(body.drawn, body.candidates - 1) < len(body.policies)
-            or not (isinstance(bounds, dict) and all(isinstance(revision, str) for revision in bounds.values()))
-            or not isinstance(body.by, str | None)
+            or not (isinstance(body.bounds, dict) and all(isinstance(revision, str) for revision in body.bounds.values()))
+            or not isinstance(body.by, str)
         ):
             raise InvalidInput(f"{where} is not a deployment as it was recorded")
         return body
@@ -154,41 +151,35 @@ class ImportBody:
     policy: str  # digest of the one that collected this part; other parts may be of others
     log: str  # digest of all episodes as they were given
     episodes: list[Any]
-    part: int | None = None  # 1, 2, ... `parts`; None in records of release 0.1, as everything below
-    parts: int | None = None
-    after: int | None = None  # counted after this deployment and before the next
-    overlap: str = NO_OVERLAP  # what became of the episodes that look like recorded ones
-    alike: int = 0  # how many of them there are
-    skipped: int = 0  # episodes of the logs that are not here: the record had them
-    by: str | None = None  # who imported it; None in records of release 0.1
+    part: int  # 1, 2, ... `parts`
+    parts: int
+    after: int  # counted after this deployment and before the next
+    overlap: str  # what became of the episodes that look like recorded ones
+    alike: int  # how many of them there are
+    skipped: int  # episodes of the logs that are not here: the record had them
+    by: str  # who imported it
 
     @classmethod
     def read(cls, event: Event) -> ImportBody:
         """The body of an import; refuses one that is not as it was written. Its episodes are not looked at."""
         where = f"event {event.sequence}"
-        given = _given(cls, event, where)
-        body = cls(**given)
+        body = cls(**_given(cls, event, where))
         if not isinstance(body.episodes, list) or not body.episodes or not isinstance(body.log, str):
             raise InvalidInput("the import holds no list of episodes, or not the digest of its log")
         placed = (body.part, body.parts, body.after, body.alike, body.skipped)
-        by_the_first_release = len(given) == 3
         if (
-            not (by_the_first_release or len(given) == len(fields(cls)))
-            or not (by_the_first_release or all(type(number) is int and 0 <= number < _MANY for number in placed))
+            not all(type(number) is int and 0 <= number < _MANY for number in placed)
             or body.overlap not in (NO_OVERLAP, SKIPPED, COUNTED)
-            or (body.part is not None and body.parts is not None and not 1 <= body.part <= body.parts)
+            or not 1 <= body.part <= body.parts
             or (body.overlap == NO_OVERLAP) != (body.alike == 0)
-            or not (by_the_first_release or isinstance(body.by, str))
+            or not isinstance(body.by, str)
         ):
             raise InvalidInput(f"{where} is not an import as it was recorded")
         return body
 
 
 def _given(kind: type[AskBody] | type[ImportBody], event: Event, where: str) -> dict[str, Any]:
-    """The keys of a body; those with a default came with later releases."""
-    required = tuple(field.name for field in fields(kind) if field.default is MISSING)
-    optional = tuple(field.name for field in fields(kind) if field.name not in required)
-    return check_keys(from_text(event.body, where), where, required=required, optional=optional)
+    return check_keys(from_text(event.body, where), where, required=tuple(field.name for field in fields(kind)))
 
 
 def _is_number(value: Any) -> bool:

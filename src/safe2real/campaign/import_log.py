@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -114,17 +114,16 @@ def choose(log: PackedEpisodes, overlap: Overlap, recorded: Recorded, fitted: fr
 def recorded_of(name: str, policy: str, events: Iterable[Event]) -> Recorded:
     """Imported episodes of any policy, and told ones of `policy` (digest): a log of it can hold no others."""
     found = Recorded()
-    asked: dict[int | None, tuple[str, list[str]]] = {}  # number -> policy, ids
+    asked: dict[int | None, tuple[str, str]] = {}  # number -> policy, id
     for event in events:
         if event.kind == ASK:
-            body = AskBody.read(event)
-            ids = [id_of(name, event)] if body.by else [id_of(name, event), f"{name}-{event.deployment}"]  # of release 0.1
-            asked[event.deployment] = (body.policies[body.drawn], ids)
-            found.out.update(ids)
+            body, id = AskBody.read(event), id_of(name, event)
+            asked[event.deployment] = (body.policies[body.drawn], id)
+            found.out.add(id)
         elif event.kind == TELL and event.deployment in asked:
-            collector, ids = asked[event.deployment]
-            found.out.difference_update(ids)
-            found.ids.update(dict.fromkeys(ids, (_OWN, event.body)))
+            collector, id = asked[event.deployment]
+            found.out.discard(id)
+            found.ids[id] = (_OWN, event.body)
             if collector == policy:
                 found.add(_OWN, event.body, None)
         elif event.kind == IMPORT:
@@ -243,17 +242,15 @@ def _refusal(episodes: int, known: int, alike: int, sources: dict[str, int]) -> 
     )
 
 
-def parts_of(chosen: Sequence[tuple[str, Chosen]], whole: ImportBody, size: int) -> Iterator[ImportBody]:
-    """The events of an import of logs, each with its policy (digest), `size` episodes or fewer each, one after the other.
-
-    `whole` says what is the same in all of them.
-    """
+def parts_of(chosen: Sequence[tuple[str, Chosen]], digest: str, *, after: int, by: str) -> Iterator[ImportBody]:
+    """Return the events of an import of logs, each with its policy (digest), `IMPORT_SIZE` episodes or fewer in each."""
+    size = kinds.IMPORT_SIZE
     pieces = [(policy, log, first) for policy, log in chosen for first in range(0, len(log.episodes), size)]
     overlap = next((log.overlap for _, log in chosen if log.alike), NO_OVERLAP)
     alike, skipped = sum(log.alike for _, log in chosen), sum(log.skipped for _, log in chosen)
-    whole = replace(whole, parts=len(pieces), overlap=overlap, alike=alike, skipped=skipped)
     for number, (policy, log, first) in enumerate(pieces, 1):
-        yield replace(whole, policy=policy, episodes=log.episodes[first : first + size], part=number)
+        episodes = log.episodes[first : first + size]
+        yield ImportBody(policy, digest, episodes, number, len(pieces), after, overlap, alike, skipped, by)
 
 
 _SAME_IMPORT = "another log of the same import"
@@ -308,9 +305,9 @@ def _append(record: Record, source: str, logs: Sequence[Log], *, partial: bool) 
             return [], Receipt(transaction.last()[0], False, 0, skipped)
         kept = [index for index, one in enumerate(chosen) if len(one.episodes)]
         digests = transaction.add_policies([encoded[index] for index in kept])
-        body = ImportBody("", whole, [], after=record.replay.deployments, by=record.by)
         digest_at = dict(zip(kept, digests, strict=True))
-        parts = parts_of([(digest_at.get(i, ""), one) for i, one in enumerate(chosen)], body, kinds.IMPORT_SIZE)
+        named = [(digest_at.get(i, ""), one) for i, one in enumerate(chosen)]
+        parts = parts_of(named, whole, after=record.replay.deployments, by=record.by)
         added = transaction.append(Draft(kinds.IMPORT, _body(part), worker=source) for part in parts)
     return added, Receipt(added[-1].sequence, True, samples, skipped)
 

@@ -1,4 +1,4 @@
-"""A campaign made again from what `export` or `export --salvage` wrote, as far as it can be proved.
+"""A campaign made again from what `export` wrote, as far as it can be proved.
 
 Nothing in the document is believed: the specification has to be the one that the first event names, each event has to
 follow from the one before it, and every deployment is checked as `verify` does. The first event with which something is

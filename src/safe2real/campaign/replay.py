@@ -32,7 +32,7 @@ from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import fitted
-from safe2real.model.serialization import digest_of, from_text, policy_to_bytes, to_text
+from safe2real.model.serialization import digest_of, from_text, policy_to_bytes
 from safe2real.standing import Assumption, AssumptionCode
 
 # What reading raises that expects the content of an event to be what it was written as.
@@ -209,7 +209,7 @@ class Replay:
             self.lease = lease_in(from_text(event.body, "the first event"))
         elif event.kind == kinds.DECLARE:
             direct(self._learner, declared_in(event))
-        elif event.kind != kinds.MIGRATE:
+        else:
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"
             )
@@ -261,14 +261,11 @@ class Replay:
             self._notice(content)
         part = Episodes(packed(body.episodes), body.policy == self._baseline, body.policy == self._tried)
         logs = [*self._parts.pop(body.log, []), part]
-        if not _is_whole(body, logs):
+        if body.part != body.parts:
             self._parts[body.log] = logs
             return
         self._said += _said_of(event.worker or "", body)
-        if body.after is None:  # release 0.1 gave logs no place: they were counted when they came
-            self._ready.append(logs)
-        else:
-            self._logs.append((body.after, logs))
+        self._logs.append((body.after, logs))
 
     def _notice(self, content: Any) -> bool:
         """What is known of an episode as soon as it is recorded; returns whether it says that it left the model."""
@@ -308,17 +305,6 @@ def as_recorded(event: Event) -> Iterator[None]:
             f"event {event.sequence} is not as this package records one ({error}), so nothing more is handed out; run "
             "verify, or restore a copy"
         ) from error
-
-
-def _is_whole(body: ImportBody, logs: list[Episodes]) -> bool:
-    """Whether these are all that an import adds, of which `body` is the last part that was read."""
-    if body.parts is not None:
-        return body.part == body.parts
-    contents = [content for log in logs for content in log.contents]
-    if len(contents) < kinds.IMPORT_SIZE:
-        return True
-    # Release 0.1 did not number the parts; but the log's digest is that of all episodes.
-    return digest_of(to_text(contents).encode()) == body.log or len(body.episodes) < kinds.IMPORT_SIZE
 
 
 def _said_of(source: str, body: ImportBody) -> list[Assumption]:

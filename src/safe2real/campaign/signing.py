@@ -122,7 +122,7 @@ def who_calls(keys: Keys | None) -> str:
 
 
 def principal_of(event: Event) -> str | None:
-    """Who an event says did it; None where it says nothing: the first event, and records of release 0.1."""
+    """Who an event says did it; None where it says nothing, as the first event."""
     if event.kind in (TELL, ABANDON, BRANCH, FORCE):
         return event.worker
     if event.kind in (ASK, IMPORT):

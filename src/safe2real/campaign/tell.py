@@ -78,13 +78,11 @@ def _recorded_of(record: Record, transaction: Transaction, id: Any) -> dict[str,
             f"deployment {id} was never handed out; ask first, and tell with the id of the answer. If it was handed out "
             "before this record was restored from a copy, it belongs to a branch that is lost; import can keep its episode"
         )
-    if tag and not known[ASK].digest.startswith(tag):
+    if not known[ASK].digest.startswith(tag):
         raise InvalidInput(
             f"deployment {id} belongs to a branch of the record that was lost by a restore; this record has handed out "
             f"another deployment {number} since. Its episode cannot be told; it can be kept with import, by its policy"
         )
-    if not tag and AskBody.read(known[ASK]).by is not None:
-        raise InvalidInput(f"the id {id} lacks its last part; give the whole id of the answer to ask")
     return known
 
 

@@ -113,8 +113,7 @@ def _provable(recorded: AskBody, mixture: Mixture, uncertainty: float, learner: 
     if recorded.reason == Reason.BASELINE.name:
         if candidates or uncertainty < np.inf:
             raise InvalidInput("a deployment of the baseline alone names other policies")
-        # Release 0.1, which named no bounds, went on with the baseline when its margin was refuted.
-        if now.reason is Reason.HALT and recorded.bounds is not None:
+        if now.reason is Reason.HALT:
             raise InvalidInput("the baseline was handed out though the data had refuted its margin")
         return trusted, np.inf, now.reason is Reason.BASELINE
     if learner.is_refuted or not candidates:
@@ -218,22 +217,18 @@ class Checker:
             _body(event, "force", "deployment", "holder", "reason")
         elif event.kind == kinds.DECLARE:
             declared_in(event).check(self.problem)
-        elif event.kind == kinds.MIGRATE:
-            _body(event, "the migration", "from", "to", "version")
         self.replay.take_unchecked(event)
 
     def _check_create(self, event: Event) -> None:
-        later = ("version", "method", "bounds", "trust_margin", "lease")  # than release 0.1
-        body = _body(event, "the first event", "campaign", "specification", optional=later)
+        names = ("campaign", "specification", "version", "method", "bounds")
+        body = _body(event, "the first event", *names, optional=("trust_margin", "lease"))
         if (body["campaign"], body["specification"]) != (self.name, self.problem_digest):
             raise InvalidInput("the campaign's name or its specification was changed after it was created")
-        if body.keys().isdisjoint(later):
-            return
-        method, version = self.replay.learner.method, body.get("version")
-        names = [method.name, *(f"{method.name}/{revision}" for revision in range(2, method.revision + 1))]
-        if body.get("method") not in names or not isinstance(version, str) or body.get("trust_margin", True) is not True:
+        method, version = self.replay.learner.method, body["version"]
+        known = [method.name, *(f"{method.name}/{revision}" for revision in range(2, method.revision + 1))]
+        if body["method"] not in known or not isinstance(version, str) or body.get("trust_margin", True) is not True:
             raise InvalidInput(f"the first event does not say the version and the method {method.name} as it must")
-        check_bounds(body.get("bounds"), self.problem.settings)
+        check_bounds(body["bounds"], self.problem.settings)
         self.version = version
 
     def _check_episode(self, episode: Any, digest: str, where: str, *, of_log: bool = False) -> None:
@@ -253,14 +248,12 @@ class Checker:
             raise InvalidInput(f"the log of {event.worker!r} was imported before, as {self._logs[body.log]!r}")
         for index, episode in enumerate(body.episodes):
             self._check_episode(episode, body.policy, f"episodes[{index}]", of_log=True)
-        if body.after is None and self.version is not None:  # in release 0.1 logs had no place
-            raise InvalidInput("the import has no place in the order in which episodes are counted")
-        if body.after is not None and body.after != self.replay.deployments:
+        if body.after != self.replay.deployments:
             raise InvalidInput(f"the import comes after deployment {self.replay.deployments}, not after {body.after}")
         this = (body.log, event.worker, body.parts, body.overlap, body.alike, body.skipped)
         log, part, sequence = self._open_log
         follows = body.part == part + 1 and log == this and event.sequence == sequence + 1
-        if body.after is not None and not follows and (body.part != 1 or part):
+        if not follows and (body.part != 1 or part):
             raise InvalidInput(f"part {body.part} of {body.parts} of a log does not follow the part before it")
         self._open_log = (None, 0, 0) if body.part == body.parts else (this, body.part, event.sequence)
         self._parts += [(body.policy, episode) for episode in body.episodes]
@@ -288,7 +281,7 @@ class Checker:
         self._ids.update(ids)
         if twice:
             raise InvalidInput("an imported episode has the id of an earlier one")
-        if alike and body.overlap == kinds.NO_OVERLAP and body.after is not None:  # release 0.1 did not look
+        if alike and body.overlap == kinds.NO_OVERLAP:
             raise InvalidInput(f"{len(alike)} imported episodes look like recorded ones, and nobody said what they are")
         fitted = self.problem.fitted_episodes() if body.overlap == kinds.NO_OVERLAP else frozenset()
         if number := sum(fingerprint(one["states"], one["actions"]) in fitted for _, one in episodes if fitted):
@@ -338,8 +331,7 @@ class Checker:
 
     def _check_claims(self, body: AskBody, number: int) -> None:
         settings, learner = self.problem.settings, self.replay.learner
-        if body.bounds is not None or self.version is not None:  # release 0.1 named neither
-            check_bounds(body.bounds, settings)
+        check_bounds(body.bounds, settings)
         mixture = Mixture.of(body.weights, [self._policy(digest) for digest in body.policies])
         if len(mixture.weights) != len(body.weights):
             raise InvalidInput("the mixture names policies without weight")
@@ -407,7 +399,7 @@ class Ledger:
     head: str  # digest of the last event: note it elsewhere, and give it to a later check
     problems: tuple[Discrepancy, ...]
     differences: Differences  # no problems: what was claimed could be claimed today, and more
-    version: str | None  # the release that the campaign was created with; None in records of the first, which did not say
+    version: str | None  # the release that the campaign was created with; None where the first event does not say
     signatures_checked: bool | None = None  # None where the record has none and nobody expects any
 
     @property

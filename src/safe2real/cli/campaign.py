@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from safe2real.campaign import Campaign, documents
-from safe2real.campaign.journal.sqlite_pages import BESIDE_A_DATABASE
+from safe2real.campaign.files import BESIDE_A_DATABASE
 from safe2real.campaign.journal.url import looks_like_a_connection, parse_place, shown_place
 from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.importing import Partial, Url, import_log
 from safe2real.cli.io import EXIT_CODES, NOT_VERIFIED, JsonErrors, answer, progress_bar, read_array, read_document, read_text
-from safe2real.errors import InvalidInput
+from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.methods.named import problem_and_method
 
 commands = typer.Typer(
@@ -245,43 +245,33 @@ def verify(
 
 
 @commands.command()
-def migrate(url: Url) -> None:
-    """Bring the record to this release's format, so that older programs refuse it. No event is changed.
-
-    Not needed to go on: campaigns of older formats open, continue and verify as they are.
-    """
-    with Campaign.open(url) as opened:
-        before = opened.format
-        answer({"campaign": opened.name, "migrated": opened.migrate(), "from": before, "to": opened.format})
-
-
-@commands.command()
 def export(
     url: Url,
     out: Annotated[Path, typer.Option(help="A folder for csv, a file for json, the dataset's id for minari.")],
     form: Annotated[Format, typer.Option("--format", help="What to write.")] = Format.JSON,
-    salvage: Annotated[
-        bool, typer.Option("--salvage", help="Save what can still be read of a damaged SQLite file, as json.")
-    ] = False,
 ) -> None:
-    """Write the whole record for other programs."""
-    from safe2real.report.export import export_csv, export_json, export_minari, salvage_json
+    """Write the whole record for other programs.
 
-    if salvage and form is not Format.JSON:
-        raise InvalidInput(f"--salvage writes json, not {form.value}; leave --format out")
+    A record with a gap, as SQLite's .recover leaves it, is written as json: `load`
+    makes a campaign of the part that can be proved.
+    """
+    from safe2real.report.export import export_csv, export_json, export_minari
+
     _check_out(out, url)
-    if salvage:
-        answer({"format": form.value, "files": [str(out)], **salvage_json(url, out)})
-        return
     with Campaign.open(url) as opened:
-        written: dict[str, Any] = {"certified": opened.assurance().certified, "format": form.value}
+        written: dict[str, Any] = {"format": form.value}
         if form is Format.MINARI:
             export_minari(opened, str(out))
             written["dataset"] = str(out)
         else:
             files = export_csv(opened, out) if form is Format.CSV else [export_json(opened, out)]
             written["files"] = [str(file) for file in files]
-        answer(written)
+        try:
+            answer({"certified": opened.assurance().certified, **written})
+        except StorageFailure as error:  # the document is for `load`, which takes what can be proved
+            if form is not Format.JSON:
+                raise
+            answer({"certified": False, **written, "damage": str(error)})
 
 
 @commands.command()

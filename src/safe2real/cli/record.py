@@ -40,9 +40,7 @@ def branch(
 
 
 def load(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="What `export` or `export --salvage` has written; - for stdin.")
-    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What `export` has written; - for stdin.")],
     url: Url,
 ) -> None:
     """Make a campaign at URL from an exported record, as far as it can be proved.

@@ -215,10 +215,6 @@ class RemoteCampaign:
         body = {"rewards": _arrays(rewards), "drop": list(drop)}
         return reading.receipt_from(self._transport.campaign("POST", "/declare", body, again=False))
 
-    def migrate(self) -> bool:
-        """Bring the record to the format of the service's release; see `Campaign.migrate`."""
-        return bool(self._transport.campaign("POST", "/migrate", {})["migrated"])
-
     # Reading: nothing below changes the campaign
 
     @property
@@ -243,7 +239,7 @@ class RemoteCampaign:
 
     @property
     def format(self) -> int:
-        """Of the record; see `migrate`."""
+        """Of the record."""
         return int(self._status(False)["format"])
 
     def status(self, *, forecast: bool = True) -> CampaignStatus:

@@ -1,13 +1,12 @@
-"""A campaign's record for other tools: CSV, JSON, Minari; and what is left of a damaged one."""
+"""A campaign's record for other tools: CSV, JSON, Minari."""
 
 from __future__ import annotations
 
 import csv
 import math
-import os
 import shutil
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,18 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.events import CREATE, IMPORT, TELL, Event, chained
 from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import Entry, Episode, entries_of, episodes_of
-from safe2real.campaign.journal import FORMAT, Header
-from safe2real.campaign.journal.salvage import salvage
-from safe2real.campaign.journal.sqlite_pages import readable_rows
-from safe2real.campaign.journal.url import parse_place, shown_place
 from safe2real.campaign.replay import Replay
-from safe2real.errors import Conflict, InvalidInput, StorageFailure
+from safe2real.errors import Conflict, InvalidInput
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.model.cmdp import CMDP
-from safe2real.model.serialization import digest_of, from_text, to_text
+from safe2real.model.serialization import from_text, to_text
 from safe2real.model.trajectory import utilities_along
 from safe2real.version import __version__
 
@@ -74,7 +68,18 @@ def export_json(campaign: Campaign, path: Path) -> Path:
         events = list(transaction.events())
         policies = {digest: content.decode("utf-8", "replace") for digest, content in transaction.policies()}
         signatures = [list(astuple(one)) for one in transaction.signatures()]
-    _write_record(path, header, specification, events, policies, {"signatures": signatures} if signatures else {})
+    with whole_file(
+        path
+    ) as file:  # one event and one policy on a line: a long record stays readable, and is never in memory twice
+        file.write(f'{{"campaign":{to_text(header.name)},\n"format":{header.format},\n"safe2real":{to_text(__version__)},\n')
+        file.write(f'"specification":{to_text(specification)},\n"events":[\n')
+        file.writelines(_lines(to_text(asdict(event)) for event in events))
+        file.write('],\n"policies":{\n')
+        file.writelines(_lines(f"{to_text(digest)}:{to_text(content)}" for digest, content in policies.items()))
+        file.write("}")
+        if signatures:
+            file.write(f',\n"signatures":{to_text(signatures)}')
+        file.write("}\n")
     return path
 
 
@@ -123,39 +128,6 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
         shutil.rmtree(place, ignore_errors=True)  # half a dataset would look like a whole one
         raise
     return dataset
-
-
-def salvage_json(url: str | os.PathLike[str], path: Path) -> dict[str, Any]:
-    """Write what can be read of a damaged SQLite file, like `export_json`; for a file that `Campaign.open` refuses.
-
-    `events` are those that are proved to be unchanged: each follows from the one before it, back to the first. What could be
-    read behind a gap is kept apart, as `unconnected_events`. Returns how many events and episodes are proved, and what is
-    wrong.
-    """
-    header, found, damage = salvage(url)
-    if header is None and not found:
-        raise StorageFailure(f"nothing of a campaign can be read at {shown_place(url)} ({damage}); restore a copy of it")
-    proved = chained(found)
-    events, unconnected = found[:proved], found[proved:]
-    problems = [damage] if damage else []
-    if unconnected:
-        problems.append(
-            f"event {len(events) + 1} is missing or was changed; {len(unconnected)} from there on could be read, but "
-            "nothing shows that they are as they were written"
-        )
-    specification = _proved_specification(header.specification if header else None, events, problems)
-    policies, signatures = {}, {}
-    for number, values in readable_rows(Path(str(parse_place(url).database))):
-        if len(values) == 2 and isinstance(values[1], bytes) and digest_of(values[1]) == values[0]:
-            policies[values[0]] = values[1].decode("utf-8", "replace")
-        elif len(values) == 3 and values[0] is None and all(isinstance(value, str) for value in values[1:]):
-            signatures[number] = [number, *values[1:]]
-    text = "; ".join(problems)
-    more: dict[str, Any] = {"damage": text, "unconnected_events": [asdict(event) for event in unconnected]}
-    if signatures:
-        more["signatures"] = [row for _, row in sorted(signatures.items())]
-    _write_record(path, header, specification, events, policies, more)
-    return {"events": len(events), "episodes": _episodes_in(events), "damage": text}
 
 
 # The tables
@@ -221,56 +193,12 @@ def _mismatch(found: MismatchMap) -> Iterator[_Row]:
 # The document
 
 
-def _write_record(
-    path: Path, header: Header | None, specification: Any, events: Sequence[Event], policies: Mapping[str, str], more: Any
-) -> None:
-    """One event and one policy on a line: a long record stays readable, and is never in memory twice."""
-    name, form = (header.name, header.format) if header else (None, FORMAT)
-    with whole_file(path) as file:
-        file.write(f'{{"campaign":{to_text(name)},\n"format":{to_text(form)},\n"safe2real":{to_text(__version__)},\n')
-        file.write(f'"specification":{to_text(specification)},\n"events":[\n')
-        file.writelines(_lines(to_text(asdict(event)) for event in events))
-        file.write('],\n"policies":{\n')
-        file.writelines(_lines(f"{to_text(digest)}:{to_text(content)}" for digest, content in policies.items()))
-        file.write("}")
-        for key, value in more.items():
-            file.write(f",\n{to_text(key)}:{to_text(value)}")
-        file.write("}\n")
-
-
 def _lines(entries: Iterable[str]) -> Iterator[str]:
     separator = ""
     for entry in entries:
         yield f"{separator}{entry}"
         separator = ",\n"
     yield "\n"
-
-
-def _proved_specification(text: str | None, events: Sequence[Event], problems: list[str]) -> Any:
-    """The specification if it can be read, as an object; `problems` learns when the first event does not vouch for it."""
-    if text is None:
-        problems.append("the specification cannot be read")
-        return None
-    first = from_text(events[0].body, "the first event") if events and events[0].kind == CREATE else {}
-    if not isinstance(first, dict) or first.get("specification") != digest_of(text.encode()):
-        problems.append("the specification is not proved to be the one that the campaign was created with")
-    try:
-        return from_text(text, "the specification")
-    except InvalidInput:
-        problems.append("the specification is damaged")
-        return None
-
-
-def _episodes_in(events: Iterable[Event]) -> int:
-    total = 0
-    for event in events:
-        if event.kind == TELL:
-            total += 1
-        elif event.kind == IMPORT:
-            body = from_text(event.body, f"event {event.sequence}")
-            listed = body.get("episodes") if isinstance(body, dict) else None
-            total += len(listed) if isinstance(listed, list) else 0
-    return total
 
 
 # The dataset

@@ -23,13 +23,6 @@ def declare(campaign: Campaign, call: Call) -> Any:
     return {**_brief(receipt), "rewards": [one.name for one in campaign.status(forecast=False).rewards]}
 
 
-def migrate(campaign: Campaign, call: Call) -> Any:
-    """No event is changed; programs of older releases refuse the record from then on."""
-    call.document()
-    before = campaign.format
-    return {"migrated": campaign.migrate(), "from": before, "to": campaign.format}
-
-
 def _rewards(given: Mapping[str, Any]) -> dict[str, Any] | None:
     rewards = given.get("rewards")
     if rewards is None:
@@ -49,11 +42,5 @@ ENDPOINTS = (
         records=True,
         body={"rewards": {"pick": [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]}, "drop": ["place"]},
         answer={"sequence": 36, "new": True, "rewards": ["pick"]},
-    ),
-    Endpoint(
-        *("POST", "/migrate", OPERATORS, migrate, "Bring the record to the format of this release."),
-        records=True,
-        body={},
-        answer={"migrated": True, "from": 1, "to": 2},
     ),
 )

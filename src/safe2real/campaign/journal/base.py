@@ -20,7 +20,7 @@ from safe2real.campaign.signing import KEY_FILE, Keys, Signature
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.model.serialization import digest_of
 
-FORMAT = 2  # of the record; a reader refuses a newer one. 1: release 0.1, whose programs do not know newer events
+FORMAT = 2  # of the record; a reader refuses another one
 _SNAPSHOT = "snapshot"
 
 
@@ -282,11 +282,9 @@ class Journal(ABC):
 
 
 def check_format(found: object, place: str) -> None:
-    """Refuse what only a newer release can read."""
-    if not isinstance(found, int) or found > FORMAT:
-        raise StorageFailure(
-            f"{place} has format {found} and this version reads up to {FORMAT}; upgrade safe2real to open it"
-        )
+    """Refuse what only another release can read."""
+    if found != FORMAT:
+        raise StorageFailure(f"{place} has format {found} and this version reads format {FORMAT}; upgrade safe2real")
 
 
 def _signature_name(sequence: int) -> str:

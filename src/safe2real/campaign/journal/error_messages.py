@@ -10,7 +10,7 @@ from safe2real.campaign.journal.url import without_secrets
 
 PATIENCE = 60.0  # seconds to wait for another writer
 _UNREACHABLE = "the server cannot be reached; nothing is known of this call: repeat it, an episode is never counted twice"
-DAMAGED = "the file is damaged or cut short; restore a copy, or save the rest: `safe2real campaign export --salvage`"
+DAMAGED = "the file is damaged or cut short; restore a copy, or save the rest with SQLite's .recover (docs/campaigns.md)"
 _FULL = "the disk is full: nothing of this call was recorded, all before it is; free some space and try again"
 _READ_ONLY = "it can only be read; make the file and its folder writable, then try again"
 _LOCKED = f"another process has been writing for {PATIENCE:.0f} s; try again, and look for a process that hangs"

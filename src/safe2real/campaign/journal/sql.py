@@ -141,7 +141,7 @@ class SQLTransaction(Transaction):
         return (str(rows[0].name), rows[0].digest) if len(rows) == 1 else (None, None)
 
     def header(self) -> Header | None:
-        if not self._has(_campaign):
+        if not sql.inspect(self._connection).has_table(_campaign.name):
             return None
         formats = self._connection.execute(sql.select(_campaign.c.format)).scalars().all()
         if len(formats) != 1:
@@ -196,18 +196,16 @@ class SQLTransaction(Transaction):
             yield row.digest, self._content(row.digest, row.content)
 
     def signatures(self) -> Iterator[Signature]:
-        return (Signature(*row) for row in self._rows(_signatures, 0)) if self._has(_signatures) else iter(())
+        return (Signature(*row) for row in self._rows(_signatures, 0))
 
     def is_signed(self) -> bool:
         first = sql.select(_signatures.c.sequence).where(_signatures.c.sequence == 1)
-        return self._has(_signatures) and self._connection.execute(first).first() is not None
+        return self._connection.execute(first).first() is not None
 
     def put_signatures(self, signatures: Sequence[Signature]) -> None:
         self._insert(_signatures, [asdict(one) for one in signatures])
 
     def snapshot(self) -> tuple[int, str, bytes] | None:
-        if not self._has(_snapshots):  # release 0.1 had no such table
-            return None
         row = self._connection.execute(sql.select(_snapshots).order_by(_snapshots.c.sequence.desc()).limit(1)).first()
         if row is None or self.digest_at(row.sequence) != row.digest:
             return None
@@ -215,15 +213,11 @@ class SQLTransaction(Transaction):
         return row.sequence, row.digest, bytes(content)
 
     def keep_snapshot(self, sequence: int, digest: str, content: bytes) -> None:
-        _snapshots.create(self._connection, checkfirst=True)
         self._connection.execute(_snapshots.delete())
         self._insert(_snapshots, [{"sequence": sequence, "digest": digest, "content": content}])
 
     def damage(self) -> list[str]:
         return integrity_problems(self._connection) if self._connection.dialect.name == "sqlite" else []
-
-    def _has(self, table: sql.Table) -> bool:
-        return sql.inspect(self._connection).has_table(table.name)
 
     def _rows(self, table: sql.Table, after: int, *within: Any) -> Iterator[Any]:
         """In the order of their numbers, many at a time."""

@@ -9,6 +9,7 @@ before and after every commit, by device and inode of the file and of its log, t
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -17,12 +18,14 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from safe2real.campaign.events import BEFORE_THE_FIRST, Event
+from safe2real.campaign.events import Event
 from safe2real.campaign.journal.base import Disturbed
-from safe2real.campaign.journal.sqlite_pages import first_logged_event
 from safe2real.errors import InvalidInput, StorageFailure
 
 _Identity = tuple[int, int]
+_LOG_HEADER, _FRAME_HEADER = 32, 24  # bytes (https://www.sqlite.org/fileformat2.html#walformat)
+_DIGEST = re.compile(rb"\}([0-9a-f]{64})")  # after the body of an event
+_ON_A_PAGE = 1000  # events, at most
 _TRIES = 3  # before a log is called foreign: another process may be moving it into the file at this moment
 
 
@@ -147,34 +150,65 @@ def integrity_problems(connection: sql.Connection) -> list[str]:
 def check_log(path: Path) -> None:
     """Refuse a file with the log of another one beside it, before SQLite writes the one over the other.
 
-    Events are only ever added, so the oldest event in the log must be in the file too, or follow its last one.
+    Both are opened read-only, so that SQLite moves nothing from the log into the file.
     """
-    for _ in range(_TRIES):
-        try:
-            logged = first_logged_event(log_of(path))
-        except FileNotFoundError:  # whoever had the file open has closed it meanwhile, and the log went with it
+    try:
+        if not log_of(path).stat().st_size or any(_goes_on(path) for _ in range(_TRIES)):
             return
-        if logged is None or _belongs(path, Event(*logged)):
-            return
+    except FileNotFoundError:  # whoever had the file open has closed it meanwhile, and the log went with it
+        return
     raise StorageFailure(
         f"the log {log_of(path).name} beside {path} is not of this campaign, or not of this copy of it: opening both would "
-        f"overwrite the file with pages of another. Nothing was touched. Move {path.name}-wal and {path.name}-shm away if "
+        f"overwrite the file with pages of another. Nothing was written. Move {path.name}-wal and {path.name}-shm away if "
         "the file was put there from a backup, or put the file back that they belong to"
     )
 
 
-def _belongs(path: Path, logged: Event) -> bool:
-    """Whether the event fits what is in the file alone, without the log; True where that cannot be read."""
-    around = "SELECT sequence, digest FROM safe2real_event WHERE sequence BETWEEN ? AND ?"
+def _goes_on(path: Path) -> bool:
+    """Whether file and log together are one record that goes on where the file alone ends.
+
+    Events are only ever added. So both together hold the last event of the file, the next one follows from it, and an event
+    of the log is among the newest: else its pages are of a longer record than the file's.
+    """
+    newest = "SELECT * FROM safe2real_event WHERE sequence >= ? ORDER BY sequence"
     try:
         with closing(connect_to_file_alone(path)) as alone:
-            found = dict(alone.execute(around, (logged.sequence - 1, logged.sequence)).fetchall())
+            (last,) = alone.execute("SELECT max(sequence) FROM safe2real_event").fetchone()
+            end = alone.execute(newest, (last,)).fetchone()
     except sqlite3.Error:  # it has no tables yet, or is being written
         return True
-    if logged.sequence in found:
-        return bool(found[logged.sequence] == logged.digest)
-    before = found.get(logged.sequence - 1, BEFORE_THE_FIRST if logged.sequence == 1 else None)
-    return before is not None and logged.digest == logged.digest_after(before)
+    logged = _logged_digests(log_of(path))
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as together:
+            first = max(1, (last or 1) - len(logged) - _ON_A_PAGE)
+            found = {row[0]: Event(*row) for row in together.execute(newest, (first,))}
+    except sqlite3.DatabaseError as error:
+        return not _is_damage(error)
+    if end is not None:
+        event, following = Event(*end), found.get(last + 1)
+        if found.get(last) != event or (following is None) != (last == max(found)):
+            return False
+        if following is not None and following.digest != following.digest_after(event.digest):
+            return False
+    return not logged or not logged.isdisjoint(event.digest for event in found.values())
+
+
+def _logged_digests(log: Path) -> set[str]:
+    """The digests of events in the complete transactions of a write-ahead log: in a row they come right after the body."""
+    content = log.read_bytes()
+    size, salt = int.from_bytes(content[8:12], "big") + _FRAME_HEADER, content[16:24]
+    settled = _LOG_HEADER
+    for place in range(_LOG_HEADER, len(content) - size + 1, size):
+        if content[place + 8 : place + 16] != salt:  # left over from an earlier use of the log
+            break
+        if content[place + 4 : place + 8] != bytes(4):  # the frame that ends a transaction
+            settled = place + size
+    return {found.decode() for found in _DIGEST.findall(content[:settled])}
+
+
+def _is_damage(error: sqlite3.DatabaseError) -> bool:
+    """Whether the pages do not fit together; else the file is locked, or was closed by its last process meanwhile."""
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 def _identity_of(path: Path) -> _Identity | None:

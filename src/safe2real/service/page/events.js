@@ -14,7 +14,6 @@ const WHAT = {
   import: "log imported",
   branch: "restored from a copy",
   force: "done for another",
-  migrate: "brought to a newer format",
   declare: "rewards declared",
 };
 const GRAVE = new Set(["withdraw", "abandon", "branch", "force"]);
