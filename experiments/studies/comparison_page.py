@@ -155,8 +155,8 @@ visits are pooled. Their bounds stay true then: [the proof](comparison-proofs.md
 ## Panel A: published constants
 
 In the fluid limit: every row gets the visits that are expected, nothing is sampled. That is not a run, and no failure that
-a confidence level allows can show in it. On small systems it agrees with sampled runs (`tests/testing/test_batched_run.py`).
-The transfer of exploration policies is sampled.
+a confidence level allows can show in it. On small systems it agrees with sampled runs
+(`tests/experiments/test_fluid_limit.py`). The transfer of exploration policies is sampled.
 
 {_markdown(tables["A"])}
 ## Panel B: one certified radius for all

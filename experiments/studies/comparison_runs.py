@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from experiments import related
+from experiments.fluid_limit import BatchedRun, run_in_batches
 from experiments.related.barrier_evidence import expected_gradients
 from experiments.store import Plain
 from experiments.studies.declared_systems import instance
@@ -28,7 +29,6 @@ from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.testing.batched_run import BatchedRun, run_in_batches
 
 EPSILON, DELTA, REWARDS = 0.3, 0.05, 20
 EPISODES = {"A": 10**11, "B": 10**6}  # K of methods that do not stop

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from experiments.fluid_limit import run_in_batches
 from experiments.related.base import as_it_is, empirical, over, visits_of
 from experiments.related.clipped import clipped_maximum
 from experiments.store import Plain
@@ -33,7 +34,6 @@ from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem
-from safe2real.testing.batched_run import run_in_batches
 
 TASKS = {"grid": "cell (0, 4)", "lake": "goal"}  # the reward of each system
 ACCURACY, MOST, MOST_BATCHED = 0.05, 100_000, 3_000_000  # of the certified plan; episodes

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from experiments import related
 from experiments.artefact import Table
+from experiments.fluid_limit import run_in_batches
 from experiments.related.barrier_evidence import expected_gradients
 from experiments.related.base import empirical, own_bounds
 from experiments.related.rf_express import Uncertainty
@@ -31,7 +32,6 @@ from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.testing.batched_run import run_in_batches
 
 STATES, ACTIONS, HORIZON, MARGIN, DELTA, EPISODES = 4, 2, 3, 0.5, 0.1, 10**9
 STOP, SEEDS, REACHABILITY, ACCURACY = 20.0, 3, 0.5, 0.05

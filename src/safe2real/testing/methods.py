@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from functools import partial
 from itertools import product
 from typing import ClassVar
 
@@ -15,18 +14,18 @@ from safe2real.campaign.journal.memory import MemoryJournal
 from safe2real.errors import InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.simulate import roll_out, simulate
+from safe2real.exploration.simulate import collect, roll_out, simulate
 from safe2real.methods.base import Decision, Method, Reason, Recorded
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import ROUNDING, Floats
 from safe2real.planning.evaluate import constraint_values
 from safe2real.standing import AssumptionCode
-from safe2real.testing.batched_run import run_in_batches
 from safe2real.testing.systems import Case, check_named, random_case
 
 _SEEDS = range(6)
 _ROUNDS = 150
+_MANY = 10**6  # episodes
 
 
 class MethodContract(ABC):
@@ -105,23 +104,35 @@ class MethodContract(ABC):
 
     def test_much_data_and_more_states_change_nothing(self) -> None:
         """The same to three million samples in batches that double, and on systems of every size in `sizes`."""
-        method = self.make()
-        if not method.keeps_safe:
+        if not self.make().keeps_safe:
             return
         for seed, states in product(range(2), self.sizes):
             case = random_case(seed, constraints=1 + seed, states=states)
-            if type(method.evidence(case.problem)) is Evidence:
-                look = partial(self._look, case)
-                run, _ = run_in_batches(case.problem, method, case.real, most=10**6, growth=1.0, progress=look)
-                share = run.unsafe_share
+            learner = Learner(case.problem, self.make(), trust_margin=True)
+            if type(learner.evidence) is Evidence:
+                self._check_batches(case, learner)
             else:  # it needs single episodes, which take longer to make
-                learner = Learner(case.problem, method, trust_margin=True)
-                share = simulate(learner, case.real, max_rounds=600).unsafe_share(case.problem.simulator.thresholds)
+                run = simulate(learner, case.real, max_rounds=600)
+                assert run.unsafe_share(case.problem.simulator.thresholds) == 0.0, f"unsafe with {states} states"
                 self._check_covered(case, learner.evidence, self._decide(case, learner))
-            assert share == 0.0, f"unsafe in {share:.1%} of the rounds with {states} states"
 
-    def _look(self, case: Case, episodes: int, decision: Decision, evidence: Evidence) -> None:
-        self._check_covered(case, evidence, decision)
+    def _check_batches(self, case: Case, learner: Learner) -> None:
+        """Each decision is deployed as often as there were episodes before it, and its exact value is looked at."""
+        reality, evidence, counts = case.reality, learner.evidence, learner.evidence.counts
+        while counts.episodes < _MANY:
+            decision = self._decide(case, learner, counts.episodes + 1)
+            self._check_covered(case, evidence, decision)
+            mixture = decision.mixture(case.problem.baseline)
+            if mixture is None:
+                return
+            values, thresholds = constraint_values(reality, mixture), reality.thresholds
+            assert (values >= thresholds - ROUNDING).all(), f"V_c = {values} is deployed, below {thresholds}"
+            rng = np.random.default_rng([1, counts.episodes])
+            shares = rng.multinomial(max(1, counts.episodes), mixture.weights / mixture.weights.sum())
+            for policy, episodes in zip(mixture.policies, shares.tolist(), strict=True):
+                if episodes:
+                    collect(reality, policy, counts, episodes=episodes, seed=1)
+            evidence.update()
 
     def test_it_stops_only_with_a_claim(self) -> None:
         for case, learner in self._runs():
@@ -212,9 +223,10 @@ class MethodContract(ABC):
                     simulate(learner, case.real, max_rounds=rounds)
                 yield case, learner
 
-    def _decide(self, case: Case, learner: Learner) -> Decision:
-        seed = case.problem.settings.coin_seed
-        return self.make().propose(case.problem, learner.evidence, seed=seed, round_number=learner.round)
+    def _decide(self, case: Case, learner: Learner, round_number: int | None = None) -> Decision:
+        """What a new method of the kind decides, which remembers nothing."""
+        seed, number = case.problem.settings.coin_seed, learner.round if round_number is None else round_number
+        return self.make().propose(case.problem, learner.evidence, seed=seed, round_number=number)
 
 
 def _provable(case: Case, evidence: Evidence, candidate: Mixture) -> Floats:

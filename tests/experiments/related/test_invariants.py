@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from experiments import related
+from experiments.fluid_limit import run_in_batches
 from experiments.related.barrier_evidence import expected_gradients
 from experiments.related.rf_express import Uncertainty
 from experiments.related.transfer import covering
@@ -12,7 +13,6 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.methods import Reason
 from safe2real.planning import constraint_values, evaluate, occupancy
-from safe2real.testing.batched_run import run_in_batches
 from safe2real.testing.systems import random_case
 
 REWARD = np.random.default_rng(5).random((4, 2))

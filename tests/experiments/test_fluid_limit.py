@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from experiments import related
+from experiments.fluid_limit import run_in_batches
 from safe2real import Learner, methods, simulate
 from safe2real.errors import InvalidInput
 from safe2real.planning import constraint_values, evaluate
-from safe2real.testing.batched_run import run_in_batches
 from safe2real.testing.systems import random_case
 
 REWARD = np.random.default_rng(5).random((4, 2))

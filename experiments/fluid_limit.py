@@ -7,7 +7,7 @@ visits that the deployed mixture is expected to make, in the proportions of the 
 method, or the limit of episodes.
 
 A fluid limit is NOT a run: nothing is random in it, so it shows no failure that a confidence level allows, and it is
-labelled by `BatchedRun.expected`. tests/exploration/test_batches.py compares it with sampled runs. In neither kind are
+labelled by `BatchedRun.expected`. tests/experiments/test_fluid_limit.py compares it with sampled runs. In neither kind are
 returns of the baseline looked at: its margin is taken as stated.
 """
 
