@@ -70,7 +70,7 @@ def random_kernel(rng: np.random.Generator, size: Size) -> Kernel:
         num_states=size.states,
         num_actions=size.actions,
         horizon=size.horizon if size.per_step else None,
-        rows=Rows(
+        compiled_rows=Rows(
             (np.cumsum(length, dtype=np.uint32) - length).astype(np.uint32),
             length,
             successor.reshape(-1),
@@ -125,7 +125,10 @@ def perturbed(
         probability[stored] *= np.exp(row_change * rng.standard_normal(int(kernel.length[row])))
         probability[stored] /= probability[stored].sum()
     reward = instance.reward * np.exp(reward_change * rng.standard_normal(instance.reward.shape))
-    return Instance(instance.model.with_kernel(replace(kernel, rows=kernel.rows._replace(probability=probability))), reward)
+    return Instance(
+        instance.model.with_kernel(replace(kernel, compiled_rows=kernel.compiled_rows._replace(probability=probability))),
+        reward,
+    )
 
 
 def relative_gap(solution: Solution) -> float:

@@ -49,7 +49,7 @@ def random_sets(size: Size, *, likelihood: bool, threads: int | None = 1) -> tup
 
 def plain_worst(sets: RowSets, policy: MarkovPolicy, utility: Floats) -> float:
     """The worst value over stationary TV balls by its definition, where no row is uniform and no support is declared."""
-    model, rows = sets.model, sets.model.kernel.rows
+    model, rows = sets.model, sets.model.kernel.compiled_rows
     within = np.arange(int(rows.length.max()))
     there = within < rows.length[:, None]  # [R, n]
     at = np.where(there, rows.begin[:, None].astype(np.int64) + within, 0)

@@ -69,9 +69,9 @@ def extended_program(sets: KernelSet, reward: ArrayLike) -> dict[str, Any]:
     above: list[Any] = [sparse.block_array(least)]
     right = [np.zeros(above[0].shape[0])]
     if model.num_constraints:
-        utilities = np.broadcast_to(model.arrays.utilities, (model.num_constraints, H, S, A)).reshape(-1, pairs)
+        utilities = np.broadcast_to(model.compiled_arrays.utilities, (model.num_constraints, H, S, A)).reshape(-1, pairs)
         above.append(sparse.csr_array(np.hstack([-utilities, np.zeros((len(utilities), columns - pairs))])))
-        right.append(-model.arrays.thresholds)
+        right.append(-model.compiled_arrays.thresholds)
     whole: Any = sparse.block_array(equal)
     whole = sparse.hstack([whole, sparse.csr_array((whole.shape[0], columns - whole.shape[1]))])
     return {

@@ -44,7 +44,7 @@ def clipped_maximum(model: CMDP, bonus: ArrayLike, *, gain: float, cap: float) -
         Menard et al., ICML 2021 (RF-Express); Miryoosefi and Jin, ICML 2022 (VI-Zero).
     """
     actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
-    values = clipped.greedy(model.kernel.rows, _bonus("bonus", model, bonus), *_numbers(gain, cap), actions)
+    values = clipped.greedy(model.kernel.compiled_rows, _bonus("bonus", model, bonus), *_numbers(gain, cap), actions)
     return Clipped(MarkovPolicy(*model.shape, frozen(actions), None), values, float(model.start @ values[0]))
 
 
@@ -52,7 +52,7 @@ def clipped_value(model: CMDP, policy: MarkovPolicy, bonus: ArrayLike, *, gain: 
     """The same of one policy, which need not be the best: sum_a policy(a) W_h(s, a) in place of the maximum."""
     policy = fitted(policy, model)
     given = _bonus("bonus", model, bonus), *_numbers(gain, cap)
-    values = clipped.following(model.kernel.rows, *given, bare(policy.probabilities))
+    values = clipped.following(model.kernel.compiled_rows, *given, bare(policy.probabilities))
     return float(model.start @ values[0])
 
 
@@ -90,7 +90,7 @@ def bracketed(model: CMDP, reward: ArrayLike, scale: ArrayLike, bonus: ArrayLike
     actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
     variances = np.empty(model.shape)
     upper, lower = clipped.bracket(
-        model.kernel.rows, objective, spread, added, *_numbers(share, cap), actions, variances
+        model.kernel.compiled_rows, objective, spread, added, *_numbers(share, cap), actions, variances
     )  # fmt: skip
     return Bracket(MarkovPolicy(*model.shape, frozen(actions), None), upper, lower, variances)
 

@@ -50,7 +50,7 @@ def boxes(model: CMDP, half_width: HalfWidth) -> KernelSet:
     Raises:
         InvalidInput: a half width is negative or no number.
     """
-    begin, length, successor, probability = model.kernel.rows
+    begin, length, successor, probability = model.kernel.compiled_rows
     every, states = np.arange(length.size), model.num_states
     rows = np.repeat(every, length)
     within = np.arange(rows.size) - np.repeat(np.cumsum(length, dtype=np.int64) - length, length)
@@ -60,7 +60,7 @@ def boxes(model: CMDP, half_width: HalfWidth) -> KernelSet:
     low[stored] = np.clip(probability[stored] - wide, 0.0, 1.0)
     high[stored] = np.clip(probability[stored] + wide, 0.0, 1.0)
     rest = np.minimum(1.0, _checked(half_width(np.where(length == 0, 1.0 / states, 0.0), every)))
-    return KernelSet(model, rectangular.Around(model.kernel.rows, low, high, rest, np.empty(0)))
+    return KernelSet(model, rectangular.Around(model.kernel.compiled_rows, low, high, rest, np.empty(0)))
 
 
 def balls(model: CMDP, gaps: ArrayLike) -> KernelSet:
@@ -69,7 +69,7 @@ def balls(model: CMDP, gaps: ArrayLike) -> KernelSet:
     if given.shape != expected or (given < 0.0).any():
         raise InvalidInput(f"gaps have shape {given.shape}; give TV distances of at least 0 of shape {expected}")
     nothing = np.empty(0)
-    return KernelSet(model, rectangular.Around(model.kernel.rows, nothing, nothing, nothing, given.reshape(-1)))
+    return KernelSet(model, rectangular.Around(model.kernel.compiled_rows, nothing, nothing, nothing, given.reshape(-1)))
 
 
 def _checked(wide: Floats) -> Floats:
@@ -92,7 +92,7 @@ class _Columns:
         model = self.sets.model
         actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
         line = np.empty(1 + model.num_constraints)
-        start, utilities, _ = model.arrays
+        start, utilities, _ = model.compiled_arrays
         rectangular.sweep(self.sets.around, self.reward, utilities, prices, start, actions, line)
         self.actions.append(actions)
         self.lines.append(line)
@@ -121,21 +121,21 @@ def solve_optimistic(sets: KernelSet, reward: ArrayLike, *, warm: Solution | Non
     model = sets.model
     found = _Columns(sets, checked_utility(model, reward, "reward"))
     count = model.num_constraints
-    largest = float(np.abs(model.arrays.utilities).max(initial=1.0))
+    largest = float(np.abs(model.compiled_arrays.utilities).max(initial=1.0))
     slack = outcomes.FEASIBILITY_TOLERANCE * max(1.0, model.horizon * largest)
     alone = np.concatenate([[1.0], np.zeros(count)])
     bound = float(found.price(alone)[0])
-    if (found.lines[0][1:] >= model.arrays.thresholds - slack).all():
+    if (found.lines[0][1:] >= model.compiled_arrays.thresholds - slack).all():
         return _solution(found, np.ones(1), Status.OPTIMAL, bound, np.zeros(count), 0.0)
     if warm is not None and warm.multipliers.size == count and np.isfinite(warm.multipliers).all():
         for factor in (1.0 + _NEAR, 1.0 - _NEAR):
             found.price(np.concatenate([[1.0], factor * warm.multipliers]))
     if count == 1:
-        return _between_two(found, float(model.arrays.thresholds[0]), slack, bound)
-    weights, shortfall = _least_shortfall(found, model.arrays.thresholds, slack)
+        return _between_two(found, float(model.compiled_arrays.thresholds[0]), slack, bound)
+    weights, shortfall = _least_shortfall(found, model.compiled_arrays.thresholds, slack)
     if shortfall > slack:
         return _solution(found, weights, Status.INFEASIBLE, -np.inf, np.full(count, np.inf), shortfall)
-    return _best(found, weights, model.arrays.thresholds - max(0.0, shortfall), bound)
+    return _best(found, weights, model.compiled_arrays.thresholds - max(0.0, shortfall), bound)
 
 
 def _between_two(found: _Columns, threshold: float, slack: float, bound: float) -> Solution:
@@ -265,11 +265,11 @@ def priced(model: CMDP, utilities: ArrayLike, thresholds: ArrayLike | None = Non
     given = given[:, None] if given.ndim == 3 else given
     horizon, states, actions = model.shape
     count = model.num_constraints
-    limits = model.arrays.thresholds if thresholds is None else finite_floats("thresholds", thresholds)
+    limits = model.compiled_arrays.thresholds if thresholds is None else finite_floats("thresholds", thresholds)
     fits = given.shape in ((count, 1, states, actions), (count, horizon, states, actions)) and limits.shape == (count,)
     if not fits:
         raise InvalidInput(
             f"utilities have shape {given.shape} and thresholds {limits.shape}; give one of each for each of {count} "
             f"constraints, utilities as [K, S, A] or [K, H, S, A] = [{count}, {horizon}, {states}, {actions}]"
         )
-    return replace(model, arrays=model.arrays._replace(utilities=given, thresholds=limits))
+    return replace(model, compiled_arrays=model.compiled_arrays._replace(utilities=given, thresholds=limits))

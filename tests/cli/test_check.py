@@ -74,11 +74,8 @@ def test_a_baseline_that_fails_its_margin_has_an_exit_code_of_its_own(tmp_path):
     assert worst_first.splitlines()[-1].startswith("NOT READY")
 
 
-def test_a_tolerance_that_no_run_accepts_is_found_and_not_an_error(tmp_path):
-    ended = check(write(tmp_path, TOML.replace("tolerance = 0.25", "tolerance = 0.5")), "--json")
-    assert ended.exit_code == 7
-    failing = {one["name"] for one in json.loads(ended.stdout)["findings"] if one["level"] == "failure"}
-    assert failing == {"library", "condition: tolerance against margin"}
+def test_a_tolerance_that_no_run_accepts_is_refused_with_the_largest_that_one_does(tmp_path):
+    assert "at most margin / 4 = 0.25" in refused(write(tmp_path, TOML.replace("tolerance = 0.25", "tolerance = 0.5")))
 
 
 def test_rollouts_are_read_and_believed(tmp_path):
@@ -134,7 +131,7 @@ def test_heuristic_constants_are_in_the_last_line(tmp_path):
 def test_what_the_settings_cannot_be_is_said_with_the_name_of_the_file(tmp_path):
     for text in (TOML, TOML + REAL):
         assert refused(write(tmp_path, text.replace("margin = 1.0", "margin = [1.0, 1.0]"))).startswith(
-            "spec.toml: margin has"
+            "spec.toml: margin is"
         )
 
 

@@ -234,7 +234,7 @@ def test_what_no_run_accepts_is_refused_and_leaves_nothing(tmp_path):
 def test_a_list_of_margins_of_another_length_is_refused(tmp_path, reality):
     ended = run(write(tmp_path, TOML.replace("margin = 1.0", "margin = [1.0, 1.0]") + reality))
     assert ended.exit_code == 2
-    assert json.loads(ended.stderr)["message"].startswith("spec.toml: margin has shape (2,)")
+    assert json.loads(ended.stderr)["message"].startswith("spec.toml: margin is (1.0, 1.0)")
     assert not (tmp_path / "spec-run").exists()
 
 

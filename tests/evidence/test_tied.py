@@ -33,9 +33,9 @@ def counted(evidence):
 
 def law_of(evidence, row=0):
     kernel = evidence.view()
-    first, count = int(kernel.rows.begin[row]), int(kernel.rows.length[row])
+    first, count = int(kernel.compiled_rows.begin[row]), int(kernel.compiled_rows.length[row])
     at = slice(first, first + count)
-    return kernel.rows.successor[at].tolist(), kernel.rows.probability[at].tolist()
+    return kernel.compiled_rows.successor[at].tolist(), kernel.compiled_rows.probability[at].tolist()
 
 
 def test_counts_of_a_class_are_those_of_its_rows_that_tell_labels_apart():

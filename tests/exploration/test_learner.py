@@ -306,8 +306,8 @@ def test_what_was_given_cannot_be_changed_behind_a_learner():
 
 
 def _arrays_of(one):
-    """Every array that a public attribute shows, also within tuples."""
-    for name in (name for name in dir(one) if not name.startswith("_")):
+    """Every array that a public attribute shows, also within tuples; `compiled_...` is for compiled code alone."""
+    for name in (name for name in dir(one) if not name.startswith(("_", "compiled_"))):
         value = getattr(one, name)
         yield from (part for part in (value if isinstance(value, tuple) else [value]) if isinstance(part, np.ndarray))
 

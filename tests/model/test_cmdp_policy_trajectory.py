@@ -37,7 +37,7 @@ def test_stationary_and_per_step_utilities_mix():
 def test_with_kernel_keeps_the_task():
     model = s2r.CMDP.of(KERNEL, 3, 0, s2r.AtLeast(np.ones((2, 2)), 1.0))
     other = s2r.Kernel.from_dense(np.stack([np.eye(2), np.eye(2)], axis=1))
-    assert model.with_kernel(other).arrays is model.arrays
+    assert model.with_kernel(other).compiled_arrays is model.compiled_arrays
     with pytest.raises(s2r.errors.InvalidInput, match=r"\(S, A\) = \(3, 1\)"):
         model.with_kernel(s2r.Kernel.from_dense(np.eye(3)[:, None]))
 

@@ -221,7 +221,7 @@ def test_a_row_with_mass_outside_its_support_may_keep_it_but_not_gain_there(case
         gap = float(rng.choice([0.05, 0.3, 0.7]))
         kernel = s2r.Kernel.from_dense(np.tile(row, (S, 1, 1)))
         support = s2r.Kernel.from_dense(np.tile(allowed / allowed.sum(), (S, 1, 1)))
-        reach, rows = reach_of(support, kernel), kernel.rows
+        reach, rows = reach_of(support, kernel), kernel.compiled_rows
         nothing = np.full(S, np.inf)
         low = worst_expectation(Sets(rows, reach, np.full(S, gap), nothing), 0, values)
         # keeping what is outside is allowed in this linear program, and going there is not
@@ -269,7 +269,7 @@ def test_the_worst_expectation_over_a_kl_ball_is_its_minimum() -> None:
         values = rng.choice([0.0, 0.5, 1.0, 3.0], size=S) if case % 3 == 0 else rng.random(S) * 10.0
         divergence = float(10.0 ** rng.uniform(-5.0, 1.0))
         kernel = s2r.Kernel.from_dense(np.tile(row, (S, 1, 1)))
-        sets = Sets(kernel.rows, reach_of(None, kernel), np.ones(S), np.full(S, divergence))
+        sets = Sets(kernel.compiled_rows, reach_of(None, kernel), np.ones(S), np.full(S, divergence))
         low = worst_expectation(sets, 0, values)
         exact = likelihood_minimum(row, divergence, values)
         assert low <= exact + 1e-9, case

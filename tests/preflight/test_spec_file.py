@@ -437,8 +437,6 @@ def test_a_guess_that_cannot_be():
     ):
         with pytest.raises(InvalidInput, match=words):
             guess_reality(tiny(), guess)
-    with pytest.raises(InvalidInput, match="margin has shape"):
-        guess_reality(tiny(margin=(1.0, 1.0)), Guess())
 
 
 def test_without_a_number_as_many_rows_are_wrong_as_can_be():
@@ -473,7 +471,6 @@ def test_ties_are_read(tmp_path):
     same(problem, read_spec_file(write(tmp_path, TOML + TIED)).problem)
     assert (problem.ties.exact, problem.ties.label_names) == (True, ("stays", "leaves"))
     np.testing.assert_array_equal(problem.ties.classes, [[0, -1], [-1, -1]])
-    problem.check()
 
 
 def test_structure_of_an_environment_is_in_its_own_states(tmp_path):

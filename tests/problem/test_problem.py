@@ -108,7 +108,7 @@ def test_certificates_name_the_probability_that_the_estimate_fails():
 @each(
     ("change", "words"),
     [
-        ({"accuracy": [[0.1, 0.2]]}, r"estimated.accuracy has shape \(1, 2\); give one number for each row, \(2, 2\)"),
+        ({"accuracy": [[0.1, 0.2]]}, r"accuracy of shape \(1, 2\) and visits of shape \(2, 2\).*; give one TV distance"),
         ({"accuracy": [[0.1, 2.0], [0.0, 0.0]]}, r"outside \[0, 1\]"),
         ({"visits": [[0.5, 1], [1, 1]]}, r"visits are whole numbers"),
         ({"delta": 0.0}, r"estimated.delta is 0"),

@@ -33,7 +33,7 @@ def test_no_value_is_off_by_more_than_the_chain_says() -> None:
         divergence = (model * np.log(model / real)).sum(axis=2).reshape(-1)
         divergence[rng.random(S * A) < 0.3] = np.inf  # rows about which only the TV distance is known
         kernel = s2r.Kernel.from_dense(model)
-        sets = Sets(kernel.rows, reach_of(None, kernel), gap, divergence)
+        sets = Sets(kernel.compiled_rows, reach_of(None, kernel), gap, divergence)
         scales = np.append(0.0, 10.0 ** rng.uniform(-2.0, 0.5, size=H - 1))
         bonus = chain_bonus(sets, scales, H, S, A)
         actions = rng.integers(A, size=(H, S))
@@ -46,7 +46,7 @@ def test_no_value_is_off_by_more_than_the_chain_says() -> None:
         allowed = 0.5 * scales[1:].sum() + scale * s2r.evaluate(before, policy, bonus / scale)
         assert off <= allowed + 1e-9, case
         # with the scales that fit this policy it is not far from the square roots alone
-        fitted, start = scales.copy(), before.arrays.start
+        fitted, start = scales.copy(), before.compiled_arrays.start
         tails = np.append(np.cumsum((0.25 / scales[1:])[::-1])[::-1], 0.0)
         least = follow(sets, start, actions[None].astype(np.uint32), np.ones(1), tails, 1e-9, fitted, A)
         again = chain_bonus(sets, fitted, H, S, A)
@@ -61,7 +61,7 @@ def test_no_value_is_off_by_more_than_the_chain_says() -> None:
 def test_the_scales_follow_from_where_the_policy_goes() -> None:
     """By hand: one row with divergence 0.08 at both of the first two steps; W = (0.08, 0.16)."""
     kernel = s2r.Kernel.from_dense(np.ones((1, 1, 1)))
-    sets = Sets(kernel.rows, reach_of(None, kernel), np.ones(1), np.array([0.08]))
+    sets = Sets(kernel.compiled_rows, reach_of(None, kernel), np.ones(1), np.array([0.08]))
     scales = np.array([0.0, 1.0, 1.0])
     tails = np.array([0.5, 0.25, 0.0])
     start, actions = np.ones(1), np.zeros((1, 3, 1), dtype=np.uint32)

@@ -190,14 +190,10 @@ def test_protection_clears_later_and_must_leave_something_to_clear() -> None:
     with pytest.raises(s2r.Safe2RealError, match=r"protection is 0\.5"):
         refinements.SequentialClearing(protection=0.5)
     clearing_twice = (refinements.SequentialClearing(), refinements.BelowGap())
-    grid = s2r.systems.WindyGrid.paper()
-    case = grid.cmdp(grid.simulator(), 10.8)
-    baseline = s2r.MarkovPolicy.uniform(horizon=case.horizon, num_states=25, num_actions=4)
     for used, said in (
         ((refinements.SequentialClearing(protection=10.0),), "lower it"),
         (clearing_twice, "one way of clearing"),
         (("near-sets",), "give a tuple of"),
     ):
-        settings = s2r.Settings(margin=0.1, calibrated_gap=0.1, mismatch_gap=0.5, tolerance=0.02, refinements=used)
         with pytest.raises(s2r.Safe2RealError, match=said):
-            s2r.Learner(s2r.Problem(case, baseline, settings))
+            s2r.Settings(margin=0.1, calibrated_gap=0.1, mismatch_gap=0.5, tolerance=0.02, refinements=used)

@@ -93,8 +93,8 @@ def test_what_is_true_of_a_learner_and_what_is_not(started):
 def test_a_mixture_that_is_certified_for_more_than_it_has_is_found(started):
     case, learner, _ = started
     worse = Truth(case.task, case.real)
-    halved = worse.model.arrays._replace(utilities=0.5 * worse.model.utilities)
-    worse.model = replace(worse.model, arrays=halved)
+    halved = worse.model.compiled_arrays._replace(utilities=0.5 * worse.model.utilities)
+    worse.model = replace(worse.model, compiled_arrays=halved)
     assert set(about_learner(case, learner, worse)) == {Kind.CERTIFICATE}
 
 

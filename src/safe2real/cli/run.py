@@ -52,7 +52,6 @@ def run(
     """
     from safe2real.campaign.files import write_document
     from safe2real.model.serialization import within
-    from safe2real.preflight.findings import check_readable
     from safe2real.preflight.hypothetical_reality import Guess, guess_reality
     from safe2real.preflight.rehearsal import broken_assumptions, conclude, open_or_begin, rehearse
     from safe2real.preflight.rehearsed_runs import random_rewards
@@ -67,7 +66,6 @@ def run(
     folder = out or options.out or spec.with_name(f"{spec.stem}-run")
     rounds = max_rounds or options.max_rounds
     with within(spec.name):
-        check_readable(problem)
         if guessed or real is None:
             real = guess_reality(problem, guess or given.guess or Guess()).kernel
         begun = open_or_begin(problem, given.method, real, options.seed, folder)

@@ -22,7 +22,7 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.validation import Floats
 from safe2real.planning.robust import reach_of
 from safe2real.problem.problem import Problem
-from safe2real.problem.ties import laws_of, tells_apart
+from safe2real.problem.ties import tells_apart
 
 Ints = NDArray[np.int64]
 _NOTHING_SAID = 1.0 - 1e-9  # a TV distance that every pair of rows keeps to, as far as data can tell
@@ -89,7 +89,7 @@ def pooling_of(problem: Problem, *, ties: bool) -> Pooling:
     number = np.full(apart + 1, -1, dtype=np.int64)
     number[of_unit[of_unit >= 0]] = np.flatnonzero(of_unit >= 0)
     first = first.astype(np.int64)
-    laws = np.zeros((0, 1)) if stated is None else laws_of(stated, kernel)
+    laws = problem.laws if stated is not None and problem.laws is not None else np.zeros((0, 1))
     outcomes = max(kernel.num_states, leads.shape[1])
     reach, declared = _reach(problem, classes, leads), reach_of(problem.support, kernel)
     rows = [_law(kernel, int(row), laws, int(one)) for row, one in zip(first, of_unit, strict=True)]
@@ -128,8 +128,8 @@ def _classes(problem: Problem, known: NDArray[np.bool_]) -> tuple[Ints, Ints]:
     classes[known] = -1
     shown = np.zeros(ties.num_classes, dtype=np.bool_)
     shown[classes[(classes >= 0) & tells_apart(leads)]] = True
-    if ties.reported:
-        shown |= ~np.isnan(laws_of(ties, kernel)).any(axis=1)
+    if ties.reported and problem.laws is not None:
+        shown |= ~np.isnan(problem.laws).any(axis=1)
     classes[(classes >= 0) & ~shown[classes]] = -1
     leads[classes < 0] = -1
     return classes, leads
@@ -185,7 +185,7 @@ def _reach(problem: Problem, classes: Ints, leads: Ints) -> Reach:
                     "or the other"
                 )
         listed.append((here, np.ones(here.size)))
-    rows = _unit_kernel(listed, kernel.num_states).rows
+    rows = _unit_kernel(listed, kernel.num_states).compiled_rows
     return Reach(rows.begin, rows.length, rows.successor)
 
 

@@ -74,7 +74,7 @@ class Store:
         at, label = np.nonzero(possible)
         unit = pooling.shared[tied[at]]
         self._classes, self._tied, self._length = pooling.classes, tied, possible.sum(axis=1)
-        self._first, self._simulated = tally.successor.size, kernel.rows.successor.size
+        self._first, self._simulated = tally.successor.size, kernel.compiled_rows.successor.size
         self._each = at.size
         seen, simulated = (
             _laws(pooling, tally.successor, tally.probability, *pointers)

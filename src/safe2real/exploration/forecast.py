@@ -122,7 +122,7 @@ class _Imagined:
         sure = np.minimum(self.radius, rule.within) if rule.within.size else self.radius
         belief.gap[:] = np.where(belief.suspect, sure, np.where(belief.known, 0.0, rule.cleared_gap))
         if rule.likelihood.size:
-            likelihood.bounds(rule, self.reality.kernel.rows, self.distance == 0.0, known_by, belief.divergence)
+            likelihood.bounds(rule, self.reality.kernel.compiled_rows, self.distance == 0.0, known_by, belief.divergence)
             belief.divergence[~belief.suspect] = np.inf
         cleared = np.where(belief.known, 0.0, rule.cleared_bonus)
         belief.bonus[:] = np.where(belief.suspect, rule.suspect_bonus * belief.gap, cleared)

@@ -89,7 +89,6 @@ class Learner:
         method = SimToReal() if method is None else method
         if not isinstance(method, Method):
             raise InvalidInput(f"method is {method!r}; give one of safe2real.methods, e.g. methods.SimToReal()")
-        problem.check()
         if method.keeps_safe and not trust_margin:
             problem.refuse_lost_margin()
         self._problem, self.method, self.warm_start = problem, method, warm_start
@@ -763,8 +762,8 @@ _OTHER_POLICY = (
 
 def _kept_model(model: CMDP) -> CMDP:
     """The same with rows of its own: those of the evidence change with every episode."""
-    rows = model.kernel.rows
-    return model.with_kernel(replace(model.kernel, rows=type(rows)(*(array.copy() for array in rows))))
+    rows = model.kernel.compiled_rows
+    return model.with_kernel(replace(model.kernel, compiled_rows=type(rows)(*(array.copy() for array in rows))))
 
 
 def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -> Learner:

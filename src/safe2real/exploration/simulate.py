@@ -119,9 +119,9 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
     """Whole rounds in compiled code, on the learner's own evidence."""
     evidence, settings = learner.evidence, learner.settings
     reality = compiled_rounds.Reality(
-        rows=model.kernel.rows,
-        uniform=bool((model.kernel.rows.length == 0).any()),
-        utilities=model.arrays.utilities,
+        rows=model.kernel.compiled_rows,
+        uniform=bool((model.kernel.compiled_rows.length == 0).any()),
+        utilities=model.compiled_arrays.utilities,
         baseline_values=constraint_values(model, learner.baseline),
     )
     terms = terms_of(learner.problem, evidence.kept)
@@ -252,8 +252,8 @@ def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int)
     policy = _fitted_markov(policy, model)
     states, actions = np.empty(model.steps + 1, dtype=np.uint32), np.empty(model.steps, dtype=np.uint32)
     rollout.roll_out_round(
-        model.kernel.rows,
-        model.arrays.start,
+        model.kernel.compiled_rows,
+        model.compiled_arrays.start,
         bare(policy.probabilities),
         np.uint64(seed_number("seed", seed)),
         round_number,
@@ -281,8 +281,8 @@ def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int,
     while remaining > 0:
         done = rollout.collect(
             counts.tally,
-            kernel.rows,
-            model.arrays.start,
+            kernel.compiled_rows,
+            model.compiled_arrays.start,
             bare(policy.probabilities),
             model.steps,
             source,

@@ -67,7 +67,7 @@ def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: Found) -> Floats
     """[R] what hangs on each row for one reward [1 or H, S, A], as a share of its upper end."""
     model, stake = sets.model, np.zeros(sets.gaps.size)
     unit = 1.0 / max(found.top.value, 1e-9)
-    utilities, rows = list(model.arrays.utilities), guess.kernel.rows
+    utilities, rows = list(model.compiled_arrays.utilities), guess.kernel.compiled_rows
 
     def add(values: Floats, visits: Floats, weight: float) -> None:
         if weight > 0.0:
@@ -223,14 +223,7 @@ class ForRewards(Method):
         """Refuse rewards of another shape, and settings under which the worst case over the sets may not be used."""
         if not problem.settings.robust_safety:
             raise InvalidInput("robust_safety is False; declared rewards rest on worst cases over the sets: set it to True")
-        self._steps(problem)
-
-    def _steps(self, problem: Problem) -> dict[str, Floats]:
-        """The rewards as [1 or H, S, A], by name."""
-        return {
-            name: step_rewards(problem.simulator, f"rewards.{name}", reward, unit_interval=True)
-            for name, reward in self.rewards.items()
-        }
+        _steps_of(self, problem.simulator)
 
     # Deciding
 
@@ -238,7 +231,11 @@ class ForRewards(Method):
         over = refuted_decision(evidence)
         if over is not None:
             return over
-        rewards, sets, known = self._steps(problem), evidence.sets, memory if isinstance(memory, Memory) else None
+        rewards, sets, known = (
+            _steps_of(self, problem.simulator),
+            evidence.sets,
+            memory if isinstance(memory, Memory) else None,
+        )
         found = self._found(problem, evidence, sets, rewards, {} if known is None else known.starts)
         intervals = self._intervals(rewards, found)
         if known is not None and all(one.is_accurate for one in intervals):
@@ -291,7 +288,7 @@ class ForRewards(Method):
         """What is certain of every declared reward, from the data alone; nothing once an assumption is refuted."""
         if evidence.is_refuted:
             return ()
-        rewards = self._steps(problem)
+        rewards = _steps_of(self, problem.simulator)
         return self._intervals(rewards, self._found(problem, evidence, evidence.sets, rewards, {}))
 
     def _found(
@@ -308,6 +305,14 @@ class ForRewards(Method):
         return tuple(
             interval_of(name, reward, found[name], self.accuracy, relative=self.relative) for name, reward in rewards.items()
         )
+
+
+@lru_cache(maxsize=8)
+def _steps_of(method: ForRewards, model: CMDP) -> dict[str, Floats]:
+    """The declared rewards as [1 or H, S, A], by name; validated once for a method and a system, which never change."""
+    return {
+        name: step_rewards(model, f"rewards.{name}", reward, unit_interval=True) for name, reward in method.rewards.items()
+    }
 
 
 def redeclared(method: Method, add: Mapping[str, ArrayLike] | None, drop: Iterable[str]) -> ForRewards:

@@ -30,9 +30,7 @@ def settings_of(problem: Problem, method: Method) -> dict[str, Any]:
 def problem_and_method(text: str | bytes, extensions: Extensions = ()) -> tuple[Problem, Method]:
     """The problem and the method of a stored document, checked. `extensions` are classes that it may name."""
     document = from_text(text, "the specification")
-    problem = Problem.from_document(document, extensions=extensions)
-    problem.check()
-    return problem, method_in(document, extensions)
+    return Problem.from_document(document, extensions=extensions), method_in(document, extensions)
 
 
 def extensions_of(problem: Problem, method: Method) -> Extensions:

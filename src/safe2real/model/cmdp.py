@@ -70,7 +70,7 @@ class CMDP:
 
     kernel: Kernel
     horizon: int
-    arrays: Arrays  # writable, for compiled code: read-only by contract, and the properties below show read-only arrays
+    compiled_arrays: Arrays  # writable arrays, which compiled code takes and nothing ever writes to
     names: tuple[str, ...]  # [K]
     costs: tuple[bool, ...]  # [K] whether a constraint was written as cost <= limit
     legend: Legend = field(default_factory=Legend)  # what states and actions are called
@@ -127,7 +127,7 @@ class CMDP:
         return model.with_legend(Legend.of(state_names, action_names, positions))
 
     def __repr__(self) -> str:
-        pairs = zip(self.wordings, self.arrays.thresholds, strict=True)
+        pairs = zip(self.wordings, self.compiled_arrays.thresholds, strict=True)
         constraints = "".join(f"\n  {wording.requirement(threshold)}" for wording, threshold in pairs)
         horizon = f"horizon {self.steps}{' and the end' if self.counts_end else ''}"
         return f"CMDP({self.kernel}, {horizon}, {self.num_constraints} constraints){constraints}"
@@ -135,17 +135,17 @@ class CMDP:
     @property
     def start(self) -> Floats:
         """[S] distribution of the first state."""
-        return frozen(self.arrays.start)
+        return frozen(self.compiled_arrays.start)
 
     @property
     def utilities(self) -> Floats:
         """[K, 1 or H, S, A] in [0, 1]."""
-        return frozen(self.arrays.utilities)
+        return frozen(self.compiled_arrays.utilities)
 
     @property
     def thresholds(self) -> Floats:
         """[K]"""
-        return frozen(self.arrays.thresholds)
+        return frozen(self.compiled_arrays.thresholds)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -170,7 +170,7 @@ class CMDP:
     @property
     def num_constraints(self) -> int:
         """How many constraints there are: K."""
-        return self.arrays.thresholds.size
+        return self.compiled_arrays.thresholds.size
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -201,13 +201,13 @@ class CMDP:
             raise InvalidInput(f"thresholds have shape {values.shape}; this system has {self.num_constraints} constraints")
         for k, value in enumerate(values):
             _check_range(f"thresholds[{k}]", float(value), self.horizon)
-        return replace(self, arrays=self.arrays._replace(thresholds=values))
+        return replace(self, compiled_arrays=self.compiled_arrays._replace(thresholds=values))
 
     def with_constraints(self, count: int) -> CMDP:
         """The same system with its first `count` constraints."""
-        start, utilities, thresholds = self.arrays
+        start, utilities, thresholds = self.compiled_arrays
         kept = Arrays(start, utilities[:count], thresholds[:count])
-        return replace(self, arrays=kept, names=self.names[:count], costs=self.costs[:count])
+        return replace(self, compiled_arrays=kept, names=self.names[:count], costs=self.costs[:count])
 
     def with_kernel(self, kernel: Kernel) -> CMDP:
         """The same task on other dynamics, e.g. the real system beside its simulator."""

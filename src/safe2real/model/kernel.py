@@ -128,7 +128,9 @@ def distances(one: Kernel, other: Kernel) -> Floats:
     result, states = np.empty(one.num_rows), one.num_states
     written = np.zeros(one.num_rows, dtype=np.int64)  # transitions of both up to a row, uniform rows written out
     for kernel in (one, other):
-        written += np.cumsum(np.where(kernel.rows.length == 0, states, kernel.rows.length.astype(np.int64)))
+        written += np.cumsum(
+            np.where(kernel.compiled_rows.length == 0, states, kernel.compiled_rows.length.astype(np.int64))
+        )
     first = 0
     while first < one.num_rows:  # as many rows at once as a few million transitions
         before = written[first - 1] if first else 0
@@ -160,32 +162,34 @@ class Kernel:
     num_states: int
     num_actions: int
     horizon: int | None
-    rows: Rows  # writable, for compiled code: read-only by contract, and the properties below show read-only arrays
+    compiled_rows: Rows  # writable arrays, which compiled code takes and nothing ever writes to
     fitted_to: NDArray[np.int64] | None = None  # [m] fingerprints of the episodes that the rows were estimated from
 
     def __repr__(self) -> str:
-        sizes = f"{self.num_states} states, {self.num_actions} actions, {count(self.rows.successor.size, 'transition')}"
+        sizes = (
+            f"{self.num_states} states, {self.num_actions} actions, {count(self.compiled_rows.successor.size, 'transition')}"
+        )
         return f"Kernel({sizes}, {'stationary' if self.is_stationary else f'{self.horizon} steps'})"
 
     @property
     def begin(self) -> Indices:
         """[R] first stored transition of each row."""
-        return frozen(self.rows.begin)
+        return frozen(self.compiled_rows.begin)
 
     @property
     def length(self) -> Indices:
         """[R] stored transitions of each row; 0 means uniform over all states."""
-        return frozen(self.rows.length)
+        return frozen(self.compiled_rows.length)
 
     @property
     def successor(self) -> Indices:
         """[N]"""
-        return frozen(self.rows.successor)
+        return frozen(self.compiled_rows.successor)
 
     @property
     def probability(self) -> Floats:
         """[N]"""
-        return frozen(self.rows.probability)
+        return frozen(self.compiled_rows.probability)
 
     @property
     def is_stationary(self) -> bool:
@@ -201,7 +205,7 @@ class Kernel:
     @property
     def num_rows(self) -> int:
         """S A, times H where rows change with the step."""
-        return int(self.rows.begin.size)
+        return int(self.compiled_rows.begin.size)
 
     @property
     def rows_per_step(self) -> int:
@@ -390,17 +394,17 @@ class Kernel:
                 f"the kernel has rows for {self.horizon} steps already; only stationary kernels can be repeated"
             )
         steps = positive_integer("horizon", horizon)
-        begin, length = np.tile(self.rows.begin, steps), np.tile(self.rows.length, steps)
+        begin, length = np.tile(self.compiled_rows.begin, steps), np.tile(self.compiled_rows.length, steps)
         # All steps share the stored transitions.
-        return replace(self, horizon=steps, rows=self.rows._replace(begin=begin, length=length))
+        return replace(self, horizon=steps, compiled_rows=self.compiled_rows._replace(begin=begin, length=length))
 
     def row(self, index: int) -> tuple[Indices, Floats]:
         """Successors and probabilities of one row; a uniform row is written out."""
-        first, count = int(self.rows.begin[index]), int(self.rows.length[index])
+        first, count = int(self.compiled_rows.begin[index]), int(self.compiled_rows.length[index])
         if count == 0:
             return np.arange(self.num_states, dtype=np.uint32), np.full(self.num_states, 1.0 / self.num_states)
         stored = slice(first, first + count)
-        return frozen(self.rows.successor[stored]), frozen(self.rows.probability[stored])
+        return frozen(self.compiled_rows.successor[stored]), frozen(self.compiled_rows.probability[stored])
 
     def distances_to(self, other: Kernel) -> Floats:
         """Total variation distance of every row to the same row of `other`: [S, A], or [H, S, A]."""
@@ -416,14 +420,14 @@ class Kernel:
         Those of all rows, or of the rows from `first` to before `last`.
         """
         chosen = slice(first, self.num_rows if last is None else last)
-        length, states = self.rows.length[chosen].astype(np.int64), self.num_states
+        length, states = self.compiled_rows.length[chosen].astype(np.int64), self.num_states
         sizes = np.where(length == 0, states, length)
         rows = np.repeat(np.arange(length.size), sizes)
         within = np.arange(rows.size) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # the place of each in its row
         successors, probabilities = within.copy(), np.full(rows.size, 1.0 / states)
         stored = (length > 0)[rows]
-        at = self.rows.begin[chosen].astype(np.int64)[rows[stored]] + within[stored]
-        successors[stored], probabilities[stored] = self.rows.successor[at], self.rows.probability[at]
+        at = self.compiled_rows.begin[chosen].astype(np.int64)[rows[stored]] + within[stored]
+        successors[stored], probabilities[stored] = self.compiled_rows.successor[at], self.compiled_rows.probability[at]
         return rows + first, successors, probabilities
 
     def to_dense(self) -> Floats:
@@ -437,11 +441,11 @@ class Kernel:
         """Where probability mass [S, A] at `step` (counted from 0) goes: the state distribution [S] one step later."""
         first = step * self.rows_per_step
         here = slice(first, first + self.num_states * self.num_actions)
-        begin, length = self.rows.begin[here], self.rows.length[here]
+        begin, length = self.compiled_rows.begin[here], self.compiled_rows.length[here]
         flat = np.ascontiguousarray(mass).reshape(-1)
         stored = slice(int(begin[0]), int(begin[-1]) + int(length[-1]))
-        moved = np.repeat(flat, length) * self.rows.probability[stored]
-        arrived = np.bincount(self.rows.successor[stored], weights=moved, minlength=self.num_states)
+        moved = np.repeat(flat, length) * self.compiled_rows.probability[stored]
+        arrived = np.bincount(self.compiled_rows.successor[stored], weights=moved, minlength=self.num_states)
         return np.asarray(arrived + flat[length == 0].sum() / self.num_states)
 
 

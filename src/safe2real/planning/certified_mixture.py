@@ -75,7 +75,7 @@ def greedy_column(balls: RowSets, reward: Floats, prices: Floats, reward_balls: 
     line = np.empty(1 + model.num_constraints)
     sets, others = balls.arrays, (balls if reward_balls is None else reward_balls).arrays
     values = np.zeros((2, line.size, model.num_states))
-    given = (bare(reward), model.arrays.utilities, weights, model.arrays.start, actions, line, values)
+    given = (bare(reward), model.compiled_arrays.utilities, weights, model.compiled_arrays.start, actions, line, values)
     balls.together(lambda team: pessimistic.sweep(others, sets, *given, team))
     return Column(MarkovPolicy(*model.shape, frozen(actions), None), line)
 

@@ -24,7 +24,9 @@ def occupancy(model: CMDP, policy: Policy) -> Floats:
         for weight, part in zip(policy.weights, policy.policies, strict=True):
             total += weight * occupancy(model, part)
         return total
-    visits: Floats = evaluation.occupancy(model.kernel.rows, model.arrays.start, bare(policy.probabilities))
+    visits: Floats = evaluation.occupancy(
+        model.kernel.compiled_rows, model.compiled_arrays.start, bare(policy.probabilities)
+    )
     return visits
 
 
@@ -52,7 +54,7 @@ def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Fl
         )
     policy = fitted(policy, model)
     array = checked_utility(model, utility)
-    values: Floats = evaluation.value_functions(model.kernel.rows, array, bare(policy.probabilities))
+    values: Floats = evaluation.value_functions(model.kernel.compiled_rows, array, bare(policy.probabilities))
     return values
 
 

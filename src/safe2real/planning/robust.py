@@ -66,7 +66,7 @@ class RowSets:
     @property
     def arrays(self) -> Sets:
         """For compiled code."""
-        return Sets(self.model.kernel.rows, self.reach, self.gaps, self.divergences)
+        return Sets(self.model.kernel.compiled_rows, self.reach, self.gaps, self.divergences)
 
     def worst(self, policy: Policy, utility: Floats) -> float:
         """`worst_value` of a utility [1 or H, S, A] that has been checked."""
@@ -82,7 +82,7 @@ class RowSets:
         """
         fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
         table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
-        given = self.arrays, bare(utility), table, fixed, self.model.arrays.start, values
+        given = self.arrays, bare(utility), table, fixed, self.model.compiled_arrays.start, values
         return float(self.together(lambda team: robust.follow(*given, team)))
 
     def together(self, member: Callable[[Team], Any]) -> Any:
@@ -91,13 +91,13 @@ class RowSets:
 
     def worst_constraints(self, policy: Policy) -> Floats:
         """[K]"""
-        return np.array([self.worst(policy, utility) for utility in self.model.arrays.utilities])
+        return np.array([self.worst(policy, utility) for utility in self.model.compiled_arrays.utilities])
 
     def best(self, utility: Floats) -> float:
         """`best_value` of a utility [1 or H, S, A] that has been checked."""
         model = self.model
         values, nobody = np.empty((2, model.num_states)), np.empty((0, 0), dtype=np.uint32)
-        given = self.arrays, -utility, model.arrays.start, model.horizon, values, nobody
+        given = self.arrays, -utility, model.compiled_arrays.start, model.horizon, values, nobody
         return -float(self.together(lambda team: robust.cheapest(*given, team)))
 
     def best_feasible(self, reward: Floats, multipliers: Floats, largest: float) -> float:
@@ -150,7 +150,7 @@ def reach_of(support: Kernel | None, simulator: Kernel) -> Reach:
             f"support is for (H, S, A) = {shapes[0]} and the simulator for {shapes[1]}; give a kernel of the "
             "simulator's shape whose successors are the possible ones"
         )
-    return Reach(*support.rows[:3])
+    return Reach(*support.compiled_rows[:3])
 
 
 # What any safe policy could earn on any system that the data allow: an upper bound, and the policy that attains it.
@@ -247,7 +247,7 @@ def optimistic_policy(balls: RowSets, utility: Floats) -> tuple[MarkovPolicy, Fl
     model = balls.model
     actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
     values = np.empty((model.horizon + 1, model.num_states))
-    given = balls.arrays, -utility, model.arrays.start, model.horizon, values, actions
+    given = balls.arrays, -utility, model.compiled_arrays.start, model.horizon, values, actions
     balls.together(lambda team: robust.cheapest(*given, team))
     return MarkovPolicy(*model.shape, frozen(actions), None), -values
 

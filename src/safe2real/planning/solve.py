@@ -115,13 +115,13 @@ def solve(
     for slot, actions in enumerate(parts):
         policies[slot] = actions
     multipliers = warm_multipliers(model, warm)
-    start, utilities, thresholds = model.arrays
+    start, utilities, thresholds = model.compiled_arrays
     lines, weights = np.zeros((slots, 1 + constraints)), np.zeros(slots)
     like = ((0,) * (1 + constraints),) if constraints > 1 else ()  # how many, where code is compiled for their number
     search = columns if constraints > 1 else crossing
     if not large:
         status, bound, shortfall, sweeps = search.solve(
-            *like, *model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
+            *like, *model.kernel.compiled_rows, start, objective, utilities, thresholds, model.horizon,
             len(parts), policies, lines, weights, multipliers,
         )  # fmt: skip
         found = Outcome(status, bound, shortfall, sweeps, lines, weights, multipliers)
@@ -131,7 +131,7 @@ def solve(
         def member(team: Team) -> Outcome:
             own = (lines.copy(), weights.copy(), multipliers.copy())
             status, bound, shortfall, sweeps = search.solve_together(
-                *like, model.kernel.rows, start, objective, utilities, thresholds, model.horizon,
+                *like, model.kernel.compiled_rows, start, objective, utilities, thresholds, model.horizon,
                 len(parts), policies, *own, room, team,
             )  # fmt: skip
             return Outcome(status, bound, shortfall, sweeps, *own)
@@ -155,7 +155,7 @@ def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution
     parts = warm_parts(model, warm)
     for slot, actions in enumerate(parts):
         sweeper.put(slot, actions)
-    _, utilities, thresholds = model.arrays
+    _, utilities, thresholds = model.compiled_arrays
     rate = 1.0 if thresholds.size != 1 else float(np.ptp(objective)) / max(float(np.ptp(utilities[0])), 1e-300)
     multipliers = warm_multipliers(model, warm)
     found = search_by(sweeper, thresholds, model.horizon, rate=rate, warm=len(parts), multipliers=multipliers)

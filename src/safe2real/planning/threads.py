@@ -40,7 +40,7 @@ def threads_for(kernel: Kernel, horizon: int, threads: int | None) -> int:
         if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or not 1 <= threads <= MOST:
             raise InvalidInput(f"threads is {shown(threads)}; give a whole number from 1 to {MOST}, or None for what pays")
         return min(int(threads), kernel.num_states)
-    transitions = kernel.rows.successor.size // (1 if kernel.is_stationary else horizon)
+    transitions = kernel.compiled_rows.successor.size // (1 if kernel.is_stationary else horizon)
     if transitions < WORTH_A_TEAM:
         return 1
     return min(int(transitions) // WORTH_A_MEMBER, cores(), kernel.num_states)

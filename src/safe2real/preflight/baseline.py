@@ -19,7 +19,7 @@ from safe2real.model.trajectory import Trajectory, check_actions, check_trajecto
 from safe2real.model.validation import ROUNDING
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve
-from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of, rollout_findings
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, rollout_findings
 from safe2real.preflight.theorem_findings import without_constraints
 from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
@@ -75,7 +75,7 @@ def check_rollouts(problem: Problem, rollouts: Sequence[Trajectory], what: str) 
 
 def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | None, delta: float) -> tuple[Range, ...]:
     """What is reachable for every constraint."""
-    model, margins = problem.simulator, margins_of(problem)
+    model, margins = problem.simulator, problem.margins
     free = without_constraints(model)
     own = constraint_values(model, problem.baseline)
     there = constraint_values(model.with_kernel(real), problem.baseline)

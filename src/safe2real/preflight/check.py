@@ -30,7 +30,6 @@ from safe2real.preflight.findings import (
     Level,
     Recommendation,
     against,
-    check_readable,
     rollout_findings,
 )
 from safe2real.preflight.gaps import advise_gaps, advise_without_separation, gap_findings, redrawn
@@ -177,10 +176,13 @@ def check_problem(
         The findings, each with its cure, and which claims of Theorem 1 stand; `describe()` says it all.
 
     Raises:
-        InvalidInput: where no statement can be made: what is no number, has another system's shape, or is no episode of the
-            baseline. Numbers that are merely out of their range are findings.
+        InvalidInput: an argument is invalid, or a rollout is no episode of the baseline.
     """
-    check_readable(problem)
+    if not isinstance(problem, Problem):
+        raise InvalidInput(
+            f"problem is a {type(problem).__name__}; give Problem(model, baseline, settings), of a finite "
+            "system Problem(system.model, baseline, settings, known=system.known)"
+        )
     method = SimToReal() if method is None else method
     runs, max_rounds = positive_integer("runs", runs), positive_integer("max_rounds", max_rounds)
     delta = probability_of_failure("delta", problem.settings.delta if delta is None else delta)

@@ -10,18 +10,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.errors import InvalidInput
-from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import Floats, finite_floats, finite_number, probability_of_failure
-from safe2real.planning.robust import reach_of
-from safe2real.problem.accuracy import check_estimated
 from safe2real.problem.conditions import Change, Guarantee
 from safe2real.problem.problem import Problem
-from safe2real.problem.settings import Settings
 from safe2real.standing import Doubt, DoubtCode, Standing
 
 EVERY_CLAIM = tuple(Guarantee)
@@ -148,40 +141,6 @@ class Finding:
 def against(findings: Iterable[Finding], claim: Guarantee) -> tuple[Finding, ...]:
     """The failures because of which a claim does not stand."""
     return tuple(one for one in findings if one.level is Level.FAILURE and claim in one.affects)
-
-
-def check_readable(problem: Problem) -> None:
-    """Refuse what no statement can be made about: what is no number, or has the shape of another system.
-
-    Numbers that are merely out of their range are findings, each with its cure.
-    """
-    if not isinstance(problem, Problem):
-        raise InvalidInput(
-            f"problem is a {type(problem).__name__}; give Problem(model, baseline, settings), of a finite "
-            "system Problem(system.model, baseline, settings, known=system.known)"
-        )
-    for name, kind in (("simulator", CMDP), ("baseline", MarkovPolicy), ("settings", Settings)):
-        part = getattr(problem, name)
-        if not isinstance(part, kind):
-            raise InvalidInput(f"{name} of the problem is a {type(part).__name__}; give a {kind.__name__}")
-    settings, kernel = problem.settings, problem.simulator.kernel
-    for name in ("calibrated_gap", "mismatch_gap", "tolerance", "bonus_scale", "replan_growth"):
-        finite_number(name, getattr(settings, name))
-    probability_of_failure("delta", settings.delta)
-    margins_of(problem)
-    problem.known_rows()
-    problem.within_rows()
-    reach_of(problem.support, kernel)
-    if problem.estimated is not None:
-        check_estimated(problem.estimated, kernel)
-
-
-def margins_of(problem: Problem) -> Floats:
-    """The stated margins [K]."""
-    given, constraints = finite_floats("margin", problem.settings.margin), problem.simulator.num_constraints
-    if given.shape not in ((), (constraints,)):
-        raise InvalidInput(f"margin has shape {given.shape}; give one number, or one per constraint ({constraints})")
-    return np.broadcast_to(given, (constraints,)).copy()
 
 
 # What a check recommends: how to say more of what is known, and which method is expected to be cheaper.

@@ -21,7 +21,6 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import ROUNDING, Floats, finite_number, is_whole, seed_number, shown
 from safe2real.planning.evaluate import constraint_values, occupancy
-from safe2real.preflight.findings import margins_of
 from safe2real.preflight.structure import has_units, moved_units
 from safe2real.problem.problem import Problem
 
@@ -92,7 +91,7 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
             f"guess.rows is {shown(count)}; give how many rows are wrong, at most the {candidates.size} that an episode can "
             "reach and that are neither known nor stated to be nearer (`within`), or list them"
         )
-    margins = margins_of(problem)
+    margins = problem.margins
     for tried in range(TRIES):
         rng = np.random.default_rng([seed, tried])
         order = rng.permutation(candidates)

@@ -11,9 +11,8 @@ from safe2real.methods.for_rewards import ForRewards
 from safe2real.methods.sim_to_real import spans_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count, rounded_down, rounded_up
-from safe2real.model.validation import finite_floats
 from safe2real.planning.solve import solve
-from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, margins_of
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.problem.conditions import (
     Change,
     ConditionName,
@@ -69,7 +68,7 @@ def constrained(problem: Problem) -> list[Finding]:
 def smallest_margin(problem: Problem) -> float:
     """Of all constraints; as stated where there is none."""
     constraints = problem.simulator.num_constraints
-    stated = margins_of(problem) if constraints else finite_floats("margin", problem.settings.margin)
+    stated = problem.margins if constraints else np.asarray(problem.settings.margin, dtype=np.float64)
     return float(stated.min(initial=np.inf)) if stated.size else float(problem.simulator.horizon)
 
 

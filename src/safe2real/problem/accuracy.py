@@ -23,6 +23,19 @@ class RowAccuracy:
     delta: float
     certified: bool  # whether the accuracy carries that guarantee
 
+    def __post_init__(self) -> None:
+        accuracy = frozen(finite_floats("estimated.accuracy", self.accuracy))
+        visits = whole_numbers("estimated.visits", self.visits, below=2**63 - 1, what="visits")
+        if accuracy.shape != visits.shape or (accuracy < 0.0).any() or (accuracy > 1.0).any():
+            raise InvalidInput(
+                f"estimated has an accuracy of shape {accuracy.shape} and visits of shape {visits.shape}, or an accuracy "
+                "outside [0, 1]; give one TV distance and one number of visits for each row"
+            )
+        object.__setattr__(self, "accuracy", accuracy)
+        object.__setattr__(self, "visits", frozen(visits))
+        probability_of_failure("estimated.delta", self.delta)
+        boolean("estimated.certified", self.certified)
+
     @property
     def worst(self) -> float:
         """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
@@ -35,17 +48,12 @@ class RowAccuracy:
 
 
 def check_estimated(rows: RowAccuracy, kernel: Kernel) -> None:
-    """Refuse what is no accuracy of these rows."""
+    """Refuse the accuracy of another simulator's rows."""
     if not isinstance(rows, RowAccuracy):
         raise InvalidInput(f"estimated is a {type(rows).__name__}; give the row_accuracy of what estimate_model returned")
     shape = (kernel.num_states, kernel.num_actions)
-    for name, array in (("accuracy", rows.accuracy), ("visits", rows.visits)):
-        if array.shape != shape:
-            raise InvalidInput(f"estimated.{name} has shape {array.shape}; give one number for each row, {shape}")
-    if not ((rows.accuracy >= 0.0) & (rows.accuracy <= 1.0)).all() or (rows.visits < 0).any():
-        raise InvalidInput(
-            "estimated holds an accuracy outside [0, 1] or a negative number of visits; give what was computed"
-        )
+    if rows.accuracy.shape != shape:
+        raise InvalidInput(f"estimated.accuracy has shape {rows.accuracy.shape}; give one number for each row, {shape}")
 
 
 def estimated_to_json(rows: RowAccuracy) -> dict[str, Any]:
@@ -57,14 +65,7 @@ def estimated_to_json(rows: RowAccuracy) -> dict[str, Any]:
     }
 
 
-def estimated_from_json(value: Any, kernel: Kernel) -> RowAccuracy:
+def estimated_from_json(value: Any) -> RowAccuracy:
     given = check_keys(value, "estimated", required=("accuracy", "visits", "delta", "certified"))
-    visits = numbers_from_json(given["visits"], "estimated.visits")
-    rows = RowAccuracy(
-        accuracy=frozen(finite_floats("estimated.accuracy", numbers_from_json(given["accuracy"], "estimated.accuracy"))),
-        visits=frozen(whole_numbers("estimated.visits", visits, below=2**63 - 1, what="visits").astype(np.int64)),
-        delta=probability_of_failure("estimated.delta", given["delta"]),
-        certified=boolean("estimated.certified", given["certified"]),
-    )
-    check_estimated(rows, kernel)
-    return rows
+    arrays = {name: numbers_from_json(given[name], f"estimated.{name}") for name in ("accuracy", "visits")}
+    return RowAccuracy(**{**given, **arrays})

@@ -100,7 +100,7 @@ def without_words(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def from_document(document: Any, extensions: Extensions = ()) -> Problem:
-    """Read what `to_document` writes, or somebody by hand; whether a guarantee can hold for it is not looked at."""
+    """Read what `to_document` writes, or somebody by hand; the result is a valid problem."""
     check_no_method(document)
     given = check_keys(document, "the specification", required=REQUIRED, optional=OPTIONAL)
     check_unpacked(given, "the specification")
@@ -126,7 +126,7 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
         known=None if known is None else numbers_from_json(known, "known"),
         within=numbers_from_json(given["within"], "within") if "within" in given else None,
         support=kernel_from_json(given["support"], "support") if "support" in given else None,
-        estimated=estimated_from_json(given["estimated"], kernel) if "estimated" in given else None,
+        estimated=estimated_from_json(given["estimated"]) if "estimated" in given else None,
         ties=ties_from_json(given["ties"]) if "ties" in given else None,
         copies=numbers_from_json(given["copies"], "copies") if "copies" in given else None,
     )

@@ -5,23 +5,24 @@ A problem is frozen, and one JSON document: all processes that decode the same t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import rounded_down
 from safe2real.model.extensions import Extensions
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy, check_policy, fitted
+from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.model.serialization import from_text, numbers_from_json, to_text
-from safe2real.model.validation import ROUNDING, Floats, finite_floats, own
+from safe2real.model.validation import ROUNDING, Floats, finite_floats, frozen
 from safe2real.planning.evaluate import constraint_values
+from safe2real.planning.robust import reach_of
 from safe2real.problem.accuracy import RowAccuracy, check_estimated
-from safe2real.problem.settings import Settings, check_settings
+from safe2real.problem.settings import Settings, margins_for
 from safe2real.problem.ties import Ties, check_copies, laws_of
 
 
@@ -38,88 +39,73 @@ class Problem:
     `ties` says which rows behave alike: structure that people know (docs/structure.md). `copies` [S] names for every state
     the one whose rows it has by construction, as `FiniteSystem.copies` does: what is seen of one is seen of all.
 
-    Whether a guarantee can hold for it is not looked at here: `Learner` refuses what none can hold for, and `check_problem`
-    says what is wrong.
+    All of it is checked here and nowhere else, and arrays are copied. Whether the baseline has its margin on the simulator
+    itself is another question: `refuse_lost_margin`.
+
+    Example:
+        >>> Problem(simulator, baseline, Settings(margin=1.5, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.375))
+
+    Raises:
+        InvalidInput: with the place, the value and the fix.
     """
 
     simulator: CMDP
     baseline: MarkovPolicy
     settings: Settings
-    known: ArrayLike | None = None
+    known: NDArray[np.bool_] | None = None
     support: Kernel | None = None
     estimated: RowAccuracy | None = None
-    within: ArrayLike | None = None
+    within: Floats | None = None
     ties: Ties | None = None
-    copies: ArrayLike | None = None
+    copies: NDArray[np.int64] | None = None
+    margins: Floats = field(init=False)
+    """[K] Slater margins of the baseline, as stated."""
+    laws: Floats | None = field(init=False)
+    """[C, L] the simulator's law of every class of the ties, NaN where no row shows it; None without ties."""
 
     def __post_init__(self) -> None:
-        for name in ("known", "within", "copies"):
-            object.__setattr__(self, name, own(getattr(self, name)))
-        fit = isinstance(self.simulator, CMDP) and isinstance(self.baseline, MarkovPolicy)
-        if fit and self.simulator.counts_end and self.baseline.horizon == self.simulator.steps:
-            object.__setattr__(self, "baseline", fitted(self.baseline, self.simulator, "baseline"))
+        kinds = (("simulator", CMDP, "give a CMDP, with its constraints"), ("settings", Settings, "give Settings(...)"),
+                 ("baseline", MarkovPolicy, "give one MarkovPolicy whose margin you know"))  # fmt: skip
+        for name, kind, fix in kinds:
+            if not isinstance(getattr(self, name), kind):
+                raise InvalidInput(f"{name} is a {type(getattr(self, name)).__name__}; {fix}")
+        kernel = self.simulator.kernel
+        checked: dict[str, Any] = {
+            "baseline": fitted(self.baseline, self.simulator, "baseline"),
+            "margins": frozen(margins_for(self.settings, self.simulator)),
+            "known": None if self.known is None else _known(self.known, kernel.shape),
+            "within": None if self.within is None else _within(self.within, kernel.shape),
+            "laws": None,
+        }
+        reach_of(self.support, kernel)  # refuses another shape
+        if self.estimated is not None:
+            check_estimated(self.estimated, kernel)
+        if self.ties is not None:
+            if not isinstance(self.ties, Ties):
+                raise InvalidInput(f"ties is a {type(self.ties).__name__}; give Ties(classes, successors)")
+            checked["laws"] = laws_of(self.ties, kernel)
+        if self.copies is not None:
+            checked["copies"] = frozen(check_copies(self.copies, kernel))
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         optional = ("known", "support", "estimated", "within", "ties", "copies")
         given = "".join(f", {name}" for name in optional if getattr(self, name) is not None)
         return f"Problem(simulator, baseline, settings{given})\n  {self.simulator}\n  {self.settings}"
 
-    def check(self) -> None:
-        """Refuse what no guarantee can hold for.
-
-        Raises:
-            InvalidInput: with the place, the value and the cure.
-        """
-        if not isinstance(self.simulator, CMDP):
-            raise InvalidInput(f"simulator is a {type(self.simulator).__name__}; give a CMDP, with its constraints")
-        if not isinstance(self.settings, Settings):
-            raise InvalidInput(f"settings is a {type(self.settings).__name__}; give Settings(...)")
-        if not isinstance(self.baseline, MarkovPolicy):
-            raise InvalidInput(f"baseline is a {type(self.baseline).__name__}; give one MarkovPolicy whose margin you know")
-        check_policy(self.baseline, self.simulator, "baseline")
-        check_settings(self.settings, self.simulator)
-        self.known_rows()
-        self.within_rows()
-        if self.estimated is not None:
-            check_estimated(self.estimated, self.simulator.kernel)
-        if self.ties is not None:
-            if not isinstance(self.ties, Ties):
-                raise InvalidInput(f"ties is a {type(self.ties).__name__}; give Ties(classes, successors)")
-            laws_of(self.ties, self.simulator.kernel)
-        self.copied_states()
-
     def copied_states(self) -> NDArray[np.int64]:
         """[S] the state whose rows each state has by construction; itself where none is declared."""
-        return check_copies(self.copies, self.simulator.kernel)
-
-    @property
-    def margins(self) -> Floats:
-        """[K] Slater margins of the baseline, as stated."""
-        return check_settings(self.settings, self.simulator)
+        return np.arange(self.simulator.num_states) if self.copies is None else self.copies
 
     def known_rows(self) -> NDArray[np.bool_]:
         """[R] rows that were declared exact."""
-        shape = self.simulator.kernel.shape
-        if self.known is None:
-            return np.zeros(self.simulator.kernel.num_rows, dtype=np.bool_)
-        given = np.asarray(numbers_from_json(self.known, "known"))
-        if given.shape != shape or given.dtype != np.bool_:
-            raise InvalidInput(f"known has shape {given.shape} and type {given.dtype}; give booleans of shape {shape}")
-        return given.reshape(-1).copy()
+        rows = self.simulator.kernel.num_rows
+        return np.zeros(rows, dtype=np.bool_) if self.known is None else self.known.reshape(-1).copy()
 
     def within_rows(self) -> Floats | None:
         """[R] how far the simulator's rows are off at most; None where nothing was said."""
-        shape = self.simulator.kernel.shape
-        if self.within is None:
-            return None
-        given = finite_floats("within", numbers_from_json(self.within, "within"))
-        if given.shape != shape or (given < 0.0).any() or (given > 1.0).any():
-            extent = f"values from {given.min():g} to {given.max():g}" if given.size else "no values"
-            raise InvalidInput(
-                f"within has shape {given.shape} and {extent}; give TV distances from 0 to 1 (1: nothing is known) of shape "
-                f"{shape}"
-            )
-        return given.reshape(-1).copy()
+        return None if self.within is None else self.within.reshape(-1).copy()
 
     def fitted_episodes(self) -> frozenset[int]:
         """Fingerprints of the real episodes that the simulator or the support was estimated from."""
@@ -155,13 +141,29 @@ class Problem:
 
         `extensions` are classes of radii from elsewhere that it may name.
         """
-        result = cls.from_document(from_text(text, "the specification"), extensions=extensions)
-        result.check()  # refuse now what cannot be run later
-        return result
+        return cls.from_document(from_text(text, "the specification"), extensions=extensions)
 
     @classmethod
     def from_document(cls, document: Any, *, extensions: Extensions = ()) -> Problem:
-        """The same for a document that is read already, not checked; arrays and kernels may be there as they are."""
+        """The same for a document that is parsed already; arrays and kernels may be there as they are."""
         from safe2real.problem.document import from_document
 
         return from_document(document, extensions)
+
+
+def _known(given: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    found = np.asarray(numbers_from_json(given, "known"))
+    if found.shape != shape or found.dtype != np.bool_:
+        raise InvalidInput(f"known has shape {found.shape} and type {found.dtype}; give booleans of shape {shape}")
+    return frozen(found.copy())
+
+
+def _within(given: Any, shape: tuple[int, ...]) -> Floats:
+    found = finite_floats("within", numbers_from_json(given, "within"))
+    if found.shape != shape or (found < 0.0).any() or (found > 1.0).any():
+        extent = f"values from {found.min():g} to {found.max():g}" if found.size else "no values"
+        raise InvalidInput(
+            f"within has shape {found.shape} and {extent}; give TV distances from 0 to 1 (1: nothing is known) of shape "
+            f"{shape}"
+        )
+    return frozen(found)

@@ -73,9 +73,39 @@ class Settings:
     """What makes the confidence sets smaller than the paper's; `safe2real.refinements`. None of them: ()."""
 
     def __post_init__(self) -> None:
-        # The caller may go on changing its own list.
-        if isinstance(self.margin, list) or (isinstance(self.margin, np.ndarray) and self.margin.ndim == 1):
-            object.__setattr__(self, "margin", tuple(self.margin))
+        """Refuse numbers that no guarantee can hold for; what depends on the simulator is for `Problem`.
+
+        Raises:
+            InvalidInput: with the setting, its value and the fix.
+        """
+        if not isinstance(self.radius, Radius):
+            names = ", ".join(f"radii.{kind.__name__}()" for kind in ALL if kind.certified)
+            raise InvalidInput(f"radius is {self.radius!r}; give one of {names}, or radii.Scaled(scale) for a heuristic run")
+        for name in ("span_bonus", "robust_safety"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidInput(f"{name} is {getattr(self, name)!r}; give True or False")
+        if not 0.0 <= finite_number("replan_growth", self.replan_growth) <= 1.0:
+            raise InvalidInput(f"replan_growth is {self.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
+        if self.seed is not None:
+            seed_number("seed", self.seed)
+        margin = finite_floats("margin", self.margin)
+        if margin.ndim > 1:
+            raise InvalidInput(f"margin has shape {margin.shape}; give one number, or one per constraint")
+        if margin.ndim:  # the caller may go on changing its own list
+            object.__setattr__(self, "margin", tuple(margin.tolist()))
+        eps, sigma = (finite_number(name, getattr(self, name)) for name in ("calibrated_gap", "mismatch_gap"))
+        if not 0.0 <= eps <= sigma <= 1.0:
+            raise InvalidInput(
+                f"calibrated_gap is {eps:g} and mismatch_gap {sigma:g}; the separation condition needs "
+                "0 <= calibrated_gap <= mismatch_gap <= 1"
+            )
+        _check_refinements(self)  # which speaks of gaps that are in order
+        probability_of_failure("delta", self.delta)
+        tau = finite_number("tolerance", self.tolerance)
+        if tau <= 0.0:
+            raise InvalidInput(f"tolerance is {tau:g}; it must be positive")
+        if finite_number("bonus_scale", self.bonus_scale) <= 0.0:
+            raise InvalidInput(f"bonus_scale is {self.bonus_scale:g}; it must be positive (1 is the literal bonus)")
 
     @classmethod
     def paper(cls, *, radius: Radius | None = None, **others: Any) -> Settings:
@@ -93,23 +123,23 @@ class Settings:
         return self.radius.certified and self.bonus_scale >= 1.0
 
 
-def check_settings(settings: Settings, simulator: CMDP) -> Floats:
-    """Refuse what the guarantee cannot hold for; returns the margins [K]."""
-    if not isinstance(settings.radius, Radius):
-        names = ", ".join(f"radii.{kind.__name__}()" for kind in ALL if kind.certified)
-        raise InvalidInput(f"radius is {settings.radius!r}; give one of {names}, or radii.Scaled(scale) for a heuristic run")
-    for name in ("span_bonus", "robust_safety"):
-        if not isinstance(getattr(settings, name), bool):
-            raise InvalidInput(f"{name} is {getattr(settings, name)!r}; give True or False")
-    if not 0.0 <= finite_number("replan_growth", settings.replan_growth) <= 1.0:
-        raise InvalidInput(f"replan_growth is {settings.replan_growth:g}; give a fraction from 0 (plan every round) to 1")
-    eps, sigma = (finite_number(name, getattr(settings, name)) for name in ("calibrated_gap", "mismatch_gap"))
-    if settings.seed is not None:
-        seed_number("seed", settings.seed)
+def margins_for(settings: Settings, simulator: CMDP) -> Floats:
+    """Return the stated margins, one per constraint; the settings have to fit the simulator's constraints.
+
+    Args:
+        settings: with one margin, or one per constraint.
+        simulator: with K constraints.
+
+    Returns:
+        [K] margins.
+
+    Raises:
+        InvalidInput: a margin is not possible beside its threshold, or the tolerance too large for the margins.
+    """
     constraints, horizon = simulator.num_constraints, simulator.horizon
     if np.shape(settings.margin) not in ((), (constraints,)):
         raise InvalidInput(f"margin is {settings.margin!r}; give one number, or one per constraint ({constraints})")
-    margins = np.broadcast_to(finite_floats("margin", settings.margin), (constraints,)).copy()
+    margins = np.broadcast_to(np.asarray(settings.margin, dtype=np.float64), (constraints,)).copy()
     for k, (xi, words) in enumerate(zip(margins, simulator.wordings, strict=True)):
         room = horizon - simulator.thresholds[k]
         if not 0.0 < xi <= room + ROUNDING:
@@ -118,22 +148,11 @@ def check_settings(settings: Settings, simulator: CMDP) -> Floats:
                 f"the margin of {words.label} is {xi:g}; it must be positive and at most {room:g}, {most}: "
                 f"measure it with estimate_margin, or {words.loosen}"
             )
-    if not 0.0 <= eps <= sigma <= 1.0:
-        raise InvalidInput(
-            f"calibrated_gap is {eps:g} and mismatch_gap {sigma:g}; the separation condition needs "
-            "0 <= calibrated_gap <= mismatch_gap <= 1"
-        )
-    _check_refinements(settings)  # which speaks of gaps that are in order
-    probability_of_failure("delta", settings.delta)
-    tau = finite_number("tolerance", settings.tolerance)
-    if tau <= 0.0:
-        raise InvalidInput(f"tolerance is {tau:g}; it must be positive")
-    if finite_number("bonus_scale", settings.bonus_scale) <= 0.0:
-        raise InvalidInput(f"bonus_scale is {settings.bonus_scale:g}; it must be positive (1 is the literal bonus)")
     limit = float(margins.min(initial=np.inf)) / 4.0
-    if settings.certified and tau > limit * (1.0 + 1e-12):
+    if settings.certified and settings.tolerance > limit * (1.0 + 1e-12):
         raise InvalidInput(
-            f"tolerance is {tau:g}; with a certified radius it must be at most margin / 4 = {limit:g}: lower it to that"
+            f"tolerance is {settings.tolerance:g}; with a certified radius it must be at most margin / 4 = {limit:g}: lower "
+            "it to that"
         )
     return margins
 

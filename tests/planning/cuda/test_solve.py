@@ -114,7 +114,7 @@ def large_system(states: int, *, per_step: bool, seed: int = 0, ragged: bool = T
         *np.divmod(pair, actions), given.reshape(-1), chance.reshape(-1), num_states=states, num_actions=actions, **steps
     )
     if uniform:
-        kernel.rows.length[:: rows // 20] = 0  # rows of pairs that nobody has visited
+        kernel.compiled_rows.length[:: rows // 20] = 0  # rows of pairs that nobody has visited
     start = rng.dirichlet(np.ones(states))
     model = s2r.CMDP.of(kernel, horizon, start, s2r.AtLeast(rng.random(lead), 0.0))
     reward = rng.random(lead)

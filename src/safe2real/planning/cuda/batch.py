@@ -93,14 +93,16 @@ def upload(cupy: Any, models: Sequence[CMDP], rewards: Sequence[Floats], slots: 
     horizon, states, actions = first.shape
     parts, action = 1 + first.num_constraints, np.min_scalar_type(actions - 1)
     listed = _one_if_same([model.kernel for model in models])
-    starts = _one_if_same([model.arrays.start for model in models])
-    utilities = _one_if_same([model.arrays.utilities for model in models])
+    starts = _one_if_same([model.compiled_arrays.start for model in models])
+    utilities = _one_if_same([model.compiled_arrays.utilities for model in models])
     steps = max([len(reward) for reward in rewards] + [table.shape[1] for table in utilities if parts > 1])
     tables = max(len(rewards), len(utilities) if parts > 1 else 1)
-    lengths = _stacked([kernel.rows.length for kernel in listed]).reshape(-1, states, actions)
+    lengths = _stacked([kernel.compiled_rows.length for kernel in listed]).reshape(-1, states, actions)
     widths = chunk_widths(lengths)
     folded = sum(fold_parts(states)[:-1])
-    transitions = WARP * int(widths.sum()) + sum(kernel.rows.successor.size for kernel in listed)  # in chunks, as stored
+    transitions = WARP * int(widths.sum()) + sum(
+        kernel.compiled_rows.successor.size for kernel in listed
+    )  # in chunks, as stored
     numbers = 12 * transitions + 8 * lengths.size + 8 * tables * steps * states * actions * 2 * parts
     work = 8 * lanes * parts * systems * (3 * (states + 1) + folded) + slots * systems * horizon * states * action.itemsize
     check_memory(cupy, numbers + work, f"{systems} systems of shape (H, S, A) = {first.shape}")
@@ -168,9 +170,12 @@ def _pack(
     groups, states, actions = lengths.shape
     offset = np.zeros(widths.size + 1, dtype=np.int64)
     np.cumsum(WARP * widths.reshape(-1), out=offset[1:])
-    sizes = np.array([kernel.rows.successor.size for kernel in listed])
+    sizes = np.array([kernel.compiled_rows.successor.size for kernel in listed])
     shift = np.repeat(np.cumsum(sizes) - sizes, groups // len(listed))  # where a system's transitions begin
-    stored = [cupy.asarray(np.concatenate(list(column))) for column in zip(*(kernel.rows for kernel in listed), strict=True)]
+    stored = [
+        cupy.asarray(np.concatenate(list(column)))
+        for column in zip(*(kernel.compiled_rows for kernel in listed), strict=True)
+    ]
     placed = cupy.asarray(offset)
     successor = cupy.empty(int(offset[-1]), dtype=np.uint32)
     probability = cupy.empty(int(offset[-1]), dtype=np.float64)

@@ -81,7 +81,7 @@ def search(batch: Batch, models: Sequence[CMDP], warm: Solution | None = None) -
             np.zeros((systems, 0)), np.zeros(systems), np.ones(systems, dtype=np.int64),
         )  # fmt: skip
         return Answers(batch, models, best)
-    thresholds = np.stack([model.arrays.thresholds for model in models])  # [N or 1, K]
+    thresholds = np.stack([model.compiled_arrays.thresholds for model in models])  # [N or 1, K]
     if len(thresholds) < systems:
         thresholds = np.repeat(thresholds, systems, axis=0)
     known = 0 if warm is None else _place(batch, warm)
