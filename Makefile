@@ -65,6 +65,7 @@ lint: $(READY)
 # The site in out/site: built without a warning, tutorials run, links followed; then every Python block of the other pages.
 docs: $(READY) $(VENV)/.ready-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python docs/site/notebooks.py out/site/tutorials
 	$(BIN)/python docs/site/check_site.py out/site
 	$(BIN)/python docs/check.py
 

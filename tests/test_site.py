@@ -3,6 +3,7 @@
 Nothing is built here but by the slow test; `make docs` builds.
 """
 
+import json
 import os
 import subprocess
 import sys
@@ -15,7 +16,8 @@ import yaml
 import safe2real
 from docs.check import WRITTEN, broken_links, headings
 from docs.site.check_site import problems_of
-from docs.site.pages import OF_THE_ROOT, gallery, generated_pages, moved_links, opening
+from docs.site.notebooks import notebook_of
+from docs.site.pages import OF_THE_ROOT, gallery, generated_pages, moved_links, notebooks, opening
 
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
@@ -118,3 +120,18 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     check = [sys.executable, str(ROOT / "docs" / "site" / "check_site.py"), str(tmp_path)]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def test_a_tutorial_is_a_notebook_too():
+    page = (
+        'Read [that](other.md#there) or [this](https://example.org).\n\n```python exec="1" session="a"\nx = 1\n```\n\nEnd.\n'
+    )
+    cells = json.loads(notebook_of(page))["cells"]
+    assert [cell["cell_type"] for cell in cells] == ["markdown", "code", "markdown"]
+    assert "".join(cells[0]["source"]) == "Read that or [this](https://example.org)."
+    assert "".join(cells[1]["source"]) == "x = 1"
+    for where, text in notebooks().items():
+        code = ["".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+        blocks = (ROOT / "docs" / where).with_suffix(".md").read_text().count("```python exec")
+        assert len(code) == blocks > 3
+        compile("\n".join(code), where, "exec")

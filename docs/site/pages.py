@@ -23,7 +23,7 @@ OF_THE_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "C
 
 def on_config(config: Any) -> Any:
     """MkDocs begins: the tutorials are run in this process, with this library, and their figures go into the page."""
-    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "docs" / "site")]
+    sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "docs" / "site")]
     os.environ["MPLBACKEND"] = "module://page_figures"
     return config
 
@@ -32,7 +32,7 @@ def on_files(files: Any, *, config: Any) -> Any:
     """MkDocs asks which files there are: those of docs/, and these."""
     from mkdocs.structure.files import File
 
-    for where, text in generated_pages().items():
+    for where, text in (generated_pages() | notebooks()).items():
         files.append(File.generated(config, where, content=text))
     return files
 
@@ -40,7 +40,25 @@ def on_files(files: Any, *, config: Any) -> Any:
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     """MkDocs is about to read a page of docs/: links that leave docs/ lead to the page of that file."""
     below = page.file.src_uri.count("/")
+    notebook = notebook_name(page.file.src_uri)
+    if notebook in notebooks():
+        title, rest = markdown.split("\n", 1)
+        markdown = f"{title}\n\n[This page as a notebook]({Path(notebook).name}){{ .md-button }}\n{rest}"
     return moved_links(markdown, "../" * (below + 1), "../" * below)
+
+
+def notebook_name(page: str) -> str:
+    """Where the notebook of a page is, below docs/."""
+    return page.removesuffix(".md") + ".ipynb"
+
+
+@cache
+def notebooks() -> dict[str, str]:
+    """Return the notebooks of the tutorials, not executed, by where they go below docs/."""
+    from docs.site.notebooks import notebook_of
+
+    folder = ROOT / "docs" / "tutorials"
+    return {notebook_name(f"tutorials/{page.name}"): notebook_of(page.read_text()) for page in sorted(folder.glob("*.md"))}
 
 
 def generated_pages() -> dict[str, str]:
