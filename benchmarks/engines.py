@@ -11,11 +11,11 @@ import time
 from collections.abc import Iterator
 
 from experiments.studies.certified_runs import learner_of
-from safe2real.engines import opened
 from safe2real.errors import MissingExtra
 from safe2real.exploration import simulate_many
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import Run
+from safe2real.parallel import ENGINES, workers
 from safe2real.refinements import DEFAULT
 
 SEEDS = range(12)
@@ -41,18 +41,13 @@ def main() -> None:
     problem, real = learner.problem, grid.real()
 
     def measured() -> Iterator[tuple[str, int, float, list[int]]]:
-        for count in (1, 2):
-            simulate_many(problem, SEEDS[:1], real, keep=rounds_of)
-            begin = time.perf_counter()
-            found = simulate_many(problem, SEEDS, real, keep=rounds_of, threads=count)
-            yield "threads", count, time.perf_counter() - begin, found
-        for name in ("local", "dask", "ray"):
+        for name in ENGINES:
             for count in (1, 2):
                 try:
-                    with opened(name, jobs=count) as engine:
-                        simulate_many(problem, SEEDS[:4], real, keep=rounds_of, max_rounds=100, engine=engine)
+                    with workers(name, jobs=count):
+                        simulate_many(problem, SEEDS[:4], real, keep=rounds_of, max_rounds=100, jobs=count)
                         begin = time.perf_counter()
-                        found = simulate_many(problem, SEEDS, real, keep=rounds_of, engine=engine)
+                        found = simulate_many(problem, SEEDS, real, keep=rounds_of, jobs=count)
                         yield name, count, time.perf_counter() - begin, found
                 except MissingExtra as missing:
                     print(json.dumps({"engine": name, "left out": str(missing)}))

@@ -10,9 +10,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from experiments.store import Plain, Store, Task
-from safe2real.engines.job import Job
-from safe2real.engines.opening import opened
+from safe2real import parallel
 from safe2real.exploration.warm_up import compile_everything
+
+_MOST_THREADS = 4  # of one process: a run plans for rewards afterwards, in calls that go back to the interpreter
 
 
 def run_all(
@@ -32,30 +33,22 @@ def run_all(
     random.Random(0).shuffle(missing)
     columns = [TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                TextColumn("left"), TimeRemainingColumn()]  # fmt: skip
-    engines = [
-        (opened(engine, jobs=jobs, address=address, compiled=compiled), part) for compiled, part in _divided(missing, engine)
-    ]
-    with console.status("preparing compiled code (a minute the first time, then a second)"):
-        compile_everything()
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("runs", total=len(missing))
-        for opening, part in engines:
-            with opening as workers:
-                for number, (result, seconds) in workers.run(Job(_timed, compile_everything), part):
+    with parallel.workers(engine, jobs=jobs, address=address):
+        with console.status("preparing compiled code (a minute the first time, then a second)"):
+            compile_everything()
+        few = parallel.at_once() <= _MOST_THREADS
+        with Progress(*columns, console=console) as progress:
+            bar = progress.add_task("runs", total=len(missing))
+            for compiled in (True, False):  # on this machine compiled runs come first, by threads; others need processes
+                part = [task for task in missing if task.compiled == compiled]
+                for number, (result, seconds) in parallel.run(_timed, part, compiled=compiled and few):
                     store.add(part[number], result, seconds)
                     progress.advance(bar)
     return len(missing)
 
 
-def _divided(tasks: list[Task], engine: str) -> list[tuple[bool, list[Task]]]:
-    """(whether they are compiled, tasks): on this machine such tasks come first, by threads; others need processes."""
-    if engine != "local":
-        return [(False, tasks)]
-    parts = [(compiled, [task for task in tasks if task.compiled == compiled]) for compiled in (True, False)]
-    return [(compiled, part) for compiled, part in parts if part]
-
-
 def _timed(task: Task) -> tuple[Plain, float]:
+    compile_everything()  # once in a process
     began = time.thread_time()  # a loaded machine makes no run dearer, nor does another run of this process
     result = task.run(task.settings)
     return result, time.thread_time() - began

@@ -29,10 +29,14 @@ MISSING = [
     ("pandas", "from safe2real.tables import to_pandas; to_pandas([])", "data frames need the package pandas,{}[tables]'"),
     (
         "distributed",
-        "from safe2real.engines import opened; opened('dask').__enter__()",
+        "from safe2real.parallel import workers; workers('dask').__enter__()",
         "Dask clusters need the package distributed,{}[dask]'",
     ),
-    ("ray", "from safe2real.engines import opened; opened('ray').__enter__()", "Ray clusters need the package ray,{}[ray]'"),
+    (
+        "ray",
+        "from safe2real.parallel import workers; workers('ray').__enter__()",
+        "Ray clusters need the package ray,{}[ray]'",
+    ),
     (
         "matplotlib",
         "from safe2real.systems import WindyGridEnv; e = WindyGridEnv(render_mode='rgb_array'); e.reset(); e.render()",

@@ -11,10 +11,9 @@ from typing import Annotated
 
 import typer
 
+from safe2real import parallel
 from safe2real.cli.engine_options import Address, EngineName
 from safe2real.cli.io import progress_bar
-from safe2real.engines.base import Engine
-from safe2real.engines.opening import opened
 from safe2real.errors import InvalidInput
 from trial.flaws import Flaw
 from trial.outcome import Outcome
@@ -47,9 +46,9 @@ def control_runs(deployments: int, flaw: Flaw) -> int:
     return min(_CONTROLS[flaw.part is Part.LONG], max(8, math.isqrt(deployments)))
 
 
-def conduct(deployments: int, seed: int, engine: Engine, out: Path | None) -> Record:
+def conduct(deployments: int, seed: int, out: Path | None) -> Record:
     """The controls, the short runs, then long ones until as many deployments are made; saved once a minute."""
-    record = Record(seed=seed, asked=deployments, longest=longest_run(deployments), jobs=engine.workers)
+    record = Record(seed=seed, asked=deployments, longest=longest_run(deployments), jobs=parallel.at_once())
     typer.echo("preparing compiled code (minutes the first time, then seconds)", err=True)
     compile_everything()
     began = saved = time.monotonic()
@@ -57,14 +56,14 @@ def conduct(deployments: int, seed: int, engine: Engine, out: Path | None) -> Re
         if flaw is not Flaw.NOTHING:
             record.controls[flaw] = Tallies()
             plan = Plan(seed, record.longest, flaw.part, flaw)
-            for outcome in _shown(plan, engine, control_runs(deployments, flaw), f"control: {flaw}"):
+            for outcome in _shown(plan, control_runs(deployments, flaw), f"control: {flaw}"):
                 record.controls[flaw].add(outcome)
     for part in (*ROUTES, Part.LONG):
         plan = Plan(seed, record.longest, part)
         if part is Part.LONG:
-            outcomes = _until(run_in_order(plan, engine), deployments - record.trial.total.deployments)
+            outcomes = _until(run_in_order(plan), deployments - record.trial.total.deployments)
         else:
-            outcomes = _shown(plan, engine, route_runs(deployments), str(part))
+            outcomes = _shown(plan, route_runs(deployments), str(part))
         for outcome in outcomes:
             record.trial.add(outcome)
             if outcome.failures:
@@ -80,10 +79,10 @@ def conduct(deployments: int, seed: int, engine: Engine, out: Path | None) -> Re
     return record
 
 
-def _shown(plan: Plan, engine: Engine, runs: int, label: str) -> Iterator[Outcome]:
+def _shown(plan: Plan, runs: int, label: str) -> Iterator[Outcome]:
     """As many runs, with a bar."""
     with progress_bar(label) as report:
-        for done, outcome in enumerate(run_in_order(plan, engine, runs), start=1):
+        for done, outcome in enumerate(run_in_order(plan, runs), start=1):
             yield outcome
             if report is not None:
                 report(done, runs)
@@ -130,8 +129,8 @@ def main(
         if table is not None:
             record = Record.read(table)
         else:
-            with opened(engine, jobs=jobs, address=address) as workers:
-                record = conduct(int(deployments), seed, workers, out)
+            with parallel.workers(engine, jobs=jobs, address=address):
+                record = conduct(int(deployments), seed, out)
     except InvalidInput as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(2) from error

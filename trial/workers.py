@@ -8,8 +8,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from safe2real.engines.base import Engine, in_order
-from safe2real.engines.job import Job
+from safe2real import parallel
 from safe2real.radii import Adaptive
 from safe2real.refinements import DEFAULT
 from trial.examine import examine
@@ -73,9 +72,18 @@ def compile_everything() -> None:
         Plan(0, 100, part).outcomes(range(12 if part is Part.LONG else 3))
 
 
-def run_in_order(plan: Plan, engine: Engine, runs: int | None = None) -> Iterator[Outcome]:
-    """The outcomes of cases 0, 1, 2, ...: of as many, or without end; then a few more than are taken may be run."""
+def run_in_order(plan: Plan, runs: int | None = None) -> Iterator[Outcome]:
+    """The outcomes of cases 0, 1, 2, ...: of as many, or without end; then a few more than are taken may be run.
+
+    Where they are run is what `parallel.workers` says.
+    """
     starts = itertools.count(0, _AT_ONCE) if runs is None else range(0, runs, _AT_ONCE)
     tasks = (range(first, first + _AT_ONCE if runs is None else min(first + _AT_ONCE, runs)) for first in starts)
-    for outcomes in in_order(engine.run(Job(plan.outcomes, compile_everything), tasks)):
-        yield from outcomes
+    ended = parallel.run(plan.outcomes, tasks, ordered=True)
+    try:
+        for _, outcomes in ended:
+            yield from outcomes
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # joblib warns of the runs that are given up
+            ended.close()

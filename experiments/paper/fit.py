@@ -22,9 +22,7 @@ from experiments.paper import printed
 from experiments.paper.inferred import INFERRED, Constants
 from experiments.paper.runs import METHODS, explore_task
 from experiments.store import Plain, Task
-from safe2real.engines.base import in_order
-from safe2real.engines.job import Job
-from safe2real.engines.opening import opened
+from safe2real import parallel
 
 GAPS = (0.0, 0.3, 0.5, 0.7, 0.85, 1.0)
 
@@ -59,8 +57,8 @@ def main() -> None:
     for values in itertools.product(*lists):
         constants = replace(INFERRED, **dict(zip(options, values, strict=True)))
         cells = selection(constants, given.seeds)
-        with opened(compiled=True) as engine:
-            results = list(in_order(engine.run(Job(_done), [task for _, _, task in cells])))
+        runs = parallel.run(_done, [task for _, _, task in cells], jobs=-1, compiled=True, ordered=True)
+        results = [result for _, result in runs]
         groups: dict[str, list[tuple[float, float, float]]] = {}
         for (name, reported, _), result in zip(cells, results, strict=True):
             groups.setdefault(name, []).append((result["samples"] / reported, result["lost"], result["unsafe_share"]))

@@ -68,7 +68,6 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = (
     "campaign",
     "client",
-    "engines",
     "errors",
     "evidence",
     "examples",
@@ -76,6 +75,7 @@ _PACKAGES = (
     "figures",
     "methods",
     "model",
+    "parallel",
     "planning",
     "preflight",
     "problem",

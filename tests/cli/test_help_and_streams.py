@@ -14,8 +14,8 @@ from experiments.reproduce import ARTEFACTS
 from safe2real.cli import app
 from safe2real.cli import campaign as module
 from safe2real.cli import io as streams
-from safe2real.engines import ENGINES
 from safe2real.errors import InvalidInput
+from safe2real.parallel import ENGINES
 from tests.cases import each
 from tests.cli.driving import campaign
 

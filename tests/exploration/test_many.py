@@ -4,13 +4,12 @@ import threading
 import time
 from dataclasses import fields, replace
 
+import joblib
 import numpy as np
 import pytest
 
-from safe2real import methods
+from safe2real import methods, parallel
 from safe2real._compiled import rounds as compiled_rounds
-from safe2real.engines import opened
-from safe2real.engines.cores import cores
 from safe2real.errors import InvalidInput
 from safe2real.exploration import Learner, simulate, simulate_many
 from safe2real.problem.problem import Problem
@@ -45,7 +44,7 @@ def visits(learner, run):
 @each("method", [methods.SimToReal(), methods.Unconstrained()])
 def test_every_run_is_the_one_that_simulate_makes(method, constraints):
     problem, real = study(constraints)
-    made = simulate_many(problem, SEEDS, real, method=method, max_rounds=400, threads=3)
+    made = simulate_many(problem, SEEDS, real, method=method, max_rounds=400, jobs=3)
     for run, (_, other) in zip(made, one_by_one(problem, real, method, 400), strict=True):
         same(run, other)
     assert len({run.uncertainty.tobytes() for run in made}) > 1  # seeds are other runs
@@ -56,7 +55,7 @@ def test_a_method_without_compiled_rounds_is_the_same_too():
     problem = replace(problem, settings=replace(problem.settings, robust_safety=True))
     reward = np.random.default_rng(0).random((problem.simulator.num_states, problem.simulator.num_actions))
     method = methods.ForRewards({"r": reward})
-    made = simulate_many(problem, SEEDS[:3], real, method=method, max_rounds=20, threads=2)
+    made = simulate_many(problem, SEEDS[:3], real, method=method, max_rounds=20, jobs=2)
     for run, (_, other) in zip(made, one_by_one(problem, real, method, 20), strict=False):
         same(run, other)
 
@@ -65,7 +64,7 @@ def test_what_is_kept_is_taken_where_the_run_was_made_in_the_order_of_the_seeds(
     problem, real = study()
     told = []
     kept = simulate_many(
-        problem, SEEDS, real, max_rounds=300, keep=visits, threads=2, progress=lambda done, total: told.append((done, total))
+        problem, SEEDS, real, max_rounds=300, keep=visits, jobs=2, progress=lambda done, total: told.append((done, total))
     )
     for (rounds, seen), (learner, run) in zip(kept, one_by_one(problem, real, None, 300), strict=True):
         assert rounds == run.rounds
@@ -75,17 +74,17 @@ def test_what_is_kept_is_taken_where_the_run_was_made_in_the_order_of_the_seeds(
 
 def test_what_runs_beside_others_has_one_core():
     problem, real = study()
-    count = simulate_many(problem, SEEDS, real, max_rounds=1, keep=lambda learner, run: cores(), threads=2)
+    count = simulate_many(problem, SEEDS, real, max_rounds=1, keep=lambda learner, run: parallel.cores(), jobs=2)
     assert count == [1] * len(SEEDS)
-    assert cores() >= 1
+    assert parallel.cores() >= 1
 
 
 @pytest.mark.slow
 def test_processes_make_the_same_runs():
     problem, real = study()
-    with opened(jobs=2) as engine:
-        kept = simulate_many(problem, SEEDS, real, max_rounds=300, keep=visits, engine=engine)
-        runs = simulate_many(problem, SEEDS, real, max_rounds=300, engine=engine)
+    with joblib.parallel_config(backend="loky"):
+        kept = simulate_many(problem, SEEDS, real, max_rounds=300, keep=visits, jobs=2)
+        runs = simulate_many(problem, SEEDS, real, max_rounds=300, jobs=2)
     for (rounds, seen), run, (learner, other) in zip(kept, runs, one_by_one(problem, real, None, 300), strict=True):
         assert rounds == other.rounds
         np.testing.assert_array_equal(seen, learner.evidence.counts.visits)
@@ -113,7 +112,7 @@ def test_compiled_rounds_leave_the_interpreter_to_others(monkeypatch):
     ticking = threading.Thread(target=tick)
     ticking.start()
     endless = replace(problem, settings=replace(problem.settings, tolerance=1e-9))
-    simulate_many(endless, [0], real, max_rounds=8_000, threads=1)
+    simulate_many(endless, [0], real, max_rounds=8_000, jobs=1)
     over.set()
     ticking.join()
     most = max(sum(began < tick < ended for tick in ticks) for began, ended in spans)
@@ -125,7 +124,7 @@ def test_compiled_rounds_leave_the_interpreter_to_others(monkeypatch):
     [
         ([1, -1], {}, r"seeds\[1\] is -1"),
         ([1], {"max_rounds": 0}, "max_rounds is 0"),
-        ([1], {"threads": 0}, "threads is 0"),
+        ([1], {"jobs": 0}, "jobs is 0"),
     ],
 )
 def test_what_is_no_study_is_refused(seeds, options, said):
@@ -133,4 +132,4 @@ def test_what_is_no_study_is_refused(seeds, options, said):
     with pytest.raises(InvalidInput, match=said):
         simulate_many(problem, seeds, real, **options)
     with pytest.raises(InvalidInput, match="give the Kernel of the real system"):
-        simulate_many(problem, [1, 2], problem.simulator, threads=2)
+        simulate_many(problem, [1, 2], problem.simulator, jobs=2)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real import parallel
 from safe2real._compiled.team import wait_for_all
-from safe2real.engines import cores as engine_cores
 from safe2real.planning import threads
 from tests.cases import each, sampled
 from tests.planning.test_solve import fixed_recipe
@@ -105,12 +105,15 @@ def test_a_number_of_threads_that_is_none_is_refused(wrong: object) -> None:
         s2r.solve(model, reward, threads=wrong)  # type: ignore[arg-type]
 
 
+def _cores(_):
+    return threads.cores()
+
+
 def test_a_plan_within_one_of_many_tasks_has_one_thread(monkeypatch):
-    monkeypatch.setattr(engine_cores.os, "sched_getaffinity", lambda _: range(8), raising=False)
+    monkeypatch.setattr(parallel.os, "sched_getaffinity", lambda _: range(8), raising=False)
     monkeypatch.setattr(threads.team, "most_threads", lambda: 8)
     assert threads.cores() == 8
-    with engine_cores.on_one_core():
-        assert threads.cores() == 1
+    assert list(parallel.run(_cores, range(2), jobs=2, compiled=True)) == [(0, 1), (1, 1)]
     assert threads.cores() == 8
 
 

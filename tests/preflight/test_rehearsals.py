@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.engines import ENGINES, opened
+from safe2real.parallel import ENGINES, workers
 from safe2real.preflight.rehearsal import Rehearsals
 from tests.preflight.specs import kernel, tiny
 
@@ -38,26 +38,26 @@ def test_time_that_is_not_needed_is_left_to_the_others():
 def test_an_engine_makes_the_same_ones_in_the_order_of_their_seeds():
     seen = []
     real, seeds, rounds = kernel(s0a1=[0.6, 0.4]), [3, 1], [70, None]
-    with opened(jobs=1) as engine:
-        shared = Rehearsals([], 120, 4, None, lambda done, total: seen.append((done, total)), engine)
+    with workers("threads", jobs=2):
+        shared = Rehearsals([], 120, 4, None, lambda done, total: seen.append((done, total)))
         trials = shared.run_each(tiny(), METHOD, real, seeds=seeds, rounds=rounds)
     alone = Rehearsals([], 120, 4, None, None).run_each(tiny(), METHOD, real, seeds=seeds, rounds=rounds)
     for trial, other in zip(trials, alone, strict=True):
         same(trial, other)
     assert [(trial.seed, trial.rounds) for trial in trials] == [(3, 70), (1, 120)]
     assert seen == [(120, 480), (240, 480)]
-    with opened(jobs=1) as engine:
-        assert Rehearsals([], 10**9, 2, 0.0, None, engine).run_each(tiny(), METHOD, real, seeds=[0])[0].rounds == 100
+    with workers("threads", jobs=2):
+        assert Rehearsals([], 10**9, 2, 0.0, None).run_each(tiny(), METHOD, real, seeds=[0])[0].rounds == 100
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_whole_check_says_the_same_on_every_engine(name):
-    pytest.importorskip({"dask": "distributed", "local": "os"}.get(name, name))
+    pytest.importorskip({"dask": "distributed", "local": "os", "threads": "os"}.get(name, name))
     problem, real = tiny(), kernel(s0a1=[0.6, 0.4])
     alone = s2r.check_problem(problem, reality=real, max_rounds=300)
-    with opened(name, jobs=2) as engine:
-        shared = s2r.check_problem(problem, reality=real, max_rounds=300, engine=engine)
+    with workers(name, jobs=2):
+        shared = s2r.check_problem(problem, reality=real, max_rounds=300)
     assert shared.to_document() == alone.to_document()
     for trial, other in zip(shared.trials, alone.trials, strict=True):
         same(trial, other)

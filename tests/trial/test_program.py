@@ -6,8 +6,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from safe2real.engines import opened
 from safe2real.errors import InvalidInput
+from safe2real.parallel import workers
 from trial.__main__ import app, control_runs, longest_run, route_runs
 from trial.flaws import Flaw
 from trial.outcome import Outcome
@@ -124,15 +124,13 @@ def test_the_table_shows_every_number():
     assert len({line.count("|") for line in text.split("\n\n")[1].splitlines()}) == 1
 
 
-def test_runs_come_in_order_whatever_the_number_of_processes(monkeypatch):
-    """Of the compiled part; each process compiles for itself here, or it would try all parts first."""
-    monkeypatch.setattr("trial.workers.compile_everything", None)
+def test_runs_come_in_order_whatever_the_number_of_processes():
+    """Of the compiled part."""
     plan = Plan(seed=1, longest=150)
-    with opened(jobs=1) as engine:
-        alone = list(itertools.islice(run_in_order(plan, engine), 10))
-        assert list(run_in_order(plan, engine, 6)) == alone[:6]
-    with opened(jobs=2) as engine:
-        together = list(itertools.islice(run_in_order(plan, engine), 10))
+    alone = list(itertools.islice(run_in_order(plan), 10))
+    assert list(run_in_order(plan, 6)) == alone[:6]
+    with workers(jobs=2):
+        together = list(itertools.islice(run_in_order(plan), 10))
     assert together == alone
     assert [one.number for one in alone] == list(range(10))
 
@@ -167,12 +165,11 @@ def test_the_program_writes_prints_and_repeats_a_trial(tmp_path):
     printed = CliRunner().invoke(app, ["--table", str(file)])
     assert printed.stdout == done.stdout
     again = Tallies()
-    with opened(jobs=1) as engine:
-        for part in Part:
-            runs = sum(group["runs"] for group in document["trial"] if group["part"] == part)
-            assert runs == route_runs(2000) or part is Part.LONG
-            for one in itertools.islice(run_in_order(Plan(2, longest_run(2000), part), engine), runs):
-                again.add(one)
+    for part in Part:
+        runs = sum(group["runs"] for group in document["trial"] if group["part"] == part)
+        assert runs == route_runs(2000) or part is Part.LONG
+        for one in itertools.islice(run_in_order(Plan(2, longest_run(2000), part)), runs):
+            again.add(one)
     assert again.to_json() == document["trial"]
     one = CliRunner().invoke(app, [*arguments, "--run", "4", "--part", "logs"])
     assert json.loads(one.stdout)["number"] == 4

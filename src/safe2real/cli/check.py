@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,8 +73,8 @@ def check(
     rehearsals on a guess of the real system, how many samples to expect, and
     what is recommended: with or without the simulator, what to declare.
     """
-    from safe2real.engines.opening import opened
     from safe2real.model.serialization import within
+    from safe2real.parallel import workers
     from safe2real.preflight.baseline import check_rollouts
     from safe2real.preflight.check import check_problem
     from safe2real.preflight.spec_file import read_rollouts, read_spec_file
@@ -85,9 +84,9 @@ def check(
     if rollouts is not None:
         episodes = read_rollouts(given.problem.simulator, read_text(str(rollouts)), str(rollouts))
         check_rollouts(given.problem, episodes, str(rollouts))
-    alone = engine == "local" and jobs in (None, 1) and address is None
-    workers = nullcontext() if alone else opened(engine, jobs=-1 if jobs is None else jobs, address=address)
-    with progress_bar("rehearsed rounds") as progress, within(spec.name), workers as running:
+    given_jobs = jobs if jobs is not None else 1 if engine == "local" and address is None else -1
+    running = workers(engine, jobs=given_jobs, address=address)
+    with progress_bar("rehearsed rounds") as progress, within(spec.name), running:
         found = check_problem(
             given.problem,
             method=given.method,
@@ -98,7 +97,6 @@ def check(
             seconds=seconds,
             accuracy=accuracy,
             compare=compare,
-            engine=running,
             progress=progress,
         )
     if out is not None:

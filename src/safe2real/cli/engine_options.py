@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from safe2real.engines.opening import ENGINES
+from safe2real.parallel import ENGINES
 
 EngineName = Annotated[str, typer.Option("--engine", help=f"Where runs are done: {', '.join(ENGINES)}.")]
 Address = Annotated[

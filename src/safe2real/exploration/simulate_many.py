@@ -7,18 +7,13 @@ every random number in it is a function of (seed, round, index) and runs share n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, overload
 
-from safe2real.engines.base import Engine
-from safe2real.engines.cores import cores
-from safe2real.engines.job import Job
-from safe2real.engines.local import Threads
+from safe2real import parallel
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import Run, simulate
-from safe2real.exploration.warm_up import compile_everything
 from safe2real.methods.base import Method
 from safe2real.model.kernel import Kernel
 from safe2real.model.validation import positive_integer, seed_number
@@ -36,8 +31,7 @@ def simulate_many(
     *,
     method: Method | None = None,
     max_rounds: int = 1_000_000,
-    threads: int | None = None,
-    engine: Engine | None = None,
+    jobs: int = -1,
     progress: Report | bool | None = None,
 ) -> list[Run]: ...
 
@@ -51,8 +45,7 @@ def simulate_many(
     method: Method | None = None,
     max_rounds: int = 1_000_000,
     keep: Callable[[Learner, Run], Kept],
-    threads: int | None = None,
-    engine: Engine | None = None,
+    jobs: int = -1,
     progress: Report | bool | None = None,
 ) -> list[Kept]: ...
 
@@ -65,8 +58,7 @@ def simulate_many(
     method: Method | None = None,
     max_rounds: int = 1_000_000,
     keep: Callable[[Learner, Run], Any] | None = None,
-    threads: int | None = None,
-    engine: Engine | None = None,
+    jobs: int = -1,
     progress: Report | bool | None = None,
 ) -> list[Any]:
     """A simulated run for every seed, several at a time: each equal to the one that `simulate` makes, bit for bit.
@@ -78,9 +70,10 @@ def simulate_many(
         method: what is deployed by; `methods.SimToReal()` unless another is given.
         max_rounds: of each run at most.
         keep: (learner, run) -> what is kept of a run, done where it ran; so plans can be made and evaluated there, and no
-            more learners are in memory than threads. The run itself if None.
-        threads: runs at a time in this process; one per core if None. A method without compiled rounds gains little.
-        engine: runs go to its workers instead (see `safe2real.engines`); `keep` must be a function of a module then.
+            more learners are in memory than jobs. The run itself if None.
+        jobs: runs at a time, by threads of this process; -1 for one per core. A method without compiled rounds gains little
+            by threads. Within `joblib.parallel_config(backend=...)` or `parallel.workers(...)` the runs go to that backend's
+            workers instead; `keep` must be a function of a module then.
         progress: shows a bar with the time left: True always, False never, None on a terminal; or a function that is told
             (runs done, in all).
 
@@ -97,9 +90,10 @@ def simulate_many(
     """
     listed = [seed_number(f"seeds[{i}]", seed) for i, seed in enumerate(seeds)]
     study = _Study(problem, real, method, positive_integer("max_rounds", max_rounds), keep)
-    at_once = cores() if threads is None else positive_integer("threads", threads)
+    if jobs != -1:
+        positive_integer("jobs", jobs)
     kept: list[Any] = [None] * len(listed)
-    ended = engine.run(Job(study, compile_everything), listed) if engine is not None else _threaded(study, listed, at_once)
+    ended = parallel.run(study, listed, jobs=jobs, compiled=True)
     with progress_bar("runs", progress) as report:
         for done, (number, result) in enumerate(ended, start=1):
             kept[number] = result
@@ -123,11 +117,3 @@ class _Study(Generic[Kept]):
         learner = Learner(problem, self.method, trust_margin=True)  # on `real`, which is known, the run shows what is true
         run = simulate(learner, self.real, max_rounds=self.max_rounds)
         return run if self.keep is None else self.keep(learner, run)
-
-
-def _threaded(study: _Study[Any], seeds: list[int], threads: int) -> Iterator[tuple[int, Any]]:
-    if threads == 1:  # with all cores to itself
-        yield from enumerate(map(study, seeds))
-        return
-    with closing(Threads(threads)) as engine:
-        yield from engine.run(Job(study), seeds)

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from safe2real._compiled import team
-from safe2real.engines.cores import cores as cores_of_task
 from safe2real.errors import InvalidInput
 from safe2real.model.kernel import Kernel
 from safe2real.model.validation import shown
+from safe2real.parallel import cores as cores_of_task
 
 # Transitions of one step from which on a team is faster than one thread, and how many each member should have. Measured on
 # 16 idle cores (benchmarks.measure): at 200,000 two threads took as long as one, 4 half of it, 16 a third; at 50,000 even 16

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from safe2real.engines.base import Engine
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.warm_up import compile_everything
@@ -151,10 +150,11 @@ def check_problem(
     seconds: float | None = None,
     accuracy: float | None = None,
     compare: bool = True,
-    engine: Engine | None = None,
     progress: Report | bool | None = None,
 ) -> Preflight:
     """Look at everything that can be looked at before the first deployment; the real system is not touched.
+
+    Rehearsals run one by one in this process, or side by side as `joblib.parallel_config` says (see `safe2real.parallel`).
 
     Args:
         problem: what is given and assumed.
@@ -168,7 +168,6 @@ def check_problem(
         accuracy: how far the simulator's rows are off at most where they are right, in TV distance: gaps are proposed from
             it. Of an estimated simulator it is that of its rows, or calibrated_gap where that is larger, if None.
         compare: rehearse with and without the simulator's rows, and say which is expected to be cheaper.
-        engine: runs the rehearsals side by side (see `safe2real.engines`); one by one in this process if None.
         progress: shows a bar with the time left in the rehearsals: True always, False never, None on a terminal; or a
             function that is told (done, total) rounds.
 
@@ -219,7 +218,7 @@ def check_problem(
             rewards = random_rewards(problem.simulator, _REWARDS)
             if seconds is not None:
                 compile_everything()  # once per installation, and no part of the time that was given
-            rehearsals = Rehearsals(rewards, max_rounds, parts, seconds, report, engine)
+            rehearsals = Rehearsals(rewards, max_rounds, parts, seconds, report)
             first, rehearse = problem.settings.coin_seed, None
             trials = rehearsals.run_each(problem, method, real, seeds=range(first, first + runs), looks_ahead=True)
             findings += trial_findings(problem, method, trials, assumed)

@@ -16,20 +16,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real import parallel
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.files import whole_file
 from safe2real.campaign.history import entries_of
 from safe2real.campaign.status import CampaignStatus
 from safe2real.campaign.verify import Ledger
-from safe2real.engines.base import Engine
-from safe2real.engines.job import Job
 from safe2real.errors import Conflict, Halted, InvalidInput, Stopped
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.plan import Plan
 from safe2real.exploration.simulate import roll_out
-from safe2real.exploration.warm_up import compile_everything
 from safe2real.methods.base import Method
 from safe2real.methods.named import document_of
 from safe2real.model.cmdp import CMDP
@@ -309,7 +307,6 @@ class Rehearsals:
     parts: int
     seconds: float | None  # in all
     progress: Callable[[int, int], None] | None  # is told (done, total) rounds
-    engine: Engine | None = None  # what runs many of them; this process, one by one, if None
     turns: Iterator[int] = field(default_factory=count)
     began: float = field(default_factory=time.monotonic)
 
@@ -342,17 +339,18 @@ class Rehearsals:
         """The next ones, one for each of `seeds`, each for its own of `rounds`: in the order of the seeds."""
         lengths = rounds or [None] * len(seeds)
         pairs = list(zip(seeds, lengths, strict=True))
-        if self.engine is None:
+        workers = parallel.at_once()
+        if workers == 1:
             return [
                 self.run(problem, method, real, seed=seed, rounds=length, looks_ahead=looks_ahead) for seed, length in pairs
             ]
         turns = [next(self.turns) for _ in pairs]
         share = self._share(self.parts - turns[0])
         # As many as there are workers share the time of one.
-        seconds = None if share is None else share * min(len(pairs), max(1, self.engine.workers))
+        seconds = None if share is None else share * min(len(pairs), workers)
         asked = [self._asked(problem, method, real, seed, length, looks_ahead, seconds) for seed, length in pairs]
         trials: list[Trial | None] = [None] * len(pairs)
-        for done, (number, trial) in enumerate(self.engine.run(Job(Asked.run, compile_everything), asked), start=1):
+        for done, (number, trial) in enumerate(parallel.run(Asked.run, asked), start=1):
             trials[number] = trial
             self._tell((turns[0] + done) * self.max_rounds)
         return [trial for trial in trials if trial is not None]

@@ -167,5 +167,5 @@ def test_bad_names_and_engines_are_refused(tmp_path):
     assert runner.invoke(app, ["table1", "--seeds", "0", "--out", str(tmp_path)]).exit_code == 2
     engine = runner.invoke(app, ["table1", "--seeds", "1", "--engine", "slurm", "--out", str(tmp_path)])
     assert engine.exit_code == 2
-    assert "choose one of local, dask, ray" in engine.output
+    assert "choose one of local, threads, dask, ray" in engine.output
     assert runner.invoke(safe2real, ["--version"]).output.strip() == s2r.__version__

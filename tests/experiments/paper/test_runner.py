@@ -14,7 +14,7 @@ from experiments.runner import run_all
 from experiments.store import Store, Task
 from experiments.studies.certified import ALL, ALL_DECLARED, _settings
 from experiments.studies.certified_runs import anytime_run, certified_run
-from safe2real.engines import ENGINES
+from safe2real.parallel import ENGINES
 
 QUIET = Console(quiet=True)
 
@@ -49,7 +49,7 @@ def one_by_one(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_rows_are_the_same_bit_for_bit(name, one_by_one, tmp_path):
-    pytest.importorskip({"dask": "distributed", "local": "os"}.get(name, name))
+    pytest.importorskip({"dask": "distributed", "local": "os", "threads": "os"}.get(name, name))
     assert run_all(some(), Store(tmp_path), jobs=2, engine=name, console=QUIET) == 6
     assert sorted(kept(tmp_path)) == one_by_one
 
@@ -89,7 +89,7 @@ def _kill_soon():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_killed_worker_leaves_every_row_once(name, one_by_one, tmp_path):
-    pytest.importorskip({"dask": "distributed", "local": "os"}.get(name, name))
+    pytest.importorskip({"dask": "distributed", "local": "os", "threads": "os"}.get(name, name))
     places = {"mark": str(tmp_path / "killed"), "rows": str(tmp_path / "killing.jsonl")}
     tasks = [Task(killing_run, task.settings | places) for task in some(seeds=4) if task.run is certified_run]
     assert run_all(tasks, Store(tmp_path), jobs=2, engine=name, console=QUIET) == 8

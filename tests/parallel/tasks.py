@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import threading
 import time
 import uuid
@@ -56,37 +55,6 @@ def beside_another(_: int) -> tuple[int, int]:
 
 
 def available(_: int) -> int:
-    from safe2real.engines.cores import cores
+    from safe2real.parallel import cores
 
     return cores()
-
-
-def noted_preparation() -> None:
-    """Needs the folder in the environment: one line per call, at its begin and its end."""
-    for word in ("begin", "end"):
-        with open(os.environ["SAFE2REAL_TEST_NOTES"], "a") as file:
-            file.write(f"{word} {os.getpid()}\n")
-        time.sleep(0.3)
-
-
-def compile_a_little() -> None:
-    """One function and what it calls: seconds."""
-    import safe2real as s2r
-
-    grid = s2r.systems.WindyGrid.paper()
-    uniform = s2r.MarkovPolicy.stochastic([[0.25] * 4] * 25, horizon=12)
-    s2r.planning.constraint_values(grid.cmdp(grid.real(), 0.0), uniform)
-
-
-def compilations(_: int) -> tuple[int, int, int]:
-    """(process, how many functions it compiled, how many it loaded)."""
-    time.sleep(1.0)  # so that nobody does the tasks of all
-    found = {
-        id(thing): thing
-        for name, module in list(sys.modules.items())
-        if name.startswith("safe2real._compiled")
-        for thing in vars(module).values()
-        if hasattr(thing, "stats")
-    }
-    misses = sum(sum(one.stats.cache_misses.values()) for one in found.values())
-    return os.getpid(), misses, sum(sum(one.stats.cache_hits.values()) for one in found.values())
