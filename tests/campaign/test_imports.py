@@ -22,7 +22,7 @@ from safe2real.exploration.episode_log import PackedEpisodes, log_digest, packed
 from safe2real.model.serialization import digest_of, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.report.export import export_json
-from safe2real.service.importing import import_log, read
+from safe2real.service.record_endpoints import import_log, read_log
 from safe2real.standing import AssumptionCode
 from tests.campaign.systems import paper_grid, run_rounds, three_states
 from tests.cases import each
@@ -352,7 +352,7 @@ def test_a_log_is_imported_in_a_few_times_its_size(tmp_path, monkeypatch):
         campaign.import_log("other", system.specification.baseline, [{"states": [0] * 5, "actions": [0] * 4}])  # compiles
         tracemalloc.start()
         try:
-            document = import_log(campaign, read(log.open("rb")))
+            document = import_log(campaign, read_log(log.open("rb")))
             _, most = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()

@@ -12,7 +12,7 @@ from safe2real.client import RemoteCampaign
 from safe2real.client.remote import LEFT_OUT
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.methods import ForRewards
-from safe2real.service.service import Service
+from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import three_states
 from tests.service.serving import listening

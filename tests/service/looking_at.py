@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.campaign import Campaign
-from safe2real.service.service import Options, Service
+from safe2real.service.campaign_pool import Options, Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT, System, three_states
 from tests.service.serving import listening

@@ -23,9 +23,8 @@ from starlette.testclient import TestClient
 from safe2real.methods.named import document_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.service.application import make_app
-from safe2real.service.limits import Limits
-from safe2real.service.running import configured, listener_at
-from safe2real.service.service import Options, Service
+from safe2real.service.campaign_pool import Limits, Options, Service
+from safe2real.service.server import configured, listener_at
 from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT, System, three_states
 

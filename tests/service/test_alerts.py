@@ -11,8 +11,7 @@ import pytest
 from safe2real.campaign import Campaign
 from safe2real.errors import InvalidInput
 from safe2real.service.alerts import Alert, AlertTerms, Cause, Watchman, alerts_in, posted
-from safe2real.service.read_endpoints import status_with
-from safe2real.service.service import Options, Service
+from safe2real.service.campaign_pool import Options, Service, status_with
 from safe2real.service.storage import places_at
 from tests.campaign.systems import falling, run_rounds, three_states
 from tests.service.looking_at import Command

@@ -13,9 +13,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from safe2real.service.limits import Limits
-from safe2real.service.service import Options, Service
-from safe2real.service.slow_client_timeouts import Connection
+from safe2real.service.campaign_pool import Limits, Options, Service
+from safe2real.service.server import Connection
 from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT
 from tests.service.serving import listening

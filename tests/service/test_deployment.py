@@ -17,8 +17,8 @@ import pytest
 from safe2real.campaign import Campaign
 from safe2real.client import RemoteCampaign
 from safe2real.errors import InvalidInput
-from safe2real.service.running import _CONNECTIONS, run
-from safe2real.service.service import Service
+from safe2real.service.campaign_pool import Service
+from safe2real.service.server import _CONNECTIONS, run
 from safe2real.service.storage import places_at
 from safe2real.service.tokens import Tokens
 from tests.campaign.systems import ROOT, run_rounds, three_states

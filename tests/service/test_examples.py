@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from safe2real.client import RemoteCampaign
-from safe2real.service.service import Service
+from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT, three_states
 from tests.service.serving import listening

@@ -14,7 +14,7 @@ from safe2real.campaign.backup import back_up
 from safe2real.campaign.events import Draft
 from safe2real.client import RemoteCampaign
 from safe2real.errors import StorageFailure
-from safe2real.service.limits import Limits
+from safe2real.service.campaign_pool import Limits
 from safe2real.service.storage import places_at
 from safe2real.service.tokens import Tokens
 from tests.campaign.systems import three_states

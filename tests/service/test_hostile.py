@@ -9,8 +9,8 @@ from urllib.request import urlopen
 import pytest
 
 from safe2real.campaign import Campaign
-from safe2real.service.problems import MEDIA_TYPE
-from safe2real.service.service import Service
+from safe2real.service.campaign_pool import Service
+from safe2real.service.problem_documents import MEDIA_TYPE
 from safe2real.service.storage import places_at
 from tests.service.hostile import HTML, requests
 from tests.service.serving import listening, reached, serving

@@ -11,8 +11,7 @@ import pytest
 from safe2real.campaign import Campaign
 from safe2real.campaign.backup import back_up
 from safe2real.client import RemoteCampaign
-from safe2real.service.limits import Limits
-from safe2real.service.service import Service
+from safe2real.service.campaign_pool import Limits, Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import run_rounds, three_states
 from tests.service.serving import listening, serving
@@ -169,7 +168,7 @@ def test_a_page_of_a_record_that_was_restored_starts_over_and_hears_every_change
 
 
 def test_a_silent_stream_says_which_head_it_speaks_of(service, monkeypatch):
-    monkeypatch.setattr("safe2real.service.streaming._BREATH", 0.6)
+    monkeypatch.setattr("safe2real.service.event_stream._BREATH", 0.6)
     url, token, _ = service
     stream = Stream(url, token)
     heads = set()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from safe2real._compiled.cache import SourceCache
-from safe2real.service.warming import warm
+from safe2real.service.server import warm
 from tests.service.serving import API, serving
 
 

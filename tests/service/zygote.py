@@ -10,7 +10,7 @@ import sys
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.journal import MemoryJournal
-from safe2real.service.running import run
+from safe2real.service.server import run
 from tests.campaign.systems import three_states
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def run(
 ) -> None:
     """Serve until it is stopped."""
     from safe2real.service.alerts import AlertTerms
-    from safe2real.service.running import run as serve
+    from safe2real.service.server import run as serve
 
     if silent_after is not None and alert_url is None:
         raise InvalidInput("--silent-after is given and no --alert-url: nobody would be told; give both")
@@ -82,7 +82,7 @@ def run(
 @commands.command()
 def warm() -> None:
     """Compile what the service needs, which its first request would wait for; in a container's build, or before a start."""
-    from safe2real.service.warming import warm as compile_all
+    from safe2real.service.server import warm as compile_all
 
     compile_all()
     answer({"warm": True})

@@ -19,18 +19,15 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext, suppres
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
 from safe2real.campaign.events import now
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.model.constraint_text import count
 from safe2real.model.validation import finite_number
-from safe2real.service.read_endpoints import status_with
+from safe2real.service.campaign_pool import Service, status_with
 from safe2real.standing import DoubtCode, Standing
-
-if TYPE_CHECKING:
-    from safe2real.service.service import Service
 
 _LOOK = 2.0  # seconds between two looks at all campaigns
 _PATIENCE = 10.0  # seconds until the webhook has answered

@@ -1,39 +1,50 @@
-"""The service as a web application: addresses, what is done at each, and what is answered when something is wrong."""
+"""The service as a web application: its routers, its own addresses, and what is answered when something is wrong."""
 
 from __future__ import annotations
 
-import json
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.documents import label_of
 from safe2real.errors import Safe2RealError
-from safe2real.service import history, operator_endpoints, read_endpoints, worker_endpoints
+from safe2real.methods.named import problem_and_method
+from safe2real.model.serialization import finite_or_none, to_text
+from safe2real.service import event_stream, read_endpoints, record_endpoints, request, worker_endpoints
 from safe2real.service.alerts import AlertTerms, watching
-from safe2real.service.description import SECURITY, described
-from safe2real.service.dispatch import Answering, call_of
-from safe2real.service.long_requests import BESIDE
-from safe2real.service.problems import Busy, problem, problem_of
-from safe2real.service.request import Call, Endpoint
-from safe2real.service.security_headers import Shield
-from safe2real.service.service import Service
-from safe2real.service.service_endpoints import OWN, health, ready
+from safe2real.service.campaign_pool import Service
+from safe2real.service.middleware import Shield, campaign_lines, unreadable_line
+from safe2real.service.problem_documents import Forbidden, hidden, problem, problem_of
+from safe2real.service.request import API, EVERYBODY, OPERATORS, READERS, Body, InService
+from safe2real.service.storage import checked_name
 from safe2real.version import __version__
 
-API = "/api/v1"
-CALLS = (*worker_endpoints.ENDPOINTS, *operator_endpoints.ENDPOINTS, *read_endpoints.ENDPOINTS, *history.ENDPOINTS)
 _PAGE = Path(__file__).with_name("page")
 _LARGE = 4096  # bytes from which an answer is compressed
-_Route = Callable[[Request], Awaitable[Response]]
+_BRIEFLY = ("standing", "halted", "stopped", "next_reason", "rounds", "told", "samples", "tolerance", "events")
+_Page = Callable[[Request], Awaitable[Response]]
+
+operating = request.router(OPERATORS, API)
+reading = request.router(READERS, API)
+asking = request.router(EVERYBODY, API)
+ROUTERS = (
+    *(worker_endpoints.brief, worker_endpoints.episodes, worker_endpoints.fleet),
+    *(record_endpoints.writing, record_endpoints.checking, read_endpoints.reading, event_stream.watching),
+    *(operating, reading, asking),
+)
 
 
 def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
@@ -47,26 +58,19 @@ def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
         finally:
             service.close()
 
-    app = FastAPI(
-        title="safe2real",
-        version=__version__,
-        docs_url=None,  # its pages would load scripts from elsewhere
-        redoc_url=None,
-        openapi_url=None,
-        lifespan=lifespan,
-    )
+    # FastAPI's own pages of documents would load scripts from elsewhere, and its document needs no token.
+    app = FastAPI(title="safe2real", version=__version__, docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
     app.state.service = service
-    for endpoint in CALLS:
-        _add(app, f"{API}/campaigns/{{name}}{endpoint.path}", endpoint, _on_campaign(endpoint))
-    for endpoint, answering in BESIDE:
-        _add(app, f"{API}/campaigns/{{name}}{endpoint.path}", endpoint, answering)
-    for endpoint, answering in OWN:
-        _add(app, f"{API}{endpoint.path}", endpoint, answering)
+    for router in ROUTERS:
+        app.include_router(router)
     app.add_route(f"{API}/health", health)
     app.add_route(f"{API}/ready", ready)
-    _add_pages(app)
-    _describe(app)
+    if _PAGE.is_dir():  # files without secrets; whatever they show they ask for with a token
+        app.add_route("/", _page("index.html"))
+        app.add_route("/campaigns/{name}", _page("campaign.html"))
+        app.mount("/page", StaticFiles(directory=_PAGE))
     app.add_exception_handler(Safe2RealError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _not_there)
     app.add_exception_handler(Exception, _mistake)
     app.add_middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=2)
@@ -74,71 +78,130 @@ def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
     return app
 
 
-def _add(app: FastAPI, path: str, endpoint: Endpoint, answering: Answering) -> None:
-    service: Service = app.state.service
+def _page(file: str) -> _Page:
+    async def answer(_: Request) -> Response:
+        return FileResponse(_PAGE / file, headers={"Cache-Control": "no-cache"})
 
-    async def answer(request: Request) -> Response:
-        return await answering(service, request, await call_of(service, request, endpoint))
+    return answer
 
-    app.add_api_route(
-        path, answer, methods=[endpoint.method], response_class=Response, response_model=None, **described(endpoint, path)
+
+# Addresses of the service itself
+
+_CAMPAIGNS = {"campaigns": [{"name": "arm", "standing": "certified"}], "authentication": True, "who": "ann"}
+
+
+@reading.get("/campaigns", responses=request.answers(_CAMPAIGNS))
+async def overview(call: InService) -> Response:
+    """All campaigns that this token may see, and where they stand; `authentication` is false where no token is needed."""
+    names = await call.service.names(call.caller)
+    found = await asyncio.gather(*(_briefly(call.service, name) for name in names))
+    about = {"authentication": call.service.options.auth, "version": __version__}
+    return JSONResponse({"campaigns": found, **about, "who": call.caller.name, "role": call.caller.role})
+
+
+async def _briefly(service: Service, name: str) -> dict[str, Any]:
+    try:
+        hosted = await service.hosted(name)
+        return {"name": name, "problem": None, **await hosted.desk.do(_in_brief, patience=service.limits.answering)}
+    except Safe2RealError as error:  # one that cannot be opened must not hide the others
+        return {"name": name, "problem": hidden(service.without_places(str(error), name))}
+
+
+def _in_brief(campaign: Campaign) -> dict[str, Any]:
+    status = campaign.status(forecast=False)
+    numbers = {"held": len(status.held), "overdue": len(status.overdue), "uncertainty": finite_or_none(status.uncertainty)}
+    return {"campaign": status.name, **{key: getattr(status, key) for key in _BRIEFLY}, **numbers}
+
+
+class Create(Body):
+    """A campaign to begin."""
+
+    name: str = Field(examples=["arm"])
+    problem: dict[str, Any] = Field(
+        description="A specification, as `safe2real campaign init` takes it.",
+        examples=[{"horizon": 4, "simulator": {}, "baseline": {}, "settings": {}}],
     )
+    trust_margin: bool = False
+    lease: float | None = Field(default=None, examples=[3600])
+    withdraw_overdue: bool = False
+    exist_ok: bool = False
 
 
-def _on_campaign(endpoint: Endpoint) -> Answering:
-    """One call to a campaign, in its thread; the writing of JSON too."""
+_MADE = {"name": "arm", "campaign": "1f0c2a9b", "certified": True, "standing": "certified"}
 
-    async def answering(service: Service, request: Request, call: Call) -> Response:
-        hosted = await service.hosted(call.name)
-        with_history = replace(call, history=hosted.history)
 
-        def done(campaign: Campaign) -> bytes:
-            return json.dumps(endpoint.work(campaign, with_history), allow_nan=False).encode()
+@operating.post("/campaigns", status_code=201, responses=request.answers(_MADE, status=201))
+async def create(call: InService, body: Create) -> Response:
+    """Begin a campaign; an existing one is never overwritten."""
+    if call.caller.campaign is not None:
+        raise Forbidden(f"this token is for the campaign {call.caller.campaign!r} alone")
+    return JSONResponse(await call.service.slowly(_created, call.service, body), 201)
 
-        if endpoint.records:
+
+def _created(service: Service, body: Create) -> dict[str, Any]:
+    name = checked_name(body.name)
+    problem, method = problem_and_method(to_text(body.problem))
+    service.places.prepare(name)
+    how = body.model_dump(exclude={"name", "problem"})
+    with Campaign.create(service.places.place_of(name), problem, method=method, **how) as made:
+        return {"name": name, "campaign": made.name, **label_of(made)}
+
+
+@asking.get("/whoami", responses=request.answers({"name": "cell-3", "role": "worker", "campaign": None}))
+async def whoami(call: InService) -> Response:
+    """Whose token this is."""
+    caller = call.caller
+    about = {"authentication": call.service.options.auth, "version": __version__}
+    return JSONResponse({"name": caller.name, "role": caller.role, "campaign": caller.campaign, **about})
+
+
+@reading.get("/metrics", response_class=PlainTextResponse)
+async def metrics(call: InService) -> Response:
+    """Numbers for Prometheus; of campaigns, those that were asked for since the start."""
+    lines = call.service.metrics.text()
+    for hosted in call.service.open_now():
+        if call.caller.campaign in (None, hosted.name):
             try:
-                content = await hosted.field.do(done, patience=service.limits.answering, by=call.caller.name)
-            except MemoryError:  # of the server, not of what was sent
-                raise Busy("the server has too little memory at the moment; send the same again") from None
-            hosted.has_changed()
-        else:
-            is_long = endpoint.is_long or call.query.get("forecast") == "true"
-            content = await (hosted.study if is_long else hosted.desk).do(done, patience=service.limits.planning)
-        return Response(content, media_type="application/json")
-
-    return answering
+                lines += await hosted.desk.do(partial(campaign_lines, hosted.name), patience=call.limits.answering)
+            except Safe2RealError:  # one that cannot be read must not hide the others
+                lines.append(unreadable_line(hosted.name))
+    return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
 
-def _add_pages(app: FastAPI) -> None:
-    """The page and what it needs are files without secrets; whatever they show they ask for with a token."""
-    if not _PAGE.is_dir():
-        return
-
-    def page(file: str) -> _Route:
-        async def answer(_: Request) -> Response:
-            return FileResponse(_PAGE / file, headers={"Cache-Control": "no-cache"})
-
-        return answer
-
-    app.add_route("/", page("index.html"))
-    app.add_route("/campaigns/{name}", page("campaign.html"))
-    app.mount("/page", StaticFiles(directory=_PAGE))
+@asking.get("/openapi.json")
+async def openapi(call: InService, asked: Request) -> Response:
+    """This document."""
+    return JSONResponse(asked.app.openapi())
 
 
-def _describe(app: FastAPI) -> None:
-    """The OpenAPI document, with how a token is shown."""
-    made = app.openapi()
-    made.setdefault("components", {})["securitySchemes"] = SECURITY
+async def health(_: Request) -> Response:
+    """Whether the process answers; says nothing else, and needs no token."""
+    return JSONResponse({"status": "ok"})
+
+
+async def ready(asked: Request) -> Response:
+    """Whether the database answers too."""
+    service: Service = asked.app.state.service
+    await service.aside(service.places.names)  # one that cannot be reached is a problem document
+    return JSONResponse({"status": "ready"})
 
 
 # What is answered when something is wrong
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    service: Service = request.app.state.service
+async def _refused(asked: Request, error: Exception) -> Response:
+    service: Service = asked.app.state.service
     if not isinstance(error, Safe2RealError):
-        return await _mistake(request, error)
-    return problem_of(error, service.without_places(str(error), request.path_params.get("name", "")))
+        return await _mistake(asked, error)
+    return problem_of(error, service.without_places(str(error), asked.path_params.get("name", "")))
+
+
+async def _invalid(asked: Request, error: Exception) -> Response:
+    if not isinstance(error, RequestValidationError):
+        return await _mistake(asked, error)
+    first = error.errors()[0]
+    source, *place = first["loc"]
+    return await _refused(asked, request.invalid({**first, "loc": place}, f"the {source}"))
 
 
 async def _not_there(_: Request, error: Exception) -> Response:

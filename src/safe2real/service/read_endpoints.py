@@ -1,98 +1,129 @@
-"""What is read: where a campaign stands, its plans, its map of mismatches, what it is about. Nothing is recorded."""
+"""What is read: where a campaign stands, its plans, its deployments, its map of mismatches. Nothing is recorded."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from fastapi import Query
+from pydantic import Field
+from starlette.responses import Response
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.documents import (
-    certificate_document,
-    label_of,
-    map_document,
-    plan_document,
-    proposal_document,
-    status_document,
-)
+from safe2real.campaign.documents import label_of, map_document, plan_document, proposal_document
+from safe2real.errors import InvalidInput
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
+from safe2real.methods.base import Reason
 from safe2real.methods.named import document_of
 from safe2real.model.serialization import array_from_json, finite_or_none
-from safe2real.service.request import READERS, Call, Endpoint
+from safe2real.service import request
+from safe2real.service.campaign_pool import status_with
+from safe2real.service.deployment_history import OUTCOMES, Line
+from safe2real.service.request import OF_A_CAMPAIGN, READERS, Array, Body, InCampaign
 
-PAGE = 200  # rows of the map in one answer
-_VERDICTS = tuple(verdict.name.lower() for verdict in Verdict)
-_ORDERS = ("number", "visits", "distance", "lower", "upper", "visits_needed")
+_LARGEST = 2**53
+_VERDICTS = "|".join(verdict.name.lower() for verdict in Verdict)
+Forecast = Annotated[bool, Query(description="Rehearse the rest of the campaign, which may take long.")]
+Order = Literal["number", "visits", "distance", "lower", "upper", "visits_needed"]
+Offset = Annotated[int, Query(ge=0, le=_LARGEST, description="How many are passed over.")]
+reading = request.router(READERS, OF_A_CAMPAIGN)
 
-
-def status(campaign: Campaign, call: Call) -> Any:
-    return status_with(campaign, forecast=call.flag("forecast", False))
-
-
-def status_with(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
-    """The status, and the certificate of whatever is handed out now, with all it rests on as codes and texts."""
-    document = status_document(campaign.status(forecast=forecast), campaign)
-    document["campaign"] = document.pop("name")
-    problem, model = campaign.problem, campaign.problem.simulator
-    about = {"delta": problem.settings.delta, "method": campaign.method.name}
-    about |= {"format": campaign.format, "horizon": model.steps, "states": model.num_states, "actions": model.num_actions}
-    return {**document, **about, "assurance": certificate_document(campaign.assurance())}
-
-
-def plan(campaign: Campaign, call: Call) -> Any:
-    given = call.document(required=("reward",))
-    return plan_document(campaign.plan(array_from_json(given["reward"], "reward")))
+_STATUS = {"standing": "certified", "rounds": 17, "told": 16, "uncertainty": 0.4, "tolerance": 0.3, "held": []}
+_PLAN = {"certified": True, "value": 1.2, "bound": 1.9, "suboptimality": 0.7}
+_PROPOSAL = {"round": 18, "reason": "MIXTURE", "exploration_weight": 0.25, "uncertainty": 0.4, "coin": 0.3}
+_FLOORS = {"floors": {"upright": 1.6}, "certified": True, "standing": "certified", "statement": "..."}
+_PROBLEM: dict[str, Any] = {"horizon": 4, "simulator": {}, "baseline": {}, "settings": {}}
+_MAP = {"certified": True, "counts": {"open": 6}, "shape": [3, 2], "total": 6, "offset": 0, "rows": []}
+_DEPLOYMENTS = {"total": 1, "offset": 0, "deployments": [{"id": "1f0c2a9b-17-8e4d21", "outcome": "out"}]}
+_COURSE = {"total": 1, "number": [1], "constraints": [{"name": "falls", "proved": [1.7], "observed": [1.0]}]}
 
 
-def proposal(campaign: Campaign, call: Call) -> Any:
-    """The same as `ask` would hand out to one who holds nothing, as long as nothing else happens."""
-    return proposal_document(campaign.proposal())
+@reading.get("/status", responses=request.answers(_STATUS))
+async def status(call: InCampaign, forecast: Forecast = False) -> Response:
+    """Where the campaign stands, what is out, and what all of it rests on."""
+    return await call.read(partial(status_with, forecast=forecast), is_long=forecast)
 
 
-def floors(campaign: Campaign, call: Call) -> Any:
-    """Empty where the method has no candidate of which anything is certain."""
-    return {"floors": campaign.floors(), **label_of(campaign)}
+class Plan(Body):
+    """What is to be planned for."""
+
+    reward: Array = Field(description="[S, A] or [H, S, A], in [0, 1].", examples=[[[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]])
 
 
-def problem(campaign: Campaign, call: Call) -> Any:
-    """The specification, which `create` takes."""
-    return document_of(campaign.problem, campaign.method)
+@reading.post("/plan", responses=request.answers(_PLAN))
+async def plan(call: InCampaign, body: Plan) -> Response:
+    """A policy for any reward in [0, 1], with what is promised of it."""
+    reward = array_from_json(body.reward, "reward")
+    return await call.read(lambda campaign: plan_document(campaign.plan(reward)), is_long=True)
 
 
-def mismatch_map(campaign: Campaign, call: Call) -> Any:
-    """Rows that pass the filters, a page of them; or all as arrays."""
-    found = campaign.mismatch_map()
-    if call.one_of("form", ("rows", "arrays")) == "arrays":
-        return {**map_document(found), "intervals_certified": found.certified}
-    chosen = _chosen(found, call)
-    key = call.one_of("order", _ORDERS, "number")
-    if key != "number":
-        column = np.nan_to_num(getattr(found, str(key)).reshape(-1)[chosen].astype(np.float64), nan=-1.0)
-        chosen = chosen[np.argsort(-column if call.flag("descending", True) else column, kind="stable")]
-    offset, limit = call.number("offset", 0), call.number("limit", PAGE, least=1, most=10_000)
-    return {
-        "certified": found.certified and not found.count(Verdict.CONTRADICTED),
-        "counts": {verdict.name.lower(): found.count(verdict) for verdict in Verdict},
-        "shape": list(found.visits.shape),
-        "total": len(chosen),
-        "offset": offset,
-        "rows": [_row(found, int(place)) for place in chosen[offset : offset + limit]],
-    }
+@reading.get("/proposal", responses=request.answers(_PROPOSAL))
+async def proposal(call: InCampaign) -> Response:
+    """What the next deployment would be made from, to a worker who holds nothing; nothing is recorded."""
+    return await call.read(lambda campaign: proposal_document(campaign.proposal()), is_long=True)
 
 
-def _chosen(found: MismatchMap, call: Call) -> Any:
-    """[n] the places in the flat arrays that pass the filters."""
-    keep = np.ones(found.visits.shape, dtype=np.bool_)
-    verdict = call.one_of("verdict", _VERDICTS)
-    if verdict is not None:
-        keep &= found.verdict == Verdict[verdict.upper()]
-    for key, axis in (("state", -2), ("action", -1)):
-        if key in call.query:
-            size = found.visits.shape[axis]
-            chosen = np.arange(size) == call.number(key, 0, most=size - 1)
-            keep &= chosen[:, None] if axis == -2 else chosen
-    keep &= found.visits >= call.number("least_visits", 0)
-    return np.flatnonzero(keep)
+@reading.get("/floors", responses=request.answers(_FLOORS))
+async def floors(call: InCampaign) -> Response:
+    """What is certain of the method's candidate alone; empty where that is nothing."""
+    return await call.read(lambda campaign: {"floors": campaign.floors(), **label_of(campaign)}, is_long=True)
+
+
+@reading.get("/problem", responses=request.answers(_PROBLEM))
+async def problem(call: InCampaign) -> Response:
+    """What the campaign is about: the specification, which `POST /campaigns` takes."""
+    return await call.read(lambda campaign: document_of(campaign.problem, campaign.method))
+
+
+@reading.get("/map", responses=request.answers(_MAP))
+async def mismatch_map(
+    call: InCampaign,
+    form: Annotated[Literal["rows", "arrays"], Query(description="A page of rows, or all as arrays.")] = "rows",
+    verdict: Annotated[str | None, Query(pattern=f"^({_VERDICTS})$")] = None,
+    state: Annotated[int | None, Query(ge=0)] = None,
+    action: Annotated[int | None, Query(ge=0)] = None,
+    least_visits: Annotated[int, Query(ge=0, le=_LARGEST)] = 0,
+    order: Order = "number",
+    descending: bool = True,
+    offset: Offset = 0,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Rows of one answer.")] = 200,
+) -> Response:
+    """How far every row of the simulator is from reality, and what is known: the rows that pass the filters."""
+
+    def mapped(campaign: Campaign) -> Any:
+        found = campaign.mismatch_map()
+        if form == "arrays":
+            return {**map_document(found), "intervals_certified": found.certified}
+        keep = found.visits >= least_visits
+        if verdict is not None:
+            keep &= found.verdict == Verdict[verdict.upper()]
+        for key, number, axis in (("state", state, -2), ("action", action, -1)):
+            if number is not None:
+                keep &= _only(key, number, found.visits.shape[axis], axis)
+        chosen = np.flatnonzero(keep)
+        if order != "number":
+            column = np.nan_to_num(getattr(found, order).reshape(-1)[chosen].astype(np.float64), nan=-1.0)
+            chosen = chosen[np.argsort(-column if descending else column, kind="stable")]
+        return {
+            "certified": found.certified and not found.count(Verdict.CONTRADICTED),
+            "counts": {one.name.lower(): found.count(one) for one in Verdict},
+            "shape": list(found.visits.shape),
+            "total": len(chosen),
+            "offset": offset,
+            "rows": [_row(found, int(place)) for place in chosen[offset : offset + limit]],
+        }
+
+    return await call.read(mapped)
+
+
+def _only(key: str, number: int, size: int, axis: int) -> Any:
+    """Which rows are of this state or action, to be broadcast over the others."""
+    if number >= size:
+        raise InvalidInput(f"{key} is {number}; give a whole number from 0 to {size - 1}")
+    chosen = np.arange(size) == number
+    return chosen[:, None] if axis == -2 else chosen
 
 
 def _row(found: MismatchMap, place: int) -> dict[str, Any]:
@@ -111,46 +142,88 @@ def _row(found: MismatchMap, place: int) -> dict[str, Any]:
     }
 
 
-_MAP_QUERY = {
-    "form": "rows (a page) or arrays (all)",
-    "verdict": f"one of {', '.join(_VERDICTS)}",
-    "state": "a state's number",
-    "action": "an action's number",
-    "least_visits": "rows with at least so many visits",
-    "order": f"one of {', '.join(_ORDERS)}",
-    "descending": "true or false",
-    "offset": "rows passed over",
-    "limit": "rows in the answer, up to 10,000",
-}
-ENDPOINTS = (
-    Endpoint(
-        *("GET", "/status", READERS, status, "Where the campaign stands, what is out, and what all of it rests on."),
-        query={"forecast": "true to rehearse the rest of the campaign, which may take long"},
-        answer={"standing": "certified", "rounds": 17, "told": 16, "uncertainty": 0.4, "tolerance": 0.3, "held": []},
-    ),
-    Endpoint(
-        *("POST", "/plan", READERS, plan, "A policy for any reward in [0, 1], with what is promised of it."),
-        is_long=True,
-        body={"reward": [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]},
-        answer={"certified": True, "value": 1.2, "bound": 1.9, "suboptimality": 0.7},
-    ),
-    Endpoint(
-        *("GET", "/proposal", READERS, proposal, "What the next deployment would be made from; nothing is recorded."),
-        is_long=True,
-        answer={"round": 18, "reason": "MIXTURE", "exploration_weight": 0.25, "uncertainty": 0.4, "coin": 0.3},
-    ),
-    Endpoint(
-        *("GET", "/floors", READERS, floors, "What is certain of the method's candidate alone."),
-        is_long=True,
-        answer={"floors": {"upright": 1.6}, "certified": True, "standing": "certified", "statement": "..."},
-    ),
-    Endpoint(
-        *("GET", "/problem", READERS, problem, "What the campaign is about: the specification."),
-        answer={"horizon": 4, "simulator": {}, "baseline": {}, "settings": {}},
-    ),
-    Endpoint(
-        *("GET", "/map", READERS, mismatch_map, "How far every row of the simulator is from reality, and what is known."),
-        query=_MAP_QUERY,
-        answer={"certified": True, "counts": {"open": 6}, "shape": [3, 2], "total": 6, "offset": 0, "rows": []},
-    ),
-)
+@reading.get("/deployments", responses=request.answers(_DEPLOYMENTS))
+async def deployments(
+    call: InCampaign,
+    outcome: Annotated[str, Query(description=f"Some of {', '.join(OUTCOMES)}.")] = ",".join(OUTCOMES),
+    offset: Offset = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 50,
+) -> Response:
+    """Every deployment and what became of it, the newest first; `outcome` chooses some of them, separated by commas."""
+    wanted = outcome.split(",")
+    if not set(wanted) <= set(OUTCOMES):
+        raise InvalidInput(f"outcome has a word that is not known; give some of: {', '.join(OUTCOMES)}")
+
+    def listed(campaign: Campaign) -> Any:
+        found = [line for line in call.hosted.history.lines(campaign) if line.outcome in wanted]
+        chosen = found[::-1][offset : offset + limit]
+        return {"total": len(found), "offset": offset, "deployments": [_deployment(campaign, line) for line in chosen]}
+
+    return await call.read(listed)
+
+
+def _deployment(campaign: Campaign, line: Line) -> dict[str, Any]:
+    words = campaign.problem.simulator.wordings
+    proved = [finite_or_none(one.number(low)) for one, low in zip(words, line.lower_bounds, strict=True)]
+    observed = None if line.observed is None else [one.number(sum_) for one, sum_ in zip(words, line.observed, strict=True)]
+    return {**asdict(line), "proved": proved, "observed": observed}
+
+
+@reading.get("/course", responses=request.answers(_COURSE))
+async def course(
+    call: InCampaign,
+    points: Annotated[int, Query(ge=10, le=10_000, description="About how many deployments are answered.")] = 600,
+) -> Response:
+    """What was proved and observed, deployment after deployment: columns of one length, in the user's words.
+
+    Of many deployments the lowest and highest values are kept.
+    """
+    return await call.read(lambda campaign: _course(campaign, call.hosted.history.lines(campaign), points))
+
+
+def _course(campaign: Campaign, lines: list[Line], points: int) -> dict[str, Any]:
+    model = campaign.problem.simulator
+    uncertainty = np.array([np.nan if line.uncertainty is None else line.uncertainty for line in lines])
+    weights = np.array([line.exploration_weight for line in lines])
+    shape = (len(lines), model.num_constraints)
+    proved = np.array([line.lower_bounds for line in lines], dtype=np.float64).reshape(shape)
+    sums = [(np.nan,) * model.num_constraints if line.observed is None else line.observed for line in lines]
+    observed = np.array(sums, dtype=np.float64).reshape(shape)
+    kept = _kept([uncertainty, weights, *proved.T, *observed.T], points)
+    constraints = []
+    for k, words in enumerate(model.wordings):
+        seen = observed[~np.isnan(observed[:, k]), k]
+        constraints.append(
+            {
+                "name": words.label,
+                "relation": words.relation,
+                "limit": finite_or_none(words.number(model.thresholds[k])),
+                "proved": [finite_or_none(words.number(low)) for low in proved[kept, k]],
+                "observed": [finite_or_none(words.number(sum_)) for sum_ in observed[kept, k]],
+                "observed_mean": words.number(float(seen.mean())) if len(seen) else None,
+                "observed_count": len(seen),
+            }
+        )
+    return {
+        "total": len(lines),
+        "number": [lines[index].number for index in kept],
+        "at": [lines[index].at for index in kept],
+        "baseline": [lines[index].reason == Reason.BASELINE.name for index in kept],
+        "uncertainty": [lines[index].uncertainty for index in kept],
+        "exploration_weight": [lines[index].exploration_weight for index in kept],
+        "constraints": constraints,
+    }
+
+
+def _kept(columns: list[Any], points: int) -> list[int]:
+    """Which deployments a picture of so many points needs: in each stretch the lowest and the highest of every column."""
+    total = len(columns[0])
+    if total <= points:
+        return list(range(total))
+    kept: set[int] = set()
+    for column in columns:
+        there = np.flatnonzero(~np.isnan(column))
+        for stretch in np.array_split(there, min(points // 2, len(there)) or 1):
+            if len(stretch):
+                kept |= {int(stretch[np.argmin(column[stretch])]), int(stretch[np.argmax(column[stretch])])}
+    return sorted(kept)

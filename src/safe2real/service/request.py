@@ -1,102 +1,278 @@
-"""What an endpoint is, and what it is given: everything about requests that is the same for all of them."""
+"""What is the same for all requests: routers that admit the caller before a body is read, and what endpoints are given.
+
+A route of `router` checks, in this order: the token, its role and its campaign; the keys of the query; the size, the time
+and the syntax of the body. Then FastAPI validates the body by its pydantic model and calls the endpoint.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import asyncio
+import json
+import zlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from enum import Enum
+from typing import Annotated, Any
 
-from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.tell import checked_text
+from fastapi import APIRouter, Depends, Path, Security
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
 from safe2real.errors import InvalidInput
-from safe2real.model.serialization import check_keys, check_unpacked, from_text
+from safe2real.model.input_size import human
+from safe2real.model.serialization import check_unpacked, from_text
 from safe2real.model.validation import shown
-from safe2real.service.problems import Forbidden
+from safe2real.service.campaign_pool import Hosted, Service, Work
+from safe2real.service.problem_documents import TOKEN_IN_BYTES, Busy, Forbidden, TooLarge, WrongType, problem_responses
 from safe2real.service.tokens import Caller, Role
 
 WORKERS = frozenset((Role.WORKER, Role.OPERATOR))
 OPERATORS = frozenset((Role.OPERATOR,))
 READERS = frozenset((Role.OPERATOR, Role.AUDITOR))
 EVERYBODY = frozenset(Role)
+API = "/api/v1"
+OF_A_CAMPAIGN = f"{API}/campaigns/{{name}}"
 
 
-@dataclass(frozen=True, slots=True)
+_BEARER = HTTPBearer(scheme_name="token", description="Made by `safe2real serve token add`.", auto_error=False)
+
+
+class Body(BaseModel):
+    """What may be sent: exactly these keys, of exactly these kinds. What a value means is checked by the campaign."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+
+Name = Annotated[str, Field(max_length=200)]
+Reason = Annotated[str, Field(max_length=10_000)]
+_PACKED = {"type": "object", "properties": {key: {} for key in ("dtype", "shape", "zlib")}}
+Array = Annotated[Any, WithJsonSchema({"anyOf": [{"type": "array", "items": {}}, _PACKED]})]
+
+
+# Admission
+
+
+def router(roles: frozenset[Role], prefix: str, *, longest: int | None = None) -> APIRouter:
+    """A router whose routes admit `roles` alone.
+
+    Args:
+        roles: Whose tokens are admitted.
+        prefix: The beginning of every address; where it names a campaign, the token must be for it.
+        longest: Bytes of a body; the service's own limit where it is left out.
+    """
+
+    class Guarded(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            handle, has_body = super().get_route_handler(), self.body_field is not None
+            known = tuple(parameter.alias for parameter in self.dependant.query_params)
+
+            async def admit(request: Request) -> Response:
+                service: Service = request.app.state.service
+                name = request.path_params.get("name")
+                address = request.client.host if request.client else ""
+                caller = await service.admitted(request.headers.get("authorization"), address, roles, name)
+                _check_query(request, known)
+                request.state.caller = caller
+                if has_body:
+                    most = service.limits.body if longest is None else min(service.limits.body, longest)
+                    request = await _received(request, most, service.limits.sending)
+                return await handle(request)
+
+            return admit
+
+    # The scheme is named for the OpenAPI document; `admit` has looked at the header before.
+    shown_by = Security(_BEARER)
+    tags: list[str | Enum] = [f"for {', '.join(sorted(roles))}"]
+    return APIRouter(prefix=prefix, route_class=Guarded, dependencies=[shown_by], responses=problem_responses(), tags=tags)
+
+
+class _Received(Request):
+    """A request whose body is here; FastAPI parses it by `json`, as strictly as everything that a record may hold."""
+
+    def __init__(self, request: Request, content: bytes, document: Any) -> None:
+        super().__init__(request.scope, request.receive)
+        self._content, self._document = content, document
+
+    async def body(self) -> bytes:
+        return self._content
+
+    async def json(self) -> Any:
+        return self._document
+
+
+def _check_query(request: Request, known: tuple[str, ...]) -> None:
+    query = request.query_params
+    if not set(query) <= set(known) or len(query.multi_items()) > len(query):
+        words = ", ".join(known) or "none"
+        raise InvalidInput(f"the query has a key that is not known here, or one twice; known are: {words}")
+
+
+async def _received(request: Request, most: int, seconds: float) -> _Received:
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise WrongType("content-encoding is not identity; only a log is taken compressed")  # a few bytes would be many
+    content = b"".join([part async for part in chunks(request, limit=most, seconds=seconds)]).strip()
+    if content and media_type(request) != "application/json":  # nor what a form on another site could send
+        raise WrongType("content-type is not application/json; send the body as JSON")
+    if TOKEN_IN_BYTES.search(content):
+        raise InvalidInput("the body holds a token, which must not be recorded; send it in the header Authorization alone")
+    document = from_text(content, "the body") if content else None
+    check_unpacked(document, "the body")
+    return _Received(request, content, document)
+
+
+def media_type(request: Request) -> str:
+    """What the body is said to be."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def chunks(request: Request, *, limit: int, seconds: float) -> AsyncIterator[bytes]:
+    """The body as it arrives, written out where it was compressed; never more than `limit` bytes of it.
+
+    Raises:
+        TooLarge: It is longer, compressed or written out.
+        WrongType: It is compressed in a way that is not known.
+        Busy: It did not arrive in time.
+        InvalidInput: It cannot be written out, or ended too early.
+    """
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", "gzip"):
+        raise WrongType("content-encoding is neither gzip nor identity; send the body in one of these")
+    claimed = request.headers.get("content-length", "0")
+    if not (claimed.isascii() and claimed.isdigit()) or len(claimed) > 18 or int(claimed) > limit:
+        raise TooLarge(f"the body is longer than {human(limit)}, which is the limit here; send it in parts")
+    unpacker = zlib.decompressobj(31) if coding == "gzip" else None
+    total = 0
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                written = chunk if unpacker is None else _written_out(unpacker, chunk, limit - total)
+                total += len(written)
+                if total > limit:
+                    raise TooLarge(f"the body is longer than {human(limit)} written out, which is the limit here")
+                if written:
+                    yield written
+    except TimeoutError:
+        raise Busy(f"the body did not arrive within {seconds:g} s; send it again") from None
+    except ClientDisconnect:
+        raise InvalidInput("the body ended before its time; send it again") from None
+    if unpacker is not None and not unpacker.eof:
+        raise InvalidInput("the compressed body is cut short; send it again")
+
+
+def _written_out(unpacker: zlib._Decompress, chunk: bytes, room: int) -> bytes:
+    rest = chunk if unpacker.eof else b""
+    try:
+        # One byte more than there is room for, so that a bomb shows without being written out.
+        written = unpacker.decompress(chunk, room + 1) if chunk and not unpacker.eof else b""
+    except zlib.error as error:
+        raise InvalidInput(f"the body cannot be written out ({error}); compress it again with gzip") from error
+    if rest or unpacker.unused_data:  # another part, as of files put together: what it says must not be lost
+        raise InvalidInput("the compressed body has more than one part; write the parts out and compress them as one")
+    return written
+
+
+# What endpoints are given
+
+
 class Call:
-    """One request, to whomever it is."""
+    """One admitted request: who calls, and the service."""
 
-    caller: Caller
-    name: str = ""  # of the campaign in the address
-    id: str = ""  # of the deployment or job in the address
-    query: Mapping[str, str] = field(default_factory=dict)
-    body: bytes = b""
-    history: Any = None  # the campaign's `History`
+    def __init__(self, request: Request) -> None:
+        self.service: Service = request.app.state.service
+        self.caller: Caller = request.state.caller
+        self.limits = self.service.limits
+        self.authorization = request.headers.get("authorization")
 
-    def document(self, *, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> dict[str, Any]:
-        """The body, one JSON object with these keys; no body is an empty object."""
-        found = from_text(self.body, "the body") if self.body.strip() else {}
-        check_unpacked(found, "the body")
-        return check_keys(found, "the body", required=required, optional=optional)
-
-    def number(self, key: str, default: int, *, least: int = 0, most: int = 2**53) -> int:
-        """A whole number of the query."""
-        text = self.query.get(key)
-        if text is None:
-            return default
-        if not (text.isascii() and text.isdigit() and len(text) <= 16 and least <= int(text) <= most):
-            raise InvalidInput(f"{key} is {shown(text)}; give a whole number from {least} to {most}")
-        return int(text)
-
-    def flag(self, key: str, default: bool) -> bool:
-        """true or false in the query."""
-        text = self.query.get(key)
-        if text not in (None, "true", "false"):
-            raise InvalidInput(f"{key} is {shown(text)}; give true or false")
-        return default if text is None else text == "true"
-
-    def one_of(self, key: str, known: tuple[str, ...], default: str | None = None) -> str | None:
-        """One of the known words of the query."""
-        text = self.query.get(key)
-        if text is not None and text not in known:
-            raise InvalidInput(f"{key} is {shown(text)}; give one of {', '.join(known)}")
-        return default if text is None else text
-
-    def worker(self, given: Any) -> str | None:
+    def worker(self, given: str | None) -> str | None:
         """Whom a call is for: a worker's token speaks for itself alone.
 
         Raises:
             Forbidden: A worker names another.
         """
         if self.caller.role is not Role.WORKER:
-            return None if given is None else checked_text("worker", given, 200)
+            return given
         if given not in (None, self.caller.name):
             raise Forbidden(f"this token is of the worker {self.caller.name!r}, who asks and tells for no other")
         return self.caller.name
 
 
-Work = Callable[[Campaign, Call], Any]
+class CampaignCall(Call):
+    """One admitted request to a campaign. Work is done in a thread of the campaign, the writing of its answer too."""
+
+    def __init__(self, request: Request, hosted: Hosted) -> None:
+        super().__init__(request)
+        self.hosted = hosted
+
+    async def record(self, work: Work[Any], *, patience: float | None = None, anew: bool = False) -> Response:
+        """What `work` answers, which records under the caller's name.
+
+        Args:
+            work: What is done with the campaign.
+            patience: Seconds until it has answered, if not the usual ones.
+            anew: Whether the record is read as it is now, whatever was known of it before.
+        """
+        field, patience = self.hosted.field, self.limits.answering if patience is None else patience
+        do = field.do_anew if anew else field.do
+        try:
+            content = await do(_in_json(work), patience=patience, by=self.caller.name)
+        except MemoryError:  # of the server, not of what was sent
+            raise Busy("the server has too little memory at the moment; send the same again") from None
+        self.hosted.has_changed()
+        return Response(content, media_type="application/json")
+
+    async def read(self, work: Work[Any], *, is_long: bool = False) -> Response:
+        """What `work` answers, which records nothing; what may take long keeps nobody waiting who asks for less."""
+        reader = self.hosted.study if is_long else self.hosted.desk
+        return Response(await reader.do(_in_json(work), patience=self.limits.planning), media_type="application/json")
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """One address of a campaign: who may call it, what it does, and how it is described."""
-
-    method: str
-    path: str  # below /api/v1/campaigns/{name}
-    roles: frozenset[Role]
-    work: Callable[..., Any]  # a `Work`, which runs in the campaign's thread and returns JSON; or what is done beside
-    summary: str
-    streamed: bool = False  # whether the body is read by `work` itself, as it arrives
-    records: bool = False  # done by the field's object, under the caller's name
-    longest: int | None = None  # bytes of a body, where the service's limit is far more than it can need
-    is_long: bool = False  # done in the study: nobody who watches waits for it
-    query: Mapping[str, str] = field(default_factory=dict)  # keys that are known, and what they mean
-    body: Any = None  # an example; None where there is no body
-    answer: Any = None  # an example
+async def _in_service(request: Request) -> Call:
+    return Call(request)
 
 
-def boolean(document: Mapping[str, Any], key: str) -> bool:
-    """true or false in a body; false where it is left out."""
-    value = document.get(key, False)
-    if not isinstance(value, bool):
-        raise InvalidInput(f"{key} is {shown(value)}; give true or false")
-    return value
+async def _in_campaign(request: Request, name: Annotated[str, Path(description="The campaign's name.")]) -> CampaignCall:
+    service: Service = request.app.state.service
+    return CampaignCall(request, await service.hosted(name))
+
+
+InService = Annotated[Call, Depends(_in_service)]
+InCampaign = Annotated[CampaignCall, Depends(_in_campaign)]
+
+
+def _in_json(work: Work[Any]) -> Work[bytes]:
+    return lambda campaign: json.dumps(work(campaign), allow_nan=False).encode()
+
+
+# What is documented and said
+
+
+def answers(example: Any, *, status: int = 200, media: str = "application/json") -> dict[int | str, dict[str, Any]]:
+    """`responses` of a route with an example of its answer."""
+    return {status: {"description": "Done.", "content": {media: {"example": example}}}}
+
+
+_FIXES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "string": "a text",
+    "list": "a list",
+    "dict": "an object",
+    "model": "an object",
+}
+
+
+def invalid(error: Mapping[str, Any], document: str) -> InvalidInput:
+    """What pydantic found wrong, in the words of the package: the place, the value and the fix."""
+    kind, place = str(error["type"]), [str(part)[:40] for part in error["loc"]]
+    where = ".".join(place) or document
+    if kind == "missing":
+        return InvalidInput(f"{document} lacks {where!r}; give it" if place else f"{document} is missing; send it as JSON")
+    if kind == "extra_forbidden":
+        return InvalidInput(f"{document} has an unknown key {where!r}; leave it out, see {API}/openapi.json")
+    fix = next((fix for word, fix in _FIXES.items() if kind.startswith(word)), "")
+    if kind.endswith(("_too_long", "_than_equal")) or not fix:  # "Input should be less than or equal to 10"
+        fix = str(error["msg"]).removeprefix("Input should ").replace("be ", "a value ", 1).replace("have ", "one of ", 1)
+    return InvalidInput(f"{where} is {shown(error.get('input'))}; give {fix}")

@@ -15,7 +15,11 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
+
+from fastapi import Header
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import id_of
@@ -25,81 +29,91 @@ from safe2real.campaign.replay import as_recorded
 from safe2real.campaign.signing import principal_of
 from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.model.serialization import from_text
-from safe2real.service.problems import hidden
-from safe2real.service.read_endpoints import status_with
+from safe2real.service import request
+from safe2real.service.campaign_pool import LOOK, Hosted
+from safe2real.service.problem_documents import Busy, NoToken, hidden
+from safe2real.service.request import OF_A_CAMPAIGN, READERS, InCampaign
 
-if TYPE_CHECKING:
-    from safe2real.service.campaign_pool import Hosted
-
-_LOOK = 0.5  # seconds between two looks at the record
 _BATCH = 200  # events in one look
 _RECENT = 20  # events that a new page is told of
 _BREATH = 15.0  # seconds of silence after which `alive` is sent
 _ID = re.compile(r"([0-9]{1,12})(?:-([0-9a-f]{64}))?")
 
-Head = tuple[int, str]  # sequence and digest of an event
 Seen = tuple[int, str | None]  # the last event that a page was sent; None where it names a number alone
 
 
-class Watch:
-    """What all streams of a campaign share: the record's head, and its status, computed once for each head."""
-
-    def __init__(self) -> None:
-        self._head: Head = (0, "")
-        self._looked_at = float("-inf")
-        self._status: tuple[Head, str] = ((-1, ""), "")
-
-    async def head(self, hosted: Hosted, patience: float) -> Head:
-        """Of the record, as it was less than half a second ago."""
-        if time.monotonic() - self._looked_at >= _LOOK / 2:
-            self._looked_at = time.monotonic()  # before the answer: others need not ask too
-            self._head = await hosted.desk.do(_head, patience=patience)
-        return self._head
-
-    def stale(self) -> None:
-        """Something was recorded here."""
-        self._looked_at = float("-inf")
-
-    async def status(self, hosted: Hosted, patience: float) -> tuple[Head, str]:
-        """The head that it is of, and the document."""
-        if self._status[0] != self._head:
-            self._status = await hosted.desk.do(_status, patience=patience)
-        return self._status
+watching = request.router(READERS, OF_A_CAMPAIGN)
 
 
-async def messages(hosted: Hosted, watch: Watch, after: Seen | None, patience: float) -> AsyncIterator[str]:
+_MESSAGE = 'event: alive\ndata: {"events": 3, "head": "9f86d081"}\n\n'
+LastEvent = Annotated[str | None, Header(alias="last-event-id", description="Where a connection broke.")]
+
+
+@watching.get("/stream", response_class=StreamingResponse, responses=request.answers(_MESSAGE, media="text/event-stream"))
+async def stream(call: InCampaign, last_event: LastEvent = None) -> StreamingResponse:
+    """What happens, as it happens: server-sent events `record`, `status`, `restart`, `alive` and `problem`."""
+    return _Counted(call, _while_valid(call, _resumed_from(last_event)))
+
+
+class _Counted(StreamingResponse):
+    """A stream that is counted from the moment it is admitted until it ends, however it ends."""
+
+    def __init__(self, call: InCampaign, content: AsyncIterator[str]) -> None:
+        super().__init__(content, media_type="text/event-stream")
+        self._streams, self._limits, self._name = call.service.streams, call.limits, call.caller.name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Nothing is awaited between the check and the count: streams that begin at once see each other.
+        if self._streams.total() >= self._limits.streams or self._streams[self._name] >= self._limits.own_streams:
+            raise Busy("too many pages watch already, of this token or of all together; close some, or try again later")
+        self._streams[self._name] += 1
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._streams[self._name] -= 1
+
+
+async def _while_valid(call: InCampaign, after: Seen | None) -> AsyncIterator[str]:
+    async for message in _messages(call.hosted, after, call.limits.answering):
+        if not await call.service.is_still(call.caller, call.authorization):
+            yield _said("problem", json.dumps({"kind": NoToken.kind, "detail": "this token is no longer valid"}))
+            return
+        yield message
+
+
+async def _messages(hosted: Hosted, after: Seen | None, patience: float) -> AsyncIterator[str]:
     """The stream of one page, from the event after `after` on; of a new page, from the last few."""
     try:
-        head = await watch.head(hosted, patience)
+        head = await hosted.head(patience)
         sent: Seen = (max(0, head[0] - _RECENT), None) if after is None else after
         yield "retry: 1000\n\n"
-        told, text = await watch.status(hosted, patience)
-        yield said("status", text)
+        told, text = await hosted.status(patience)
+        yield _said("status", text)
         spoke, looked = time.monotonic(), None
         while True:
             changed = hosted.changed
-            head = await watch.head(hosted, patience)
+            head = await hosted.head(patience)
             if head not in (sent, looked):
                 lost, events = await hosted.desk.do(_news(sent), patience=patience)
                 if lost:
-                    yield said("restart", json.dumps({"events": head[0], "head": head[1]}))
+                    yield _said("restart", json.dumps({"events": head[0], "head": head[1]}))
                     sent = (0, None)
                 for event in events:
                     sent = (event["sequence"], event["digest"])
-                    yield said("record", json.dumps(event), f"{sent[0]}-{sent[1]}")
+                    yield _said("record", json.dumps(event), f"{sent[0]}-{sent[1]}")
                 looked = head if not events else None  # a page that is ahead of what `head` was is not behind
-            if head != told and time.monotonic() - spoke > _LOOK:  # one status for all that came meanwhile
-                told, text = await watch.status(hosted, patience)
-                yield said("status", text)
+            if head != told and time.monotonic() - spoke > LOOK:  # one status for all that came meanwhile
+                told, text = await hosted.status(patience)
+                yield _said("status", text)
                 spoke = time.monotonic()
             elif time.monotonic() - spoke > _BREATH:
-                yield said("alive", json.dumps({"events": told[0], "head": told[1]}))
+                yield _said("alive", json.dumps({"events": told[0], "head": told[1]}))
                 spoke = time.monotonic()
-            await asyncio.sleep(_LOOK / 5)  # what comes at once is told at once
+            await asyncio.sleep(LOOK / 5)  # what comes at once is told at once
             with suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), _LOOK)
+                await asyncio.wait_for(changed.wait(), LOOK)
     except Safe2RealError as error:
-        yield said(
+        yield _said(
             "problem",
             json.dumps(
                 {"kind": error.kind, "detail": hidden(str(error).replace(hosted.shown_place, f"campaign {hosted.name}"))}
@@ -107,7 +121,7 @@ async def messages(hosted: Hosted, watch: Watch, after: Seen | None, patience: f
         )
 
 
-def resumed_from(header: str | None) -> Seen | None:
+def _resumed_from(header: str | None) -> Seen | None:
     """The event that a page was sent last, by the id of its message."""
     if not header:
         return None
@@ -117,20 +131,10 @@ def resumed_from(header: str | None) -> Seen | None:
     return int(found[1]), found[2]
 
 
-def said(kind: str, data: str, id: str | None = None) -> str:
+def _said(kind: str, data: str, id: str | None = None) -> str:
     """One message, as it is sent."""
     named = "" if id is None else f"id: {id}\n"
     return f"event: {kind}\n{named}data: {data}\n\n"
-
-
-def _head(campaign: Campaign) -> Head:
-    with campaign.journal.reading() as transaction:
-        return transaction.last()
-
-
-def _status(campaign: Campaign) -> tuple[Head, str]:
-    document = status_with(campaign, forecast=False)
-    return (document["events"], document["head"]), json.dumps(document, allow_nan=False)
 
 
 def _news(sent: Seen) -> Callable[[Campaign], tuple[bool, list[dict[str, Any]]]]:

@@ -89,6 +89,18 @@ TITLES = {
 AGAIN = ("busy", "too-many", StorageFailure.kind)  # kinds after which the same request may be sent again
 
 
+def problem_responses() -> dict[int | str, dict[str, Any]]:
+    """What routes say of their refusals in the OpenAPI document: an entry for each status, which names the kinds of it."""
+    statuses = {**STATUS, **{kind.kind: kind.status for kind in Refused.__subclasses__()}}
+    found: dict[int | str, dict[str, Any]] = {}
+    for kind, status in sorted(statuses.items()):
+        entry = found.setdefault(status, {"description": "", "content": {MEDIA_TYPE: {"examples": {}}}})
+        entry["description"] += f"{'; ' if entry['description'] else ''}{kind}: {TITLES[kind]}"
+        example = problem_document(kind, status, "The place, the value, and what helps.")
+        entry["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
+    return found
+
+
 def problem_document(kind: str, status: int, message: str) -> dict[str, Any]:
     return {
         "type": f"urn:safe2real:problem:{kind}",

@@ -1,0 +1,317 @@
+"""What is done with the whole record: logs that are added, rewards that are declared, checks, copies, a new branch."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import tempfile
+import threading
+import zipfile
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Annotated, Any, Literal
+
+from fastapi import Query
+from pydantic import Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.documents import ledger_document, receipt_document
+from safe2real.campaign.events import now
+from safe2real.campaign.import_log import Overlap
+from safe2real.campaign.journal.url import shown_place
+from safe2real.errors import InvalidInput, Safe2RealError
+from safe2real.model.input_size import human, text_limit
+from safe2real.model.serialization import array_from_json, check_unpacked, from_text, policy_from_json
+from safe2real.model.validation import shown
+from safe2real.report.export import export_csv, export_json
+from safe2real.service import request
+from safe2real.service.problem_documents import TOKEN_IN_BYTES, Busy, NotFound, WrongType, hidden
+from safe2real.service.request import OF_A_CAMPAIGN, OPERATORS, READERS, Array, Body, InCampaign, Name, Reason
+
+_IN_MEMORY = 8 << 20  # bytes of a log
+_PART = 1 << 20  # bytes of a copy that are read at once
+RUNNING, DONE, FAILED = "running", "done", "failed"
+writing = request.router(OPERATORS, OF_A_CAMPAIGN)
+checking = request.router(READERS, OF_A_CAMPAIGN)
+
+
+# Rewards and branches
+
+
+class Declare(Body):
+    """Rewards to add, by name, and names to drop."""
+
+    rewards: dict[str, Array] | None = Field(default=None, examples=[{"pick": [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]}])
+    drop: list[str] = Field(default=[], examples=[["place"]])
+
+
+@writing.post("/declare", responses=request.answers({"sequence": 36, "new": True, "rewards": ["pick"]}))
+async def declare(call: InCampaign, body: Declare) -> Response:
+    """Add rewards to those that are explored for, or drop some: all or nothing. What is out stays out."""
+    given = body.rewards
+    rewards = given and {name: array_from_json(value, f"rewards.{name[:40]}") for name, value in given.items()}
+
+    def declared(campaign: Campaign) -> Any:
+        receipt = campaign.declare(rewards, drop=body.drop)
+        names = [one.name for one in campaign.status(forecast=False).rewards]
+        return {"sequence": receipt.sequence, "new": receipt.new, "rewards": names}
+
+    return await call.record(declared)
+
+
+class Branch(Body):
+    """Why the record goes on from a copy."""
+
+    reason: Reason = Field(examples=["the disk was replaced; restored from last night's copy"])
+
+
+@writing.post("/branch", responses=request.answers({"sequence": 40, "new": True, "samples": 0}))
+async def branch(call: InCampaign, body: Branch) -> Response:
+    """Say that the record was restored from a copy and goes on from here.
+
+    The record is read as it is now, and that what had come after is lost is recorded before anything else is done.
+    """
+
+    def branched(campaign: Campaign) -> Any:
+        receipt = campaign.branch(body.reason)
+        call.hosted.renew_readers()
+        return receipt_document(receipt)
+
+    return await call.record(branched, anew=True)
+
+
+# Logs
+
+
+class LogHead(Body):
+    """The first line of a log: what the log is called, whose episodes it has, and what overlaps mean."""
+
+    source: Name
+    policy: Any = "baseline"
+    partial: bool = False
+    overlap: Literal["refuse", "skip", "count"] = "refuse"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ReceivedLog:
+    """A log whose lines were read once and are all right; its episodes are read again as they are needed."""
+
+    head: LogHead
+    count: int  # episodes
+    file: IO[bytes]
+
+    def episodes(self) -> Iterator[Any]:
+        """Every episode object, in order."""
+        self.file.seek(0)
+        lines = (from_text(line, "the log") for line in self.file if line.strip())
+        next(lines)
+        return lines
+
+
+_LOG = {"source": "january", "policy": "baseline"}
+_LINES = json.dumps(_LOG) + '\n{"states": [0, 1, 1, 0, 0], "actions": [1, 0, 0, 1]}\n'
+_LOG_BODY = {"required": True, "content": {"application/x-ndjson": {"schema": {"type": "string"}, "example": _LINES}}}
+_IMPORTED = {"source": "january", "episodes": 1, "skipped": 0, "sequence": 39, "new": True, "samples": 4}
+
+
+@writing.post("/import", responses=request.answers(_IMPORTED), openapi_extra={"requestBody": _LOG_BODY})
+async def add_log(call: InCampaign, arriving: Request) -> Response:
+    """Add a log of earlier episodes by a known policy, all or none.
+
+    JSON Lines, gzip or not: first {"source": NAME, "policy": ..., "partial": ..., "overlap": ...}, then the episodes.
+    """
+    log = await call.service.slowly(read_log, await _spooled(arriving, call))
+    return await call.record(lambda campaign: import_log(campaign, log), patience=call.limits.importing)
+
+
+async def _spooled(arriving: Request, call: InCampaign) -> IO[bytes]:
+    """The body in a temporary file, at its beginning."""
+    if request.media_type(arriving) not in ("application/x-ndjson", "application/jsonl"):
+        raise WrongType("content-type is not application/x-ndjson; send JSON Lines, the first of which says what the log is")
+    spool: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed by whoever reads it)
+    try:
+        async for part in request.chunks(arriving, limit=call.limits.log, seconds=call.limits.importing):
+            spool.write(part)
+    except BaseException:
+        spool.close()
+        raise
+    spool.seek(0)
+    return spool
+
+
+def read_log(file: IO[bytes]) -> ReceivedLog:
+    """Look at all of a log; at the first line that is neither its head nor an episode all is refused.
+
+    It may take long, and needs no campaign: machines ask and tell meanwhile.
+    """
+    try:
+        lines, count = _lines(file), 0
+        try:
+            head = LogHead.model_validate(next(lines, None))
+        except ValidationError as error:
+            raise request.invalid(error.errors(include_url=False)[0], "line 1 of the log") from None
+        for count, document in enumerate(lines, 1):
+            if not (isinstance(document, Mapping) and "states" in document and "actions" in document):
+                raise InvalidInput(
+                    f"episode {count} of the log is {shown(document)}; give an object with states and actions"
+                )
+    except BaseException:
+        file.close()
+        raise
+    return ReceivedLog(head, count, file)
+
+
+def _lines(file: IO[bytes]) -> Iterator[Any]:
+    """One document for each line that is not empty."""
+    longest, number = text_limit(), 0
+    while line := file.readline(longest + 1):
+        number += 1
+        if len(line) > longest:
+            raise InvalidInput(f"line {number} of the log is longer than {human(longest)}; one episode is one line")
+        if TOKEN_IN_BYTES.search(line):
+            raise InvalidInput(f"line {number} of the log holds a token, which must not be recorded; leave it out")
+        if line.strip():
+            document = from_text(line, f"line {number} of the log")
+            check_unpacked(document, f"line {number} of the log")
+            yield document
+
+
+def import_log(campaign: Campaign, log: ReceivedLog) -> dict[str, Any]:
+    """Record a log, by the policy and with the meaning of overlaps that its head names."""
+    head, model = log.head, campaign.problem.simulator
+    policy = (
+        campaign.problem.baseline
+        if head.policy == "baseline"
+        else policy_from_json(head.policy, "policy", horizon=model.horizon, num_states=model.num_states)
+    )
+    with log.file:
+        receipt = campaign.import_log(
+            head.source, policy, log.episodes(), partial=head.partial, overlap=Overlap(head.overlap)
+        )
+    return {"source": head.source, "episodes": log.count, "skipped": receipt.skipped, **receipt_document(receipt)}
+
+
+# Checks and copies
+
+
+class Verification:
+    """One check of a record, by an object and a thread of its own; others ask and tell meanwhile."""
+
+    def __init__(self, place: str, head: str | None, by: str) -> None:
+        self.id, self.by, self.began = secrets.token_hex(8), by, now()
+        self.state, self.ended = RUNNING, ""
+        self._place, self.head = place, head
+        self._done, self._total = 0, 0
+        self._ledger: Any = None
+        self._problem: str | None = None
+        # A server that is told to stop does not wait for it: a check leaves nothing behind.
+        threading.Thread(target=self._run, name="verify", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            with Campaign.open(self._place) as campaign:
+                self._ledger = ledger_document(campaign.verify(head=self.head, progress=self._progress))
+            self.state = DONE
+        except Safe2RealError as error:
+            # Clients need not know where the record is kept.
+            self._problem, self.state = hidden(str(error).replace(shown_place(self._place), "the campaign")), FAILED
+        finally:
+            if self.state == RUNNING:  # a mistake, which the thread shows on standard error
+                self._problem, self.state = "a mistake of safe2real; please report it", FAILED
+            self.ended = now()
+
+    def _progress(self, done: int, total: int) -> None:
+        self._done, self._total = done, total
+
+    def document(self) -> dict[str, Any]:
+        """How far it is, and what it found."""
+        return {
+            "job": self.id,
+            "by": self.by,
+            "head": self.head,
+            "state": self.state,
+            "began": self.began,
+            "ended": self.ended or None,
+            "done": self._done,
+            "total": self._total,
+            "ledger": self._ledger,
+            "problem": self._problem,
+        }
+
+
+class Verify(Body):
+    """What is to be in the record besides."""
+
+    head: str | None = Field(default=None, description="`head` of an earlier status.", examples=[None])
+
+
+_VERIFY = Verify()
+_JOB = {"job": "9f86d081884c7d65", "head": None, "state": RUNNING, "done": 120, "total": 4000, "ledger": None}
+
+
+@checking.post("/verify", status_code=202, responses=request.answers(_JOB, status=202))
+async def verify(call: InCampaign, body: Verify = _VERIFY) -> Response:
+    """Begin to compute every certificate again from the record alone.
+
+    One check at a time: while one runs, it is the answer, unless another `head` is to be looked for.
+    """
+    hosted = call.hosted
+    if hosted.verification is None or hosted.verification.state != RUNNING:
+        hosted.verification = Verification(hosted.place, body.head, call.caller.name)
+    elif hosted.verification.head != body.head:
+        raise Busy("a check that looks for another head is running; send this again when it is done")
+    return JSONResponse(hosted.verification.document(), 202)
+
+
+@checking.get("/verify", responses=request.answers(_JOB))
+async def last_verification(call: InCampaign) -> Response:
+    """The last check of this server: how far it is, and what it found."""
+    found = call.hosted.verification
+    return JSONResponse({"job": None, "state": "none"} if found is None else found.document())
+
+
+@checking.get("/verify/{id}", responses=request.answers(_JOB))
+async def verification(call: InCampaign, id: str) -> Response:
+    """One check, if it is the last of this server."""
+    found = call.hosted.verification
+    if found is None or found.id != id:
+        raise NotFound("there is no such check on this server, or another one began since; POST to begin one")
+    return JSONResponse(found.document())
+
+
+Form = Annotated[Literal["json", "csv"], Query(alias="format", description="One document, or three tables in a zip.")]
+
+
+@checking.get("/export")
+async def export(call: InCampaign, form: Form = "json") -> Response:
+    """The whole record for other programs."""
+    copy, size = await call.service.slowly(_exported, call.hosted.place, form)
+    kind, ending = ("application/json", "json") if form == "json" else ("application/zip", "zip")
+    headers = {"Content-Length": str(size), "Content-Disposition": f'attachment; filename="{call.hosted.name}.{ending}"'}
+    return StreamingResponse(_read(copy), media_type=kind, headers=headers)
+
+
+def _exported(place: str, form: str) -> tuple[IO[bytes], int]:
+    """The whole record, JSON or three tables in a zip, and its size in bytes.
+
+    The file has no name any more when it is returned, so that nothing is left of it, however its reader ends.
+    """
+    with tempfile.TemporaryDirectory(prefix="safe2real-export-") as folder, Campaign.open(place) as campaign:
+        file = Path(folder) / "record"
+        if form == "json":
+            export_json(campaign, file)
+        else:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
+                for table in export_csv(campaign, Path(folder) / "tables"):
+                    packed.write(table, table.name)
+        return file.open("rb"), file.stat().st_size
+
+
+async def _read(copy: IO[bytes]) -> AsyncIterator[bytes]:
+    with copy:
+        while part := await asyncio.to_thread(copy.read, _PART):
+            yield part

@@ -1,0 +1,222 @@
+"""The server: one process, one listener, one line that says where; slow clients are ended, and code can be compiled before.
+
+uvicorn limits heads, connections and the time of idle ones. It gives no time to a head that does not end, to the rest of a
+body that was refused, or to a client that does not read its answer: `Connection` does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import logging
+import socket
+import sys
+from typing import Any
+
+import h11
+import numpy as np
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.journal import MemoryJournal
+from safe2real.errors import InvalidInput
+from safe2real.exploration.simulate import roll_out
+from safe2real.model.cmdp import CMDP, AtLeast
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import MarkovPolicy
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
+from safe2real.service.alerts import AlertTerms
+from safe2real.service.application import make_app
+from safe2real.service.campaign_pool import Options, Service
+from safe2real.service.problem_documents import hidden
+from safe2real.service.storage import places_at
+
+_KEEP_ALIVE = 75  # seconds that an idle connection stays
+_GOODBYE = 10  # seconds that what is under way is given when the server is stopped
+_CONNECTIONS = 1000
+_STEPS, _ROUNDS = 4, 3  # of a campaign that compiles
+
+
+def run(
+    place: str,
+    host: str,
+    port: int,
+    *,
+    auth: bool = True,
+    alerts: AlertTerms | None = None,
+    trusted_proxy: str | None = None,
+) -> None:
+    """Serve the campaigns of a folder or a database until the process is told to stop.
+
+    Args:
+        place: a folder, or the URL of a PostgreSQL database.
+        host: the address to listen on.
+        port: 0 for any that is free; the line on standard output says which.
+        auth: whether a token is needed.
+        alerts: whom to tell of what must not wait for somebody to look; nobody if not given.
+        trusted_proxy: the address or network of the proxy whose X-Forwarded-For says whose request it is; if not given,
+            the header is ignored.
+
+    Raises:
+        InvalidInput: The place or the proxy's address is none, the address cannot be listened on, or it needs no token and
+            is not loopback.
+    """
+    if not auth and host not in ("127.0.0.1", "::1", "localhost"):  # else anybody who reaches the service may do anything
+        raise InvalidInput(f"--no-auth with --host {host}: without tokens the service answers on loopback alone, 127.0.0.1")
+    service = Service(places_at(place), Options(auth=auth))
+    _log_without_secrets()
+    config = configured(make_app(service, alerts), trusted_proxy)
+    with listener_at(host, port) as listener:
+        address, number = listener.getsockname()[:2]
+        shown = f"[{address}]" if ":" in address else address
+        print(json.dumps({"serving": service.places.shown, "url": f"http://{shown}:{number}", "auth": auth}), flush=True)
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def configured(app: FastAPI, trusted_proxy: str | None = None) -> uvicorn.Config:
+    """How the application is run, here and in tests.
+
+    Raises:
+        InvalidInput: The proxy's address is none.
+    """
+    if trusted_proxy is not None:
+        _check_address(trusted_proxy)
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_graceful_shutdown=_GOODBYE,
+        limit_concurrency=_CONNECTIONS,
+        proxy_headers=trusted_proxy is not None,
+        # Loopback is not trusted by default: any local program could claim another address with each guess at a token.
+        forwarded_allow_ips=trusted_proxy,
+        h11_max_incomplete_event_size=64 << 10,  # of headers
+    )
+
+
+def _check_address(given: str) -> None:
+    try:
+        ipaddress.ip_network(given, strict=False)
+    except ValueError:
+        raise InvalidInput(
+            f"--trusted-proxy is {given[:60]!r}; give the address that the proxy connects from, for example 127.0.0.1, or a "
+            "network like 10.0.0.0/24"
+        ) from None
+
+
+def listener_at(host: str, port: int) -> socket.socket:
+    """A socket that is listened on.
+
+    Raises:
+        InvalidInput: Another program has it, or the address is none of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=256)
+    except OSError as error:
+        raise InvalidInput(
+            f"{host}:{port} cannot be listened on ({error.strerror}); choose another --host or --port"
+        ) from error
+    # Answers leave at once. Connections inherit it; without, the kernel holds each answer's end back for 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+class Connection(H11Protocol):
+    """One connection of the service."""
+
+    HEAD, READING = 20.0, 60.0  # seconds
+    _arriving: asyncio.TimerHandle | None = None
+    _being_read: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._look()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:  # refused before all of it was here
+            self._look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._being_read = self.loop.call_later(self.READING, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._being_read = _cancelled(self._being_read)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._arriving, self._being_read = _cancelled(self._arriving), _cancelled(self._being_read)
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        """While a request is answered there is nothing to wait for here; else the time runs, and more bytes do not help."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._arriving = _cancelled(self._arriving)
+        elif self._arriving is None and not self.transport.is_closing():
+            self._arriving = self.loop.call_later(self.HEAD, self.transport.abort)
+
+
+def _cancelled(timer: asyncio.TimerHandle | None) -> asyncio.TimerHandle | None:
+    """No timer, where there was one."""
+    if timer is not None:
+        timer.cancel()
+    return None
+
+
+class _Hidden(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return hidden(super().format(record))
+
+
+def _log_without_secrets() -> None:
+    """Warnings and errors alone, on standard error; whatever they quote, no token and no password."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_Hidden("%(asctime)s %(name)s %(levelname)s %(message)s"))
+    handler.setLevel(logging.WARNING)
+    for name in ("uvicorn", "safe2real", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [handler], False
+
+
+def warm() -> None:
+    """Compile what the service runs before anybody asks: the first ask of a fresh installation would take a minute.
+
+    Small campaigns in memory are driven through all that the service does, with one constraint and with two. Machine code
+    is kept on disk (see `_compiled.cache`).
+    """
+    for constraints in (1, 2):
+        problem = _small(constraints)
+        with Campaign.create(MemoryJournal(), problem) as campaign:
+            for _ in range(_ROUNDS):
+                deployment = campaign.ask(worker="warm")
+                episode = roll_out(problem.simulator, deployment.policy, seed=0, round_number=deployment.number)
+                campaign.tell(deployment.id, episode)
+            campaign.status()
+            campaign.plan(np.full((3, 2), 0.5))
+            campaign.mismatch_map()
+            campaign.verify()
+
+
+def _small(constraints: int) -> Problem:
+    """Three states, of which the last is to be avoided, and a simulator that is right."""
+    rows = [[[0.9, 0.1, 0.0], [0.3, 0.6, 0.1]], [[0.5, 0.5, 0.0], [0.0, 0.5, 0.5]], [[0.2, 0.0, 0.8], [0.0, 0.0, 1.0]]]
+    upright = np.array([[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]])
+    asked = [AtLeast(upright, 1.5, f"upright {number}") for number in range(constraints)]
+    model = CMDP.of(Kernel.from_dense(np.array(rows)), _STEPS, 0, asked)
+    baseline = MarkovPolicy.deterministic([0, 0, 0], num_actions=2, horizon=_STEPS)
+    settings = Settings(margin=(1.5,) * constraints, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.3)
+    return Problem(model, baseline, settings)
