@@ -16,15 +16,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 
-OF_THE_ROOT = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+OF_THE_ROOT = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "CITATION.cff": "citing.md",
+}
 
 
 def on_config(config: Any) -> Any:
     """MkDocs begins: the tutorials are run in this process, with this library, and their figures go into the page."""
     sys.path[:0] = [str(ROOT), str(ROOT / "src"), str(ROOT / "docs" / "site")]
     os.environ["MPLBACKEND"] = "module://page_figures"
+    from safe2real.version import __version__
+
+    config.copyright = f"safe2real {__version__}, MIT licence"
     return config
 
 
@@ -63,7 +73,10 @@ def notebooks() -> dict[str, str]:
 
 def generated_pages() -> dict[str, str]:
     """Markdown by where it goes below docs/."""
-    pages = {there: moved_links((ROOT / here).read_text(), "") for here, there in OF_THE_ROOT.items()}
+    pages = {
+        there: moved_links((ROOT / here).read_text(), "") for here, there in OF_THE_ROOT.items() if here.endswith(".md")
+    }
+    pages["citing.md"] = citing()
     pages["case-studies.md"] = gallery()
     pages["reference/index.md"] = names_page()
     return pages | {f"reference/{package}.md": package_page(package) for package in packages()}
@@ -92,6 +105,32 @@ def moved_links(text: str, to_root: str, to_docs: str = "") -> str:
     root = re.escape(to_root)
     text = re.sub(rf"(?<!!)\[([^\]\[]*)\]\({root}([^)\s#:]+)\)", unlinked, text)
     return re.sub(rf'(\]\(|(?:src|srcset|href)="){root}([^)\s#":]+)', moved, text)
+
+
+def citing() -> str:
+    """Return the page that says how to cite the library and the paper, from CITATION.cff."""
+    about = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    paper = about["references"][0]
+    names = " and ".join(f"{one['family-names']}, {one['given-names']}" for one in paper["authors"])
+    return f"""# Cite safe2real
+
+{about["message"]}
+
+```bibtex
+@software{{safe2real,
+  title   = {{{about["title"]}}},
+  author  = {{{{{about["authors"][0]["name"]}}}}},
+  version = {{{about["version"]}}},
+  license = {{{about["license"]}}}
+}}
+
+@unpublished{{provably-safe-sim-to-real,
+  title  = {{{paper["title"]}}},
+  author = {{{names}}},
+  note   = {{{paper["notes"]}}}
+}}
+```
+"""
 
 
 def gallery() -> str:
