@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from safe2real.campaign import Campaign, snapshot
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.status import CampaignStatus
+from safe2real.model.archive import Archive
 from tests.campaign.systems import assert_same_model, model_of, paper_grid, run_rounds, three_states
 from tests.cases import sampled
 
@@ -64,20 +67,8 @@ def replayed(campaign: Campaign) -> Replay:
 
 
 def state_of(replay: Replay) -> dict:
-    counted = replay.learner.evidence.counts
-    plain = {name: getattr(replay, name) for name in snapshot._NUMBERS}
-    others = (
-        replay.held,
-        replay.abandoned,
-        replay.withdrawn,
-        replay._waiting,
-        list(replay._logs),
-        replay._parts,
-        replay._said,
-    )
-    _, arrays = snapshot._written(replay, "")  # what is concluded, too
-    known = {name: array.tobytes() for name, array in arrays.items()}
-    return plain | known | {"others": repr(others), "visits": counted.visits.tobytes(), "episodes": counted.episodes}
+    archive = snapshot.state_of(replay, "")
+    return archive.document | {name: array.tobytes() for name, array in archive.arrays.items()}
 
 
 def test_a_process_that_begins_from_a_snapshot_knows_the_same(place, monkeypatch):
@@ -133,10 +124,19 @@ def sealed(payload: bytes) -> bytes:
     return snapshot._seal(payload, None).encode() + payload
 
 
-def forged(content: bytes, old: bytes, new: bytes) -> bytes:
-    """A forger makes the seal anew, which needs no key in a record without one."""
-    payload = content[64:].replace(old, new)
-    return snapshot._seal(payload, None).encode() + payload
+def forged(content: bytes, change: Callable[[Archive], Any]) -> bytes:
+    """A forger makes digest and seal anew, which needs no key in a record without one."""
+    archive = Archive.from_bytes(content[64:], "snapshot", format=99, name="it")
+    change(archive)
+    return sealed(archive.to_bytes(format=99))
+
+
+def numbers_in(archive: Archive) -> dict:
+    return archive.document["replay"]["numbers"]
+
+
+def claim(archive: Archive) -> None:
+    numbers_in(archive)["told"] = 1000
 
 
 @sampled(
@@ -145,13 +145,13 @@ def forged(content: bytes, old: bytes, new: bytes) -> bytes:
         lambda content: b"",
         lambda content: content[:-1],
         lambda content: content[:100] + b"x" + content[101:],
-        lambda content: forged(content, b'"revision":', b'"revision":9'),
-        lambda content: forged(content, b'"version":"', b'"version":"9'),
-        lambda content: forged(content, b'"specification":"', b'"specification":"0'),
-        lambda content: forged(content, b'"numbers":{', b'"numbers":{"more":'),
-        lambda content: forged(content, b'"samples":', b'"samples":1'),  # more than are counted and wait
+        lambda content: forged(content, lambda archive: archive.document.update(format=8)),
+        lambda content: forged(content, lambda archive: archive.document.update(version="9")),
+        lambda content: forged(content, lambda archive: archive.document.update(specification="0")),
+        lambda content: forged(content, lambda archive: archive.document.pop("replay")),
+        lambda content: forged(content, lambda archive: numbers_in(archive).update(samples=1000)),  # not what is counted
         lambda content: sealed(content[64:-30]),
-        lambda content: sealed(content[64:].partition(b"\n")[0]),
+        lambda content: sealed(content[64:100]),
         lambda content: snapshot._seal(b"", None).encode(),
     ],
     keep=(1, 2, 4, 7, 8),
@@ -187,7 +187,11 @@ def test_verify_does_not_believe_it_and_says_so(place):
     lively(place)
     with closing(sqlite3.connect(place)) as connection:
         (content,) = connection.execute("SELECT content FROM safe2real_snapshot").fetchone()
-    change(place, "UPDATE safe2real_snapshot SET content = ?", forged(content, b'"told":', b'"told":1'))
+    change(
+        place,
+        "UPDATE safe2real_snapshot SET content = ?",
+        forged(content, claim),
+    )
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).told > 100, "the forged one was taken, which is what this test is about"
         ledger = campaign.verify()
@@ -206,16 +210,11 @@ def test_a_signed_record_takes_snapshots_of_its_key_only(place, tmp_path, monkey
         assert campaign._record.covered > 0
     with closing(sqlite3.connect(place)) as connection:
         (content,) = connection.execute("SELECT content FROM safe2real_snapshot").fetchone()
-    change(place, "UPDATE safe2real_snapshot SET content = ?", forged(content, b'"told":', b'"told":1'))
+    change(
+        place,
+        "UPDATE safe2real_snapshot SET content = ?",
+        forged(content, claim),
+    )
     with Campaign.open(place) as campaign:
         assert campaign.status(forecast=False).told < 100
         assert campaign._record.covered == 0
-
-
-def test_a_record_of_before_gets_its_table(place):
-    lively(place, 3)
-    change(place, "DROP TABLE safe2real_snapshot")
-    with Campaign.open(place) as campaign:
-        run_rounds(campaign, SYSTEM, 10)
-        assert covered(place) > 0
-        assert campaign.verify().holds

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
 
@@ -24,10 +24,8 @@ from safe2real.campaign.directives import declared_in, direct
 from safe2real.campaign.episodes import leaves, outside_support, transitions_in
 from safe2real.campaign.events import Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
-from safe2real.campaign.tape import Tape
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.evidence.evidence_state import follows_from_order
-from safe2real.exploration.episode_log import Episodes, Step, entries_of, packed
+from safe2real.exploration.episode_log import Episodes, Step, entries_of, packed, play
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.model.constraint_text import count
@@ -35,6 +33,10 @@ from safe2real.model.policy import fitted
 from safe2real.model.serialization import digest_of, from_text, policy_to_bytes
 from safe2real.standing import Assumption, AssumptionCode
 
+_NUMBERS = (
+    "sequence", "digest", "deployments", "told", "cut_short", "left_model", "told_late", "imported", "samples", "branches",
+    "departures", "outside_support", "forced", "_next_to_count",
+)  # fmt: skip
 # What reading raises that expects the content of an event to be what it was written as.
 _MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError)
 
@@ -68,7 +70,6 @@ class Replay:
         self._baseline = digest_of(policy_to_bytes(problem.baseline))
         tried = learner.method.tried
         self._tried = None if tried is None else digest_of(policy_to_bytes(fitted(tried, problem.simulator)))
-        self.tape = Tape(keeps=not follows_from_order(learner.evidence))  # else a snapshot has the evidence itself
         self.sequence = 0
         self.digest = kinds.BEFORE_THE_FIRST
         self.deployments = 0  # handed out so far
@@ -292,7 +293,56 @@ class Replay:
 
     def _count(self, ready: list[Step]) -> None:
         for entry in entries_of(self._learner.simulator, ready):
-            self.tape.count(self._learner, entry)
+            play(self._learner, entry)
+
+    # Keeping
+
+    def state(self) -> dict[str, Any]:
+        """Return, as plain data, all that it holds besides the learner; `from_state` makes a replay of it."""
+        return {
+            "numbers": {name: getattr(self, name) for name in _NUMBERS},
+            "held": [asdict(held.event) for held in self.held.values()],
+            "abandoned": [asdict(held.event) for held in self.abandoned.values()],
+            "withdrawn": [[asdict(one.held.event), one.at, one.reason] for one in self.withdrawn.values()],
+            "waiting": [[number, None if one is None else _listed(one)] for number, one in self._waiting.items()],
+            "logs": [[after, [_listed(one) for one in logs]] for after, logs in self._logs],
+            "parts": {log: [_listed(one) for one in parts] for log, parts in self._parts.items()},
+            "said": [[one.code.value, one.text, one.subject] for one in self._said],
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], learner: Learner) -> Replay:
+        """Return the replay whose `state` this is; `learner` knows what that one's learner knew.
+
+        Raises:
+            ValueError, KeyError or TypeError: It is not as `state` gives it.
+        """
+        replay = cls(learner)
+        for name in _NUMBERS:
+            setattr(replay, name, state["numbers"][name])
+        replay.held, replay.abandoned = _held_in(state["held"]), _held_in(state["abandoned"])
+        for event, at, reason in state["withdrawn"]:
+            ((number, held),) = _held_in([event]).items()
+            replay.withdrawn[number] = Withdrawn(held, at, reason)
+        replay._waiting = {number: None if one is None else Episodes(*one) for number, one in state["waiting"]}
+        replay._logs = deque((after, [_packed(*one) for one in logs]) for after, logs in state["logs"])
+        replay._parts = {log: [_packed(*one) for one in parts] for log, parts in state["parts"].items()}
+        replay._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in state["said"]]
+        return replay
+
+
+def _held_in(events: Sequence[Mapping[str, Any]]) -> dict[int, Held]:
+    found = [Event(**event) for event in events]
+    return {event.deployment or 0: Held(event.deployment or 0, event.worker or "", event.at, event) for event in found}
+
+
+def _listed(one: Episodes) -> list[Any]:
+    return [list(one.contents), one.of_baseline, one.of_candidate]
+
+
+def _packed(contents: list[Any], of_baseline: bool, of_candidate: bool) -> Episodes:
+    """A log, in little memory again."""
+    return Episodes(packed(contents), of_baseline, of_candidate)
 
 
 @contextmanager

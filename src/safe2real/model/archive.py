@@ -106,10 +106,10 @@ def read_npy(path: Path, weigh: Weigh) -> NDArray[Any]:
         return _array(file, "its array", weigh)
 
 
-def read_npz(path: Path, weigh: Weigh, only: str | None = None) -> dict[str, NDArray[Any]]:
+def read_npz(file: Path | IO[bytes], weigh: Weigh, only: str | None = None) -> dict[str, NDArray[Any]]:
     """The arrays of an .npz file by name, or the one that is called `only` if it is there."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             if len(members) > _MOST_MEMBERS:
                 raise InvalidInput(f"the archive has {len(members)} members; at most {_MOST_MEMBERS} are read")
@@ -247,13 +247,17 @@ class Archive:
         Raises:
             StorageFailure: it cannot be written.
         """
+        write_complete(Path(path), self.to_bytes(format=format))
+        return Path(path)
+
+    def to_bytes(self, *, format: int) -> bytes:
+        """Return what `save` writes; `from_bytes` reads it."""
         head = {_KIND: self.kind, _FORMAT: format, _VERSION: __version__}
         text = np.frombuffer(to_text({**head, **self.document}).encode(), dtype=np.uint8)
         members = {**self.arrays, DOCUMENT: text}
         packed = io.BytesIO()
         np.savez_compressed(packed, **members, **{DIGEST: _digest(members)})  # type: ignore[arg-type]
-        write_complete(Path(path), packed.getvalue())
-        return Path(path)
+        return packed.getvalue()
 
     # Taking out
 
@@ -264,39 +268,49 @@ class Archive:
         Raises:
             InvalidInput: it is not there, damaged, changed, of another kind, or of a newer release.
         """
-        place = Path(path)
-        found = cls(kind, name=str(place))
+        if not Path(path).is_file():
+            raise InvalidInput(f"{path} is no file; give a file that was saved as a {kind} by safe2real")
+        return cls._read(Path(path), str(path), kind, format)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, kind: str, *, format: int, name: str) -> Archive:
+        """Read what `to_bytes` gave; `name` is what messages call it.
+
+        Raises:
+            InvalidInput: as `load`.
+        """
+        return cls._read(io.BytesIO(content), name, kind, format)
+
+    @classmethod
+    def _read(cls, place: Path | IO[bytes], name: str, kind: str, format: int) -> Archive:
+        found = cls(kind, name=name)
         cure = f"give a file that was saved as a {kind} by safe2real"
-        if not place.is_file():
-            raise InvalidInput(f"{place} is no file; {cure}")
         total = 0
 
         def weigh(what: str, size: int) -> None:
             nonlocal total
             total += size
-            check_bytes(f"{place}: {what}", total)
+            check_bytes(f"{name}: {what}", total)
 
         try:
             members: dict[str, NDArray[Any]] = read_npz(place, weigh)
         except OSError as error:
-            raise InvalidInput(f"{place} cannot be read ({error.strerror}); check the name and the permissions") from error
+            raise InvalidInput(f"{name} cannot be read ({error.strerror}); check the name and the permissions") from error
         except InvalidInput as error:
-            raise InvalidInput(
-                f"{place} is no {kind} of safe2real, or damaged: {error}. Save it again, or {cure}"
-            ) from error
+            raise InvalidInput(f"{name} is no {kind} of safe2real, or damaged: {error}. Save it again, or {cure}") from error
         if DOCUMENT not in members or DIGEST not in members:
-            raise InvalidInput(f"{place} is an archive of something else; {cure}")
+            raise InvalidInput(f"{name} is an archive of something else; {cure}")
         digest = members.pop(DIGEST)
         if not np.array_equal(digest, _digest(members)):
-            raise InvalidInput(f"{place} was changed after it was saved: its digest is another; save it again, or {cure}")
-        document = from_text(members.pop(DOCUMENT).tobytes(), str(place))
+            raise InvalidInput(f"{name} was changed after it was saved: its digest is another; save it again, or {cure}")
+        document = from_text(members.pop(DOCUMENT).tobytes(), name)
         if not isinstance(document, dict) or document.get(_KIND) != kind:
             other = document.get(_KIND) if isinstance(document, dict) else None
-            raise InvalidInput(f"{place} holds a {shown(other)}, not a {kind}; {cure}")
+            raise InvalidInput(f"{name} holds a {shown(other)}, not a {kind}; {cure}")
         written = document.get(_FORMAT)
         if type(written) is not int or not 1 <= written <= format:
             raise InvalidInput(
-                f"{place} is of format {shown(written)}, written by safe2real {shown(document.get(_VERSION))}; this is "
+                f"{name} is of format {shown(written)}, written by safe2real {shown(document.get(_VERSION))}; this is "
                 f"safe2real {__version__}, which reads up to format {format}: upgrade it"
             )
         found.document, found.arrays = document, members
