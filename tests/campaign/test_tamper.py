@@ -605,6 +605,7 @@ def test_a_deployment_after_the_stop_is_said_to_differ(tmp_path):
         certified=False,
         episodes_counted=0,
         bounds=record.body(0)["bounds"],
+        by="somebody",
     )
     record.events.append(Event(2, "ask", 1, "robot", record.events[0].at, to_text(asdict(body)), ""))
     assert forge(record) == []
