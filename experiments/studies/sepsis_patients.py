@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from experiments.studies.sepsis_system import GAP, MARGIN, TREATED, Case
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import Floats, Indices

@@ -17,7 +17,7 @@ from experiments.studies.sepsis_system import GAP, MARGIN, Case
 from safe2real.errors import Halted
 from safe2real.exploration.episode_log import Entry, entry_of, play
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.methods.trial import Trial
 from safe2real.model.policy import Mixture
 from safe2real.planning.evaluate import constraint_values

@@ -13,7 +13,7 @@ from safe2real.campaign import FIELD_ASSUMPTIONS, Campaign, Deployment
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import Learner, roll_out
-from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.problem.problem import Problem
 from safe2real.standing import Standing
 from safe2real.systems import WindyGrid

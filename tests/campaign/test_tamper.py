@@ -17,7 +17,7 @@ from safe2real.campaign import Campaign, Differences
 from safe2real.campaign.events import AskBody, Event
 from safe2real.errors import Safe2RealError, StorageFailure
 from safe2real.exploration import roll_out
-from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.model.serialization import digest_of, policy_from_bytes, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings

@@ -12,7 +12,7 @@ from safe2real.campaign.snapshot import replay_from, snapshot_of
 from safe2real.campaign.verify import check_record
 from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import roll_out
-from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.methods import Trial
 from safe2real.methods.trial import share_of_delta
 from safe2real.model.serialization import digest_of, from_text, policy_to_bytes, to_text

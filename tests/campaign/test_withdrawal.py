@@ -14,7 +14,7 @@ from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import Draft, event_after
 from safe2real.campaign.verify import Checker
 from safe2real.exploration import roll_out
-from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.report.campaign_report import write_campaign_report
 from safe2real.standing import DoubtCode, Standing
 from tests.campaign.systems import falling, run_rounds, three_states

@@ -239,7 +239,7 @@ def _entry(*path, value):
         (_entry("imported", value={}), "imported lacks 'ids'"),
         (_entry("imported", "ids", value=[1]), "give lists of texts"),
         (_entry("imported", "alike", value=True), "give lists of texts"),
-        (_entry("environment", value={}), "environment lacks"),
+        (_entry("environment", value={}), "entropy is None"),
         (_entry("revisions", "method", value=99), "upgrade it"),
         (_entry("revisions", "method", value=0), "count the episodes again"),
         (_entry("revisions", value={"method": 1, "radius": 1}), "revisions lacks"),

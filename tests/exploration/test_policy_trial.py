@@ -10,7 +10,7 @@ from safe2real import PolicyTrial
 from safe2real.errors import Conflict, Halted, InvalidInput, OutOfOrder, OutsideModel, Stopped
 from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import TrialTerms, trial_run
-from safe2real.exploration.randomness import coin_of
+from safe2real.exploration.proposal import coin_of
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from tests.cases import each
 

@@ -16,8 +16,7 @@ from safe2real.campaign.record import Record
 from safe2real.campaign.replay import Held, Replay
 from safe2real.campaign.revisions import bounds_of
 from safe2real.errors import Halted, InvalidInput, Stopped, StorageFailure
-from safe2real.exploration.proposal import Proposal
-from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.exploration.proposal import Proposal, coin_of, drawn
 from safe2real.methods.base import Reason
 from safe2real.model.constraint_text import count
 from safe2real.model.input_size import DEPLOYMENTS, ask_limit

@@ -32,7 +32,7 @@ from safe2real.campaign.signing import KEY_FILE, signatures_checked
 from safe2real.campaign.snapshot import says_otherwise
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.methods.base import Reason, Recorded
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import MarkovPolicy, Mixture, check_policy

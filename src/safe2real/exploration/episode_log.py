@@ -539,11 +539,13 @@ class ImportedLogs:
     Two episodes that both have an `id` are the same when it is the same. Otherwise all there is to go by is what was seen.
     """
 
-    def __init__(self) -> None:
-        self._ids: set[str] = set()  # of episodes that have one
-        self._named: set[str] = set()  # what was seen in those, by digest
-        self._unnamed: set[str] = set()  # and in those that have none
-        self._alike = 0  # episodes that somebody said are others
+    def __init__(
+        self, ids: Iterable[str] = (), named: Iterable[str] = (), unnamed: Iterable[str] = (), alike: int = 0
+    ) -> None:
+        self._ids = set(ids)  # of episodes that have one
+        self._named = set(named)  # what was seen in those, by digest
+        self._unnamed = set(unnamed)  # and in those that have none
+        self._alike = alike  # episodes that the user said are others
 
     def state(self) -> dict[str, Any]:
         """Return what it holds as JSON."""
@@ -562,12 +564,10 @@ class ImportedLogs:
             InvalidInput: it is the state of something else.
         """
         state = check_keys(given, "imported", required=("ids", "named", "unnamed", "alike"))
-        found, alike = cls(), state.pop("alike")
+        alike = state.pop("alike")
         if type(alike) is not int or not all(isinstance(one, list) and all(map(_is_text, one)) for one in state.values()):
             raise InvalidInput(f"imported is {shown(given)}; give lists of texts, and how many episodes look alike")
-        found._ids, found._named, found._unnamed = (set(state[name]) for name in ("ids", "named", "unnamed"))
-        found._alike = alike
-        return found
+        return cls(**state, alike=alike)
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:

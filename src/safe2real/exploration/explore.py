@@ -12,14 +12,13 @@ import numpy as np
 
 from safe2real.errors import InvalidInput, OutsideModel, StepLimit
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.proposal import Proposal
-from safe2real.exploration.randomness import coin_of, drawn
+from safe2real.exploration.proposal import Proposal, coin_of, drawn
 from safe2real.methods.base import Reason
 from safe2real.model.cmdp import CMDP
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import check_reset, is_whole, positive_integer, shown
+from safe2real.model.validation import Indices, check_reset, frozen, is_whole, positive_integer, shown
 from safe2real.progress import progress_bar
 
 
@@ -294,8 +293,8 @@ class Environment:
             seen.actions.append(seen.acting)
             seen.states.append(here)
             seen.acting = seen.after = None
-        labelled = labels if self.reported else None
-        return Trajectory.of(model, seen.states, seen.actions, labels=labelled, seed=seen.seed)
+        labelled = _numbers(labels) if self.reported else None  # each was looked at as it came; `observe` checks the whole
+        return Trajectory(_numbers(seen.states), _numbers(seen.actions), labelled, seen.seed)
 
     def _reset(self, round_number: int, seen: Seen) -> Any:
         seen.seed = self.seeds.of_round(round_number)
@@ -313,6 +312,10 @@ class Environment:
             if self._tried or isinstance(error, (OutsideModel, StepLimit)):
                 raise
             raise wrong(str(error)) from error
+
+
+def _numbers(listed: list[int]) -> Indices:
+    return frozen(np.array(listed, dtype=np.uint32))
 
 
 def _starts(model: CMDP) -> list[int]:
@@ -340,7 +343,7 @@ def _shaped(result: Any, parts: int, place: str) -> Any:
 
 def _label(info: Any) -> int:
     given: Any = info.get("noise") if isinstance(info, Mapping) else None
-    if not is_whole(given):
+    if not (is_whole(given) and 0 <= given < np.iinfo(np.uint32).max):
         raise InvalidInput(
             f"info['noise'] is {shown(given)}, and the ties say that every step reports the number of its label; report "
             "it, or say that labels are not reported"

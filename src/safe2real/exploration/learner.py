@@ -21,8 +21,7 @@ from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.decision_state import put_decision, put_memory, take_decision, take_memory
 from safe2real.exploration.episode_log import ImportedLogs, pairs_of, play, seen_in
 from safe2real.exploration.plan import KeptPlans, Origin, Plan, checked_reward, improved, plan, plan_with_structure
-from safe2real.exploration.proposal import HALT_ADVICE, Proposal
-from safe2real.exploration.randomness import coin_of
+from safe2real.exploration.proposal import HALT_ADVICE, Proposal, coin_of
 from safe2real.figures.history import Between, Moment, Moments
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Method, Reason
@@ -141,35 +140,35 @@ class Learner:
         """What to deploy in this round; asking again before `observe` gives the same object, unless data refute it."""
         self._notice()
         if self._proposal is None:
-            self._proposal = self._as_proposal(self.decide())
+            self._proposal = self._as_proposal(self._decided())
         self._out = self._proposal
         return self._proposal
 
     def decide(self) -> Decision:
         """What the method decides on the evidence as it is; the same until that changes."""
         self._notice()
-        if self._decision is None:
-            self._decision = self._over()  # once what its bounds rest on is refuted no method is asked
-        if self._decision is None:
-            memory = self._memory if self.warm_start else None
-            decision = self.method.propose(
-                self.problem, self.evidence, seed=self.settings.coin_seed, round_number=self.round, memory=memory
-            )
-            self._decision = self._checked(decision)
-            self._memory = decision.memory
-            self._planned[:] = self.evidence.counts.tally.visits
-            self.moments.note(self._moment(decision.uncertainty, decision.intervals))
-            if decision.notice:
-                _LOG.warning("after %d samples: %s", self.samples, decision.notice)
-            if self._decision.reason is Reason.STOP:
-                _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, self._decision.uncertainty)
-        return self._decision
+        return self._decided()
 
-    def _over(self) -> Decision | None:
-        """What is left to deploy once the data refute an assumption: nothing at all, or the baseline alone."""
-        if self.evidence.trust.halted:
-            return Decision(Reason.HALT)
-        return Decision(Reason.BASELINE) if self.is_refuted else None
+    def _decided(self) -> Decision:
+        """The same, of evidence whose state was looked at."""
+        if self._decision is not None:
+            return self._decision
+        _, halted, refuted = self._knew
+        if halted or refuted:  # once what its bounds rest on is refuted no method is asked
+            self._decision = Decision(Reason.HALT if halted else Reason.BASELINE)
+            return self._decision
+        memory = self._memory if self.warm_start else None
+        decision = self.method.propose(
+            self.problem, self.evidence, seed=self.settings.coin_seed, round_number=self.round, memory=memory
+        )
+        self._decision, self._memory = self._checked(decision), decision.memory
+        self._planned[:] = self.evidence.counts.tally.visits
+        self.moments.note(self._moment(decision.uncertainty, decision.intervals))
+        if decision.notice:
+            _LOG.warning("after %d samples: %s", self.samples, decision.notice)
+        if decision.reason is Reason.STOP:
+            _LOG.info("stopped after %d samples, at the uncertainty %.4g", self.samples, decision.uncertainty)
+        return self._decision
 
     def _checked(self, decision: Decision) -> Decision:
         """What a method gives, as this learner can deploy it."""
@@ -236,13 +235,13 @@ class Learner:
         self.seeds.refuse_used(checked.seed)
         due = self.evidence.take(checked, **self._whose(checked), planned=planned)
         self.seeds.note(checked.seed)
-        if own and not self.is_refuted:
+        _, _, refuted = state = self._state()
+        if own and not refuted:
             due = self.method.is_due(self.evidence, self._planned, self._memory)
-        if due:
-            self._notice()
-            self._decision = None
-        elif not self.is_refuted:
-            self._knew = self._state()  # the plan stands
+        if due or refuted:
+            self._know(state)
+        else:
+            self._knew = state  # the plan stands
         self.round += 1
         self._proposal = self._out = None
 
@@ -253,8 +252,11 @@ class Learner:
     def _notice(self) -> None:
         """Whatever was counted, and by whom: no decision made before it stands after it."""
         state = self._state()
-        if state == self._knew:
-            return
+        if state != self._knew:
+            self._know(state)
+
+    def _know(self, state: tuple[int, bool, bool]) -> None:
+        """Drop what was decided before the evidence came into this state; say so where that refutes."""
         if state[2] and not self._knew[2]:
             doubts = "; ".join(map(str, self.doubts()))
             _LOG.warning("after %d samples nothing is certified any more: %s", self.samples, doubts)
@@ -349,24 +351,14 @@ class Learner:
         problem, method = problem_and_method(to_text(archive.entry("specification", dict)), extensions)
         found = cls(problem, method, warm_start=archive.entry("warm_start", bool), trust_margin=True)
         found.restore(archive)
-        environment = check_keys(
-            archive.entry("environment", dict), f"{archive.name}, environment", required=("entropy", "stream")
-        )
-        found.seeds.entropy = seed_number("entropy", environment["entropy"])
-        found.seeds.stream = seed_number("stream", environment["stream"])
-        found.seeds.used = set(archive.array("environment.used", np.int64, (None,)).tolist())
-        found._kept = KeptPlans.from_state(archive.part("kept"), problem.simulator)
-        memory = take_memory(archive, problem, found.evidence.kept)
-        decision = take_decision(archive, memory)
-        found._decision, found._memory = None if decision is None else found._checked(decision), memory
-        found._planned[:] = archive.array("planned", np.int64, found._planned.shape)
         return found
 
     def restore(self, archive: Archive) -> None:
-        """Take in what a learner of the same problem had counted: the state `of_record`, or the same part of a whole one.
+        """Go on where a learner of the same problem stood, or with what it had counted if the state is `of_record`.
 
         Args:
-            archive: the `state` of the other. A method in it, such as one with rewards declared on the way, is gone on with.
+            archive: the `state` of the other; nothing is counted here yet. A method in the state of a record, such as one
+                with rewards declared on the way, is gone on with.
 
         Raises:
             InvalidInput: it is the state of something else, of a newer release, or was concluded by a rule that was
@@ -386,6 +378,19 @@ class Learner:
         self._imported = ImportedLogs.from_state(archive.entry("imported", dict))
         self._decision = self._memory = self._proposal = self._out = None
         self._knew = self._state()
+        if "specification" in archive.document:
+            self._stand(archive)
+
+    def _stand(self, archive: Archive) -> None:
+        """Take in what a whole state holds besides: seeds, plans, and the decision that stands."""
+        said = archive.entry("environment", dict)
+        self.seeds.entropy, self.seeds.stream = (seed_number(name, said.get(name)) for name in ("entropy", "stream"))
+        self.seeds.used = set(archive.array("environment.used", np.int64, (None,)).tolist())
+        self._kept = KeptPlans.from_state(archive.part("kept"), self.simulator)
+        self._memory = take_memory(archive, self.problem, self.evidence.kept)
+        decision = take_decision(archive, self._memory)
+        self._decision = None if decision is None else self._checked(decision)
+        self._planned[:] = archive.array("planned", np.int64, self._planned.shape)
 
     def _revisions(self) -> dict[str, int]:
         """Of everything that may come from outside and has concluded something."""

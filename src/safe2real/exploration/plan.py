@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -445,8 +445,9 @@ class KeptPlans:
     and the smallest of the latter hold together. A refuted assumption invalidates every kept plan.
     """
 
-    def __init__(self) -> None:
-        self._plans: OrderedDict[tuple[tuple[int, ...], bytes], Plan] = OrderedDict()
+    def __init__(self, plans: Iterable[tuple[Floats, Plan]] = ()) -> None:
+        """`plans` are rewards with their plans, the one asked for longest ago first."""
+        self._plans = OrderedDict(((reward.shape, reward.tobytes()), plan) for reward, plan in plans)
 
     def __len__(self) -> int:
         return len(self._plans)
@@ -466,15 +467,15 @@ class KeptPlans:
         Raises:
             InvalidInput: it is the state of something else.
         """
-        found, shape = cls(), model.shape
+        found, shape = [], model.shape
         for name in sorted(archive.document):
             part = archive.part(name)
             plan, per_step = Plan.from_state(part), part.has("for") and part.arrays["for"].ndim == 3
             if plan.policy.shape not in (shape, (model.steps, *shape[1:])):
                 raise part.wrong("it is a plan of another system")
             reward = part.array("for", np.float64, shape if per_step else shape[1:])
-            found._plans[reward.shape, reward.tobytes()] = plan
-        return found
+            found.append((reward, plan))
+        return cls(found)
 
     def better(self, evidence: Evidence, reward: ArrayLike, found: Plan) -> Plan:
         """`found`, or the policy that was certified to be worth more; with the smallest upper bound of both.

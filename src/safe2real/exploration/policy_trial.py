@@ -26,8 +26,7 @@ from safe2real.evidence.assumptions import COUNTED, INDEPENDENT
 from safe2real.evidence.baseline_margin import RETURNS_SHARE
 from safe2real.evidence.mean_bounds import RunningLower
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.proposal import HALT_ADVICE
-from safe2real.exploration.randomness import coin_of
+from safe2real.exploration.proposal import HALT_ADVICE, coin_of
 from safe2real.methods.base import candidate_share
 from safe2real.methods.trial import share_of_delta
 from safe2real.model.archive import complete_file, locked_folder

@@ -1,19 +1,37 @@
-"""What is deployed in one round, and why."""
+"""What is deployed in one round, and why; and the coin that shows which policy of a mixture is run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
+
+from safe2real._compiled import draws
 from safe2real.errors import Halted, Stopped
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.randomness import drawn
 from safe2real.methods.base import Reason
 from safe2real.model.policy import MarkovPolicy, Mixture
+from safe2real.model.validation import Floats, bare
 
 HALT_ADVICE = (
     "the data refute the margin of the baseline, so nothing is handed out any more, the baseline included: stop the "
     "machine. To go on, state a margin that is there (estimate_margin) in a new run, and count these episodes in it"
 )
+
+
+def coin_of(seed: int, round_number: int) -> float:
+    """The coin of a round, uniform in [0, 1)."""
+    return draw_of(seed, round_number, 0)
+
+
+def draw_of(seed: int, round_number: int, index: int) -> float:
+    """The index-th uniform number of a round: 0 is the coin, 1 the beginning, 2 + 2h and 3 + 2h are of step h."""
+    return float(draws.draw(np.uint64(seed), round_number, index))
+
+
+def drawn(weights: Floats, coin: float) -> int:
+    """The component of a mixture that a coin shows; never one of weight 0."""
+    return int(draws.pick(bare(weights), coin))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -30,6 +48,7 @@ class Proposal:
     uncertainty: float  # Delta; inf in rounds that deploy the baseline alone, which do not plan
     certificate: Certificate | None
     coin: float  # uniform in [0, 1), a function of (seed, round)
+    _shown: int | None = field(default=None, init=False)  # the component that the coin shows, once it was looked at
 
     def __repr__(self) -> str:
         share = f", {self.exploration_weight:.3g} of it the candidate" if self.reason is Reason.MIXTURE else ""
@@ -48,7 +67,9 @@ class Proposal:
             raise Halted(HALT_ADVICE)
         if self.mixture is None:
             raise Stopped("the run has stopped: there is nothing left to deploy; call plan(reward)")
-        return drawn(self.mixture.weights, self.coin)
+        if self._shown is None:
+            object.__setattr__(self, "_shown", drawn(self.mixture.weights, self.coin))
+        return self._shown  # type: ignore[return-value]
 
     def draw(self) -> MarkovPolicy:
         """The policy to run this episode."""

@@ -27,7 +27,7 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import ROUNDING, Floats, bare, positive_integer, seed_number
+from safe2real.model.validation import ROUNDING, Floats, bare, frozen, positive_integer, seed_number
 from safe2real.planning.evaluate import constraint_values
 
 Progress = Callable[[int, float], None]
@@ -260,7 +260,7 @@ def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int)
         states,
         actions,
     )
-    return Trajectory.of(model, states, actions)
+    return Trajectory(frozen(states), frozen(actions))
 
 
 def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int, seed: int) -> None:
