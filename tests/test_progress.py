@@ -1,6 +1,7 @@
 """Progress: on a terminal, after a second, with the time left; nowhere else unless it is asked for."""
 
 import io
+import itertools
 import sys
 
 import gymnasium
@@ -92,6 +93,31 @@ def test_into_a_file_it_is_a_line_now_and_then(monkeypatch, clock):
             clock[0] = float(second)
             report(second, 5_000)
     assert sys.stderr.getvalue().splitlines() == ["rows: 2 of 5,000", "rows: 12 of 5,000, 1:23:08 left"]
+
+
+def test_off_a_terminal_the_log_has_a_line_a_second_at_most(monkeypatch, clock, caplog):
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with caplog.at_level("INFO", logger="safe2real"), progress_bar("episodes") as report:
+        for tenth in range(41):
+            clock[0] = tenth / 10.0
+            report(tenth, 100)
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["episodes: 10 of 100", "episodes: 20 of 100, 0:08 left", "episodes: 30 of 100, 0:07 left",
+                    "episodes: 40 of 100, 0:06 left"]  # fmt: skip
+    assert sys.stderr.getvalue() == ""
+    with caplog.at_level("INFO", logger="safe2real"), progress_bar("episodes", False) as report:
+        assert report is None
+
+
+def test_exploring_off_a_terminal_is_logged(monkeypatch, caplog):
+    ticks = itertools.count(step=2)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(ticks)))
+    problem, real, _ = s2r.examples.lake(seed=0)
+    with caplog.at_level("INFO", logger="safe2real"):
+        explore(s2r.Learner(problem), real, max_rounds=2)
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.split(",")[0] for line in said] == ["episodes: 0 of 2", "episodes: 1 of 2"]
 
 
 # Where it is used

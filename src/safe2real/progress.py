@@ -1,11 +1,13 @@
-"""How far something is and how long it will take, for whoever watches a terminal; silent everywhere else.
+"""How far something is and how long it will take: a bar on a terminal, lines of the log elsewhere.
 
-A bar by rich where that is installed (it comes with the extra `campaign`), else one line that counts. Nothing is shown of
-what takes less than a second.
+A bar by rich where that is installed (it comes with the extra `campaign`), else one line that counts. Off a terminal one
+line a second at most goes to the logger `safe2real`, at the level INFO, which a program turns on by
+`logging.basicConfig(level="INFO")`. Nothing is shown of what takes less than a second.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,9 +18,11 @@ from safe2real.errors import InvalidInput
 
 Report = Callable[[int, int], None]
 """(done, in all)"""
+_LOG = logging.getLogger("safe2real")
 _PATIENCE = 1.0  # seconds before a bar is worth showing
 _BETWEEN = 0.1  # seconds from one update to the next, on a terminal
 _BETWEEN_LINES = 10.0  # where every update is a line that stays
+_BETWEEN_RECORDS = 1.0  # in a log
 
 
 class _Shown(Protocol):
@@ -28,12 +32,12 @@ class _Shown(Protocol):
 
 @contextmanager
 def progress_bar(label: str, wanted: bool | Report | None = None, *, after: float = _PATIENCE) -> Iterator[Report | None]:
-    """`report(done, total)` for a bar with the time left; None where nobody is to be told.
+    """Yield `report(done, total)` for a bar with the time left; None where nothing is to be shown.
 
     Args:
         label: what is counted, in the plural.
-        wanted: True shows a bar on standard error, False none, None one where that is a terminal. A function is told
-            instead of a bar.
+        wanted: True shows a bar on standard error, False none, None one where that is a terminal, and lines of the log
+            elsewhere if the log takes them. A function is told instead of a bar.
         after: seconds before anything is shown.
 
     Raises:
@@ -45,10 +49,14 @@ def progress_bar(label: str, wanted: bool | Report | None = None, *, after: floa
         yield wanted
         return
     stream = sys.stderr  # a daemon may have closed it altogether
-    if wanted is False or stream is None or (wanted is None and not stream.isatty()):
+    watched = stream is not None and stream.isatty()
+    if wanted is None and not watched and _LOG.isEnabledFor(logging.INFO):
+        yield _Bar(label, after, _Logged)
+        return
+    if wanted is False or stream is None or (wanted is None and not watched):
         yield None
         return
-    bar = _Bar(label, after)
+    bar = _Bar(label, after, lambda label: _rich_bar(label) or _Line(label))
     try:
         yield bar
     finally:
@@ -58,15 +66,15 @@ def progress_bar(label: str, wanted: bool | Report | None = None, *, after: floa
 class _Bar:
     """Shown from the first report on that comes late enough, and not drawn more often than anybody can see."""
 
-    def __init__(self, label: str, after: float) -> None:
-        self._label, self._from = label, time.monotonic() + after
+    def __init__(self, label: str, after: float, show: Callable[[str], _Shown]) -> None:
+        self._label, self._from, self._show = label, time.monotonic() + after, show
         self._shown: _Shown | None = None
 
     def __call__(self, done: int, total: int) -> None:
         if time.monotonic() < self._from:
             return
         if self._shown is None:
-            self._shown = _rich_bar(self._label) or _Line(self._label)
+            self._shown = self._show(self._label)
         self._from = time.monotonic() + _BETWEEN
         self._shown.update(done, total)
 
@@ -108,7 +116,8 @@ class _Line:
     def __init__(self, label: str) -> None:
         self._label, self._begun, self._next = label, time.monotonic(), 0.0
         self._first: int | None = None  # what was done when this was opened: the rate is measured from there
-        self._watched = sys.stderr.isatty()
+        self._watched = sys.stderr is not None and sys.stderr.isatty()
+        self._between = 0.0 if self._watched else _BETWEEN_LINES
         self._width = 0
 
     def update(self, done: int, total: int) -> None:
@@ -116,7 +125,7 @@ class _Line:
         self._first = done if self._first is None else self._first
         if now < self._next:
             return
-        self._next = now + (0.0 if self._watched else _BETWEEN_LINES)
+        self._next = now + self._between
         made = done - self._first
         left = f", {_in_words((total - done) * (now - self._begun) / made)} left" if made > 0 else ""
         self._write(f"{self._label}: {done:,} of {total:,}{left}")
@@ -130,6 +139,17 @@ class _Line:
         if self._watched and self._width:
             self._write("")
             sys.stderr.write("\r")
+
+
+class _Logged(_Line):
+    """A line of the log, one a second at most."""
+
+    def __init__(self, label: str) -> None:
+        super().__init__(label)
+        self._between = _BETWEEN_RECORDS
+
+    def _write(self, text: str) -> None:
+        _LOG.info("%s", text)
 
 
 def _in_words(seconds: float) -> str:
