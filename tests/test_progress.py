@@ -126,7 +126,9 @@ def test_exploring_off_a_terminal_is_logged(monkeypatch, caplog):
 def test_everything_long_reports_how_far_it_is():
     told = []
     case = random_case(2)
-    s2r.check_problem(case.problem, runs=1, max_rounds=3, progress=lambda *one: told.append(("check", *one)))
+    s2r.check_problem(
+        case.problem, effort=s2r.preflight.Effort(runs=1, max_rounds=3), progress=lambda *one: told.append(("check", *one))
+    )
     s2r.Learner(case.problem).plan(np.ones((4, 2)), progress=lambda *one: told.append(("plan", *one)))
     env = gymnasium.make("FrozenLake-v1", max_episode_steps=4)
     s2r.estimate_model(env, 4, episodes=3, progress=lambda *one: told.append(("run", *one)))

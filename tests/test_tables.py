@@ -60,9 +60,9 @@ def test_intervals_and_findings(learner):
         {"reward": "goal", "lower": now.lower, "upper": now.upper, "allowed": now.allowed, "accurate": now.is_accurate}
     ]
     assert isinstance(to_pandas(learner.intervals()), pd.DataFrame)
-    check = s2r.check_problem(random_case(2).problem, runs=1, max_rounds=2)
+    check = s2r.check_problem(random_case(2).problem, effort=s2r.preflight.Effort(runs=1, max_rounds=2))
     assert [row["what"] for row in check.to_table()] == [finding.what for finding in check.findings]
-    assert set(check.to_pandas().level) <= {"ok", "warning", "failure"}
+    assert set(check.to_pandas().level) <= {"ok", "advice", "warning", "failure"}
 
 
 def test_what_is_no_table_is_refused():

@@ -16,10 +16,10 @@ import safe2real as s2r
 from safe2real.cli.run import _kept
 from safe2real.figures.mismatch import draw_visits_needed
 from safe2real.model.constraint_text import count, roughly
-from safe2real.preflight.rehearsal import RehearsedPlan
-from safe2real.preflight.theorem_findings import theorem
+from safe2real.preflight.conditions import theorem
+from safe2real.preflight.rehearsed_campaign import RehearsedPlan
 from safe2real.systems.rollout import Agreement
-from tests.preflight.test_recommendations import ring
+from tests.preflight.specs import ring
 
 SOURCES = sorted((Path(__file__).parent.parent / "src" / "safe2real").rglob("*.py"))
 COUNTED = "episode|round|deployment|sample|visit|transition|doubt|assumption|finding|failure"

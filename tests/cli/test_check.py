@@ -1,5 +1,6 @@
 """`safe2real check`: text for people, JSON for programs, and an exit code that says whether anything fails."""
 
+import html
 import json
 
 from typer.testing import CliRunner
@@ -163,15 +164,13 @@ def test_help_says_what_the_codes_mean():
     assert "--rollouts" in shown
 
 
-def test_recommendations_are_printed_stored_and_on_the_page(tmp_path):
-    ended = check(write(tmp_path, TOML + REAL), "--out", tmp_path / "out", "--accuracy", "0.01")
+def test_alternatives_are_printed_stored_and_on_the_page(tmp_path):
+    ended = check(write(tmp_path, TOML + REAL), "--out", tmp_path / "out")
     assert ended.exit_code == 0, ended.output
-    assert "Recommended" in ended.stdout
-    assert "with or without the simulator" in ended.stdout
-    stored = json.loads((tmp_path / "out" / "preflight.json").read_text())
-    assert [one["code"] for one in stored["recommendations"]] == ["method", "support", "gaps"]
-    page = (tmp_path / "out" / "preflight.html").read_text()
-    assert all(one["assumes"] in page for one in stored["recommendations"])
+    stored = json.loads((tmp_path / "out" / "preflight.json").read_text())["findings"]
+    (other,) = [one for one in stored if one["code"] == "other-method"]
+    assert other["name"] in ended.stdout
+    page = html.unescape((tmp_path / "out" / "preflight.html").read_text())
+    assert other["what"] in page
     quick = json.loads(check(write(tmp_path, TOML + REAL), "--no-compare", "--json").stdout)
-    assert [one["code"] for one in quick["recommendations"]] == ["support"]
-    assert "accuracy is 2" in refused(write(tmp_path, TOML), "--accuracy", "2")
+    assert "other-method" not in [one["code"] for one in quick["findings"]]

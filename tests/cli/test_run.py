@@ -15,7 +15,7 @@ from safe2real.cli.io import NOT_READY
 from safe2real.cli.run import _print_after
 from safe2real.errors import Conflict
 from safe2real.model.constraint_text import Wording
-from safe2real.preflight.rehearsal import Exact, Rehearsal, exact_values, open_or_begin, rehearse
+from safe2real.preflight.rehearsed_campaign import Exact, RehearsedCampaign, exact_values, open_or_begin, run_campaign
 from safe2real.report.preflight_report import draw_exact
 from safe2real.standing import Standing
 from tests.cases import each
@@ -92,7 +92,7 @@ def test_distances_that_this_reality_does_not_keep_to_are_a_broken_assumption(tm
 @pytest.mark.usefixtures("no_pictures")
 def test_a_promise_that_is_broken_ends_with_a_code_of_its_own(tmp_path, monkeypatch):
     """Also where every deployment was safe."""
-    monkeypatch.setattr(Rehearsal, "as_certified", property(lambda self: False))
+    monkeypatch.setattr(RehearsedCampaign, "as_certified", property(lambda self: False))
     assert run(write(tmp_path, TOML + REAL + RUN)).exit_code == NOT_READY
 
 
@@ -106,7 +106,7 @@ def test_it_goes_on_where_it_ended_as_if_it_had_never_stopped(tmp_path):
     for rounds in (25, 25, 60):  # the second time there is nothing more to do
         assert document_of(file, "--out", parts, "--max-rounds", rounds)["rounds"] == rounds
     with open_or_begin(tiny(), s2r.methods.SimToReal(), WRONG, 1, whole) as campaign:
-        rehearse(campaign, WRONG, max_rounds=60, growth=0.0, seed=1)
+        run_campaign(campaign, WRONG, max_rounds=60, growth=0.0, seed=1)
     assert told(parts) == told(whole)
     assert len(told(whole)) == 60
 
@@ -115,7 +115,7 @@ def test_what_was_handed_out_and_not_told_is_told_first(tmp_path):
     with open_or_begin(tiny(), s2r.methods.SimToReal(), WRONG, 1, tmp_path) as campaign:
         campaign.ask_batch(3, worker="rehearsal")  # and here the process died
     with open_or_begin(tiny(), s2r.methods.SimToReal(), WRONG, 1, tmp_path) as campaign:
-        rehearse(campaign, WRONG, max_rounds=3, growth=0.0, seed=1)
+        run_campaign(campaign, WRONG, max_rounds=3, growth=0.0, seed=1)
         status = campaign.status(forecast=False)
         assert (status.rounds, status.told, len(status.held)) == (3, 3, 0)
 
@@ -178,7 +178,7 @@ def test_a_reality_that_breaks_an_assumption_is_said_first(tmp_path):
 def test_exact_values_are_those_of_the_mixtures(tmp_path):
     system = tiny().simulator.with_kernel(WRONG)
     with open_or_begin(tiny(), s2r.methods.SimToReal(), WRONG, 1, tmp_path) as campaign:
-        rehearse(campaign, WRONG, max_rounds=40, growth=0.0, seed=1)
+        run_campaign(campaign, WRONG, max_rounds=40, growth=0.0, seed=1)
         exact = exact_values(campaign, system)
         deployment = campaign.ask(worker="someone")
         again = exact_values(campaign, system)

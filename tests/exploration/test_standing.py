@@ -5,7 +5,7 @@ import numpy as np
 import safe2real as s2r
 from experiments import related
 from safe2real import Learner, methods
-from safe2real.preflight import check_problem
+from safe2real.preflight import Effort, check_problem
 from safe2real.problem.conditions import Guarantee
 from safe2real.standing import DoubtCode, Standing
 from safe2real.testing.systems import random_case
@@ -53,9 +53,8 @@ def test_where_there_are_no_constraints_none_are_ignored():
 
 def test_the_check_before_a_run_promises_nothing_for_it_either():
     case = random_case(1)
-    found = check_problem(
-        case.problem, method=methods.Unconstrained(), reality=case.real, runs=1, max_rounds=50, compare=False
-    )
+    effort = Effort(runs=1, max_rounds=50, compare=False)
+    found = check_problem(case.problem, method=methods.Unconstrained(), reality=case.real, effort=effort)
     assert found.standing is Standing.INCOMPLETE
     assert "INCOMPLETE, nothing is guaranteed" in found.verdict()
     assert found.guarantees[Guarantee.SAFETY] == "the method ignores the constraints"

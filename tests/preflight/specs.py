@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 
 import safe2real as s2r
+from safe2real.preflight import Effort, Preflight
 
 
 class NoTable(gymnasium.Env[int, int]):
@@ -90,7 +91,33 @@ def kernel(**rows: list[float]) -> s2r.Kernel:
     return s2r.Kernel.from_dense(changed)
 
 
+QUICK = {"runs": 1, "max_rounds": 150, "compare": False}
+
+
+def look(problem: s2r.Problem | None = None, reality: Any = None, **options: Any) -> Preflight:
+    """Check a problem, the tiny one if None; options of `Effort` and of `check_problem` side by side."""
+    effort = {name: options.pop(name, QUICK.get(name)) for name in ("runs", "max_rounds", "compare", "seconds")}
+    return s2r.check_problem(tiny() if problem is None else problem, reality=reality, effort=Effort(**effort), **options)
+
+
 def write(folder: Path, text: str = TOML, name: str = "spec.toml") -> Path:
     file = folder / name
     file.write_text(text)
     return file
+
+
+WALK = 8  # states of `ring`
+
+
+def ring(**changes: Any) -> s2r.Problem:
+    """States in a ring; a step goes on, stays, or goes back. State 4 costs, and the baseline walks on the spot."""
+    rows = np.zeros((WALK, 2, WALK))
+    for state in range(WALK):
+        for action, (on, stay, back) in enumerate(((0.05, 0.9, 0.05), (0.7, 0.2, 0.1))):
+            for step, share in ((1, on), (0, stay), (-1, back)):
+                rows[state, action, (state + step) % WALK] = share
+    cost = np.repeat(np.arange(WALK) == 4, 2).reshape(WALK, 2)
+    model = s2r.CMDP.of(s2r.Kernel.from_dense(rows), 6, 0, s2r.AtMost(cost, 2.0, "pit"))
+    baseline = s2r.MarkovPolicy.deterministic([0] * WALK, num_actions=2, horizon=6)
+    settings = s2r.Settings(**({"margin": 1.5, "calibrated_gap": 0.0, "mismatch_gap": 0.4, "tolerance": 0.375} | changes))
+    return s2r.Problem(model, baseline, settings)

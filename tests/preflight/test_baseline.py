@@ -12,8 +12,9 @@ import pytest
 import safe2real as s2r
 from safe2real.methods import SimToReal
 from safe2real.preflight.baseline import ranges_of, spread_of
-from safe2real.preflight.findings import Code, rollout_findings
-from safe2real.preflight.theorem_findings import floor_of
+from safe2real.preflight.conditions import floor_of
+from safe2real.preflight.findings import Code
+from safe2real.preflight.gaps import rollout_findings
 from safe2real.radii import Literal
 
 LAKE = gymnasium.make("FrozenLake-v1", max_episode_steps=20)

@@ -14,10 +14,10 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.model.constraint_text import roughly
 from safe2real.preflight.baseline import baseline_findings, ranges_of, threshold_findings
+from safe2real.preflight.conditions import estimated_rows, stop_floor, theorem
 from safe2real.preflight.findings import Code, Level
 from safe2real.preflight.gaps import gap_findings
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
-from safe2real.preflight.theorem_findings import estimated_rows, stop_floor, theorem
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.refinements import SequentialClearing
 from tests.cases import each

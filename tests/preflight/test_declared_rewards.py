@@ -8,22 +8,21 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.preflight.check import check_problem
-from safe2real.preflight.findings import Advice, Code, Level
+from safe2real.preflight.conditions import stop_floor
+from safe2real.preflight.findings import Code, Level
 from safe2real.preflight.hypothetical_reality import Guess
-from safe2real.preflight.theorem_findings import stop_floor
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.conditions import Guarantee
 from safe2real.report.preflight_report import draw_preflight
-from tests.preflight.test_recommendations import WALK, ring
+from tests.preflight.specs import WALK, ring
+from tests.preflight.specs import look as quick
 
 GOAL = np.repeat(np.arange(WALK) == 2, 2).reshape(WALK, 2).astype(float)
 METHOD = s2r.methods.ForRewards({"goal": GOAL}, accuracy=0.6)
 
 
 def look(problem=None, method=METHOD, **options):
-    given = {"reality": Guess(rows=1), "runs": 1, "max_rounds": 60, "compare": False} | options
-    return check_problem(problem or ring(), method=method, **given)
+    return quick(problem or ring(), Guess(rows=1), method=method, **({"max_rounds": 60} | options))
 
 
 def of(found, code):
@@ -78,7 +77,7 @@ def test_an_accuracy_that_the_calibrated_gap_rules_out():
 @pytest.mark.parametrize("method", [None, METHOD])
 def test_a_stop_in_the_very_last_round_is_counted(method):
     problem = ring(mismatch_gap=0.9, tolerance=0.375)
-    needed = look(problem, method, runs=2, max_rounds=100_000).trials
+    needed = look(problem, method, runs=2, max_rounds=100_000).rehearsals
     last = max(one.rounds for one in needed)
     assert all(one.stopped for one in needed)
     found = look(problem, method, runs=2, max_rounds=last)
@@ -101,11 +100,9 @@ def test_the_cure_of_a_run_that_is_not_certified_fits_its_reason():
 
 def test_what_a_support_saves_is_measured_in_episodes_for_declared_rewards_too():
     found = look(max_rounds=400, compare=True)
-    (advice,) = [one for one in found.recommendations if one.code is Advice.SUPPORT]
+    (advice,) = of(found, Code.DECLARED_SUPPORT)
     numbers = advice.numbers
-    assert numbers["episodes_factor"] == pytest.approx(numbers["episodes_before"] / numbers["episodes_after"])
-    declared = replace(ring(), support=ring().simulator.kernel)
-    seed = {"reality": Guess(rows=1), "runs": 1, "max_rounds": 5_000}
-    without, having = (look(problem, **seed).trials[0].rounds for problem in (ring(), declared))
-    assert (numbers["episodes_before"], numbers["episodes_after"]) == (without, having)  # both stop: as one would measure it
-    assert numbers["episodes_factor"] > 1.4 > numbers["visits_factor"]  # which radii alone do not show
+    assert advice.level is Level.ADVICE
+    assert numbers["factor"] == pytest.approx(numbers["episodes"] / numbers["episodes_otherwise"])
+    assert numbers["factor"] > 1.4
+    assert of(found, Code.OTHER_METHOD) == []  # neither SimToReal nor RewardFree

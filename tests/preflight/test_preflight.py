@@ -13,16 +13,14 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.model.constraint_text import Wording
-from safe2real.preflight import batched_rounds as rounds
-from safe2real.preflight import rehearsed_runs as trials
 from safe2real.preflight.baseline import Range, _by_rollouts, spread_of
 from safe2real.preflight.check import check_problem
+from safe2real.preflight.conditions import floor_of
 from safe2real.preflight.findings import About, Code, Level
 from safe2real.preflight.gaps import largest_distances
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
-from safe2real.preflight.rehearsal import broken_assumptions
-from safe2real.preflight.rehearsed_runs import trial_findings
-from safe2real.preflight.theorem_findings import floor_of
+from safe2real.preflight.rehearsal import rehearsal_findings
+from safe2real.preflight.rehearsed_campaign import broken_assumptions
 from safe2real.problem import Ties
 from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.conditions import Guarantee
@@ -31,15 +29,14 @@ from safe2real.standing import Standing
 from safe2real.systems.measure import estimate_margin
 from tests.cases import each
 from tests.preflight.specs import ROWS, SAFE, kernel, tiny
+from tests.preflight.specs import look as quick
 
 WRONG = kernel(s0a1=[0.6, 0.4])  # 0.6 away, and the baseline never goes there
 METHOD = s2r.methods.SimToReal()
 
 
 def look(specification=None, reality=WRONG, **options):
-    return check_problem(
-        specification or tiny(), reality=reality, **({"runs": 1, "max_rounds": 150, "compare": False} | options)
-    )
+    return quick(specification, reality, **options)
 
 
 def of(found, name):
@@ -58,11 +55,11 @@ def test_a_system_that_is_ready():
     assert all(finding.level is not Level.FAILURE for finding in found.findings)
     stop = of(found, "samples to the stop")
     assert stop.level is Level.OK
-    assert stop.numbers["rounds"] == np.mean([trial.rounds for trial in found.trials])
+    assert stop.numbers["rounds"] == np.mean([trial.rounds for trial in found.rehearsals])
     assert stop.numbers["samples"] == 3 * stop.numbers["rounds"]
     assert of(found, "safety in rehearsal").numbers["unsafe_rounds"] == 0
     assert of(found, "wrong rows found").numbers == {"share": 1.0, "lost": 0}
-    assert all(trial.stopped and trial.uncertainty <= 0.25 for trial in found.trials)
+    assert all(trial.stopped and trial.uncertainty <= 0.25 for trial in found.rehearsals)
     bounds = list(of(found, "plans on the way").numbers["bounds"].values())
     assert bounds == sorted(bounds, reverse=True)
     assert bounds[-1] < 0.3
@@ -79,19 +76,7 @@ def test_without_a_reality_it_is_guessed():
     found = look(reality=None)
     assert found.guessed
     assert found.to_document()["reality"] == "guessed"
-    assert found.trials[0].wrong == 1
-
-
-def test_progress_counts_rounds_of_all_runs():
-    seen = []
-    look(runs=2, max_rounds=150, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(100, 300), (150, 300), (250, 300), (300, 300)]
-
-
-def test_seconds_end_a_rehearsal_at_the_next_look():
-    found = look(max_rounds=10**9, seconds=0.0)
-    assert found.trials[0].rounds == 100
-    assert found.trials[0].forecast is None
+    assert found.rehearsals[0].wrong == 1
 
 
 def test_a_rehearsal_that_is_cut_off_is_forecast():
@@ -104,29 +89,29 @@ def test_a_rehearsal_that_is_cut_off_is_forecast():
 
 
 def said_of(**changes):
-    trial = dataclasses.replace(look(max_rounds=200).trials[0], **changes)
+    trial = dataclasses.replace(look(max_rounds=200).rehearsals[0], **changes)
     (stop,) = [
-        one for one in trial_findings(tiny(), METHOD, [trial], Standing.CERTIFIED) if one.name == "samples to the stop"
+        one for one in rehearsal_findings(tiny(), METHOD, [trial], Standing.CERTIFIED) if one.name == "samples to the stop"
     ]
     return stop
 
 
 def test_a_stop_that_is_near_or_never_comes_is_said_so():
-    assert "it is about to stop" in said_of(forecast=0).what
-    assert "expected" not in said_of(forecast=0).what
-    assert "expected after about 260 rounds, about 780 samples" in said_of(forecast=60).what
-    refuted = said_of(refuted=True, uncertainty=math.inf, forecast=None)
+    assert "it is about to stop" in said_of(further=0).what
+    assert "expected" not in said_of(further=0).what
+    assert "expected after about 260 rounds, about 780 samples" in said_of(further=60).what
+    refuted = said_of(refuted=True, uncertainty=math.inf, further=None)
     assert "contradicted an assumption" in refuted.what
     assert "no stop is to come" in refuted.what
     assert "expected" not in refuted.what
     assert "--max-rounds" not in refuted.cure
-    assert "the baseline alone was deployed" in said_of(uncertainty=math.inf, forecast=None).what
+    assert "the baseline alone was deployed" in said_of(uncertainty=math.inf, further=None).what
 
 
 def test_data_that_contradict_an_assumption_end_the_forecast():
     known = np.array([[False, True], [False, False]])
     found = look(tiny(known=known), max_rounds=2_000)
-    assert found.trials[0].refuted
+    assert found.rehearsals[0].refuted
     assert of(found, "samples to the stop").numbers["forecast_rounds"] is None
     assert "no stop is to come" in of(found, "samples to the stop").what
     (text,) = [text.get_text() for text in draw_preflight(found).axes[1].texts]
@@ -344,16 +329,16 @@ def test_known_rows_that_are_wrong():
     found = look(tiny(known=known), runs=2)
     assert of(found, "known rows").level is Level.FAILURE
     assert "mismatch_gap" not in " ".join(one.cure for one in found.findings)  # it is not the gap that is wrong
-    assert (found.trials[0].wrong, found.trials[0].lost) == (0, 0)
+    assert (found.rehearsals[0].wrong, found.rehearsals[0].lost) == (0, 0)
     assert of(look(tiny(known=~known)), "separation").level is Level.OK
     between = look(tiny(known=known), kernel(s0a1=[0.3, 0.7]))  # the gaps speak of rows that are not known
     assert of(between, "separation").level is Level.OK
 
 
 def test_a_wrong_row_that_is_taken_for_right():
-    found = look(reality=kernel(s0a1=[0.1, 0.9]), max_rounds=100_000, runs=2)
-    assert [trial.lost for trial in found.trials] == [1, 1]
-    assert found.trials[0].wrong == 1
+    found = look(reality=kernel(s0a1=[0.1, 0.9]), max_rounds=5_000, runs=2)
+    assert [trial.lost for trial in found.rehearsals] == [1, 1]
+    assert found.rehearsals[0].wrong == 1
     finding = of(found, "wrong rows found")
     assert finding.level is Level.FAILURE
     assert "of 1 wrong row: 0% proved wrong, up to 1 in a run taken for right" in finding.what  # not 2 of 1
@@ -366,9 +351,9 @@ def test_a_reality_outside_the_declared_support():
     assert of(found, "declared support").level is Level.FAILURE
     assert "action 1 in state 0" in of(found, "declared support").what
     assert found.guarantees[Guarantee.SAFETY] == "declared support fails"
-    assert found.trials == ()
+    assert found.rehearsals == ()
     assert "declared support" in [one.name for one in broken_assumptions(specification, METHOD, WRONG, guessed=False)]
-    assert look(specification, s2r.Kernel.from_dense(ROWS)).trials
+    assert look(specification, s2r.Kernel.from_dense(ROWS)).rehearsals
 
 
 def test_the_floor_by_hand():
@@ -392,12 +377,12 @@ def test_a_calibrated_gap_at_which_no_run_stops():
     assert found.guarantees[Guarantee.SAFETY] == ""
     assert found.guarantees[Guarantee.TERMINATION] == "no run reaches its stop"
     # And so it is: Delta of a long rehearsal ends at the floor.
-    long = look(tiny(calibrated_gap=0.1), max_rounds=200_000).trials[0]
+    long = look(tiny(calibrated_gap=0.1), max_rounds=40_000).rehearsals[0]
     assert not long.stopped
     assert 0.3 <= long.uncertainty < 0.33
     below = of(look(tiny(calibrated_gap=0.05)), "stop")
     assert below.level is Level.WARNING
-    assert look(tiny(calibrated_gap=0.05), max_rounds=200_000).trials[0].stopped
+    assert look(tiny(calibrated_gap=0.05), max_rounds=40_000).rehearsals[0].stopped
     assert of(look(tiny(calibrated_gap=0.01)), "stop").level is Level.OK
 
 
@@ -468,7 +453,7 @@ def test_heuristic_constants_guarantee_nothing():
     assert "HEURISTIC" in of(found, "library").what
     assert all("HEURISTIC" in why for why in found.guarantees.values())
     assert found.verdict().startswith("READY (HEURISTIC")
-    assert found.trials[0].stopped
+    assert found.rehearsals[0].stopped
     for name in ("samples to the stop", "plans on the way"):
         assert "HEURISTIC, not guaranteed" in of(found, name).what
         assert "certified" not in of(found, name).what
@@ -571,8 +556,8 @@ def test_a_margin_that_known_rows_rule_out_is_refuted_before_any_data():
     (library,) = [one for one in found.findings if one.code is Code.LIBRARY]
     assert library.level is Level.FAILURE
     assert "contradicts itself before any data" in library.what
-    assert found.trials[0].halted
-    assert found.trials[0].rounds == 0
+    assert found.rehearsals[0].halted
+    assert found.rehearsals[0].rounds == 0
     assert found.standing is Standing.REFUTED
     json.dumps(found.to_document(), allow_nan=False)
     draw_preflight(found).canvas.draw()
@@ -581,7 +566,7 @@ def test_a_margin_that_known_rows_rule_out_is_refuted_before_any_data():
 def test_a_rehearsal_that_is_halted_says_so():
     """Row (0, 0) always falls: the baseline is worth 1, and 2.5 were stated. Its own returns show it."""
     found = look(reality=kernel(s0a0=[0.0, 1.0]), max_rounds=2_000)
-    assert found.trials[0].halted
+    assert found.rehearsals[0].halted
     stop = of(found, "samples to the stop")
     assert "from then on nothing is deployed: no stop is to come" in stop.what
     (text,) = [text.get_text() for text in draw_preflight(found).axes[1].texts]
@@ -758,31 +743,6 @@ def test_an_estimated_simulator_end_to_end():
     (finding,) = [one for one in look(task, None).findings if one.code is Code.ESTIMATED_ROWS]
     assert finding.level is Level.FAILURE
     assert finding.numbers["accuracy"] == found.worst_accuracy > 0.0
-
-
-# Large systems
-
-
-def test_batches_of_one_are_the_rounds_of_compiled_code(monkeypatch):
-    monkeypatch.setattr(rounds, "BATCH_GROWTH", 0.0)
-    one, other = s2r.Learner(tiny(), warm_start=False), s2r.Learner(tiny(), warm_start=False)
-    batches = rounds.in_batches(one, WRONG, 0, 150, math.inf)
-    one_by_one = rounds.lazily(other, WRONG, 0, 150)
-    assert batches.deployed.sum() == one_by_one.deployed.sum() == 150
-    np.testing.assert_array_equal(one.evidence.counts.visits, other.evidence.counts.visits)
-    np.testing.assert_array_equal(batches.uncertainties, one_by_one.uncertainties)
-    np.testing.assert_allclose(batches.real_values, one_by_one.real_values)
-
-
-def test_a_large_system_is_rehearsed_in_batches_to_the_stop(monkeypatch):
-    monkeypatch.setattr(trials, "LARGE", 0)
-    trial = look(max_rounds=100_000).trials[0]
-    assert trial.stopped
-    assert trial.unsafe_rounds == 0
-    assert trial.samples_at[-1] == trial.samples == 3 * trial.rounds
-    cut = look(max_rounds=100_000, seconds=0.0).trials[0]
-    assert cut.rounds == 1  # no batch begins after the deadline, but for the first
-    assert not cut.stopped
 
 
 def test_what_rollouts_confirm_is_shown_on_the_side_on_which_it_is_true():

@@ -8,10 +8,11 @@ import numpy as np
 
 import safe2real as s2r
 from safe2real.model.trajectory import Trajectory
-from safe2real.preflight.findings import About, Code, Level, rollout_findings, rows_left
+from safe2real.preflight.findings import About, Code, Level
+from safe2real.preflight.gaps import rollout_findings, rows_left
 from safe2real.preflight.hypothetical_reality import Guess
 from safe2real.problem.conditions import Guarantee
-from tests.preflight.test_recommendations import WALK, ring
+from tests.preflight.specs import WALK, look, ring
 
 
 def episodes_of(problem, *, jumps):
@@ -48,8 +49,7 @@ def test_a_known_row_that_a_rollout_contradicts_is_a_failure():
 
 def test_the_check_is_not_ready_then():
     problem = replace(ring(), known=known_row(0, 0))
-    given = {"reality": Guess(rows=0), "runs": 1, "max_rounds": 5, "compare": False}
-    found = s2r.check_problem(problem, rollouts=episodes_of(problem, jumps=1), **given)
+    found = look(problem, Guess(rows=0), max_rounds=5, rollouts=episodes_of(problem, jumps=1))
     assert not found.ready
     assert Code.KNOWN_ROWS_BY_ROLLOUTS in {one.code for one in found.failures}
     assert all(found.guarantees.values())  # each with why it does not stand

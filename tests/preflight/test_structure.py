@@ -8,10 +8,11 @@ from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.problem import Ties
 from safe2real.problem.ties import laws_of
 from tests.evidence.tied_systems import ledge, ledge_problem
+from tests.preflight.specs import look
 
 
 def found(problem, reality, code):
-    check = s2r.check_problem(problem, reality=reality, runs=1, max_rounds=5)
+    check = look(problem, reality, max_rounds=5)
     (finding,) = [one for one in check.findings if one.code is code]
     return finding, check
 
@@ -27,7 +28,7 @@ def test_guesses_keep_to_exact_ties():
         assert guess.wrong.any()
     finding, check = found(problem, None, Code.TIES)
     assert finding.level is Level.OK
-    assert len(check.trials) == 1
+    assert len(check.rehearsals) == 1
     (separation,) = [one for one in check.findings if one.code is Code.SEPARATION]
     assert separation.level is Level.OK
     edge = np.zeros((9, 4), dtype=bool)
@@ -57,7 +58,7 @@ def test_a_reality_that_breaks_the_ties_is_named():
         finding, check = found(ledge_problem(simulated, simulated.ties), real, Code.TIES)
         assert finding.level is level
         assert "rows that are tied are not alike in this reality: ties.successors[" in finding.what
-        assert bool(check.trials) is not exact
+        assert bool(check.rehearsals) is not exact
 
 
 def test_copies_are_moved_together():

@@ -48,11 +48,9 @@ def check(
     seconds: Annotated[float, typer.Option(min=0.0, help="End the rehearsals after about so long in all.")] = 60.0,
     guess_rows: GuessRows = None,
     guess_gap: GuessGap = None,
-    accuracy: Annotated[
-        float | None, typer.Option(help="TV distance within which the simulator's right rows are right: gaps are proposed.")
-    ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare/--no-compare", help="Rehearse with and without the simulator's rows.")
+        bool,
+        typer.Option("--compare/--no-compare", help="Also rehearse without the simulator's rows, and with its support."),
     ] = True,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write a page, the figure and the findings (JSON) there.")
@@ -71,16 +69,17 @@ def check(
     Which assumptions are plausible and which condition fails, with the cure;
     the margin of the baseline and the thresholds that can be reached; and, by
     rehearsals on a guess of the real system, how many samples to expect, and
-    what is recommended: with or without the simulator, what to declare.
+    whether fewer are expected without the simulator or with its support.
     """
     from safe2real.model.serialization import within
     from safe2real.parallel import workers
     from safe2real.preflight.baseline import check_rollouts
     from safe2real.preflight.check import check_problem
+    from safe2real.preflight.rehearsal import Effort
     from safe2real.preflight.spec_file import read_rollouts, read_spec_file
 
     given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
-    episodes = None
+    episodes = []
     if rollouts is not None:
         episodes = read_rollouts(given.problem.simulator, read_text(str(rollouts)), str(rollouts))
         check_rollouts(given.problem, episodes, str(rollouts))
@@ -92,11 +91,7 @@ def check(
             method=given.method,
             rollouts=episodes,
             reality=asked_guess(given, guess_rows, guess_gap) or given.reality or given.guess,
-            runs=runs,
-            max_rounds=max_rounds,
-            seconds=seconds,
-            accuracy=accuracy,
-            compare=compare,
+            effort=Effort(runs=runs, max_rounds=max_rounds, seconds=seconds, compare=compare),
             progress=progress,
         )
     if out is not None:
@@ -138,24 +133,16 @@ def _print(found: Preflight, spec: Path, out: Path | None) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    colours = {"ok": "green", "warning": "yellow", "failure": "red"}
+    colours = {"ok": "green", "advice": "cyan", "warning": "yellow", "failure": "red"}
     console = Console(highlight=False)
     table = Table(title=f"Pre-flight of {spec.name}", title_justify="left", show_lines=True)
     for column in ("level", "what was looked at", "what was found"):
         table.add_column(column, overflow="fold")
-    worst_first = sorted(found.findings, key=lambda finding: list(colours).index(finding.level.value), reverse=True)
-    for finding in worst_first:
-        mended = f"\nCure: {escape(finding.cure)}" if finding.cure else ""
+    for finding in found.worst_first:
+        mended = f"\n{finding.cure_word}: {escape(finding.cure)}" if finding.cure else ""
         colour = colours[finding.level.value]
         table.add_row(f"[{colour}]{finding.level.upper()}[/]", escape(finding.name), escape(finding.what) + mended)
     console.print(table)
-    if found.recommendations:
-        advised = Table(title="Recommended", title_justify="left", show_lines=True)
-        for column in ("about", "what was computed, and what to do"):
-            advised.add_column(column, overflow="fold")
-        for one in found.recommendations:
-            advised.add_row(escape(one.name), escape(one.text))
-        console.print(advised)
     for claim, why in found.guarantees.items():
         console.print(f"{claim}: {f'NOT guaranteed ({escape(why)})' if why else 'stands, if the assumptions are true'}")
     console.print(f"Rehearsed on a {'guessed' if found.guessed else 'stated'} reality.")

@@ -15,7 +15,7 @@ from safe2real.standing import Standing
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
     from safe2real.preflight.findings import Finding
-    from safe2real.preflight.rehearsal import Rehearsal, RehearsedPlan
+    from safe2real.preflight.rehearsed_campaign import RehearsedCampaign, RehearsedPlan
     from safe2real.preflight.spec_file import SpecFile
 
 RUN_EXITS = (
@@ -52,11 +52,11 @@ def run(
     """
     from safe2real.campaign.files import write_document
     from safe2real.model.serialization import within
+    from safe2real.preflight.conditions import constrained, remaining
     from safe2real.preflight.hypothetical_reality import Guess, guess_reality
-    from safe2real.preflight.rehearsal import broken_assumptions, conclude, open_or_begin, rehearse
-    from safe2real.preflight.rehearsed_runs import random_rewards
+    from safe2real.preflight.rehearsal import random_rewards
+    from safe2real.preflight.rehearsed_campaign import broken_assumptions, conclude, open_or_begin, run_campaign
     from safe2real.preflight.spec_file import read_spec_file
-    from safe2real.preflight.theorem_findings import constrained, remaining
 
     given = read_spec_file(spec, allow_code=not no_code, files_anywhere=files_anywhere)
     problem, options = given.problem, given.options
@@ -74,7 +74,7 @@ def run(
         if not as_json:
             _print_before([*constrained(problem), *broken], guessed)
         with progress_bar("deployments") as progress:
-            rehearse(campaign, real, max_rounds=rounds, growth=options.growth, seed=options.seed, progress=progress)
+            run_campaign(campaign, real, max_rounds=rounds, growth=options.growth, seed=options.seed, progress=progress)
         rewards = options.rewards or random_rewards(problem.simulator, options.plans)
         with progress_bar("events verified") as progress:
             ended = conclude(campaign, real, rewards, broken=broken, progress=progress)
@@ -91,7 +91,7 @@ def run(
         raise typer.Exit(NOT_READY)
 
 
-def _write(campaign: Campaign, ended: Rehearsal, folder: Path) -> dict[str, str]:
+def _write(campaign: Campaign, ended: RehearsedCampaign, folder: Path) -> dict[str, str]:
     """The report and the figures, by name."""
     from safe2real.evidence.row_rule import Separation
     from safe2real.figures.mismatch import draw_mismatch
@@ -122,7 +122,7 @@ def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
     return {"states": str(folder / "states.json")}
 
 
-def _write_plans(given: SpecFile, ended: Rehearsal, folder: Path) -> dict[str, str]:
+def _write_plans(given: SpecFile, ended: RehearsedCampaign, folder: Path) -> dict[str, str]:
     """plans/0, plans/1, ...: each plan in a file, and as tables where those are not too long."""
     if not ended.made:
         return {}
@@ -135,7 +135,7 @@ def _write_plans(given: SpecFile, ended: Rehearsal, folder: Path) -> dict[str, s
     return {"plans": str(folder / "plans")}
 
 
-def _document(ended: Rehearsal, guessed: bool, files: dict[str, str]) -> dict[str, Any]:
+def _document(ended: RehearsedCampaign, guessed: bool, files: dict[str, str]) -> dict[str, Any]:
     from dataclasses import asdict
 
     from safe2real.model.serialization import finite_or_none
@@ -187,7 +187,7 @@ def _kept(plan: RehearsedPlan) -> str:
     return f"promised within {rounded_up(plan.suboptimality)}: {'' if plan.as_promised else 'NOT '}as promised"
 
 
-def _print_after(ended: Rehearsal, files: dict[str, str], assumed: str) -> None:
+def _print_after(ended: RehearsedCampaign, files: dict[str, str], assumed: str) -> None:
     from safe2real.model.constraint_text import count, rounded_up
 
     status, exact = ended.status, ended.exact

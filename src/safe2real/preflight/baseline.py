@@ -19,8 +19,9 @@ from safe2real.model.trajectory import Trajectory, check_actions, check_trajecto
 from safe2real.model.validation import ROUNDING
 from safe2real.planning.evaluate import constraint_values, occupancy, value_functions
 from safe2real.planning.solve import solve
-from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level, rollout_findings
-from safe2real.preflight.theorem_findings import without_constraints
+from safe2real.preflight.conditions import without_constraints
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
+from safe2real.preflight.gaps import rollout_findings
 from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
 from safe2real.systems.measure import estimate_margin

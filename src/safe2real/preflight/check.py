@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count as counted
 from typing import Any
 
 from safe2real.errors import InvalidInput
@@ -19,32 +20,20 @@ from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.constraint_text import count
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import positive_integer, probability_of_failure, unit_number
+from safe2real.model.validation import probability_of_failure
+from safe2real.preflight import conditions, gaps
 from safe2real.preflight.baseline import Range, baseline_findings, check_rollouts, ranges_of, threshold_findings
-from safe2real.preflight.comparison import Comparison, advise_method, compared, other_than
-from safe2real.preflight.findings import (
-    WORTH,
-    Code,
-    Finding,
-    Level,
-    Recommendation,
-    against,
-    rollout_findings,
-)
-from safe2real.preflight.gaps import advise_gaps, advise_without_separation, gap_findings, redrawn
+from safe2real.preflight.findings import WORTH, Code, Finding, Level, against
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
-from safe2real.preflight.rehearsal import Rehearsals
-from safe2real.preflight.rehearsed_runs import Trial, random_rewards, shown_standing, trial_findings
-from safe2real.preflight.support_advice import advise_support
-from safe2real.preflight.theorem_findings import (
-    NO_CONSTRAINT,
-    accepted,
-    constrained,
-    estimated_rows,
-    goal_of,
-    remaining,
-    stop_floor,
-    theorem,
+from safe2real.preflight.rehearsal import (
+    Effort,
+    Rehearsal,
+    alternative_findings,
+    alternatives,
+    rehearsal_findings,
+    rehearse,
+    rehearse_each,
+    shown_standing,
 )
 from safe2real.problem.conditions import Conditions, Guarantee
 from safe2real.problem.problem import Problem
@@ -53,7 +42,6 @@ from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular
 
 _WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "no run reaches its stop"}
-_REWARDS = 5  # random ones, the same in every rehearsal
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -63,29 +51,36 @@ class Preflight(Tabular):
     findings: tuple[Finding, ...]
     guarantees: dict[Guarantee, str]  # why a claim does not stand; empty text where it does
     ranges: tuple[Range, ...]  # one for each constraint
-    trials: tuple[Trial, ...]
+    rehearsals: tuple[Rehearsal, ...]  # one for each seed
     standing: Standing  # what the rehearsals are worth
     guessed: bool  # whether the reality that was rehearsed is a guess
     certified: bool  # whether the constants are
     tolerance: float  # where a run stops
     horizon: int
     assumed: str = "the margin and the gaps"  # what nothing here can prove, in words
-    recommendations: tuple[Recommendation, ...] = ()
-    comparison: Comparison | None = None  # of rehearsals with and without the simulator's rows
     goal: str = "tolerance"  # what `tolerance` is called: the accuracy of declared rewards, where these decide
 
     def __repr__(self) -> str:
         return f"Preflight({count(len(self.findings), 'finding')}, {count(len(self.failures), 'failure')}: see describe())"
 
+    def at(self, level: Level) -> tuple[Finding, ...]:
+        """Return the findings of one level."""
+        return tuple(finding for finding in self.findings if finding.level is level)
+
     @property
     def failures(self) -> tuple[Finding, ...]:
         """What has to be mended."""
-        return tuple(finding for finding in self.findings if finding.level is Level.FAILURE)
+        return self.at(Level.FAILURE)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
         """What may be accepted, and should be known."""
-        return tuple(finding for finding in self.findings if finding.level is Level.WARNING)
+        return self.at(Level.WARNING)
+
+    @property
+    def worst_first(self) -> list[Finding]:
+        """All findings, failures first."""
+        return sorted(self.findings, key=lambda finding: list(Level).index(finding.level), reverse=True)
 
     @property
     def ready(self) -> bool:
@@ -104,13 +99,12 @@ class Preflight(Tabular):
         return f"READY{worth}: nothing fails{warned}. {assumed} remain assumptions about the real system"
 
     def describe(self) -> str:
-        """The verdict, the three claims, and one line for every finding and every recommendation."""
+        """The verdict, the three claims, and one line for every finding."""
         claims = [
             f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
             for claim, why in self.guarantees.items()
         ]
-        lines = [*claims, *map(str, self.findings), *map(str, self.recommendations)]
-        return "\n".join([self.verdict(), *(f"  {line}" for line in lines)])
+        return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
 
     def to_table(self) -> list[Row]:
         """One line for each finding."""
@@ -131,7 +125,6 @@ class Preflight(Tabular):
                 for claim, why in self.guarantees.items()
             },
             "findings": [finding.to_document() for finding in self.findings],
-            "recommendations": [one.to_document() for one in self.recommendations],
             "reality": "guessed" if self.guessed else "stated",
             "standing": self.standing.value,
             "rehearsals": WORTH[self.standing],
@@ -142,14 +135,10 @@ def check_problem(
     problem: Problem,
     *,
     method: Method | None = None,
-    rollouts: Sequence[Trajectory] | None = None,
+    rollouts: Sequence[Trajectory] = (),
     reality: Kernel | Guess | None = None,
-    runs: int = 3,
-    max_rounds: int = 20_000,
+    effort: Effort | None = None,
     delta: float | None = None,
-    seconds: float | None = None,
-    accuracy: float | None = None,
-    compare: bool = True,
     progress: Report | bool | None = None,
 ) -> Preflight:
     """Look at everything that can be looked at before the first deployment; the real system is not touched.
@@ -161,13 +150,8 @@ def check_problem(
         method: what a run would deploy by; `methods.SimToReal()` unless another is given.
         rollouts: episodes of the baseline on the real system.
         reality: a kernel to rehearse on, or a guess of which rows are wrong; 5 % of them, by the mismatch gap, if None.
-        runs: rehearsals.
-        max_rounds: of each rehearsal at most.
+        effort: how many rehearsals, and how long; `Effort()` if None.
         delta: probability of failure of what rollouts confirm; the settings' own if None.
-        seconds: end the rehearsals after about so long in all.
-        accuracy: how far the simulator's rows are off at most where they are right, in TV distance: gaps are proposed from
-            it. Of an estimated simulator it is that of its rows, or calibrated_gap where that is larger, if None.
-        compare: rehearse with and without the simulator's rows, and say which is expected to be cheaper.
         progress: shows a bar with the time left in the rehearsals: True always, False never, None on a terminal; or a
             function that is told (done, total) rounds.
 
@@ -182,74 +166,63 @@ def check_problem(
             f"problem is a {type(problem).__name__}; give Problem(model, baseline, settings), of a finite "
             "system Problem(system.model, baseline, settings, known=system.known)"
         )
-    method = SimToReal() if method is None else method
-    runs, max_rounds = positive_integer("runs", runs), positive_integer("max_rounds", max_rounds)
+    method, effort = SimToReal() if method is None else method, Effort() if effort is None else effort
     delta = probability_of_failure("delta", problem.settings.delta if delta is None else delta)
-    accuracy = None if accuracy is None else unit_number("accuracy", accuracy)
-    if reality is not None and not isinstance(reality, (Kernel, Guess)):
+    reality = Guess() if reality is None else reality
+    if not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
-    learner, begun = accepted(problem, method)
-    conditions, stated = theorem(problem, method)
-    findings = [*constrained(problem), begun, *stated, *stop_floor(problem, method), *estimated_rows(problem, method)]
-    guessed = not isinstance(reality, Kernel)
-    asked = None if isinstance(reality, Kernel) else reality
-    if isinstance(reality, Kernel):
+    learner, begun = conditions.accepted(problem, method)
+    conditional, stated = conditions.theorem(problem, method)
+    findings = [*conditions.constrained(problem), begun, *stated]
+    findings += [*conditions.stop_floor(problem, method), *conditions.estimated_rows(problem, method)]
+    guessed = isinstance(reality, Guess)
+    if isinstance(reality, Guess):
+        guess = guess_reality(problem, reality)
+        real = guess.kernel
+        findings += gaps.redrawn(guess)
+    else:
         real = reality
         problem.simulator.with_kernel(real)  # refuse another shape before anything is computed
-    else:
-        guess = guess_reality(problem, asked or Guess())
-        real = guess.kernel
-        findings += redrawn(guess)
-    findings += gap_findings(problem, method, learner, real, guessed)
-    check_rollouts(problem, rollouts or (), "rollouts")
-    findings += rollout_findings(problem, rollouts or ())
+    findings += gaps.gap_findings(problem, method, learner, real, guessed)
+    check_rollouts(problem, rollouts, "rollouts")
+    findings += gaps.rollout_findings(problem, rollouts)
     ranges = ranges_of(problem, real, rollouts, delta)
     findings += threshold_findings(problem, ranges)
-    findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts or ()), delta=delta)
+    findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts), delta=delta)
     assumed = _standing(learner, findings, ranges)
-    trials: list[Trial] = []
-    recommended: list[Recommendation] = []
-    comparison = None
+    rehearsals: list[Rehearsal] = []
     # Outside the declared support, or of its exact ties, no row is as it was said to be: there is nothing to rehearse.
     if learner is not None and not any(_is_elsewhere(finding) for finding in findings):
         with progress_bar("rehearsed rounds", progress) as report:
-            other = other_than(method) if compare else None
-            parts = runs + (0 if other is None else runs) + (2 if compare else 0)
-            rewards = random_rewards(problem.simulator, _REWARDS)
-            if seconds is not None:
+            parts = effort.runs + (alternatives(problem, method) if effort.compare else 0)
+            if effort.seconds is not None:
                 compile_everything()  # once per installation, and no part of the time that was given
-            rehearsals = Rehearsals(rewards, max_rounds, parts, seconds, report)
-            first, rehearse = problem.settings.coin_seed, None
-            trials = rehearsals.run_each(problem, method, real, seeds=range(first, first + runs), looks_ahead=True)
-            findings += trial_findings(problem, method, trials, assumed)
-            recommended += advise_without_separation(problem, method, findings, accuracy)
-            if other is not None:
-                seeds, lengths = [one.seed for one in trials], [one.rounds for one in trials]
-                others = rehearsals.run_each(problem, other, real, seeds=seeds, rounds=lengths)
-                comparison = compared(method, trials, others, problem.simulator.steps)
-                if comparison is not None:
-                    recommended.append(advise_method(method, comparison, guessed=guessed, separated=not recommended))
-            if compare:
-                rehearse = partial(rehearsals.run, seed=first, rounds=trials[0].rounds or None)
-            recommended += advise_support(
-                problem, method, real if not guessed else asked or Guess(), rollouts or (), rehearse
-            )
-            recommended += advise_gaps(problem, accuracy, max_rounds)
-            rehearsals.finish()
+            rehearsals = rehearse_each(problem, method, real, effort, parts=parts, progress=report)
+            findings += rehearsal_findings(problem, method, rehearsals, assumed)
+            first, done = rehearsals[0], counted(effort.runs)
+
+            def again(problem: Problem, method: Method, real: Kernel) -> Rehearsal:
+                if report is not None:
+                    report(next(done) * effort.max_rounds, parts * effort.max_rounds)
+                alike = partial(rehearse, seed=first.seed, max_rounds=first.rounds, looks_ahead=False)
+                return alike(problem, method, real, seconds=effort.share_of(parts))
+
+            if effort.compare and first.rounds:
+                findings += alternative_findings(problem, method, reality, first, again, real=real, rollouts=rollouts)
+            if report is not None and effort.compare:
+                report(parts * effort.max_rounds, parts * effort.max_rounds)
     return Preflight(
         findings=tuple(findings),
-        guarantees=_guarantees(problem, method, conditions, findings),
+        guarantees=_guarantees(problem, method, conditional, findings),
         ranges=ranges,
-        trials=tuple(trials),
-        standing=shown_standing(trials, assumed),
+        rehearsals=tuple(rehearsals),
+        standing=shown_standing(rehearsals, assumed),
         guessed=guessed,
         certified=problem.settings.certified,
         tolerance=method.stops_at(problem),
-        goal=goal_of(method),
+        goal=conditions.goal_of(method),
         horizon=problem.simulator.steps,
-        assumed=remaining(problem),
-        recommendations=tuple(recommended),
-        comparison=comparison,
+        assumed=conditions.remaining(problem),
     )
 
 
@@ -266,14 +239,14 @@ def _standing(learner: Learner | None, findings: Sequence[Finding], ranges: Sequ
 
 
 def _guarantees(
-    problem: Problem, method: Method, conditions: Conditions, findings: Sequence[Finding]
+    problem: Problem, method: Method, conditional: Conditions, findings: Sequence[Finding]
 ) -> dict[Guarantee, str]:
     """Each claim of Theorem 1 with the reason why it does not stand, if there is one."""
     reasons = {}
     for claim in Guarantee:
         failing = against(findings, claim)
         why = _WHY_NOT.get(failing[0].code, f"{failing[0].name} fails") if failing else ""
-        outside = [one.name for one in conditions.failing if claim in one.needed_for]
+        outside = [one.name for one in conditional.failing if claim in one.needed_for]
         if claim is Guarantee.ACCURACY and not any(one.code is Code.PLANNING_ACCURACY for one in findings):
             why = why or "the method promises none here"
         if claim is Guarantee.TERMINATION and not why and not method.covers_any_reward:
@@ -284,5 +257,5 @@ def _guarantees(
     if not method.keeps_safe:
         reasons[Guarantee.SAFETY] = "the method ignores the constraints"
     if not problem.simulator.num_constraints:
-        reasons[Guarantee.SAFETY] = NO_CONSTRAINT
+        reasons[Guarantee.SAFETY] = conditions.NO_CONSTRAINT
     return reasons

@@ -1,28 +1,32 @@
-"""Whether the gaps, the known rows and the declared support fit a reality, and whether they can fit anything."""
+"""Whether what is stated of rows fits a reality and the rollouts: gaps, known rows, distances, support, ties.
+
+A stated reality and a guess are compared row by row. Rollouts need no statistics where a successor is ruled out: what has
+probability 0 does not happen, so one step refutes the declaration. That rollouts keep to a declaration proves nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from safe2real.evidence.mismatch_map import map_mismatch, visits_to_clear
+from safe2real.errors import InvalidInput
+from safe2real.evidence.mismatch_map import map_mismatch
 from safe2real.evidence.pooling import separated_rows
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
-from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.constraint_text import count, roughly, rounded_down, rounded_up
 from safe2real.model.kernel import Kernel
+from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import ROUNDING, Floats
-from safe2real.preflight.findings import EVERY_CLAIM, Advice, Code, Finding, Level, Recommendation
+from safe2real.preflight.conditions import gaps_fit
+from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.hypothetical_reality import GuessedReality, reachable_rows, visited_rows
-from safe2real.preflight.structure import structure_findings
-from safe2real.preflight.theorem_findings import floor_of, gaps_fit
-from safe2real.problem.accuracy import RowAccuracy
 from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
+from safe2real.problem.ties import laws_of
 from safe2real.refinements import BelowGap, SequentialClearing, find
 
 _CAREFUL = 2.0  # the protection to use where the gap is a guess
@@ -32,7 +36,7 @@ def gap_findings(problem: Problem, method: Method, learner: Learner | None, real
     """Whether the two gaps fit `real`, and whether they can fit anything."""
     return [
         *_outside_support(problem, real),
-        *structure_findings(problem, real),
+        *_ties(problem, real),
         *_rows_between(problem, method, real, guessed),
         *(_distances_possible(problem, method) if method.reuses_simulator else ()),
         *_clearing(learner),
@@ -56,20 +60,35 @@ def redrawn(guess: GuessedReality) -> list[Finding]:
 
 
 def _outside_support(problem: Problem, real: Kernel) -> list[Finding]:
-    support = problem.support
-    if support is None:
+    if problem.support is None:
         return []
-    limited = np.flatnonzero(support.length)  # other rows may lead anywhere
-    outside = [row for row in limited.tolist() if not np.isin(real.row(row)[0], support.row(row)[0]).all()]
-    if not outside:
+    outside = rows_outside(problem.support, real)
+    if not outside.any():
         return []
-    _, state, action = np.unravel_index(outside[0], (real.horizon or 1, real.num_states, real.num_actions))
-    said = (
-        f"{count(len(outside), 'row')} of the reality lead to states that the declared support does not name, the first is "
-        f"{problem.simulator.legend.row(int(state), int(action))}: radii would be too small"
-    )
-    cure = "name every possible successor, or declare no support"
-    return [Finding(Code.SUPPORT, Level.FAILURE, said, cure, {"rows": len(outside)}, affects=EVERY_CLAIM)]
+    said = f"{_named(problem, outside)}: the reality leads to states that the declared support does not name"
+    cure, rows = "name every possible successor, or declare no support", {"rows": int(outside.sum())}
+    return [Finding(Code.SUPPORT, Level.FAILURE, said, cure, rows, affects=EVERY_CLAIM)]
+
+
+def rows_outside(support: Kernel, real: Kernel) -> NDArray[np.bool_]:
+    """Return the rows [R] of `real` that lead to where `support` rules it out; a row of length 0 may lead anywhere."""
+    outside = np.zeros(real.num_rows, dtype=np.bool_)
+    for row in np.flatnonzero(support.length).tolist():
+        outside[row] = not np.isin(real.row(row)[0], support.row(row)[0]).all()
+    return outside
+
+
+def _ties(problem: Problem, real: Kernel) -> list[Finding]:
+    """Whether `real` keeps to the ties; of ties that were not called exact it only warns."""
+    if problem.ties is None:
+        return []
+    try:
+        laws_of(replace(problem.ties, laws=None), real)
+    except InvalidInput as error:
+        said = f"rows that are tied are not alike in this reality: {error}"
+        level, affects = (Level.FAILURE, EVERY_CLAIM) if problem.ties.exact else (Level.WARNING, ())
+        return [Finding(Code.TIES, level, said, "untie what is not alike", affects=affects)]
+    return [Finding(Code.TIES, Level.OK, f"this reality keeps to the ties of {problem.ties.num_classes} classes")]
 
 
 def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool) -> list[Finding]:
@@ -97,7 +116,7 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
             f"{sigma:g} (at {low:.3g} to {high:.3g}): a wrong row can be taken for right, and safety is not guaranteed"
         )
         changes = _gaps_around(problem, method, low, high)
-        cure = one_of(changes, "do without gaps: methods.RewardFree uses no row of the simulator")
+        cure = one_of(changes, "do without gaps: methods.RewardFree uses no row of the simulator, and `within` needs none")
         numbers |= {"smallest": low, "largest": high}
         findings.append(Finding(Code.SEPARATION, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM, changes=changes))
     else:
@@ -179,7 +198,8 @@ def _clearing(learner: Learner | None) -> list[Finding]:
     most = float(needed.max())
     if not np.isfinite(most):
         said = "with these gaps no row is ever cleared: the simulator is not used, and every row is learnt from real data"
-        return [Finding(Code.CLEARING, Level.WARNING, said, "justify a larger mismatch_gap")]
+        cure = "justify a larger mismatch_gap, or do without gaps (methods.RewardFree)"
+        return [Finding(Code.CLEARING, Level.WARNING, said, cure)]
     said = f"a row that is right is cleared after {roughly(most, 'visit')}"
     return [Finding(Code.CLEARING, Level.OK, said, numbers={"visits": most})]
 
@@ -234,140 +254,48 @@ def _coverage(problem: Problem, real: Kernel, guessed: bool) -> Finding:
     return Finding(Code.COVERAGE, Level.OK, said, numbers=numbers)
 
 
-# Gaps from what is known of the simulator's accuracy, and what to do where none can be stated.
-#
-# A right row may be `calibrated_gap` off, and that is paid for at every step: Delta comes down to the gap times
-# `floor_of`. A wrong row is `mismatch_gap` off at least; small is safe, and takes visits. So the accuracy gives the first
-# gap, if a run can stop with it, and the visits that there will be give the smallest second one that is of use.
+def rollout_findings(problem: Problem, rollouts: Sequence[Trajectory]) -> list[Finding]:
+    """Whether steps of the real system contradict the declared support, or rows that are declared known.
 
-_MISMATCHES = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9)
-_INSTEAD = (
-    "use methods.RewardFree(), which assumes no gap and reuses no row; where you can vouch for a distance of some rows, "
-    "state it as Problem(..., within=...), which needs no separation"
-)
+    Args:
+        problem: what is declared.
+        rollouts: episodes of the real system, checked (`baseline.check_rollouts`).
 
-
-def stated_accuracy(problem: Problem, accuracy: float | None) -> float | None:
-    """How far right rows are off at most: as the user says, or as the rows were estimated; None where nobody knows.
-
-    Sampling says how near an estimate is to the simulator, not how near that is to the real system: it never gives less
-    than the stated calibrated_gap.
+    Returns:
+        A failure for each declaration that is false; nothing where none is contradicted.
     """
-    if accuracy is not None or problem.estimated is None:
-        return accuracy
-    rows = problem.estimated
-    seen = (rows.visits > 0) & ~problem.known_rows().reshape(rows.accuracy.shape)
-    return max(float(rows.accuracy[seen].max(initial=0.0)), problem.settings.calibrated_gap)
+    findings = []
+    if problem.support is not None:
+        outside = rows_left(problem.support, rollouts)
+        if outside.any():
+            said = f"{_named(problem, outside)}: the rollouts lead to states that the declared support does not name"
+            cure, rows = "name every possible successor, or declare no support", {"rows": int(outside.sum())}
+            findings.append(Finding(Code.SUPPORT_BY_ROLLOUTS, Level.FAILURE, said, cure, rows, affects=EVERY_CLAIM))
+    wrong = problem.known_rows() & rows_left(problem.simulator.kernel, rollouts)
+    if wrong.any():
+        said = f"{_named(problem, wrong)}: declared known, but the rollouts lead to states of probability 0 there"
+        cure, rows = "declare only rows known that are exact", {"rows": int(wrong.sum())}
+        findings.append(Finding(Code.KNOWN_ROWS_BY_ROLLOUTS, Level.FAILURE, said, cure, rows, affects=EVERY_CLAIM))
+    return findings
 
 
-def advise_gaps(problem: Problem, accuracy: float | None, episodes: int) -> list[Recommendation]:
-    """Two gaps for a simulator whose right rows are within `accuracy`; `episodes` are how many there will be.
-
-    Nothing where no accuracy is stated, where rows were estimated without a visit, so that nothing is known of them, or
-    where no gaps fit it: `advise_without_separation` speaks then.
-    """
-    method = SimToReal()
-    given, estimated = stated_accuracy(problem, accuracy), None if accuracy is not None else problem.estimated
-    if estimated is not None and (estimated.unvisited & ~problem.known_rows().reshape(estimated.visits.shape)).any():
-        return []
-    if given is None or not gaps_fit(problem, method, calibrated_gap=_shown(given)):
-        return []
-    small, model = _shown(given), problem.simulator
-    rows = reachable_rows(model) & ~problem.known_rows()
-    if not rows.any():
-        return []
-    visits = episodes * model.steps / int(rows.sum())
-    needed: dict[float, float] = {}
-    for large in _mismatches(problem):
-        if not gaps_fit(problem, method, calibrated_gap=small, mismatch_gap=large):
-            continue
-        settings = replace(problem.settings, calibrated_gap=small, mismatch_gap=large)
-        evidence = method.evidence(replace(problem, settings=settings))
-        right = np.full(model.kernel.num_rows, small)
-        needed[large] = float(np.max(visits_to_clear(evidence, right, as_seen=False)[rows]))
-    possible = {large: many for large, many in needed.items() if np.isfinite(many)}
-    if not possible:
-        return []
-    large = next((one for one, many in possible.items() if many <= visits), max(possible))
-    enough = possible[large] <= visits
-    floor = small * floor_of(problem, method)
-    said = (
-        f"{_source(given, estimated)}. With calibrated_gap {small:g} the uncertainty can come down to "
-        f"{rounded_up(floor)}. {count(episodes, 'episode')} make {roughly(visits, 'visit')} to each row; a right row is "
-        f"cleared after {roughly(possible[large])} with mismatch_gap {large:g}"
-    )
-    said += (
-        ", the smallest tried that they suffice for" if enough else ", more than there will be: most rows are learnt anew"
-    )
-    changes = (
-        change("calibrated_gap", f"{small:g}", "calibrated_gap = {}"),
-        change("mismatch_gap", f"{large:g}", "mismatch_gap = {}"),
-    )
-    numbers: dict[str, Any] = {
-        "accuracy": given,
-        "estimated": estimated is not None,
-        "heuristic": estimated is not None and not estimated.certified,
-        "floor": floor,
-        "visits_expected": visits,
-        "visits_needed": {f"{one:g}": many for one, many in possible.items()},
-    }
-    stated = problem.settings.calibrated_gap, problem.settings.mismatch_gap
-    numbers["stated_mismatch_gap"] = stated[1]
-    cure = "" if stated == (small, large) else " and ".join(one.text for one in changes)
-    own = "" if estimated is None else ", what sampling left open and the simulator's own error together; state more if not"
-    assumes = (
-        f"a row that is right is within {small:g} of the real one{own}; a row that is wrong is wrong by {large:g} or more; "
-        "if you can vouch for less only, state less"
-    )
-    return [Recommendation(Advice.GAPS, said, cure, assumes, numbers, changes)]
+def rows_left(kernel: Kernel, rollouts: Sequence[Trajectory]) -> NDArray[np.bool_]:
+    """[R] rows from which a rollout went to a state that `kernel` rules out there."""
+    left, pairs = np.zeros(kernel.num_rows, dtype=np.bool_), kernel.num_states * kernel.num_actions
+    possible: dict[int, set[int]] = {}  # successors of the rows that were come by
+    for episode in rollouts:
+        rows = episode.states[:-1].astype(np.int64) * kernel.num_actions + episode.actions
+        if not kernel.is_stationary:
+            rows += np.arange(rows.size) * pairs
+        for row, successor in zip(rows.tolist(), episode.states[1:].tolist(), strict=True):
+            if row not in possible:
+                possible[row] = set(kernel.row(row)[0].tolist())  # a kernel stores no successor of probability 0
+            left[row] |= successor not in possible[row]
+    return left
 
 
-def _source(given: float, estimated: RowAccuracy | None) -> str:
-    """Where the accuracy is from, in words."""
-    if estimated is None:
-        return f"right rows are stated to be within {rounded_up(given)}"
-    sampled = f"the rows of the simulator are estimated to within {rounded_up(estimated.worst)}"
-    heuristic = "" if estimated.certified else "HEURISTIC, no guarantee: "
-    more = f"; calibrated_gap was stated as {given:g}, which sampling does not lower" if given > estimated.worst else ""
-    return f"{heuristic}{sampled}{more}"
-
-
-def _mismatches(problem: Problem) -> list[float]:
-    """Mismatch gaps to try, smallest first: none above the stated one, since too large a gap is unsafe."""
-    stated = problem.settings.mismatch_gap
-    return sorted({stated, *(one for one in _MISMATCHES if one < stated)})
-
-
-def advise_without_separation(
-    problem: Problem, method: Method, findings: Sequence[Finding], accuracy: float | None
-) -> list[Recommendation]:
-    """What to do where no gaps hold, or none that would ever clear a row."""
-    if not method.reuses_simulator:
-        return []
-    reasons = [one for one in findings if _no_gaps(one)]
-    given = stated_accuracy(problem, accuracy)
-    beyond = given is not None and not gaps_fit(problem, method, calibrated_gap=_shown(given))
-    if not reasons and not beyond:
-        return []
-    said = "; ".join(f"{one.name}: {one.what}" for one in reasons)
-    if given is not None and beyond:
-        most = min(problem.settings.mismatch_gap, problem.settings.tolerance / max(floor_of(problem, method), 1e-300))
-        said += "; " if said else ""
-        said += (
-            f"the simulator is right within {rounded_up(given)} only. A calibrated_gap so large does not go with "
-            f"mismatch_gap {problem.settings.mismatch_gap:g}, or cleared rows pay for it at every step, so that no run "
-            f"stops; {rounded_down(most)} is the most that can do"
-        )
-    numbers = {"because": [one.code.value for one in reasons], "accuracy": given, "accuracy_is_too_coarse": beyond}
-    assumes = "nothing of the simulator's rows; with `within`, the distances that you state"
-    return [Recommendation(Advice.NO_SEPARATION, said, _INSTEAD, assumes, numbers)]
-
-
-def _no_gaps(finding: Finding) -> bool:
-    failing = finding.level is Level.FAILURE
-    never_cleared = finding.code is Code.CLEARING and finding.level is Level.WARNING
-    return never_cleared or (failing and finding.code is Code.SEPARATION)
-
-
-def _shown(accuracy: float) -> float:
-    return float(rounded_up(accuracy, 4))
+def _named(problem: Problem, rows: NDArray[np.bool_]) -> str:
+    """How many rows, and the first of them."""
+    model = problem.simulator
+    state, action = divmod(int(np.argmax(rows)) % (model.num_states * model.num_actions), model.num_actions)
+    return f"{count(int(rows.sum()), 'row')}, the first is {model.legend.row(state, action)}"

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
+from safe2real.evidence.pooling import Pooling, pooling_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import ROUNDING, Floats, finite_number, is_whole, seed_number, shown
 from safe2real.planning.evaluate import constraint_values, occupancy
-from safe2real.preflight.structure import has_units, moved_units
 from safe2real.problem.problem import Problem
+from safe2real.problem.ties import summed
 
 SHARE = 0.05  # of the rows that can be reached, where no number is given
 TRIES = 20
@@ -72,16 +73,10 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         gap = _FALLBACK_GAP
     if not 0.0 < gap <= 1.0:
         raise InvalidInput(f"guess.gap is {gap:g}; a total variation distance is above 0 and at most 1")
-    seed = seed_number("guess.seed", guess.seed)
-    known = problem.known_rows()
+    seed, known = seed_number("guess.seed", guess.seed), problem.known_rows()
     if isinstance(guess.rows, np.ndarray):
-        chosen = _given_rows(guess.rows, model.kernel) & ~known
-        rng = np.random.default_rng(seed)
-        if has_units(problem):
-            kernel, wrong = moved_units(problem, np.flatnonzero(chosen), gap, None, rng)
-        else:
-            kernel, wrong = _move(problem, np.flatnonzero(chosen), gap, guess.towards, rng, None)
-        return GuessedReality(kernel, wrong, gap, 1, 0)
+        chosen = np.flatnonzero(_given_rows(guess.rows, model.kernel) & ~known)
+        return GuessedReality(*_move(problem, chosen, gap, guess, np.random.default_rng(seed)), gap, 1, 0)
     within = problem.within_rows()
     near = known if within is None else known | (within < gap - _ROUNDING)  # a guess of ours keeps to what was stated
     candidates = np.flatnonzero(reachable_rows(model) & ~near)
@@ -91,16 +86,11 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
             f"guess.rows is {shown(count)}; give how many rows are wrong, at most the {candidates.size} that an episode can "
             "reach and that are neither known nor stated to be nearer (`within`), or list them"
         )
-    margins = problem.margins
+    needed = model.thresholds + problem.margins
     for tried in range(TRIES):
         rng = np.random.default_rng([seed, tried])
-        order = rng.permutation(candidates)
-        if has_units(problem):
-            kernel, wrong = moved_units(problem, order, gap, int(count), rng)
-        else:
-            kernel, wrong = _move(problem, order, gap, guess.towards, rng, int(count), guess.rows is None)
-        values = constraint_values(model.with_kernel(kernel), problem.baseline)
-        if (values >= model.thresholds + margins - ROUNDING).all():
+        kernel, wrong = _move(problem, rng.permutation(candidates), gap, guess, rng, int(count))
+        if (constraint_values(model.with_kernel(kernel), problem.baseline) >= needed - ROUNDING).all():
             return GuessedReality(kernel, wrong, gap, tried + 1, tried)
     return GuessedReality(kernel, wrong, gap, TRIES, TRIES)
 
@@ -130,15 +120,17 @@ def _move(
     problem: Problem,
     order: NDArray[np.int64],
     gap: float,
-    towards: Towards,
+    guess: Guess,
     rng: np.random.Generator,
-    count: int | None,
-    fewer: bool = False,
+    count: int | None = None,
 ) -> tuple[Kernel, NDArray[np.bool_]]:
-    """Move the rows in `order`: the first `count` that can be moved so far, or all, where none may be left out.
+    """Return the simulator with the rows in `order` moved, and which these are [R].
 
-    With `fewer` there may be less than `count` of them.
+    Of the rows the first `count` that can be moved so far, or all, where none may be left out.
     """
+    if problem.copies is not None or (problem.ties is not None and problem.ties.exact):
+        return _move_units(problem, order, gap, count, rng)
+    towards = guess.towards
     kernel, support = problem.simulator.kernel, problem.support
     wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
     columns: list[tuple[NDArray[Any], ...]] = []  # of the moved rows, as `Kernel.transitions` has them
@@ -156,7 +148,7 @@ def _move(
             continue
         wrong[row] = True
         columns.append((np.full(moved[0].size, row), *moved))
-    if count is not None and len(columns) < count and not fewer:
+    if count is not None and len(columns) < count and guess.rows is not None:
         raise InvalidInput(
             f"guess.rows is {count}, but only {len(columns)} rows can be {gap:g} away from the simulator's towards "
             f"{towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"
@@ -175,12 +167,14 @@ def _moved(
     kernel: Kernel, support: Kernel | None, row: int, gap: float, towards: Towards, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], Floats] | None:
     """Successors and probabilities of the moved row; None where this direction does not reach so far."""
-    own = _dense(kernel, row)
+    own = summed(*kernel.row(row), kernel.num_states)
     first = row - row % kernel.num_actions
-    siblings = [_dense(kernel, other) for other in range(first, first + kernel.num_actions) if other != row]
+    siblings = [
+        summed(*kernel.row(other), kernel.num_states) for other in range(first, first + kernel.num_actions) if other != row
+    ]
     possible = np.ones(kernel.num_states, dtype=np.bool_)
     if support is not None:
-        possible = _dense(support, row) > 0.0
+        possible = summed(*support.row(row), kernel.num_states) > 0.0
     tries: list[Floats] = []
     if towards in (Towards.ACTION, Towards.NEAREST):
         tries += [siblings[i] for i in rng.permutation(len(siblings))]
@@ -201,8 +195,61 @@ def _moved(
     return None
 
 
-def _dense(kernel: Kernel, row: int) -> Floats:
-    result = np.zeros(kernel.num_states)
-    successors, probabilities = kernel.row(row)
-    result[successors] = probabilities
-    return result
+# Rows that are alike, by exact ties or as copies, are moved together, by their law
+
+
+def _move_units(
+    problem: Problem, order: NDArray[np.int64], gap: float, count: int | None, rng: np.random.Generator
+) -> tuple[Kernel, NDArray[np.bool_]]:
+    """(the simulator with the laws of some units `gap` away, [R] the rows that are wrong): rows that are alike stay so.
+
+    The units are those of the rows in `order`; as many as have `count` rows or more, or all.
+    """
+    pooling = pooling_of(problem, ties=problem.ties is not None and problem.ties.exact)
+    laws = {unit: summed(*pooling.kernel.row(unit), pooling.kernel.num_states) for unit in range(pooling.classes.size)}
+    touched = np.zeros(pooling.classes.size, dtype=np.bool_) if count is None else _stated_nearer(problem, pooling, gap)
+    wrong = np.zeros(pooling.unit.size, dtype=np.bool_)
+    for row in order.tolist():
+        unit = int(pooling.shared[row] if pooling.shared[row] >= 0 else pooling.unit[row])
+        if count is not None and int(wrong.sum()) >= count:
+            break
+        moved = None if touched[unit] or pooling.known[unit] else _moved_law(pooling, unit, laws[unit], gap, rng)
+        touched[unit] = True
+        if moved is not None:
+            laws[unit] = moved
+            wrong |= (pooling.shared == unit) | ((pooling.unit == unit) & (pooling.shared < 0))
+    return _pushed(problem.simulator.kernel, pooling, laws), wrong
+
+
+def _stated_nearer(problem: Problem, pooling: Pooling, gap: float) -> NDArray[np.bool_]:
+    """[U] units with a row that is stated to be less than `gap` off: a guess of ours leaves them as they are."""
+    nearer, within = np.zeros(pooling.classes.size, dtype=np.bool_), problem.within_rows()
+    if within is not None:
+        near = within < gap - ROUNDING
+        nearer[np.where(pooling.shared >= 0, pooling.shared, pooling.unit)[near]] = True
+    return nearer
+
+
+def _moved_law(pooling: Pooling, unit: int, law: Floats, gap: float, rng: np.random.Generator) -> Floats | None:
+    """The law mixed with one of its least likely outcomes; None where none is so far away."""
+    possible = np.arange(law.size)
+    if pooling.support is not None and pooling.support.length[unit]:
+        possible = pooling.support.row(unit)[0].astype(np.int64)
+    free = possible[law[possible] <= law[possible].min()]
+    target = int(rng.choice(free))
+    if 1.0 - law[target] < gap - ROUNDING:
+        return None
+    share = min(1.0, gap / (1.0 - law[target]))
+    return np.asarray((1.0 - share) * law + share * (np.arange(law.size) == target))
+
+
+def _pushed(kernel: Kernel, pooling: Pooling, laws: dict[int, Floats]) -> Kernel:
+    """Every row as its unit's law makes it."""
+    dense = np.zeros((kernel.num_rows, kernel.num_states))
+    for row in range(kernel.num_rows):
+        if pooling.shared[row] < 0:
+            dense[row] = laws[int(pooling.unit[row])][: kernel.num_states]
+            continue
+        labels = np.flatnonzero(pooling.leads[row] >= 0)
+        dense[row] = summed(pooling.leads[row, labels], laws[int(pooling.shared[row])][labels], kernel.num_states)
+    return Kernel.from_dense(dense.reshape((*kernel.shape, kernel.num_states)))

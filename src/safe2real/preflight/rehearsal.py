@@ -1,392 +1,462 @@
-"""A whole campaign on a reality that is known.
+"""Rehearse a method on a reality that is known: episodes to the stop, safety, wrong rows, and how good plans are on the way.
 
-Ask, tell, verify and plan are the same as on a machine. What no machine would tell comes on top: the exact value of all
-that was deployed and planned.
+One proposal is deployed for a batch of episodes that grows with the run, as a campaign does with `ask_batch`: a plan for
+every episode would take nearly all the time in a large system, where some row is always visited for the first time.
+A plan is of use long before the stop, so a rehearsal also plans for a few rewards on its way: those that the method
+declares, or random ones.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from safe2real import parallel
-from safe2real.campaign.campaign import Campaign
-from safe2real.campaign.files import whole_file
-from safe2real.campaign.history import entries_of
-from safe2real.campaign.status import CampaignStatus
-from safe2real.campaign.verify import Ledger
-from safe2real.errors import Conflict, Halted, InvalidInput, Stopped
-from safe2real.evidence.mismatch_map import MismatchMap, Verdict
-from safe2real.exploration.certificate import Certificate
+from safe2real.errors import InvalidInput
+from safe2real.evidence.mismatch_map import Verdict, map_mismatch
+from safe2real.exploration.explore import drive_batch
+from safe2real.exploration.forecast import forecast
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.plan import Plan
-from safe2real.exploration.simulate import roll_out
-from safe2real.methods.base import Method
-from safe2real.methods.named import document_of
+from safe2real.exploration.simulate import KnownSystem
+from safe2real.methods.base import Method, Reason
+from safe2real.methods.for_rewards import ForRewards
+from safe2real.methods.sim_to_real import RewardFree, SimToReal
 from safe2real.model.cmdp import CMDP
+from safe2real.model.constraint_text import count, roughly
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import Policy
-from safe2real.model.serialization import digest_of, from_text
-from safe2real.model.validation import ROUNDING, Floats
-from safe2real.planning.evaluate import constraint_values, evaluate
-from safe2real.planning.solve import solve
-from safe2real.preflight.baseline import baseline_findings, ranges_of
-from safe2real.preflight.findings import About, Finding, Level
-from safe2real.preflight.gaps import gap_findings
-from safe2real.preflight.rehearsed_runs import Trial, run_trial
-from safe2real.problem.document import without_words
+from safe2real.model.trajectory import Trajectory
+from safe2real.model.validation import ROUNDING, Floats, positive_integer
+from safe2real.planning.evaluate import constraint_values
+from safe2real.preflight.conditions import goal_of, smallest_margin
+from safe2real.preflight.findings import WORTH, Code, Finding, Level
+from safe2real.preflight.gaps import rows_left, rows_outside
+from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.problem.problem import Problem
-from safe2real.standing import Doubt, DoubtCode, Standing
+from safe2real.progress import Report
+from safe2real.standing import Standing
 
-DATABASE, REALITY = "campaign.db", "reality.json"
-_WORKER = "rehearsal"
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Exact:
-    """What every deployed mixture is really worth, and what was certified of it."""
-
-    numbers: NDArray[np.int64]  # [n] of the deployments
-    values: Floats  # [n, K] V_c on the reality, by evaluation
-    bounds: Floats  # [n, K] the lower bounds of the certificates
-    thresholds: Floats  # [K]
-
-    @property
-    def unsafe(self) -> int:
-        return int((self.values < self.thresholds - ROUNDING).any(axis=1).sum())
-
-    @property
-    def below_bound(self) -> int:
-        """Deployments that are worth less than was certified."""
-        return int((self.values < self.bounds - ROUNDING).any(axis=1).sum())
+GROWTH = 0.05  # of the episodes so far, in one batch of one proposal
+LARGE = 50_000  # H S A above which plans take so long that few are made, and no forecast
+REWARDS, _FEW = 5, 2  # random rewards to plan for, and in a large system
+_FIRST, _BETWEEN = 100, 10**0.5  # episodes until the first plans, and the factor to the next
+_MOST_POINTS = 400  # of a curve
+_CLEAR = 1.1  # times fewer episodes; below, a choice makes no difference that matters
+_WHY_UNSAFE = {
+    Standing.CERTIFIED: "this should not happen where all assumptions hold: look at delta",
+    Standing.HEURISTIC: "use certified constants, and mend the failures above if there are any",
+    Standing.REFUTED: "mend the failures above: an assumption is not true of this reality",
+    Standing.INCOMPLETE: "mend what the first finding says is missing",
+}
+_WHY_LOST = _WHY_UNSAFE | {
+    Standing.HEURISTIC: "use certified constants, and a mismatch_gap that no wrong row is below",
+    Standing.REFUTED: "lower mismatch_gap: rows that are wrong must be at least so far away",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class RehearsedPlan:
-    """A plan beside what it is really worth."""
+class Effort:
+    """How much is rehearsed."""
 
-    value: float  # promised: at least this reward
-    suboptimality: float  # promised: at most this far from the best
-    certified: bool
-    real_value: float
-    real_best: float  # of all policies that are feasible in reality; -inf where none is
-    baseline_value: float  # the baseline's reward in reality
-    feasible: bool  # in reality
+    runs: int = 3  # with seeds coin_seed, coin_seed + 1, ...
+    max_rounds: int = 20_000  # episodes of each at most
+    seconds: float | None = None  # end the rehearsals after about so long in all
+    compare: bool = True  # also rehearse the alternatives: with or without the simulator's rows, its support declared
 
-    @property
-    def as_promised(self) -> bool:
-        gap = self.real_best - self.real_value
-        return self.feasible and self.real_value >= self.value - ROUNDING and gap <= self.suboptimality + 1e-7
+    def __post_init__(self) -> None:
+        positive_integer("runs", self.runs)
+        positive_integer("max_rounds", self.max_rounds)
+
+    def share_of(self, parts: int) -> float | None:
+        """Return the seconds that each of `parts` rehearsals may take."""
+        return None if self.seconds is None else self.seconds / parts
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Rehearsal:
-    """The outcome of a rehearsed campaign."""
+    """One rehearsed run: n looks at plans on its way, m points of the curve of its uncertainty."""
 
-    status: CampaignStatus
-    assurance: Certificate  # what everything that is handed out now is worth, false assumptions among its doubts
-    ledger: Ledger  # the record as it checks; false assumptions are among its doubts too
-    exact: Exact
-    mismatch: MismatchMap
-    wrong: int  # rows of the reality that are wrong
+    seed: int
+    steps: int  # of an episode
+    rounds: int  # episodes that were run
+    stopped: bool
+    refuted: bool  # the data contradicted an assumption: from then on the baseline alone is deployed, or nothing
+    halted: bool  # it was the margin of the baseline itself: nothing is deployed any more
+    uncertainty: float  # Delta at the end; inf while the baseline alone is deployed
+    further: int | None  # rounds from here to the stop, forecast; None where that did not end, or was not asked for
+    unsafe_rounds: int  # by exact evaluation
+    lowest_slack: float  # the smallest exact V_c - threshold of a deployed mixture
+    wrong: int  # rows of this reality that are wrong
     found: int  # of those, proved wrong
-    lost: int  # of those, cleared
-    plans: tuple[RehearsedPlan, ...]
-    broken: tuple[Finding, ...]  # assumptions that are false of this reality: nothing is a guarantee then
-    made: tuple[Plan, ...]  # the plans themselves, false assumptions among their doubts
+    lost: int  # of those, cleared: the simulator would be used there
+    looked_at: NDArray[np.int64]  # [n] rounds before each look
+    plan_values: Floats  # [n] certified value of plans, the mean over rewards
+    plan_bounds: Floats  # [n] bound on their suboptimality, likewise
+    curve_at: NDArray[np.int64]  # [m] rounds
+    curve: Floats  # [m] Delta
 
     @property
-    def standing(self) -> Standing:
-        """What everything that was handed out is worth."""
-        return self.assurance.standing
+    def samples(self) -> int:
+        """Steps of the system in all."""
+        return self.rounds * self.steps
 
     @property
-    def certified(self) -> bool:
-        return self.standing is Standing.CERTIFIED
+    def rounds_to_stop(self) -> int | None:
+        """Episodes to the stop, forecast where it was not reached; None where no forecast was possible."""
+        if self.stopped:
+            return self.rounds
+        return None if self.further is None else self.rounds + self.further
 
-    @property
-    def halted(self) -> bool:
-        """Whether the data refute the margin of the baseline: on a machine, nothing would be deployed any more."""
-        return any(doubt.code is DoubtCode.MARGIN_REFUTED for doubt in self.assurance.doubts)
-
-    @property
-    def as_certified(self) -> bool:
-        """Whether every promise was kept by exact evaluation; where nothing was certified, none was made."""
-        kept = not self.exact.below_bound and not self.lost and all(plan.as_promised for plan in self.plans)
-        return kept or not self.certified
-
-    @property
-    def safe(self) -> bool:
-        """Whether the record checks, and every deployment and every plan was safe by exact evaluation."""
-        return self.ledger.holds and not self.exact.unsafe and all(plan.feasible for plan in self.plans)
-
-
-def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guessed: bool) -> list[Finding]:
-    """What this reality does not grant that the settings assume: the guarantee does not speak of it then."""
-    ranges = ranges_of(problem, real, None, problem.settings.delta)
-    found = gap_findings(problem, method, None, real, guessed)
-    found += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=0, delta=problem.settings.delta)
-    # What the baseline is worth on the simulator is no statement about this reality.
-    return [one for one in found if one.level is Level.FAILURE and one.about is not About.SIMULATOR]
-
-
-def open_or_begin(problem: Problem, method: Method, real: Kernel, seed: int, folder: Path) -> Campaign:
-    """The campaign in `folder`, begun there if there is none; one of another study is left alone."""
-    # Refuse before anything is written. Whether the margin is there is known here, on the reality itself.
-    learner = Learner(problem, method, trust_margin=True)
-    if learner.simulator.kernel.horizon != real.horizon:
-        raise InvalidInput("the reality changes with the step and the simulator does not, or the other way round")
-    folder.mkdir(parents=True, exist_ok=True)
-    database, note = folder / DATABASE, folder / REALITY
-    content = [np.ascontiguousarray(part).tobytes() for part in (real.begin, real.length, real.successor, real.probability)]
-    here = {"reality": digest_of(b"".join(content)), "seed": seed}
-    if not database.exists():
-        with whole_file(note) as file:
-            json.dump(here, file)
-        return Campaign.create(database, problem, method=method, trust_margin=True)
-    campaign = Campaign.open(database)
-    same = without_words(document_of(campaign.problem, campaign.method)) == without_words(document_of(problem, method))
-    if not same or not note.is_file() or from_text(note.read_bytes(), str(note)) != here:
-        campaign.close()
-        what = "reality or seed" if same else "specification"
-        raise Conflict(
-            f"{database} holds a rehearsal of another {what}; it stays. Give another folder with --out, or remove this one"
-        )
-    return campaign
+    def rounds_to(self, bound: float) -> float:
+        """Episodes until plans are within `bound`, between two looks by powers; all of them where they never are."""
+        reached = np.flatnonzero(self.plan_bounds <= bound * (1.0 + ROUNDING))
+        if not reached.size:
+            return float(self.rounds)
+        i = int(reached[0])
+        before, after = (0.0, self.plan_bounds[0]) if i == 0 else self.plan_bounds[i - 1 : i + 1]
+        if i == 0 or after <= 0.0 or before <= after:
+            return float(self.looked_at[i])
+        share = np.log(before / bound) / np.log(before / after)
+        return float(self.looked_at[i - 1] * (self.looked_at[i] / self.looked_at[i - 1]) ** share)
 
 
 def rehearse(
-    campaign: Campaign,
+    problem: Problem,
+    method: Method,
     real: Kernel,
-    *,
-    max_rounds: int,
-    growth: float,
     seed: int,
-    progress: Callable[[int, int], None] | None = None,
-) -> None:
-    """Ask and tell until the stop or for `max_rounds` deployments in all, those of earlier sessions among them.
-
-    A batch is of one proposal and grows with the deployments so far, so that planning does not take all the time.
-    """
-    system = campaign.problem.simulator.with_kernel(real)
-    status = campaign.status(forecast=False)
-    done, held = status.rounds, len(status.held)
-    while held or done < max_rounds:
-        batch = held or min(max(1, int(growth * done)), max_rounds - done)
-        try:
-            deployments = campaign.ask_batch(batch, worker=_WORKER)
-        except (Stopped, Halted):
-            return
-        for deployment in deployments:
-            episode = roll_out(system, deployment.policy, seed=seed, round_number=deployment.number)
-            campaign.tell(deployment.id, episode)
-        done, held = max(done, deployments[-1].number), 0
-        if progress is not None:
-            progress(done, max_rounds)
-
-
-def conclude(
-    campaign: Campaign,
-    real: Kernel,
-    rewards: Sequence[Floats],
     *,
-    broken: Sequence[Finding] = (),
-    progress: Callable[[int, int], None] | None = None,
+    max_rounds: int = 20_000,
+    seconds: float | None = None,
+    looks_ahead: bool = True,
+    progress: Callable[[int], None] | None = None,
 ) -> Rehearsal:
-    """Verify the record, evaluate everything exactly, and plan; `broken` is what `broken_assumptions` found."""
-    problem = campaign.problem
-    model = problem.simulator.with_kernel(real)
-    wrong = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
-    found = campaign.mismatch_map()
-    verdict = found.verdict.reshape(-1)
-    assurance, ledger = campaign.assurance(), campaign.verify(progress=progress)
-    false = tuple(one.as_doubt() for one in broken)  # what the record cannot know
-    made = [campaign.plan(reward) for reward in rewards]
+    """Run `method` on `real` to its stop, for `max_rounds` episodes, or for about `seconds`.
+
+    Args:
+        problem: what is given and assumed; its simulator may be wrong about `real`.
+        method: what decides which policies are deployed.
+        real: the rows of the real system, of the shape of the simulator's.
+        seed: of the episodes; the same seed gives the same rehearsal unless the time runs out.
+        max_rounds: episodes at most.
+        seconds: no batch begins later, except the first.
+        looks_ahead: whether a run that did not stop is forecast; not done in large systems.
+        progress: is told the number of episodes done.
+    """
+    model = problem.simulator
+    large = model.horizon * model.num_states * model.num_actions > LARGE
+    settings = replace(problem.settings, seed=seed, replan_growth=0.0)
+    learner = Learner(replace(problem, settings=settings), method, warm_start=False, trust_margin=True)
+    world = KnownSystem(model.with_kernel(real), learner.settings.coin_seed)
+    rewards = planned_rewards(method, model)[: _FEW if large else None]
+    wrong = _to_find(problem, real)
+    deadline = np.inf if seconds is None else time.monotonic() + seconds
+    batches: list[tuple[int, float, Floats]] = []  # (episodes, Delta, exact V_c [K]) of each proposal
+    looks: list[tuple[int, float, float]] = []
+    done, target, ended = 0, _FIRST, False
+    while not ended:
+        proposal = learner.propose()
+        late = bool(batches) and time.monotonic() > deadline
+        ended = proposal.mixture is None or done >= max_rounds or late
+        if ended or done == target:
+            plans = [learner.plan(reward) for reward in rewards]
+            looks.append((done, _mean([one.value for one in plans]), _mean([one.suboptimality for one in plans])))
+            target = round(_FIRST * _BETWEEN ** len(looks))
+            if progress is not None:
+                progress(max_rounds if proposal.mixture is None else done)
+        if not ended and proposal.mixture is not None:
+            batch = min(max(1, int(GROWTH * done)), target - done, max_rounds - done)
+            batches.append((batch, proposal.uncertainty, constraint_values(world.model, proposal.mixture)))
+            drive_batch(learner, world, proposal, first_round=done + 1, episodes=batch)
+            done += batch
+    over = proposal.mixture is None or large or late
+    sizes, deltas, values = (np.array(column) for column in zip(*batches, strict=True)) if batches else np.empty((3, 0))
+    slack = values.reshape(len(batches), model.num_constraints) - model.thresholds
+    kept = np.unique(np.linspace(0, len(batches) - 1, min(len(batches), _MOST_POINTS)).astype(np.int64))
+    verdict = map_mismatch(learner.evidence).verdict.reshape(-1)
+    at, plan_values, plan_bounds = zip(*looks, strict=True)
     return Rehearsal(
-        status=campaign.status(forecast=False),
-        assurance=replace(assurance, doubts=(*false, *assurance.doubts)),
-        ledger=replace(ledger, doubts=(*false, *ledger.doubts)),
-        exact=exact_values(campaign, model),
-        mismatch=found,
+        seed=seed,
+        steps=model.steps,
+        rounds=done,
+        stopped=proposal.reason is Reason.STOP,
+        refuted=learner.standing is Standing.REFUTED,
+        halted=proposal.reason is Reason.HALT,
+        uncertainty=proposal.uncertainty,
+        further=forecast(learner).rounds if looks_ahead and not over else None,
+        unsafe_rounds=int(sizes[(slack < -ROUNDING).any(axis=1)].sum()),
+        lowest_slack=float(slack.min(initial=np.inf)),
         wrong=int(wrong.sum()),
-        found=int((wrong & (verdict == Verdict.WRONG)).sum()),
-        lost=int((wrong & (verdict == Verdict.CLEARED)).sum()),
-        plans=tuple(_planned(campaign, model, *one, not broken) for one in zip(made, rewards, strict=True)),
-        broken=tuple(broken),
-        made=tuple(_doubted(plan, false) for plan in made),
+        found=int(((verdict == Verdict.WRONG) & wrong).sum()),
+        lost=int((~learner.evidence.belief.suspect & wrong).sum()),
+        looked_at=np.array(at),
+        plan_values=np.array(plan_values),
+        plan_bounds=np.array(plan_bounds),
+        curve_at=np.cumsum(sizes).astype(np.int64)[kept],
+        curve=deltas[kept],
     )
 
 
-def exact_values(campaign: Campaign, model: CMDP) -> Exact:
-    """V_c on `model` of every mixture that was handed out; values are linear in its weights."""
-    entries = entries_of(campaign.name, campaign.events(), model)
-    worth = {digest: constraint_values(model, policy) for digest, policy in campaign.stored_policies().items()}
-    constraints = model.num_constraints
-    values = np.array(
-        [np.asarray(one.body.weights) @ np.array([worth[digest] for digest in one.body.policies]) for one in entries]
-    ).reshape(len(entries), constraints)
-    bounds = np.array([one.body.lower_bounds for one in entries], dtype=np.float64).reshape(len(entries), constraints)
-    return Exact(np.array([one.number for one in entries], dtype=np.int64), values, bounds, model.thresholds)
+def rehearse_each(
+    problem: Problem, method: Method, real: Kernel, effort: Effort, *, parts: int, progress: Report | None = None
+) -> list[Rehearsal]:
+    """Rehearse with each seed of `effort`, one by one or side by side as `joblib.parallel_config` says.
+
+    `parts` is how many rehearsals share the time and the bar, these included.
+    """
+    seeds = range(problem.settings.coin_seed, problem.settings.coin_seed + effort.runs)
+    share, length, workers = effort.share_of(parts), effort.max_rounds, parallel.at_once()
+    one = partial(rehearse, problem, method, real, max_rounds=length)
+    if workers == 1:
+        return [one(seed, seconds=share, progress=_part(progress, i * length, parts * length)) for i, seed in enumerate(seeds)]
+    together = None if share is None else share * min(effort.runs, workers)  # workers share the time of one
+    results: dict[int, Rehearsal] = {}
+    for number, result in parallel.run(partial(one, seconds=together), seeds):
+        results[number] = result
+        if progress is not None:
+            progress(len(results) * length, parts * length)
+    return [results[number] for number in sorted(results)]
 
 
-def _doubted(plan: Plan, false: tuple[Doubt, ...]) -> Plan:
-    """With assumptions that are false of the reality among its doubts, before its own."""
-    certificate = plan.certificate
-    return replace(plan, certificate=replace(certificate, doubts=(*false, *certificate.doubts)))
+def _part(progress: Report | None, before: int, total: int) -> Callable[[int], None] | None:
+    """`progress` for one rehearsal, after `before` of `total` rounds of all."""
+    return None if progress is None else lambda done: progress(before + done, total)
 
 
-def _planned(campaign: Campaign, model: CMDP, plan: Plan, reward: Floats, assumptions_hold: bool) -> RehearsedPlan:
-    policy: Policy = plan.policy
-    return RehearsedPlan(
-        value=plan.value,
-        suboptimality=plan.suboptimality,
-        certified=plan.certificate.certified and assumptions_hold,
-        real_value=evaluate(model, policy, reward),
-        real_best=solve(model, reward).bound,
-        baseline_value=evaluate(model, campaign.problem.baseline, reward),
-        feasible=bool((constraint_values(model, policy) >= model.thresholds - ROUNDING).all()),
+def planned_rewards(method: Method, model: CMDP) -> list[Floats]:
+    """Return the rewards that rehearsals plan for: those that the method declares, else random ones [S, A]."""
+    declared = method.rewards.values() if isinstance(method, ForRewards) else ()
+    return [np.asarray(reward, dtype=np.float64) for reward in declared] or random_rewards(model, REWARDS)
+
+
+def random_rewards(model: CMDP, number: int) -> list[Floats]:
+    """Return `number` rewards [S, A] in [0, 1], the same whenever they are asked for."""
+    return [np.random.default_rng([7, i]).random((model.num_states, model.num_actions)) for i in range(number)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else np.nan
+
+
+def _to_find(problem: Problem, real: Kernel) -> NDArray[np.bool_]:
+    """[R] rows that are wrong and can be found wrong: a row that is declared known is never looked at."""
+    far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
+    return np.asarray(far & ~problem.known_rows())
+
+
+# What rehearsals show
+
+
+def rehearsal_findings(
+    problem: Problem, method: Method, rehearsals: Sequence[Rehearsal], assumed: Standing
+) -> list[Finding]:
+    """What the rehearsals say, all seeds together; `assumed` is what they are worth by the assumptions."""
+    standing = shown_standing(rehearsals, assumed)
+    return [
+        *([_safety(rehearsals, assumed)] if problem.simulator.num_constraints else ()),
+        _stop(problem, method, rehearsals, standing),
+        *_wrong_rows(rehearsals, assumed),
+        *_plans(problem, method, rehearsals, standing),
+    ]
+
+
+def shown_standing(rehearsals: Sequence[Rehearsal], assumed: Standing) -> Standing:
+    """What the rehearsals are worth after all: they may have shown that an assumption is false."""
+    false = any(one.refuted or one.lost or one.unsafe_rounds for one in rehearsals)
+    return Standing.REFUTED if false and assumed is Standing.CERTIFIED else assumed
+
+
+def _safety(rehearsals: Sequence[Rehearsal], assumed: Standing) -> Finding:
+    rounds, unsafe = (sum(getattr(one, name) for one in rehearsals) for name in ("rounds", "unsafe_rounds"))
+    lowest = min(one.lowest_slack for one in rehearsals)
+    numbers = {
+        "runs": len(rehearsals),
+        "rounds": rounds,
+        "unsafe_rounds": unsafe,
+        "lowest_slack": lowest if np.isfinite(lowest) else None,
+    }
+    made = f"{count(rounds, 'rehearsed deployment')} ({count(len(rehearsals), 'run')})"
+    said = f"{unsafe:,} of {made} were unsafe by exact evaluation"
+    cure = _WHY_UNSAFE[assumed] if unsafe else ""
+    return Finding(Code.REHEARSED_SAFETY, Level.FAILURE if unsafe else Level.OK, said, cure, numbers)
+
+
+def _wrong_rows(rehearsals: Sequence[Rehearsal], assumed: Standing) -> list[Finding]:
+    wrong, lost = rehearsals[0].wrong, max(one.lost for one in rehearsals)
+    if not wrong:
+        return []
+    share = sum(one.found for one in rehearsals) / (wrong * len(rehearsals))
+    said = f"of {count(wrong, 'wrong row')}: {share:.0%} proved wrong"
+    said += f", up to {lost} in a run taken for right" if lost else ", none taken for right"
+    level, cure = (Level.FAILURE, _WHY_LOST[assumed]) if lost else (Level.OK, "")
+    return [Finding(Code.WRONG_ROWS_FOUND, level, said, cure, {"share": share, "lost": lost})]
+
+
+def _plans(problem: Problem, method: Method, rehearsals: Sequence[Rehearsal], standing: Standing) -> list[Finding]:
+    """How good plans are after so many samples: at the last looks that all rehearsals have in common, or at their ends."""
+    seen = [dict(zip(one.looked_at.tolist(), one.plan_bounds.tolist(), strict=True)) for one in rehearsals]
+    common = sorted(set.intersection(*map(set, seen)))[-4:] or sorted({one.rounds for one in rehearsals})
+    steps = problem.simulator.steps
+    bounds = {rounds * steps: _mean([one[rounds] for one in seen if rounds in one]) for rounds in common}
+    if any(np.isnan(bound) for bound in bounds.values()):
+        return []
+    listed = ", ".join(f"{bound:.3g} after {count(samples, 'sample')}" for samples, bound in bounds.items())
+    said = f"plans for {_which(method)} are within {listed}, of a possible {steps} ({WORTH[standing]})"
+    numbers = {
+        "bounds": {str(samples): bound for samples, bound in bounds.items()},
+        "value": _mean([float(one.plan_values[-1]) for one in rehearsals]),
+    }
+    return [Finding(Code.PLANS, Level.OK, said, numbers=numbers)]
+
+
+def _which(method: Method) -> str:
+    return f"{'declared' if isinstance(method, ForRewards) else 'random'} rewards"
+
+
+def _stop(problem: Problem, method: Method, rehearsals: Sequence[Rehearsal], standing: Standing) -> Finding:
+    steps, runs = problem.simulator.steps, len(rehearsals)
+    left = [one for one in rehearsals if not one.stopped]
+    numbers: dict[str, object] = {"stopped": runs - len(left), "runs": runs}
+    if not left:
+        rounds = [one.rounds for one in rehearsals]
+        mean = _mean(rounds)
+        numbers |= {"rounds": mean, "samples": mean * steps}
+        said = (
+            f"the stop ({WORTH[standing]}) came after {count(mean, 'round')}, {count(mean * steps, 'sample')} "
+            f"({min(rounds):,} to {count(max(rounds), 'round')})"
+        )
+        return Finding(Code.REHEARSED_STOP, Level.OK, said, numbers=numbers)
+    foreseen = [one.rounds_to_stop for one in left if one.rounds_to_stop is not None]
+    whole, done, deltas = _mean(foreseen), max(one.rounds for one in left), [one.uncertainty for one in left]
+    numbers |= {
+        "rounds_done": [one.rounds for one in rehearsals],
+        "uncertainty": [delta if np.isfinite(delta) else None for delta in deltas],
+        "forecast_rounds": whole if foreseen else None,
+        "forecast_samples": whole * steps if foreseen else None,
+    }
+    said = f"{len(left)} of {count(runs, 'run')} had not stopped after {count(done, 'round')}: "
+    if any(one.refuted for one in left) and not np.isfinite(deltas).all():
+        deployed = "nothing" if any(one.halted for one in left) else "the baseline alone"
+        said += f"the data contradicted an assumption, and from then on {deployed} is deployed: no stop is to come"
+        return Finding(Code.REHEARSED_STOP, Level.WARNING, said, "mend what fails: an assumption is not true", numbers)
+    finite = np.isfinite(deltas).all()
+    said += f"the uncertainty was {_mean(deltas):.3g} on average" if finite else "the baseline alone was deployed"
+    said += f", the {goal_of(method)} is {method.stops_at(problem):.3g}"
+    if foreseen:
+        # No forecast is finer than one batch.
+        soon = max(one.further or 0 for one in left) <= max(1.0, GROWTH * done)
+        expected = f"expected after {roughly(whole, 'round')}, {roughly(whole * steps, 'sample')}"
+        said += "; it is about to stop" if soon else f"; the stop is {expected}"
+        said += "" if len(foreseen) == len(left) else f" (in {len(foreseen)} of these runs)"
+    return Finding(Code.REHEARSED_STOP, Level.WARNING, said, _sooner(problem, method), numbers)
+
+
+def _sooner(problem: Problem, method: Method) -> str:
+    """What would bring the stop nearer in this case."""
+    claims = ["margin"] if method.covers_any_reward and problem.simulator.num_constraints else []
+    claims += ["mismatch_gap"] if method.reuses_simulator else []
+    ways = ["use plans before the stop", "raise --max-rounds"]
+    if goal_of(method) == "accuracy":
+        ways.append("ask for a larger accuracy")
+    elif method.covers_any_reward and problem.settings.tolerance < smallest_margin(problem) / 4.0:
+        ways.append("choose a larger tolerance")
+    if claims:
+        ways.append(f"state a larger {' or '.join(claims)} if that is true")
+    return ", or ".join(ways)
+
+
+# Alternatives: rehearsed with the same seed for as many episodes
+
+
+def alternatives(problem: Problem, method: Method) -> int:
+    """Return how many rehearsals `alternative_findings` makes at most."""
+    return (_other_than(method) is not None) + 2 * _can_declare(problem)
+
+
+def alternative_findings(
+    problem: Problem,
+    method: Method,
+    reality: Kernel | Guess,
+    stated: Rehearsal,
+    run: Callable[[Problem, Method, Kernel], Rehearsal],
+    *,
+    real: Kernel,
+    rollouts: Sequence[Trajectory] = (),
+) -> list[Finding]:
+    """Whether fewer episodes are expected with another choice: the other method, or the simulator's support declared.
+
+    Args:
+        problem: what is given and assumed.
+        method: what `stated` was rehearsed with.
+        reality: the kernel to rehearse on, or a guess, which is made again so that it keeps to the simulator's support.
+        stated: the rehearsal that the others are compared with.
+        run: makes one rehearsal of (problem, method, reality), as long as `stated`.
+        real: the rows that `stated` was rehearsed on.
+        rollouts: of the baseline on the real system; a support that they leave is not proposed.
+    """
+    found, other = [], _other_than(method)
+    if other is not None:
+        rehearsed = run(problem, other, real)
+        said, numbers = compared(stated, rehearsed, method)
+        reusing = stated if method.reuses_simulator else rehearsed
+        numbers["taken_for_right"] = reusing.lost + reusing.unsafe_rounds  # the simulator must not be used so
+        better = numbers.get("factor", 0.0) >= _CLEAR
+        if numbers["taken_for_right"]:
+            said += "; but with them a wrong row was taken for right, or something unsafe was deployed"
+            better = method.reuses_simulator
+        ways = ("with the simulator's rows", "without them")
+        said = said.format(*(ways if method.reuses_simulator else ways[::-1]))
+        cure = f"use methods.{type(other).__name__}(){' if both gaps are true' if other.reuses_simulator else ''}"
+        found += _alternative(Code.OTHER_METHOD, said, cure if better else "", numbers)
+    kernel = problem.simulator.kernel
+    if not _can_declare(problem) or rows_left(kernel, rollouts).any():
+        return found
+    declared = replace(problem, support=kernel)
+    try:
+        within = reality if isinstance(reality, Kernel) else guess_reality(declared, reality).kernel
+    except InvalidInput:  # as many rows cannot be as wrong as that within the support
+        return found
+    if rows_outside(kernel, within).any():
+        return found
+    first = stated if within is real else run(problem, method, within)
+    said, numbers = compared(first, run(declared, method, within), method)
+    said = said.format("as stated", "with the simulator's successors declared as all that can follow")
+    cure = "Problem(..., support=simulator.kernel) if no real step ever leads where the simulator rules it out"
+    return found + _alternative(Code.DECLARED_SUPPORT, said, cure if numbers.get("factor", 0.0) >= _CLEAR else "", numbers)
+
+
+def compared(stated: Rehearsal, other: Rehearsal, method: Method) -> tuple[str, dict[str, float]]:
+    """Compare the episodes until plans are within the bound that both reach; no numbers where plans were not bounded."""
+    bound = float(np.maximum(stated.plan_bounds[-1], other.plan_bounds[-1]))  # nan if either is
+    if not np.isfinite(bound):
+        return "", {}
+    one, two = stated.rounds_to(bound), other.rounds_to(bound)
+    said = (
+        f"in one rehearsal plans for {_which(method)} are within {bound:.3g} after {roughly(one, 'episode')} {{}} and after "
+        f"{roughly(two)} {{}}"
     )
+    return said, {"bound": bound, "episodes": one, "episodes_otherwise": two, "factor": one / max(two, 1.0)}
 
 
-# Rounds of a rehearsal, in compiled code or in batches.
-#
-# In a large system there is always a row that was never visited before, so lazy replanning plans in nearly every round.
-# There one proposal is handed out to a whole batch that grows with the rounds, as a campaign does with `ask_batch`; what
-# was certified once stays certified.
+def _alternative(code: Code, said: str, cure: str, numbers: dict[str, float]) -> list[Finding]:
+    return [Finding(code, Level.ADVICE if cure else Level.OK, said, cure, numbers)] if "bound" in numbers else []
 
 
-# All rehearsals of one check: they share the time, the rewards and the progress that is shown.
-#
-# They are done one after the other in this process, or side by side by an engine. The outcome is the same, unless the time
-# runs out: how far a rehearsal comes then depends on how fast it is.
+def _other_than(method: Method) -> Method | None:
+    """The method to compare with; None where the question does not arise."""
+    if type(method) is SimToReal:
+        return RewardFree()
+    return SimToReal() if type(method) is RewardFree else None
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Asked:
-    """One rehearsal: everything that it is a function of, and how long it may take."""
-
-    problem: Problem
-    method: Method
-    real: Kernel
-    wrong: NDArray[np.bool_]  # [R] rows that it is to find
-    seed: int
-    max_rounds: int
-    rewards: list[Floats]
-    seconds: float | None
-    looks_ahead: bool
-
-    def run(self, progress: Callable[[int], None] | None = None) -> Trial:
-        """Here and now; `progress` is told the rounds done."""
-        return run_trial(
-            self.problem,
-            self.method,
-            self.real,
-            self.wrong,
-            seed=self.seed,
-            max_rounds=self.max_rounds,
-            rewards=self.rewards,
-            seconds=self.seconds,
-            progress=progress,
-            looks_ahead=self.looks_ahead,
-        )
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Rehearsals:
-    """What each of `parts` rehearsals may take."""
-
-    rewards: list[Floats]  # [S, A] each, planned for on the way
-    max_rounds: int  # of each
-    parts: int
-    seconds: float | None  # in all
-    progress: Callable[[int, int], None] | None  # is told (done, total) rounds
-    turns: Iterator[int] = field(default_factory=count)
-    began: float = field(default_factory=time.monotonic)
-
-    def run(
-        self,
-        problem: Problem,
-        method: Method,
-        real: Kernel,
-        *,
-        seed: int,
-        rounds: int | None = None,
-        looks_ahead: bool = False,
-    ) -> Trial:
-        """The next one, for `rounds` or for as many as are allowed; with `looks_ahead` it is forecast to its stop."""
-        turn = next(self.turns)
-        before = turn * self.max_rounds
-        asked = self._asked(problem, method, real, seed, rounds, looks_ahead, self._share(self.parts - turn))
-        return asked.run(None if self.progress is None else lambda done: self._tell(before + done))
-
-    def run_each(
-        self,
-        problem: Problem,
-        method: Method,
-        real: Kernel,
-        *,
-        seeds: Sequence[int],
-        rounds: Sequence[int | None] | None = None,
-        looks_ahead: bool = False,
-    ) -> list[Trial]:
-        """The next ones, one for each of `seeds`, each for its own of `rounds`: in the order of the seeds."""
-        lengths = rounds or [None] * len(seeds)
-        pairs = list(zip(seeds, lengths, strict=True))
-        workers = parallel.at_once()
-        if workers == 1:
-            return [
-                self.run(problem, method, real, seed=seed, rounds=length, looks_ahead=looks_ahead) for seed, length in pairs
-            ]
-        turns = [next(self.turns) for _ in pairs]
-        share = self._share(self.parts - turns[0])
-        # As many as there are workers share the time of one.
-        seconds = None if share is None else share * min(len(pairs), workers)
-        asked = [self._asked(problem, method, real, seed, length, looks_ahead, seconds) for seed, length in pairs]
-        trials: list[Trial | None] = [None] * len(pairs)
-        for done, (number, trial) in enumerate(parallel.run(Asked.run, asked), start=1):
-            trials[number] = trial
-            self._tell((turns[0] + done) * self.max_rounds)
-        return [trial for trial in trials if trial is not None]
-
-    def _asked(
-        self,
-        problem: Problem,
-        method: Method,
-        real: Kernel,
-        seed: int,
-        rounds: int | None,
-        looks_ahead: bool,
-        seconds: float | None,
-    ) -> Asked:
-        far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
-        return Asked(
-            problem=problem,
-            method=method,
-            real=real,
-            wrong=np.asarray(far & ~problem.known_rows()),  # what is declared known is never looked at
-            seed=seed,
-            max_rounds=self.max_rounds if rounds is None else rounds,
-            rewards=self.rewards,
-            seconds=seconds,
-            looks_ahead=looks_ahead,
-        )
-
-    def _share(self, left: int) -> float | None:
-        """Of the time that is left, what the next of `left` rehearsals may take: what one does not need others may."""
-        return None if self.seconds is None else max(0.0, self.began + self.seconds - time.monotonic()) / max(1, left)
-
-    def finish(self) -> None:
-        """Whatever was not needed is done."""
-        if next(self.turns) < self.parts:
-            self._tell(self.parts * self.max_rounds)
-
-    def _tell(self, done: int) -> None:
-        if self.progress is not None:
-            self.progress(done, self.parts * self.max_rounds)
+def _can_declare(problem: Problem) -> bool:
+    """Whether the simulator rules something out that nothing else declares yet."""
+    tied = problem.ties is not None and problem.ties.exact
+    if problem.support is not None or tied or problem.copies is not None:
+        return False
+    length = problem.simulator.kernel.length
+    return bool(((length > 0) & (length < problem.simulator.num_states)).any())

@@ -15,8 +15,8 @@ from safe2real.model.constraint_text import Wording
 from safe2real.model.validation import ROUNDING
 from safe2real.preflight.baseline import Range
 from safe2real.preflight.check import Preflight
-from safe2real.preflight.findings import WORTH, Level
-from safe2real.preflight.rehearsal import Exact
+from safe2real.preflight.findings import WORTH
+from safe2real.preflight.rehearsed_campaign import Exact
 from safe2real.report.page import render
 from safe2real.standing import Standing
 
@@ -87,17 +87,17 @@ def draw_preflight(found: Preflight) -> Figure:
     """Number lines above; the uncertainty and the bound of plans over rehearsed samples below."""
     lines = found.ranges[:_MOST_LINES]
     rows = max(1, len(lines))
-    below = 3.1 if found.trials else 0.0
-    heights = (1.55 * rows + 0.4, below) if found.trials else (1.0,)
+    below = 3.1 if found.rehearsals else 0.0
+    heights = (1.55 * rows + 0.4, below) if found.rehearsals else (1.0,)
     figure = Figure(figsize=(10.5, 1.55 * rows + below + 0.5), layout="constrained")
-    parts = figure.subfigures(2 if found.trials else 1, 1, squeeze=False, height_ratios=heights)[:, 0]
+    parts = figure.subfigures(2 if found.rehearsals else 1, 1, squeeze=False, height_ratios=heights)[:, 0]
     panels = parts[0].subplots(rows, 1, squeeze=False)[:, 0]
     for axes, one in zip(panels, lines, strict=False):
         _number_line(axes, one)
     if not lines:
         panels[0].set_axis_off()
         panels[0].text(0.5, 0.5, "no constraint is stated", ha="center", transform=panels[0].transAxes)
-    if found.trials:
+    if found.rehearsals:
         left, right = parts[1].subplots(1, 2)
         if found.standing is not Standing.CERTIFIED:
             parts[1].suptitle(f"These rehearsals: {WORTH[found.standing]}", fontsize=10, color=_RED)
@@ -139,22 +139,24 @@ def _number_line(axes: Axes, one: Range) -> None:
 
 
 def _uncertainty(axes: Axes, found: Preflight) -> None:
-    shown = [np.isfinite(trial.uncertainty_at) for trial in found.trials]
-    drawn = [(trial.samples_at[one], trial.uncertainty_at[one]) for trial, one in zip(found.trials, shown, strict=True)]
+    drawn = []
+    for one in found.rehearsals:
+        finite = np.isfinite(one.curve)
+        drawn.append((one.steps * one.curve_at[finite], one.curve[finite]))
     for i, (samples, values) in enumerate(drawn):
         axes.plot(samples, values, color=_BLUE, linewidth=1.0, alpha=0.7, marker="o" if samples.size == 1 else None,
                   label="one line for each rehearsal" if i == 0 else None)  # fmt: skip
-    stops = [trial for trial in found.trials if trial.stopped]
+    stops = [one for one in found.rehearsals if one.stopped]
     if stops:
-        axes.plot([trial.samples for trial in stops], [trial.uncertainty for trial in stops], "o", color=_GREEN,
+        axes.plot([one.samples for one in stops], [one.uncertainty for one in stops], "o", color=_GREEN,
                   markersize=6, label="stop")  # fmt: skip
     axes.axhline(found.tolerance, color="black", linestyle="--", linewidth=1.0, label=f"{found.goal} {found.tolerance:.3g}")
-    infinite = sum(not np.isfinite(trial.uncertainty) for trial in found.trials)
+    infinite = sum(not np.isfinite(one.uncertainty) for one in found.rehearsals)
     if infinite:
-        why = "the data contradict an assumption" if any(trial.refuted for trial in found.trials) else "no candidate yet"
-        lines = (f"It is infinite at the end of {infinite} of {len(found.trials)}:", f"{why},")
+        why = "the data contradict an assumption" if any(one.refuted for one in found.rehearsals) else "no candidate yet"
+        lines = (f"It is infinite at the end of {infinite} of {len(found.rehearsals)}:", f"{why},")
         box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85}
-        left = "nothing" if any(trial.halted for trial in found.trials) else "the baseline alone"
+        left = "nothing" if any(one.halted for one in found.rehearsals) else "the baseline alone"
         axes.text(0.35, 0.42, "\n".join((*lines, f"{left} is deployed")), ha="center", va="center", fontsize=8,
                   color=_RED, transform=axes.transAxes, bbox=box)  # fmt: skip
     axes.set_title("Uncertainty on the way to the stop", fontsize=10, loc="left")
@@ -164,15 +166,14 @@ def _uncertainty(axes: Axes, found: Preflight) -> None:
 
 
 def _plans(axes: Axes, found: Preflight) -> None:
-    for i, trial in enumerate(found.trials):
-        axes.plot([look.samples for look in trial.looks], [look.plan_bound for look in trial.looks], color=_ORANGE,
-                  marker="o", markersize=4, linewidth=1.0, alpha=0.8,
-                  label="mean over random rewards, one line for each rehearsal" if i == 0 else None)  # fmt: skip
+    drawn = [(one.steps * one.looked_at, one.plan_bounds) for one in found.rehearsals]
+    for i, (samples, bounds) in enumerate(drawn):
+        axes.plot(samples, bounds, color=_ORANGE, marker="o", markersize=4, linewidth=1.0, alpha=0.8,
+                  label="mean over rewards, one line for each rehearsal" if i == 0 else None)  # fmt: skip
     whose = "Certified suboptimality" if found.standing is Standing.CERTIFIED else "Bound on the suboptimality"
     axes.set_title(f"{whose} of plans, at any time", fontsize=10, loc="left")
     axes.set_ylabel(f"bound (of a possible {found.horizon})")
-    looks = [look for trial in found.trials for look in trial.looks]
-    _dress(axes, np.array([look.samples for look in looks]), np.array([look.plan_bound for look in looks]))
+    _dress(axes, *(np.concatenate(parts) for parts in zip(*drawn, strict=True)))
 
 
 def _dress(axes: Axes, across: NDArray[Any], up: NDArray[Any]) -> None:
@@ -204,12 +205,11 @@ def preflight_page(found: Preflight, figure: Figure, name: str) -> str:
     """The page as text; `figure` is that of `draw_preflight`, `name` says what was checked."""
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=130)
-    worst_first = sorted(found.findings, key=lambda finding: list(Level).index(finding.level), reverse=True)
     return render(
         "preflight.html.jinja",
         title=f"Pre-flight of {name}",
         found=found,
-        findings=worst_first,
+        findings=found.worst_first,
         worth=WORTH[found.standing],
         picture_of=picture.getvalue(),
     )

@@ -1,0 +1,250 @@
+"""A whole campaign on a reality that is known, as `safe2real run` drives it.
+
+Ask, tell, verify and plan are the same as on a machine. The exact value of every deployment and plan comes on top.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.files import whole_file
+from safe2real.campaign.history import entries_of
+from safe2real.campaign.status import CampaignStatus
+from safe2real.campaign.verify import Ledger
+from safe2real.errors import Conflict, Halted, InvalidInput, Stopped
+from safe2real.evidence.mismatch_map import MismatchMap, Verdict
+from safe2real.exploration.certificate import Certificate
+from safe2real.exploration.learner import Learner
+from safe2real.exploration.plan import Plan
+from safe2real.exploration.simulate import roll_out
+from safe2real.methods.base import Method
+from safe2real.methods.named import document_of
+from safe2real.model.cmdp import CMDP
+from safe2real.model.kernel import Kernel
+from safe2real.model.policy import Policy
+from safe2real.model.serialization import digest_of, from_text
+from safe2real.model.validation import ROUNDING, Floats
+from safe2real.planning.evaluate import constraint_values, evaluate
+from safe2real.planning.solve import solve
+from safe2real.preflight.baseline import baseline_findings, ranges_of
+from safe2real.preflight.findings import About, Finding, Level
+from safe2real.preflight.gaps import gap_findings
+from safe2real.problem.document import without_words
+from safe2real.problem.problem import Problem
+from safe2real.standing import Doubt, DoubtCode, Standing
+
+DATABASE, REALITY = "campaign.db", "reality.json"
+_WORKER = "rehearsal"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Exact:
+    """What every deployed mixture is really worth, and what was certified of it."""
+
+    numbers: NDArray[np.int64]  # [n] of the deployments
+    values: Floats  # [n, K] V_c on the reality, by evaluation
+    bounds: Floats  # [n, K] the lower bounds of the certificates
+    thresholds: Floats  # [K]
+
+    @property
+    def unsafe(self) -> int:
+        return int((self.values < self.thresholds - ROUNDING).any(axis=1).sum())
+
+    @property
+    def below_bound(self) -> int:
+        """Deployments that are worth less than was certified."""
+        return int((self.values < self.bounds - ROUNDING).any(axis=1).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsedPlan:
+    """A plan beside what it is really worth."""
+
+    value: float  # promised: at least this reward
+    suboptimality: float  # promised: at most this far from the best
+    certified: bool
+    real_value: float
+    real_best: float  # of all policies that are feasible in reality; -inf where none is
+    baseline_value: float  # the baseline's reward in reality
+    feasible: bool  # in reality
+
+    @property
+    def as_promised(self) -> bool:
+        gap = self.real_best - self.real_value
+        return self.feasible and self.real_value >= self.value - ROUNDING and gap <= self.suboptimality + 1e-7
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RehearsedCampaign:
+    """What a rehearsed campaign came to."""
+
+    status: CampaignStatus
+    assurance: Certificate  # what everything that is handed out now is worth, false assumptions among its doubts
+    ledger: Ledger  # the record as it checks; false assumptions are among its doubts too
+    exact: Exact
+    mismatch: MismatchMap
+    wrong: int  # rows of the reality that are wrong
+    found: int  # of those, proved wrong
+    lost: int  # of those, cleared
+    plans: tuple[RehearsedPlan, ...]
+    broken: tuple[Finding, ...]  # assumptions that are false of this reality: nothing is a guarantee then
+    made: tuple[Plan, ...]  # the plans themselves, false assumptions among their doubts
+
+    @property
+    def standing(self) -> Standing:
+        """What everything that was handed out is worth."""
+        return self.assurance.standing
+
+    @property
+    def certified(self) -> bool:
+        return self.standing is Standing.CERTIFIED
+
+    @property
+    def halted(self) -> bool:
+        """Whether the data refute the margin of the baseline: on a machine, nothing would be deployed any more."""
+        return any(doubt.code is DoubtCode.MARGIN_REFUTED for doubt in self.assurance.doubts)
+
+    @property
+    def as_certified(self) -> bool:
+        """Whether every promise was kept by exact evaluation; where nothing was certified, none was made."""
+        kept = not self.exact.below_bound and not self.lost and all(plan.as_promised for plan in self.plans)
+        return kept or not self.certified
+
+    @property
+    def safe(self) -> bool:
+        """Whether the record checks, and every deployment and every plan was safe by exact evaluation."""
+        return self.ledger.holds and not self.exact.unsafe and all(plan.feasible for plan in self.plans)
+
+
+def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guessed: bool) -> list[Finding]:
+    """What this reality does not grant that the settings assume: the guarantee does not speak of it then."""
+    ranges = ranges_of(problem, real, None, problem.settings.delta)
+    found = gap_findings(problem, method, None, real, guessed)
+    found += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=0, delta=problem.settings.delta)
+    # What the baseline is worth on the simulator is no statement about this reality.
+    return [one for one in found if one.level is Level.FAILURE and one.about is not About.SIMULATOR]
+
+
+def open_or_begin(problem: Problem, method: Method, real: Kernel, seed: int, folder: Path) -> Campaign:
+    """The campaign in `folder`, begun there if there is none; one of another study is left alone."""
+    # Refuse before anything is written. Whether the margin is there is known here, on the reality itself.
+    learner = Learner(problem, method, trust_margin=True)
+    if learner.simulator.kernel.horizon != real.horizon:
+        raise InvalidInput("the reality changes with the step and the simulator does not, or the other way round")
+    folder.mkdir(parents=True, exist_ok=True)
+    database, note = folder / DATABASE, folder / REALITY
+    content = [np.ascontiguousarray(part).tobytes() for part in (real.begin, real.length, real.successor, real.probability)]
+    here = {"reality": digest_of(b"".join(content)), "seed": seed}
+    if not database.exists():
+        with whole_file(note) as file:
+            json.dump(here, file)
+        return Campaign.create(database, problem, method=method, trust_margin=True)
+    campaign = Campaign.open(database)
+    same = without_words(document_of(campaign.problem, campaign.method)) == without_words(document_of(problem, method))
+    if not same or not note.is_file() or from_text(note.read_bytes(), str(note)) != here:
+        campaign.close()
+        what = "reality or seed" if same else "specification"
+        raise Conflict(
+            f"{database} holds a rehearsal of another {what}; it stays. Give another folder with --out, or remove this one"
+        )
+    return campaign
+
+
+def run_campaign(
+    campaign: Campaign,
+    real: Kernel,
+    *,
+    max_rounds: int,
+    growth: float,
+    seed: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Ask and tell until the stop or for `max_rounds` deployments in all, those of earlier sessions among them.
+
+    A batch is of one proposal and grows with the deployments so far, so that planning does not take all the time.
+    """
+    system = campaign.problem.simulator.with_kernel(real)
+    status = campaign.status(forecast=False)
+    done, held = status.rounds, len(status.held)
+    while held or done < max_rounds:
+        batch = held or min(max(1, int(growth * done)), max_rounds - done)
+        try:
+            deployments = campaign.ask_batch(batch, worker=_WORKER)
+        except (Stopped, Halted):
+            return
+        for deployment in deployments:
+            episode = roll_out(system, deployment.policy, seed=seed, round_number=deployment.number)
+            campaign.tell(deployment.id, episode)
+        done, held = max(done, deployments[-1].number), 0
+        if progress is not None:
+            progress(done, max_rounds)
+
+
+def conclude(
+    campaign: Campaign,
+    real: Kernel,
+    rewards: Sequence[Floats],
+    *,
+    broken: Sequence[Finding] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> RehearsedCampaign:
+    """Verify the record, evaluate everything exactly, and plan; `broken` is what `broken_assumptions` found."""
+    problem = campaign.problem
+    model = problem.simulator.with_kernel(real)
+    wrong = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
+    found = campaign.mismatch_map()
+    verdict = found.verdict.reshape(-1)
+    assurance, ledger = campaign.assurance(), campaign.verify(progress=progress)
+    false = tuple(one.as_doubt() for one in broken)  # what the record cannot know
+    made = [campaign.plan(reward) for reward in rewards]
+    return RehearsedCampaign(
+        status=campaign.status(forecast=False),
+        assurance=replace(assurance, doubts=(*false, *assurance.doubts)),
+        ledger=replace(ledger, doubts=(*false, *ledger.doubts)),
+        exact=exact_values(campaign, model),
+        mismatch=found,
+        wrong=int(wrong.sum()),
+        found=int((wrong & (verdict == Verdict.WRONG)).sum()),
+        lost=int((wrong & (verdict == Verdict.CLEARED)).sum()),
+        plans=tuple(_planned(campaign, model, *one, not broken) for one in zip(made, rewards, strict=True)),
+        broken=tuple(broken),
+        made=tuple(_doubted(plan, false) for plan in made),
+    )
+
+
+def exact_values(campaign: Campaign, model: CMDP) -> Exact:
+    """V_c on `model` of every mixture that was handed out; values are linear in its weights."""
+    entries = entries_of(campaign.name, campaign.events(), model)
+    worth = {digest: constraint_values(model, policy) for digest, policy in campaign.stored_policies().items()}
+    constraints = model.num_constraints
+    values = np.array(
+        [np.asarray(one.body.weights) @ np.array([worth[digest] for digest in one.body.policies]) for one in entries]
+    ).reshape(len(entries), constraints)
+    bounds = np.array([one.body.lower_bounds for one in entries], dtype=np.float64).reshape(len(entries), constraints)
+    return Exact(np.array([one.number for one in entries], dtype=np.int64), values, bounds, model.thresholds)
+
+
+def _doubted(plan: Plan, false: tuple[Doubt, ...]) -> Plan:
+    """With assumptions that are false of the reality among its doubts, before its own."""
+    certificate = plan.certificate
+    return replace(plan, certificate=replace(certificate, doubts=(*false, *certificate.doubts)))
+
+
+def _planned(campaign: Campaign, model: CMDP, plan: Plan, reward: Floats, assumptions_hold: bool) -> RehearsedPlan:
+    policy: Policy = plan.policy
+    return RehearsedPlan(
+        value=plan.value,
+        suboptimality=plan.suboptimality,
+        certified=plan.certificate.certified and assumptions_hold,
+        real_value=evaluate(model, policy, reward),
+        real_best=solve(model, reward).bound,
+        baseline_value=evaluate(model, campaign.problem.baseline, reward),
+        feasible=bool((constraint_values(model, policy) >= model.thresholds - ROUNDING).all()),
+    )
