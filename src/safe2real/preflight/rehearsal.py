@@ -40,8 +40,8 @@ from safe2real.problem.problem import Problem
 from safe2real.progress import Report
 from safe2real.standing import Standing
 
-GROWTH = 0.05  # of the episodes so far, in one batch of one proposal
-LARGE = 50_000  # H S A above which plans take so long that few are made, and no forecast
+GROWTH, GROWTH_LARGE = 0.02, 0.1  # of the episodes so far, in one batch of one proposal
+LARGE = 50_000  # H S A above which plans take so long that fewer are made, and no forecast
 REWARDS, _FEW = 5, 2  # random rewards to plan for, and in a large system
 _FIRST, _BETWEEN = 100, 10**0.5  # episodes until the first plans, and the factor to the next
 _MOST_POINTS = 400  # of a curve
@@ -149,6 +149,7 @@ def rehearse(
     """
     model = problem.simulator
     large = model.horizon * model.num_states * model.num_actions > LARGE
+    growth = GROWTH_LARGE if large else GROWTH
     settings = replace(problem.settings, seed=seed, replan_growth=0.0)
     learner = Learner(replace(problem, settings=settings), method, warm_start=False, trust_margin=True)
     world = KnownSystem(model.with_kernel(real), learner.settings.coin_seed)
@@ -169,7 +170,7 @@ def rehearse(
             if progress is not None:
                 progress(max_rounds if proposal.mixture is None else done)
         if not ended and proposal.mixture is not None:
-            batch = min(max(1, int(GROWTH * done)), target - done, max_rounds - done)
+            batch = min(max(1, int(growth * done)), target - done, max_rounds - done)
             batches.append((batch, proposal.uncertainty, constraint_values(world.model, proposal.mixture)))
             drive_batch(learner, world, proposal, first_round=done + 1, episodes=batch)
             done += batch
