@@ -83,8 +83,8 @@ def test_an_engine_makes_the_same_ones_in_the_order_of_their_seeds():
     told, effort = [], Effort(runs=2, max_rounds=120)
     alone = rehearse_each(tiny(), METHOD, WRONG, effort, parts=2)
     assert [one.seed for one in alone] == [tiny().settings.coin_seed, tiny().settings.coin_seed + 1]
-    with opened(jobs=1) as engine:
-        shared = rehearse_each(tiny(), METHOD, WRONG, effort, parts=2, engine=engine, progress=lambda *one: told.append(one))
+    with workers("threads", jobs=2):
+        shared = rehearse_each(tiny(), METHOD, WRONG, effort, parts=2, progress=lambda *one: told.append(one))
     for one, other in zip(alone, shared, strict=True):
         same(one, other)
     assert told == [(120, 240), (240, 240)]

@@ -213,7 +213,9 @@ def rehearse_each(
     share, length, workers = effort.share_of(parts), effort.max_rounds, parallel.at_once()
     one = partial(rehearse, problem, method, real, max_rounds=length)
     if workers == 1:
-        return [one(seed, seconds=share, progress=_part(progress, i * length, parts * length)) for i, seed in enumerate(seeds)]
+        return [
+            one(seed, seconds=share, progress=_part(progress, i * length, parts * length)) for i, seed in enumerate(seeds)
+        ]
     together = None if share is None else share * min(effort.runs, workers)  # workers share the time of one
     results: dict[int, Rehearsal] = {}
     for number, result in parallel.run(partial(one, seconds=together), seeds):
