@@ -109,6 +109,7 @@ class Finding:
 
     @property
     def about(self) -> About:
+        """What it is a statement about."""
         return self.code.about
 
     @property
