@@ -143,7 +143,7 @@ def test_compiled_rounds_are_those_of_ask_and_tell(replan_growth: float) -> None
         asked.observe(roll_out(truth, proposal.draw(), seed=3, round_number=asked.round))
     assert run.samples == 60 * STEPS == simulated.evidence.samples == asked.evidence.samples
     assert (simulated.evidence.counts.visits == asked.evidence.counts.visits).all()
-    assert (simulated.evidence.trust.state.wealth == asked.evidence.trust.state.wealth).all()
+    assert (simulated.evidence.trust.compiled.wealth == asked.evidence.trust.compiled.wealth).all()
     assert simulated.evidence.counts.visits.sum() == 60 * STEPS  # no transition for the end
     assert run.unsafe_share(problem.simulator.thresholds) == 0.0
 

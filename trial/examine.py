@@ -108,8 +108,8 @@ def learner_of(case: Case, flaw: Flaw = Flaw.NOTHING) -> Learner:
         learner.evidence.rule = rule._replace(scale=0.5 * rule.scale)
         learner.evidence.update()
     if flaw is Flaw.MARGIN:
-        state = learner.evidence.trust.state
-        learner.evidence.trust.state = state._replace(bets=np.zeros_like(state.bets))
+        state = learner.evidence.trust.compiled
+        learner.evidence.trust.compiled = state._replace(bets=np.zeros_like(state.bets))
         state.counters[_margin.NEXT] = np.iinfo(np.int64).max
         state.margins[:], state.refuted[:], state.flags[:] = state.stated, False, False  # the first look has been taken
     return learner

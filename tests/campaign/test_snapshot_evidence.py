@@ -17,7 +17,6 @@ from safe2real.campaign import Campaign, carry_over, record, snapshot
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import StorageFailure
 from safe2real.evidence import counts
-from safe2real.evidence.evidence_state import follows_from_order
 from safe2real.exploration import roll_out
 from safe2real.model import archive
 from safe2real.testing.systems import random_case
@@ -266,8 +265,9 @@ def test_conclusions_of_bounds_from_outside_are_not_kept():
     """Their code may change without a word, so the events are read."""
     own = type("Own", (type(KINDS["sim-to-real"].problem.settings.radius),), {"__module__": "elsewhere"})()
     problem = KINDS["sim-to-real"].problem
-    assert follows_from_order(s2r.Learner(problem).evidence)
-    assert not follows_from_order(s2r.Learner(replace(problem, settings=replace(problem.settings, radius=own))).evidence)
+    assert s2r.Learner(problem).evidence.follows_from_order
+    own_radius = replace(problem, settings=replace(problem.settings, radius=own))
+    assert not s2r.Learner(own_radius).evidence.follows_from_order
 
 
 def test_after_an_episode_that_left_the_model_the_snapshot_from_before_it_stands(tmp_path, monkeypatch):

@@ -50,8 +50,8 @@ def test_ask_and_tell_looks_at_the_same_rows_as_the_compiled_run(growth):
     assert reasons == np.repeat(run.reason, run.deployed).tolist()
     np.testing.assert_array_equal(asked.evidence.belief.low, compiled.evidence.belief.low)
     np.testing.assert_array_equal(asked.evidence.belief.look_at, compiled.evidence.belief.look_at)
-    np.testing.assert_array_equal(asked.evidence.trust.state.wealth, compiled.evidence.trust.state.wealth)
-    np.testing.assert_array_equal(asked.evidence.trust.state.counters, compiled.evidence.trust.state.counters)
+    np.testing.assert_array_equal(asked.evidence.trust.compiled.wealth, compiled.evidence.trust.compiled.wealth)
+    np.testing.assert_array_equal(asked.evidence.trust.compiled.counters, compiled.evidence.trust.compiled.counters)
 
 
 @pytest.mark.parametrize("known", [True, False])

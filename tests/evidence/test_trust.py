@@ -74,7 +74,7 @@ def test_the_confidence_sets_refute_a_margin_without_any_episode_of_the_baseline
     learner.count(states, actions, np.arange(0, 402, 2))  # whose episodes these were is not said
     assert learner.evidence.trust.episodes == 0
     assert learner.evidence.trust.halted
-    assert learner.evidence.trust.state.ceiling[0] < 1.7
+    assert learner.evidence.trust.compiled.ceiling[0] < 1.7
     assert learner.propose().reason is s2r.methods.Reason.HALT
 
 
@@ -84,7 +84,7 @@ def test_batches_do_not_change_what_is_concluded():
     whole.count(states, actions, np.arange(0, 122, 2), of_baseline=np.arange(60) % 3 == 0)
     for i in range(60):
         single.count(states[:3], actions[:2], np.array([0, 2]), of_baseline=np.array([i % 3 == 0]))
-    for one, other in zip(whole.evidence.trust.state, single.evidence.trust.state, strict=True):
+    for one, other in zip(whole.evidence.trust.compiled, single.evidence.trust.compiled, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
@@ -173,7 +173,7 @@ def test_a_proved_margin_is_a_lower_bound_while_rows_are_learnt():
 def test_looks_at_the_baseline_come_after_fixed_numbers_of_samples():
     learner, _ = returns_learner()
     trust = learner.evidence.trust
-    assert trust.state.counters[_margin.NEXT] == 2  # one horizon
+    assert trust.compiled.counters[_margin.NEXT] == 2  # one horizon
     ends = np.arange(0, 42, 2)
     assert trust.episodes_until_due(ends) == 1
     trust.take(np.zeros(3, dtype=np.uint32), np.zeros(2, dtype=np.uint32), np.array([0, 2]), np.array([False]))

@@ -29,7 +29,7 @@ def bits(run):
 
 def model_bits(learner):
     evidence = learner.evidence
-    parts = [*evidence.counts.tally, *evidence.belief, *evidence.trust.state]
+    parts = [*evidence.counts.tally, *evidence.belief, *evidence.trust.compiled]
     return [np.asarray(part).tobytes() for part in parts]
 
 

@@ -35,7 +35,7 @@ def test_it_is_what_a_campaign_counts(policy):
         there = campaign._record.catch_up().learner
     assert same(learner, there)
     assert learner.evidence.trust.episodes == there.evidence.trust.episodes == (40 if policy == "baseline" else 0)
-    assert learner.evidence.trust.state.wealth.tolist() == there.evidence.trust.state.wealth.tolist()
+    assert learner.evidence.trust.compiled.wealth.tolist() == there.evidence.trust.compiled.wealth.tolist()
     assert learner.round == 1
     assert learner.propose().exploration_weight == there.propose().exploration_weight
 
@@ -110,7 +110,7 @@ def test_bad_rollouts_of_the_baseline_halt_and_leaving_the_model_refutes():
     worst = np.argmin(case.problem.simulator.utilities[0][0].sum(axis=1))
     bad = [{"states": [0, int(worst), int(worst), int(worst)], "actions": [0, 0, 0], "id": str(i)} for i in range(400)]
     learner = s2r.Learner(case.problem, Trial(OTHER))
-    learner.evidence.trust.state.utilities[:] = 0.0
+    learner.evidence.trust.compiled.utilities[:] = 0.0
     learner.import_episodes(case.problem.baseline, bad)
     assert learner.propose().reason is Reason.HALT
     other = s2r.Learner(case.problem)

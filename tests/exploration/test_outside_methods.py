@@ -30,7 +30,7 @@ def test_no_method_is_asked_once_an_assumption_is_refuted():
     assert learner.propose().reason is Reason.MIXTURE
     learner.leave_model([0], [0])
     assert learner.propose().reason is Reason.BASELINE
-    learner.evidence.trust.state.utilities[:] = 0.0  # whatever the baseline does returns nothing
+    learner.evidence.trust.compiled.utilities[:] = 0.0  # whatever the baseline does returns nothing
     n = 500
     whose = {"of_baseline": np.ones(n, dtype=np.bool_)}
     learner.count(np.zeros(4 * n, dtype=np.uint32), np.zeros(3 * n, dtype=np.uint32), 3 * np.arange(n + 1), **whose)

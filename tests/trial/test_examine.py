@@ -86,7 +86,7 @@ def test_what_is_true_of_a_learner_and_what_is_not(started):
     refuted.leave_model([], [])
     assert set(about_learner(case, refuted, truth)) == {Kind.REFUTED}
     claims_too_much = learner_of(case, Flaw.TESTED_MARGIN)
-    claims_too_much.evidence.trust.state.flags[_margin.HALTED] = claims_too_much.evidence.trust.state.refuted[0] = True
+    claims_too_much.evidence.trust.compiled.flags[_margin.HALTED] = claims_too_much.evidence.trust.compiled.refuted[0] = True
     assert set(about_learner(case, claims_too_much, truth)) == {Kind.HALTED}
 
 

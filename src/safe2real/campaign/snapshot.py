@@ -18,7 +18,6 @@ from safe2real.campaign.replay import Replay
 from safe2real.campaign.revisions import bounds_of
 from safe2real.campaign.signing import Keys
 from safe2real.errors import InvalidInput
-from safe2real.evidence.evidence_state import follows_from_order
 from safe2real.exploration.learner import Learner
 from safe2real.model.archive import Archive
 from safe2real.model.serialization import to_text
@@ -91,7 +90,7 @@ def says_otherwise(content: bytes, covered: tuple[int, str], replay: Replay, dig
 def state_of(replay: Replay, problem: str) -> Archive | None:
     """Return all that a snapshot holds; None where it would not follow from the events alone."""
     learner = replay.learner  # counts what is ready, so that nothing is left between
-    if replay.departures or replay.outside_support or not follows_from_order(learner.evidence):
+    if replay.departures or replay.outside_support or not learner.evidence.follows_from_order:
         return None
     archive = Archive(_KIND)
     archive.document = {

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import margin as compiled_margin
 from safe2real.evidence.hybrid import HybridModel
+from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import Floats, Indices, bare
@@ -20,6 +21,7 @@ from safe2real.planning.threads import run_together, threads_for
 
 RETURNS_SHARE = 0.1
 """The returns of a baseline that has its margin refute it with probability at most this share of delta: a false alarm."""
+_LEARNT = ("margins", "ceiling", "wealth", "refuted", "counters", "flags")  # what data change
 _BETS = 12  # 1/2, 1/4, ... of the largest stake that cannot lose everything
 
 
@@ -36,7 +38,7 @@ class BaselineTrust:
         constraints, horizon = model.num_constraints, model.horizon
         # The return is at most H: a stake s on "below threshold + margin" loses at most s times this share of H.
         most_lost = np.maximum(1.0 - (model.thresholds + margins) / horizon, 2.0**-10)
-        self.state = compiled_margin.Trust(
+        self.compiled = compiled_margin.Trust(
             utilities=np.array(model.utilities),
             thresholds=np.array(model.thresholds),
             stated=margins.copy(),
@@ -58,58 +60,78 @@ class BaselineTrust:
     @property
     def halted(self) -> bool:
         """Whether the margin of a constraint is refuted: final."""
-        return bool(self.state.flags[compiled_margin.HALTED])
+        return bool(self.compiled.flags[compiled_margin.HALTED])
 
     @property
     def left(self) -> bool:
         """Whether an episode left the model or its declared support: final, whatever the radius is worth."""
-        return bool(self.state.flags[compiled_margin.LEFT])
+        return bool(self.compiled.flags[compiled_margin.LEFT])
 
     def leave(self) -> None:
-        self.state.flags[compiled_margin.LEFT] = True
+        self.compiled.flags[compiled_margin.LEFT] = True
 
     @property
     def refuted(self) -> NDArray[np.bool_]:
         """[K] whose margins are refuted."""
-        return np.array(self.state.refuted)
+        return np.array(self.compiled.refuted)
 
     @property
     def margins(self) -> Floats:
         """[K] the larger of the stated margin and the one that the data prove."""
-        return np.array(self.state.margins)
+        return np.array(self.compiled.margins)
 
     @property
     def episodes(self) -> int:
         """Episodes of the baseline that were looked at."""
-        return int(self.state.counters[compiled_margin.EPISODES])
+        return int(self.compiled.counters[compiled_margin.EPISODES])
 
     @property
     def due(self) -> bool:
         """Whether the confidence sets are to be looked at: a function of the samples counted, not of who asks when."""
-        return bool(self.state.counters[compiled_margin.SAMPLES] >= self.state.counters[compiled_margin.NEXT])
+        return bool(self.compiled.counters[compiled_margin.SAMPLES] >= self.compiled.counters[compiled_margin.NEXT])
 
     def episodes_until_due(self, ends: NDArray[np.int64]) -> int:
         """How many of the episodes that end there come before the next look, the one that makes it due among them."""
-        missing = int(self.state.counters[compiled_margin.NEXT] - self.state.counters[compiled_margin.SAMPLES])
+        missing = int(self.compiled.counters[compiled_margin.NEXT] - self.compiled.counters[compiled_margin.SAMPLES])
         return min(len(ends) - 1, int(np.searchsorted(ends, ends[0] + max(1, missing))))
 
     def take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
         """Episodes laid end to end, as in `HybridModel.observe_all`; `of_baseline` says which of them are the baseline's."""
-        compiled_margin.take_all(self.state, bare(states), bare(actions), bare(ends), bare(of_baseline))
+        compiled_margin.take_all(self.compiled, bare(states), bare(actions), bare(ends), bare(of_baseline))
 
     def take_logs(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
         """As `take`, for episodes whose order may have been chosen by their content: nothing follows before the last."""
         nobody, kept = np.zeros_like(of_baseline), np.repeat(of_baseline, np.diff(ends))
         self.take(states, actions, ends, nobody)  # all are samples
         if of_baseline.any():
-            self.state.counters[compiled_margin.SAMPLES] -= kept.sum()  # which are counted again with their log
+            self.compiled.counters[compiled_margin.SAMPLES] -= kept.sum()  # which are counted again with their log
             kept_states = states[: ends[-1] + of_baseline.size][np.repeat(of_baseline, np.diff(ends) + 1)]
             kept_ends = np.concatenate([[0], np.cumsum(np.diff(ends)[of_baseline])]).astype(np.int64)
-            compiled_margin.take_log(self.state, bare(kept_states), bare(actions[: ends[-1]][kept]), bare(kept_ends))
+            compiled_margin.take_log(self.compiled, bare(kept_states), bare(actions[: ends[-1]][kept]), bare(kept_ends))
+
+    def state(self) -> Archive:
+        """Return what the data have said; `restore` puts it into the trust in the same baseline."""
+        archive = Archive("trust")
+        for field in _LEARNT:
+            archive.put(field, getattr(self.compiled, field))
+        return archive
+
+    def restore(self, archive: Archive) -> None:
+        """Take in the `state` of the trust in the same baseline.
+
+        Raises:
+            InvalidInput: it cannot be what data have said of this baseline.
+        """
+        trust = self.compiled
+        for field in _LEARNT:
+            archive.fill(field, getattr(trust, field))
+        numbers = np.isfinite(trust.margins).all() and np.isfinite(trust.ceiling).all()
+        if not numbers or not (trust.margins >= trust.stated).all() or not (trust.wealth >= 0.0).all():
+            raise archive.wrong("a margin is below the stated one, or no number")
 
     def look(self, hybrid: HybridModel) -> None:
         """Hold the baseline against the confidence sets as they are."""
-        values = np.empty((2, self.state.start.size))
-        given = self.state, hybrid.row_sets, hybrid.belief.refuted, values
+        values = np.empty((2, self.compiled.start.size))
+        given = self.compiled, hybrid.row_sets, hybrid.belief.refuted, values
         size = threads_for(hybrid.counts.simulator, hybrid.counts.horizon, None)
         run_together(lambda team: compiled_margin.look_with(*given, team), size)

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 
 from safe2real._compiled import tally as compiled_tally
 from safe2real.errors import InvalidInput
+from safe2real.model.archive import Archive
+from safe2real.model.input_size import check_bytes
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, Indices, bare, positive_integer, whole_numbers
 
 _MOST = int(np.iinfo(np.uint32).max)  # transitions that can be indexed
+_BYTES_OF_TRANSITION = 20  # successor, probability, count
 _ROOM_AT_ONCE = 2**22  # slots of 20 bytes that all rows are given at the beginning, if it takes no more
 
 
@@ -175,6 +178,45 @@ class Counts:
             array[target] = array[source]
         tally.begin[moving], tally.capacity[moving] = begin, capacity
         return np.asarray(moving)
+
+    def state(self, *, of_record: bool = False) -> Archive:
+        """Return what was counted; `of_record` leaves out spare room, which depends on the batches that were counted."""
+        archive, tally = Archive("counts"), self.tally
+        at = places_of(tally.begin, tally.length)
+        archive.put("capacity", tally.length if of_record else tally.capacity)
+        archive.put("length", tally.length)
+        archive.put("visits", tally.visits)
+        for field in ("successor", "probability", "count"):
+            archive.put(field, getattr(tally, field)[at])
+        archive.put("episodes", np.array([self.episodes], dtype=np.int64))
+        return archive
+
+    def restore(self, archive: Archive) -> None:
+        """Take in what counts of the same simulator had counted.
+
+        Raises:
+            InvalidInput: the numbers do not fit together, or are of another simulator.
+        """
+        rows, size = self.simulator.num_rows, self.simulator.num_states
+        capacity, length = (archive.array(field, np.uint32, (rows,)) for field in ("capacity", "length"))
+        visits = archive.array("visits", np.int64, (rows,))
+        stored = int(length.sum(dtype=np.int64))
+        successor = archive.array("successor", np.uint32, (stored,))
+        probability = archive.array("probability", np.float64, (stored,))
+        count = archive.array("count", np.int64, (stored,))
+        (episodes,) = archive.array("episodes", np.int64, (1,)).tolist()
+        check_bytes(archive.name, int(capacity.sum(dtype=np.int64)) * _BYTES_OF_TRANSITION)
+        seen = np.zeros(rows, dtype=np.int64)
+        np.add.at(seen, np.repeat(np.arange(rows), length), count)
+        possible = (length <= capacity).all() and (capacity <= size).all() and (successor < size).all() and (count > 0).all()
+        if not possible or not np.array_equal(seen, visits) or not ((probability >= 0.0) & (probability <= 1.0)).all():
+            raise archive.wrong("rows, successors or visits do not fit together")
+        tally = self._lay_out(capacity.astype(np.int64), None)
+        tally.length[:], tally.visits[:] = length, visits
+        at = places_of(tally.begin, tally.length)
+        tally.successor[at], tally.probability[at], tally.count[at] = successor, probability, count
+        self.tally, self.episodes = tally, episodes
+        self.has_room = self.lacking_room.size == 0  # where it is not, rows get it when it is needed
 
     def _lay_out(self, capacity: NDArray[np.int64], old: compiled_tally.Tally | None) -> compiled_tally.Tally:
         """Fresh segments of the given capacities behind the simulator's transitions, with the old content copied in."""

@@ -19,6 +19,7 @@ from safe2real.evidence.baseline_margin import BaselineTrust
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mean_bounds import CandidateReturns
 from safe2real.evidence.row_rule import Separation
+from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import Mixture, Policy
@@ -313,6 +314,59 @@ class Evidence(HybridModel):
         self._structured = found
         return found
 
+    # Keeping it
+
+    @property
+    def follows_from_order(self) -> bool:
+        """Whether all that is kept of it is a function of the episodes counted and their order.
+
+        Not so where a test looks at whatever has come in by then: stated ties are looked at after batches. A class, a radius
+        or a refinement from outside the package may conclude something else tomorrow.
+        """
+        settings = self.problem.settings
+        return all(map(_is_ours, (self, settings.radius, *settings.refinements)))
+
+    def state(self, *, of_record: bool = False) -> Archive:
+        """Return all that was counted and concluded; `restore` puts it into fresh evidence of the same problem and method.
+
+        Args:
+            of_record: leave out spare room, and what was only computed because somebody asked for plans.
+
+        Raises:
+            InvalidInput: it is of a class from outside the package, whose state is not known here.
+        """
+        if not _is_ours(self):
+            raise InvalidInput(
+                f"the evidence is a {type(self).__name__}, which is not of this package, so what it knows cannot be kept; "
+                "keep the episodes, or run a campaign"
+            )
+        archive = super().state(of_record=of_record)
+        archive.document |= {"kind": type(self).__name__, "faults": self.faults}
+        archive.put_part("trust", self.trust.state())
+        if self.returns is not None:
+            archive.put_part("returns", self.returns.state())
+        if not of_record and self._structured is not None:  # it shares counts and trust
+            archive.put_part("structured", self._structured.conclusions())
+        return archive
+
+    def restore(self, archive: Archive) -> None:
+        """Take in the `state` of evidence of the same problem and method; nothing is counted here yet.
+
+        Raises:
+            InvalidInput: it is of another kind of evidence, or cannot be.
+        """
+        if archive.document.get("kind") != type(self).__name__:
+            raise archive.wrong("it is of another kind of evidence")
+        self.trust.restore(archive.part("trust"))
+        super().restore(archive)
+        self.faults = archive.tallies("faults")
+        if self.returns is not None:
+            self.returns.restore(archive.part("returns"))
+        if "structured" in archive.document:
+            from safe2real.evidence.tied_rows import structured_from
+
+            self._structured = structured_from(self, archive.part("structured"))
+
     def estimate(self, policy: Policy) -> Floats:
         """V_c [K] of a policy on the hybrid model."""
         return constraint_values(self.model, policy)
@@ -333,3 +387,8 @@ class Evidence(HybridModel):
     def assumptions(self) -> tuple[Assumption, ...]:
         """All that a guarantee rests on here."""
         return assumptions_of(self.problem, self.stated, self, self.faults)
+
+
+def _is_ours(thing: object) -> bool:
+    """Whether its class is of this package."""
+    return type(thing).__module__.startswith("safe2real.")

@@ -20,12 +20,15 @@ from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts, places_of
 from safe2real.evidence.row_rule import Separation, near_of, rule_of
+from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, Indices, bare
 from safe2real.planning.robust import reach_of
 from safe2real.radii import Radius, System
 from safe2real.refinements import NearSets, Refinement, find
+
+_BELIEVED = ("suspect", "refuted", "low", "high", "look_at", "gap", "divergence", "bonus")  # [R] each
 
 
 class HybridModel:
@@ -316,6 +319,65 @@ class HybridModel:
         begin = np.cumsum(length, dtype=np.int64) - length
         rows = Rows(begin.astype(np.uint32), length.copy(), tally.successor[at][order], tally.probability[at][order])
         return Kernel(simulator.num_states, simulator.num_actions, simulator.horizon, rows)
+
+    # Keeping it
+
+    def state(self, *, of_record: bool = False) -> Archive:
+        """Return what was counted and concluded; `restore` puts it into a model of the same simulator.
+
+        Args:
+            of_record: leave out what does not follow from the counted episodes and their order, such as spare room.
+        """
+        archive = self.conclusions(of_record=of_record)
+        archive.put_part("counts", self.counts.state(of_record=of_record))
+        return archive
+
+    def restore(self, archive: Archive) -> None:
+        """Take in the `state` of a model of the same simulator and settings, in which nothing is counted yet.
+
+        Raises:
+            InvalidInput: it cannot be one.
+        """
+        self.counts.restore(archive.part("counts"))
+        self.restore_conclusions(archive)
+
+    def conclusions(self, *, of_record: bool = False) -> Archive:
+        """Return all of the state but the counts."""
+        archive = Archive("hybrid model")
+        archive.document = {
+            "outside_support": self.outside_support,
+            "announced_outside": self.announced_outside,
+            "departed": self.departed,
+            "left": self._left,
+            "behind": bool(self.behind),
+            "broken_off": self.broken_off,
+        }
+        self._put_belief(archive, of_record=of_record)
+        return archive
+
+    def restore_conclusions(self, archive: Archive) -> None:
+        """Take in what `conclusions` gave; the counts are those that they were drawn from."""
+        self._restore_belief(archive)
+        self.outside_support, self.announced_outside = archive.whole("outside_support"), archive.whole("announced_outside")
+        self.departed, self._left = archive.whole("departed"), archive.whole("left")
+        self.behind, self.broken_off = archive.entry("behind", bool), archive.tallies("broken_off")
+
+    def _put_belief(self, archive: Archive, *, of_record: bool) -> None:
+        for field in _BELIEVED:
+            archive.put(field, getattr(self.belief, field))
+        archive.put("learnt", self.learnt)
+        archive.put("length", self.belief.length)
+
+    def _restore_belief(self, archive: Archive) -> None:
+        belief, tally = self.belief, self.counts.tally
+        for field in _BELIEVED:
+            archive.fill(field, getattr(belief, field))
+        learnt = archive.array("learnt", np.bool_, belief.suspect.shape)
+        length = archive.array("length", np.uint32, belief.suspect.shape)
+        if (length > np.where(learnt, tally.length, tally.simulator_length)).any():
+            raise archive.wrong("rows are longer than what was seen of them")
+        belief.begin[:] = np.where(learnt, tally.begin, tally.simulator_begin)
+        belief.length[:] = length
 
     def _system(self) -> System:
         return System(self.counts.simulator.num_states, self.counts.simulator.num_actions, self.counts.horizon)

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
+from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import with_end
@@ -207,6 +208,31 @@ class RunningLower:
         self._growth = self._growth_at(self._index + 1)
         return self._look()
 
+    def state(self) -> Archive:
+        """Return what the values have shown; `restore` puts it into a bound of the same level and range."""
+        archive = Archive("lower bound")
+        archive.document = {"index": self._index}
+        archive.put("values", np.array(list(self._times), dtype=np.float64))  # in the order in which sums are formed
+        archive.put("times", np.array(list(self._times.values()), dtype=np.int64))
+        archive.put("growth", self._growth)
+        archive.put("total", np.array([self.total]))
+        return archive
+
+    def restore(self, archive: Archive) -> None:
+        """Take in the `state` of a bound of the same level and range.
+
+        Raises:
+            InvalidInput: it cannot be one.
+        """
+        values = archive.array("values", np.float64, (None,)).tolist()
+        times = archive.array("times", np.int64, (len(values),)).tolist()
+        if any(one < 1 for one in times) or not all(0.0 <= one <= 1.0 for one in values):
+            raise archive.wrong("values are outside their range")
+        self._times, self.count = dict(zip(values, times, strict=True)), sum(times)
+        self._index = archive.whole("index")
+        (self.total,) = archive.array("total", np.float64, (1,)).tolist()
+        self._growth = archive.array("growth", np.float64, self._growth.shape)
+
     def _keep(self, value: float, unit: float) -> None:
         self.count, self.total = self.count + 1, self.total + value
         self._times[unit] = self._times.get(unit, 0) + 1
@@ -324,6 +350,26 @@ class CandidateReturns:
     def lose(self) -> None:
         """An episode of the candidate that nobody saw: for all that is known it was worth nothing."""
         self._add([0.0] * len(self.bounds))
+
+    def state(self) -> Archive:
+        """Return what the returns have shown; `restore` puts it into the returns of the same candidate."""
+        archive = Archive("returns")
+        archive.document = {"logged": self.logged, "number": len(self.bounds)}
+        for i, one in enumerate(self.bounds):
+            archive.put_part(str(i), one.state())
+        return archive
+
+    def restore(self, archive: Archive) -> None:
+        """Take in the `state` of the returns of the same candidate.
+
+        Raises:
+            InvalidInput: it is of another number of constraints and rewards, or cannot be.
+        """
+        if archive.whole("number") != len(self.bounds):
+            raise archive.wrong("there are returns of another number of constraints and rewards")
+        self.logged = archive.whole("logged")
+        for i, one in enumerate(self.bounds):
+            one.restore(archive.part(str(i)))
 
     def _returns(self, states: Indices, actions: Indices) -> list[float]:
         """What an episode was worth to every constraint and reward; steps that are missing pay nothing."""

@@ -18,6 +18,7 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.pooling import Ints, Pooling, pooling_of
 from safe2real.evidence.row_rule import Separation
+from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import ROUNDING, Floats, Indices, bare
@@ -165,6 +166,18 @@ class TieTest:
         self.refuted |= both & (apart > self.radii(own) + self.radii(rest) + ROUNDING)
         beyond = self._classes[self.evidence(counts) >= np.log(max(1, self._classes.size) / self._delta)]
         self.refuted |= np.isin(self._pooling.shared[self.rows], beyond)
+
+    def state(self) -> Archive:
+        """Return what was refuted, and when the next look is due."""
+        archive = Archive("tie test")
+        archive.document = {"next": self._next}
+        archive.put("refuted", self.refuted)
+        return archive
+
+    def restore(self, archive: Archive) -> None:
+        """Take in the `state` of a test of the same ties."""
+        archive.fill("refuted", self.refuted)
+        self._next = archive.whole("next")
 
     def evidence(self, counts: Counts) -> Floats:
         """[C] log of the likelihood of each class under laws of their own over that under the best single law."""
@@ -410,6 +423,29 @@ class TiedEvidence(Evidence):
             )
         return labels
 
+    # Keeping it
+
+    @property
+    def follows_from_order(self) -> bool:
+        return super().follows_from_order and not self.test.rows.size
+
+    def _put_belief(self, archive: Archive, *, of_record: bool) -> None:
+        archive.put_part("units", self.units.state(of_record=of_record))
+        archive.put_part("test", self.test.state())
+        archive.put("refuted", self.belief.refuted)
+        fed = [[row, successor, often] for (row, successor), often in self._fed.items()]
+        archive.put("fed", np.array(fed, dtype=np.int64).reshape(-1, 3))
+        archive.put("labels", np.array([self._listened, self._deaf, self._lost_labels]))
+
+    def _restore_belief(self, archive: Archive) -> None:
+        self.units.restore(archive.part("units"))
+        self.test.restore(archive.part("test"))
+        fed = archive.array("fed", np.int64, (None, 3)).tolist()
+        self._fed = {(row, successor): often for row, successor, often in fed}
+        self._listened, self._deaf, self._lost_labels = archive.array("labels", np.bool_, (3,)).tolist()
+        archive.fill("refuted", self.belief.refuted)
+        self._show()
+
     # The units, shown as rows
 
     def _show(self) -> None:
@@ -539,3 +575,12 @@ def structured_of(evidence: Evidence, before: TiedEvidence | None) -> TiedEviden
     before.broken_off = evidence.broken_off
     before.catch_up()
     return before
+
+
+def structured_from(evidence: Evidence, archive: Archive) -> TiedEvidence:
+    """What `structured_of` had concluded from the counts of `evidence`, as `TiedEvidence.conclusions` kept it."""
+    reuses, keeps = evidence.reuses_simulator, evidence.keeps_safe
+    found = TiedEvidence(evidence.problem, reuses_simulator=reuses, keeps_safe=keeps, ties=True)
+    found.counts, found.trust = evidence.counts, evidence.trust
+    found.restore_conclusions(archive)
+    return found

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
-from safe2real.evidence.evidence_state import put_evidence, take_evidence
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.decision_state import put_decision, put_memory, take_decision, take_memory
@@ -314,11 +313,9 @@ class Learner:
         """
         archive = Archive(_KIND)
         archive.document = {"revisions": self._revisions(), "round": self.round, "imported": self._imported.state()}
-        put_evidence(archive, self.evidence, what_was_asked=not of_record)
+        archive.put_part("evidence", self.evidence.state(of_record=of_record))
         if of_record:
             archive.document["method"] = named_to_json(self.method)
-            for name in [one for one in archive.arrays if one.endswith(".capacity")]:
-                archive.put(name, archive.arrays[name.replace(".capacity", ".length")])
             return archive
         archive.document |= {
             "specification": document_of(self.problem, self.method),
@@ -373,7 +370,7 @@ class Learner:
             if named_to_json(method) != named_to_json(self.method):
                 self.direct(method)
         self._check_revisions(archive)
-        take_evidence(archive, self.evidence)
+        self.evidence.restore(archive.part("evidence"))
         self.round = positive_integer("round", archive.entry("round", int))
         self._imported = ImportedLogs.from_state(archive.entry("imported", dict))
         self._decision = self._memory = self._proposal = self._out = None

@@ -141,7 +141,7 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
             evidence.rule,
             evidence.reach,
             terms,
-            evidence.trust.state,
+            evidence.trust.compiled,
             memory.candidate,
             reality,
             np.uint64(settings.coin_seed),

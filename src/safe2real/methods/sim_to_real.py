@@ -54,7 +54,7 @@ class SimToReal(Method):
         """
         model, terms = evidence.row_sets, terms_of(problem, evidence.kept)
         memory = copy_of(memory) if isinstance(memory, Memory) else empty_memory(problem, evidence.kept)
-        candidate, margins = memory.candidate, evidence.trust.state.margins  # data may have raised the stated margins
+        candidate, margins = memory.candidate, evidence.trust.compiled.margins  # data may have raised the stated margins
         refuted = refuted_decision(evidence)
         if refuted is not None:  # not in the paper, which assumes that no assumption is false
             return replace(refuted, memory=memory)

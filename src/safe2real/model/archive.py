@@ -327,6 +327,24 @@ class Archive:
             raise self.wrong(f"{name} is {shown(value)}")
         return value
 
+    def whole(self, name: str) -> int:
+        """A whole number of at least 0 of the document."""
+        value = self.document.get(name)
+        if type(value) is not int or value < 0:
+            raise self.wrong(f"{name} is {shown(value)}")
+        return value
+
+    def tallies(self, name: str) -> dict[str, int]:
+        """How often each of several named things happened."""
+        value = self.document.get(name)
+        if not isinstance(value, dict) or not all(type(one) is int and one > 0 for one in value.values()):
+            raise self.wrong(f"{name} is {shown(value)}")
+        return dict(value)
+
+    def fill(self, name: str, target: NDArray[Any]) -> None:
+        """Put an array into `target` of the same type and shape, which compiled code knows."""
+        target[...] = self.array(name, target.dtype, target.shape)
+
     def part(self, name: str) -> Archive:
         """What `put_part` kept under a name."""
         found = Archive(self.kind, name=f"{self.name}, {name}")

@@ -237,7 +237,7 @@ def _provable(case: Case, evidence: Evidence, candidate: Mixture) -> Floats:
 
 
 def _fingerprint(evidence: Evidence) -> bytes:
-    tally, belief, trust = evidence.counts.tally, evidence.belief, evidence.trust.state
+    tally, belief, trust = evidence.counts.tally, evidence.belief, evidence.trust.compiled
     arrays = [*tally, *belief, trust.margins, trust.wealth, trust.counters, trust.flags, trust.ceiling]
     return b"".join(np.asarray(array).tobytes() for array in arrays)
 
