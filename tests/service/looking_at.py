@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from safe2real.campaign import Campaign
-from safe2real.service.campaign_pool import Options, Service
+from safe2real.service.campaign_pool import Service
 from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT, System, three_states
 from tests.service.serving import listening
@@ -94,7 +94,7 @@ def site(folder: Path, *, auth: bool = True, system: System | None = None, **ter
     """A running service; `terms` are those of `Campaign.create`."""
     system = system or three_states()
     Campaign.create(folder / "arm.db", system.specification, **terms).close()
-    service = Service(places_at(str(folder)), Options(auth=auth))
+    service = Service(places_at(str(folder)), auth=auth)
     with listening(service) as url:
         found = Site(url, service, system)
         yield found

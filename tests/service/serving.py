@@ -23,7 +23,7 @@ from starlette.testclient import TestClient
 from safe2real.methods.named import document_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.service.application import make_app
-from safe2real.service.campaign_pool import Limits, Options, Service
+from safe2real.service.campaign_pool import Limits, Service
 from safe2real.service.server import configured, listener_at
 from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT, System, three_states
@@ -78,7 +78,7 @@ def serving(
     place: Path | str, *, auth: bool = True, limits: Limits | None = None, system: System | None = None
 ) -> Iterator[Client]:
     """A service with one campaign, "arm", and one token for each role, named after it."""
-    service = Service(places_at(str(place)), Options(auth=auth, limits=limits or Limits()))
+    service = Service(places_at(str(place)), auth=auth, limits=limits)
     with Client(make_app(service), base_url="http://127.0.0.1", raise_server_exceptions=False) as client:
         client.service = service
         client.tokens = {} if service.tokens is None else {role: service.tokens.add(role, role) for role in ROLES}

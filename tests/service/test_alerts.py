@@ -11,7 +11,7 @@ import pytest
 from safe2real.campaign import Campaign
 from safe2real.errors import InvalidInput
 from safe2real.service.alerts import Alert, AlertTerms, Cause, Watchman, alerts_in, posted
-from safe2real.service.campaign_pool import Options, Service, status_with
+from safe2real.service.campaign_pool import Service, status_with
 from safe2real.service.storage import places_at
 from tests.campaign.systems import falling, run_rounds, three_states
 from tests.service.looking_at import Command
@@ -119,8 +119,8 @@ def test_each_is_told_once_again_until_taken_and_again_when_it_comes_back(tmp_pa
 
 
 async def watched(tmp_path, campaign, hook):
-    service = Service(places_at(str(tmp_path)), Options(auth=False))
-    watchman = Watchman(service, AlertTerms.of(hook.url, 1e-9))
+    service = Service(places_at(str(tmp_path)), auth=False)
+    watchman = Watchman(service, AlertTerms(hook.url, 1e-9))
     held = campaign.ask(worker="robot")
     hook.answers = [500, 302, NO_HTTP]
     for _ in range(5):
@@ -145,8 +145,8 @@ def test_a_refutation_waits_for_no_silent_worker(tmp_path, campaign, hook):
 
 
 async def refuted_behind(tmp_path, campaign, hook):
-    service = Service(places_at(str(tmp_path)), Options(auth=False))
-    watching = asyncio.create_task(Watchman(service, AlertTerms.of(hook.url, 1e-9)).watch())
+    service = Service(places_at(str(tmp_path)), auth=False)
+    watching = asyncio.create_task(Watchman(service, AlertTerms(hook.url, 1e-9)).watch())
     while not hook.taken:
         await asyncio.sleep(0.02)
     deployment = campaign.ask(worker="robot")
@@ -169,7 +169,7 @@ def test_a_mistake_about_one_campaign_keeps_no_alert_about_another(tmp_path, cam
 async def watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch):
     Campaign.create(tmp_path / "aaa.db", three_states().specification).close()
     held = campaign.ask(worker="robot")
-    service = Service(places_at(str(tmp_path)), Options(auth=False))
+    service = Service(places_at(str(tmp_path)), auth=False)
 
     def mistaken(one, **how):
         if one.name != campaign.name:
@@ -177,7 +177,7 @@ async def watched_with_a_mistake(tmp_path, campaign, hook, monkeypatch):
         return status_with(one, **how)
 
     monkeypatch.setattr("safe2real.service.alerts.status_with", mistaken)
-    await looked(Watchman(service, AlertTerms.of(hook.url, 1e-9)))
+    await looked(Watchman(service, AlertTerms(hook.url, 1e-9)))
     assert [one["subject"] for one in hook.taken] == [held.id]
     service.close()
 
@@ -193,9 +193,9 @@ def test_a_dead_webhook_is_a_warning_without_its_address(caplog):
 def test_terms_are_checked():
     for url in ("https://[x", "ftp://host/x", "file:///etc/passwd", "https:///x", "hook"):
         with pytest.raises(InvalidInput, match="not one of the web"):
-            AlertTerms.of(url)
+            AlertTerms(url)
     with pytest.raises(InvalidInput, match="silent-after is -1"):
-        AlertTerms.of("https://host/x", -1)
+        AlertTerms("https://host/x", -1)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from safe2real.service.campaign_pool import Limits, Options, Service
+from safe2real.service.campaign_pool import Limits, Service
 from safe2real.service.server import Connection
 from safe2real.service.storage import places_at
 from tests.campaign.systems import ROOT
@@ -46,7 +46,7 @@ def lasted(url, first, trickle=b"a", seconds=60.0):
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     limits = Limits(sending=0.5)
-    service = Service(places_at(str(tmp_path_factory.mktemp("campaigns"))), Options(limits=limits))
+    service = Service(places_at(str(tmp_path_factory.mktemp("campaigns"))), limits=limits)
     with pytest.MonkeyPatch.context() as patched, listening(service) as url:
         patched.setattr(Connection, "HEAD", 0.5)
         patched.setattr(Connection, "READING", 0.5)

@@ -231,6 +231,25 @@ def test_a_record_that_went_back_is_refused_until_somebody_says_so(tmp_path):
         assert campaign.verify().holds
 
 
+def test_plans_keep_no_third_object_and_notice_a_record_that_went_back(tmp_path):
+    with serving(tmp_path) as client:
+
+        def planned():
+            return client.by("auditor", "POST", f"{API}/arm/plan", json={"reward": [[0, 1], [0, 0], [0, 0]]})
+
+        client.tell(client.ask().json()["deployments"][0])
+        place = tmp_path / "arm.db"
+        back_up(place, tmp_path / "copy")
+        client.tell(client.ask().json()["deployments"][0])
+        assert planned().status_code == 200
+        hosted = client.service.open_now()[0]
+        assert (hosted.field._campaign is None, hosted.study._campaign is None) == (False, True)
+        for ending in ("-wal", "-shm"):
+            place.with_name(place.name + ending).unlink(missing_ok=True)
+        (tmp_path / "copy").replace(place)
+        assert (planned().status_code, planned().json()["kind"]) == (503, "storage")
+
+
 def test_no_tell_is_acknowledged_into_a_log_that_was_removed(tmp_path, processes):
     """The server is killed right after: what it answered 200 to must be in the record."""
     system, acknowledged = three_states(), 0

@@ -9,12 +9,15 @@ from typing import Any, TypeVar
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.episodes import transitions_in
 from safe2real.campaign.events import ABANDON, ASK, IMPORT, TELL, WITHDRAW, AskBody, Event
+from safe2real.campaign.replay import as_recorded
 from safe2real.errors import StorageFailure
 from safe2real.model.cmdp import CMDP
 from safe2real.model.serialization import from_text
+from safe2real.model.trajectory import utilities_along
 
 TOLD, CUT_SHORT, ABANDONED, OUT = "told", "cut short", "abandoned", "out"
 LEFT_MODEL, WITHDRAWN = "left the model", "withdrawn"
+OUTCOMES = (OUT, TOLD, CUT_SHORT, LEFT_MODEL, ABANDONED, WITHDRAWN)
 _Found = TypeVar("_Found")
 _Whose = tuple[str | None, str | None, str | None]  # deployment, worker, source
 
@@ -28,10 +31,12 @@ class Entry:
     worker: str
     asked_at: str
     body: AskBody
-    outcome: str  # told, cut short (told, with fewer steps), left the model (told so), abandoned, withdrawn, or out
-    closed_at: str | None  # when it was told, or else given up
-    samples: int
-    why_given_up: str  # abandoned or withdrawn, also where it was told later
+    outcome: str = OUT  # told, cut short (told, with fewer steps), left the model (told so), abandoned, withdrawn, or out
+    closed_at: str | None = None  # when it was told, or else given up
+    closed_by: str | None = None  # who told it or gave it up
+    samples: int = 0
+    why_given_up: str = ""  # abandoned or withdrawn, also where it was told later
+    observed: Sequence[float] | None = None  # [K] sums of utilities over a whole episode
 
     @property
     def policy(self) -> str:
@@ -57,30 +62,59 @@ class Episode:
     id: str | None = None  # that of an imported one, where its log has them
 
 
-def entries_of(name: str, events: Iterable[Event], model: CMDP) -> list[Entry]:
-    """Every deployment of campaign `name` in the order in which they were handed out; `model` is its simulator."""
-    entries: dict[int, Entry] = {}
-    for event in events:
-        number = event.deployment
-        if number is None:
-            continue
+class DeploymentHistory:
+    """Every deployment of a record, in the order in which they were handed out; kept up with it, no event is read twice.
+
+    Args:
+        name: The campaign's.
+        model: Its simulator.
+    """
+
+    def __init__(self, name: str, model: CMDP) -> None:
+        self._name, self._model = name, model
+        self._entries: dict[int, Entry] = {}
+        self.sequence = 0  # of the last event that was read
+
+    @property
+    def entries(self) -> list[Entry]:
+        return list(self._entries.values())
+
+    def read(self, events: Iterable[Event]) -> None:
+        """Take in what follows the events that were read before."""
+        for event in events:
+            with as_recorded(event):
+                if event.deployment is not None:
+                    self._take(event, event.deployment)
+            self.sequence = event.sequence
+
+    def _take(self, event: Event, number: int) -> None:
         if event.kind == ASK:
-            body, id = AskBody.read(event), id_of(name, event)
-            if len(body.lower_bounds) != model.num_constraints:
-                count = f"{len(body.lower_bounds)} lower bounds for {model.num_constraints} constraints"
+            body = AskBody.read(event)
+            if len(body.lower_bounds) != self._model.num_constraints:
+                count = f"{len(body.lower_bounds)} lower bounds for {self._model.num_constraints} constraints"
                 raise StorageFailure(f"event {event.sequence} has {count}; run verify")
-            entries[number] = Entry(id, number, event.worker or "", event.at, body, OUT, None, 0, "")
+            self._entries[number] = Entry(id_of(self._name, event), number, event.worker or "", event.at, body)
         elif event.kind == TELL:
-            content = _body(event)
+            content, model = _body(event), self._model
             samples, left = transitions_in(content), content.get("left_model", False)
             outcome = LEFT_MODEL if left else TOLD if samples == model.steps else CUT_SHORT
-            entry = _asked_for(entries, number, event)
-            entries[number] = replace(entry, outcome=outcome, closed_at=event.at, samples=samples)
+            path = content["states"], content["actions"]
+            observed = utilities_along(model, *path).sum(axis=1).tolist() if outcome == TOLD else None
+            self._close(event, number, outcome=outcome, samples=samples, observed=observed)
         elif event.kind in (ABANDON, WITHDRAW):
-            entry, why = _asked_for(entries, number, event), str(_body(event)["reason"])
-            outcome = ABANDONED if event.kind == ABANDON else WITHDRAWN
-            entries[number] = replace(entry, outcome=outcome, closed_at=event.at, why_given_up=why)
-    return list(entries.values())
+            outcome, why = ABANDONED if event.kind == ABANDON else WITHDRAWN, str(_body(event)["reason"])
+            self._close(event, number, outcome=outcome, why_given_up=why)
+
+    def _close(self, event: Event, number: int, **how: Any) -> None:
+        entry = _asked_for(self._entries, number, event)
+        self._entries[number] = replace(entry, closed_at=event.at, closed_by=event.worker, **how)
+
+
+def entries_of(name: str, events: Iterable[Event], model: CMDP) -> list[Entry]:
+    """Every deployment of campaign `name` in the order in which they were handed out; `model` is its simulator."""
+    history = DeploymentHistory(name, model)
+    history.read(events)
+    return history.entries
 
 
 def episodes_of(name: str, events: Iterable[Event], model: CMDP) -> Iterator[Episode]:

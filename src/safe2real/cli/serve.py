@@ -23,12 +23,18 @@ class _Serving(JsonErrors):
         known = args[:1] in ([], ["--help"]) or args[0] in self.commands
         return super().parse_args(ctx, args if known else ["run", *args])
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The options of `serve PLACE`, too."""
+        super().format_help(ctx, formatter)
+        run = self.commands["run"]
+        run.format_help(run.context_class(run, ctx.parent, info_name="serve"), formatter)
+
 
 commands = typer.Typer(
     cls=_Serving,
     no_args_is_help=True,
     subcommand_metavar="PLACE | token ... | warm",
-    help="Serve campaigns over HTTP: `safe2real serve PLACE [--host --port --no-auth]`. PLACE is a folder of "
+    help="Serve campaigns over HTTP: `safe2real serve PLACE [OPTIONS]`, with the options below. PLACE is a folder of "
     "SQLite campaigns (NAME.db), or postgresql://user@host/database, where each campaign is a schema.",
 )
 tokens = typer.Typer(cls=JsonErrors, no_args_is_help=True, help="Who may ask: tokens, kept as digests beside the campaigns.")
@@ -75,7 +81,7 @@ def run(
 
     if silent_after is not None and alert_url is None:
         raise InvalidInput("--silent-after is given and no --alert-url: nobody would be told; give both")
-    alerts = None if alert_url is None else AlertTerms.of(alert_url, silent_after)
+    alerts = None if alert_url is None else AlertTerms(alert_url, silent_after)
     serve(place, host, port, auth=not no_auth, alerts=alerts, trusted_proxy=trusted_proxy)
 
 

@@ -69,25 +69,15 @@ class AlertTerms:
     url: str  # may hold a secret: never shown
     silent_after: float | None = None  # seconds; None where silence is no news
 
-    @classmethod
-    def of(cls, url: str, silent_after: Any = None) -> AlertTerms:
-        """Checked terms.
-
-        Raises:
-            InvalidInput: The address is none of the web, or the time is none.
-        """
+    def __post_init__(self) -> None:
         try:
-            parts = urlsplit(url)
+            parts = urlsplit(self.url)
         except ValueError:
-            raise InvalidInput("the alerts' address is not one of the web; give https://host/path") from None
+            parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise InvalidInput("the alerts' address is not one of the web; give https://host/path")
-        if silent_after is None:
-            return cls(url)
-        seconds = finite_number("silent-after", silent_after)
-        if seconds <= 0.0:
-            raise InvalidInput(f"silent-after is {seconds:g}; give the seconds after which a worker is silent")
-        return cls(url, seconds)
+        if self.silent_after is not None and finite_number("silent-after", self.silent_after) <= 0.0:
+            raise InvalidInput(f"silent-after is {self.silent_after:g}; give the seconds after which a worker is silent")
 
 
 def alerts_in(name: str, status: Mapping[str, Any], silent_after: float | None, at: str) -> list[Alert]:

@@ -74,7 +74,7 @@ def make_app(service: Service, alerts: AlertTerms | None = None) -> FastAPI:
     app.add_exception_handler(HTTPException, _not_there)
     app.add_exception_handler(Exception, _mistake)
     app.add_middleware(GZipMiddleware, minimum_size=_LARGE, compresslevel=2)
-    app.add_middleware(Shield, metrics=service.metrics, loopback_only=not service.options.auth)
+    app.add_middleware(Shield, metrics=service.metrics, loopback_only=not service.auth)
     return app
 
 
@@ -95,7 +95,7 @@ async def overview(call: InService) -> Response:
     """All campaigns that this token may see, and where they stand; `authentication` is false where no token is needed."""
     names = await call.service.names(call.caller)
     found = await asyncio.gather(*(_briefly(call.service, name) for name in names))
-    about = {"authentication": call.service.options.auth, "version": __version__}
+    about = {"authentication": call.service.auth, "version": __version__}
     return JSONResponse({"campaigns": found, **about, "who": call.caller.name, "role": call.caller.role})
 
 
@@ -151,7 +151,7 @@ def _created(service: Service, body: Create) -> dict[str, Any]:
 async def whoami(call: InService) -> Response:
     """Whose token this is."""
     caller = call.caller
-    about = {"authentication": call.service.options.auth, "version": __version__}
+    about = {"authentication": call.service.auth, "version": __version__}
     return JSONResponse({"name": caller.name, "role": caller.role, "campaign": caller.campaign, **about})
 
 

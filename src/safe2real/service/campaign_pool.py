@@ -15,17 +15,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import certificate_document, status_document
 from safe2real.campaign.events import BEFORE_THE_FIRST
+from safe2real.campaign.history import DeploymentHistory, Entry
 from safe2real.campaign.journal.url import shown_place
 from safe2real.campaign.signing import keys_from_environment, who_calls
 from safe2real.errors import Safe2RealError
-from safe2real.service.deployment_history import History
 from safe2real.service.middleware import Metrics
 from safe2real.service.problem_documents import Busy, Forbidden, NotFound, NoToken, TooMany
 from safe2real.service.storage import Places
@@ -98,29 +98,24 @@ class Actor:
         self._known: Head = (0, BEFORE_THE_FIRST)  # by an object that is gone
         self._thread = ThreadPoolExecutor(1, "campaign")
 
-    async def do(self, work: Work[_Answer], *, patience: float, by: str | None = None) -> _Answer:
-        """What `work` answers; what it records names `by`.
+    async def do(self, work: Work[_Answer], *, patience: float, by: str | None = None, anew: bool = False) -> _Answer:
+        """What `work` answers.
+
+        Args:
+            work: What is done with the campaign.
+            patience: Seconds until it has answered.
+            by: Whom the record names as the one who did it.
+            anew: Whether the record is read as it is now, whatever was known of it; that is forgotten when `work` is done.
+                It is one task of the thread: nothing is handed out between the opening and what `work` records, and where
+                `work` fails, the object that knows more than the record goes on to refuse it.
 
         Raises:
-            Busy: Too many wait, or it was not done within `patience` seconds. What had begun goes on to its end.
+            Busy: Too many wait, or it was not done in time. What had begun goes on to its end.
         """
-        return await self._waited_for(self._do, work, by, patience)
-
-    async def do_anew(self, work: Work[_Answer], *, patience: float, by: str) -> _Answer:
-        """The same on the record as it is now, whatever was read of it before; that is forgotten when `work` is done.
-
-        It is one task of the thread: nothing is handed out between the opening and what `work` records, and where `work`
-        fails, the object that knows more than the record goes on to refuse it.
-        """
-        return await self._waited_for(self._do_anew, work, by, patience)
-
-    async def _waited_for(
-        self, doing: Callable[[Work[_Answer], Any], _Answer], work: Work[_Answer], by: str | None, patience: float
-    ) -> _Answer:
         if self._waiting >= QUEUE:
             raise Busy(f"{self._waiting} calls wait for this campaign already; try again in a moment")
         self._waiting += 1
-        future = self._thread.submit(doing, work, by)
+        future = self._thread.submit(self._do_anew if anew else self._do, work, by)
         try:
             return await asyncio.wait_for(asyncio.wrap_future(future), patience)
         except TimeoutError:
@@ -136,7 +131,7 @@ class Actor:
             self._campaign.journal.remember(*self._known)
         keeps = self._keeps
         try:
-            with nullcontext() if by is None else self._campaign.acting_as(by):
+            with _acting_as(by, self._campaign):
                 return work(self._campaign)
         except Safe2RealError:
             raise
@@ -148,10 +143,10 @@ class Actor:
                 self._known = self._campaign.journal.known  # a record that went back is still noticed
                 self._close()
 
-    def _do_anew(self, work: Work[_Answer], by: str) -> _Answer:
+    def _do_anew(self, work: Work[_Answer], by: str | None) -> _Answer:
         anew = Campaign.open(self._place)
         try:
-            with anew.acting_as(by):
+            with _acting_as(by, anew):
                 answer = work(anew)
         except BaseException:
             anew.close()
@@ -180,6 +175,10 @@ class Actor:
         self._campaign = None
 
 
+def _acting_as(by: str | None, campaign: Campaign) -> AbstractContextManager[None]:
+    return nullcontext() if by is None else campaign.acting_as(by)
+
+
 class Hosted:
     """One campaign of the service."""
 
@@ -187,7 +186,7 @@ class Hosted:
         self.name, self.place, self.shown_place = name, place, shown_place(place)
         self.field, self.desk, self.study = Actor(place), Actor(place), Actor(place, keeps=False)
         self.changed = asyncio.Event()  # replaced after each change that this server knows of
-        self.history = History()  # the desk's
+        self._history: DeploymentHistory | None = None  # the desk's
         self.verification: Verification | None = None  # the last one
         self._head: Head = (0, "")
         self._looked_at = float("-inf")
@@ -206,6 +205,14 @@ class Hosted:
             self._status = await self.desk.do(_status, patience=patience)
         return self._status
 
+    def deployments(self, campaign: Campaign) -> list[Entry]:
+        """All of them, in the order in which they were handed out; `campaign` is the desk's object."""
+        if self._history is None:
+            self._history = DeploymentHistory(campaign.name, campaign.problem.simulator)
+        with campaign.journal.reading() as transaction:
+            self._history.read(transaction.events(self._history.sequence))
+        return self._history.entries
+
     def has_changed(self) -> None:
         """Something was recorded here: wake those who watch."""
         self._looked_at = float("-inf")
@@ -214,8 +221,11 @@ class Hosted:
 
     def renew_readers(self) -> None:
         """The record was restored from a copy, and the field has said so: read it as it is now."""
-        self.desk.renew(self.history.forget)
+        self.desk.renew(self._forget_history)
         self.study.renew()
+
+    def _forget_history(self) -> None:
+        self._history = None
 
     def close(self) -> None:
         for actor in (self.field, self.desk, self.study):
@@ -242,21 +252,18 @@ def status_with(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
     return {**document, **about, "assurance": certificate_document(campaign.assurance())}
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How the service is run."""
-
-    auth: bool = True  # whether a token is needed; without, only on loopback
-    limits: Limits = field(default_factory=Limits)
-
-
 class Service:
-    """Everything that requests share: campaigns, tokens, limits and numbers."""
+    """Everything that requests share: campaigns, tokens, limits and numbers.
 
-    def __init__(self, places: Places, options: Options | None = None) -> None:
-        self.places, self.options = places, options or Options()
-        self.limits = self.options.limits
-        self.tokens = Tokens(places) if self.options.auth else None
+    Args:
+        places: Where the campaigns are.
+        auth: Whether a token is needed; without, the service must be reachable on loopback alone.
+        limits: How much requests may take.
+    """
+
+    def __init__(self, places: Places, *, auth: bool = True, limits: Limits | None = None) -> None:
+        self.places, self.auth, self.limits = places, auth, limits or Limits()
+        self.tokens = Tokens(places) if auth else None
         self.nobody = Caller(who_calls(keys_from_environment()), Role.OPERATOR)  # who calls where no token is needed
         self.rate, self.failures = Rate(self.limits.rate), Rate(self.limits.failures)
         self.metrics = Metrics()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -13,14 +12,15 @@ from starlette.responses import Response
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import label_of, map_document, plan_document, proposal_document
+from safe2real.campaign.history import OUTCOMES, Entry
 from safe2real.errors import InvalidInput
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.methods.base import Reason
 from safe2real.methods.named import document_of
+from safe2real.model.cmdp import CMDP
 from safe2real.model.serialization import array_from_json, finite_or_none
 from safe2real.service import request
 from safe2real.service.campaign_pool import status_with
-from safe2real.service.deployment_history import OUTCOMES, Line
 from safe2real.service.request import OF_A_CAMPAIGN, READERS, Array, Body, InCampaign
 
 _LARGEST = 2**53
@@ -155,18 +155,24 @@ async def deployments(
         raise InvalidInput(f"outcome has a word that is not known; give some of: {', '.join(OUTCOMES)}")
 
     def listed(campaign: Campaign) -> Any:
-        found = [line for line in call.hosted.history.lines(campaign) if line.outcome in wanted]
-        chosen = found[::-1][offset : offset + limit]
-        return {"total": len(found), "offset": offset, "deployments": [_deployment(campaign, line) for line in chosen]}
+        found = [one for one in call.hosted.deployments(campaign) if one.outcome in wanted]
+        chosen = [_deployment(campaign.problem.simulator, one) for one in found[::-1][offset : offset + limit]]
+        return {"total": len(found), "offset": offset, "deployments": chosen}
 
     return await call.read(listed)
 
 
-def _deployment(campaign: Campaign, line: Line) -> dict[str, Any]:
-    words = campaign.problem.simulator.wordings
-    proved = [finite_or_none(one.number(low)) for one, low in zip(words, line.lower_bounds, strict=True)]
-    observed = None if line.observed is None else [one.number(sum_) for one, sum_ in zip(words, line.observed, strict=True)]
-    return {**asdict(line), "proved": proved, "observed": observed}
+def _deployment(model: CMDP, entry: Entry) -> dict[str, Any]:
+    body, words, observed = entry.body, model.wordings, entry.observed
+    kept = ("id", "number", "worker", "outcome", "closed_at", "closed_by", "samples", "why_given_up", "observed")
+    asked = ("by", "reason", "exploration_weight", "uncertainty", "lower_bounds")
+    return {
+        **{name: getattr(entry, name) for name in kept},
+        **{name: getattr(body, name) for name in asked},
+        "at": entry.asked_at,
+        "proved": [finite_or_none(one.number(low)) for one, low in zip(words, body.lower_bounds, strict=True)],
+        "observed": observed and [one.number(total) for one, total in zip(words, observed, strict=True)],
+    }
 
 
 @reading.get("/course", responses=request.answers(_COURSE))
@@ -178,16 +184,15 @@ async def course(
 
     Of many deployments the lowest and highest values are kept.
     """
-    return await call.read(lambda campaign: _course(campaign, call.hosted.history.lines(campaign), points))
+    return await call.read(lambda campaign: _course(campaign.problem.simulator, call.hosted.deployments(campaign), points))
 
 
-def _course(campaign: Campaign, lines: list[Line], points: int) -> dict[str, Any]:
-    model = campaign.problem.simulator
-    uncertainty = np.array([np.nan if line.uncertainty is None else line.uncertainty for line in lines])
-    weights = np.array([line.exploration_weight for line in lines])
-    shape = (len(lines), model.num_constraints)
-    proved = np.array([line.lower_bounds for line in lines], dtype=np.float64).reshape(shape)
-    sums = [(np.nan,) * model.num_constraints if line.observed is None else line.observed for line in lines]
+def _course(model: CMDP, entries: list[Entry], points: int) -> dict[str, Any]:
+    bodies, shape = [one.body for one in entries], (len(entries), model.num_constraints)
+    uncertainty = np.array([np.nan if one.uncertainty is None else one.uncertainty for one in bodies])
+    weights = np.array([one.exploration_weight for one in bodies])
+    proved = np.array([one.lower_bounds for one in bodies], dtype=np.float64).reshape(shape)
+    sums = [(np.nan,) * model.num_constraints if one.observed is None else one.observed for one in entries]
     observed = np.array(sums, dtype=np.float64).reshape(shape)
     kept = _kept([uncertainty, weights, *proved.T, *observed.T], points)
     constraints = []
@@ -205,12 +210,12 @@ def _course(campaign: Campaign, lines: list[Line], points: int) -> dict[str, Any
             }
         )
     return {
-        "total": len(lines),
-        "number": [lines[index].number for index in kept],
-        "at": [lines[index].at for index in kept],
-        "baseline": [lines[index].reason == Reason.BASELINE.name for index in kept],
-        "uncertainty": [lines[index].uncertainty for index in kept],
-        "exploration_weight": [lines[index].exploration_weight for index in kept],
+        "total": len(entries),
+        "number": [entries[index].number for index in kept],
+        "at": [entries[index].asked_at for index in kept],
+        "baseline": [bodies[index].reason == Reason.BASELINE.name for index in kept],
+        "uncertainty": [bodies[index].uncertainty for index in kept],
+        "exploration_weight": [bodies[index].exploration_weight for index in kept],
         "constraints": constraints,
     }
 

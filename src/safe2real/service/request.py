@@ -213,10 +213,9 @@ class CampaignCall(Call):
             patience: Seconds until it has answered, if not the usual ones.
             anew: Whether the record is read as it is now, whatever was known of it before.
         """
-        field, patience = self.hosted.field, self.limits.answering if patience is None else patience
-        do = field.do_anew if anew else field.do
+        patience = self.limits.answering if patience is None else patience
         try:
-            content = await do(_in_json(work), patience=patience, by=self.caller.name)
+            content = await self.hosted.field.do(_in_json(work), patience=patience, by=self.caller.name, anew=anew)
         except MemoryError:  # of the server, not of what was sent
             raise Busy("the server has too little memory at the moment; send the same again") from None
         self.hosted.has_changed()

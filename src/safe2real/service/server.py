@@ -31,7 +31,7 @@ from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.service.alerts import AlertTerms
 from safe2real.service.application import make_app
-from safe2real.service.campaign_pool import Options, Service
+from safe2real.service.campaign_pool import Service
 from safe2real.service.problem_documents import hidden
 from safe2real.service.storage import places_at
 
@@ -67,7 +67,7 @@ def run(
     """
     if not auth and host not in ("127.0.0.1", "::1", "localhost"):  # else anybody who reaches the service may do anything
         raise InvalidInput(f"--no-auth with --host {host}: without tokens the service answers on loopback alone, 127.0.0.1")
-    service = Service(places_at(place), Options(auth=auth))
+    service = Service(places_at(place), auth=auth)
     _log_without_secrets()
     config = configured(make_app(service, alerts), trusted_proxy)
     with listener_at(host, port) as listener:
