@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from experiments.store import Plain, Store, Task
 from safe2real import parallel
-from safe2real.exploration.warm_up import compile_everything
+from safe2real.exploration.simulate import compile_everything
 
 _MOST_THREADS = 4  # of one process: a run plans for rewards afterwards, in calls that go back to the interpreter
 

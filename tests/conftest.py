@@ -31,7 +31,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
 
 def one_constraint() -> None:
     """What nearly all tests need."""
-    from safe2real.exploration.warm_up import compile_everything
+    from safe2real.exploration.simulate import compile_everything
 
     compile_everything()
 

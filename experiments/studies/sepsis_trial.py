@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,6 @@ from numpy.typing import NDArray
 from experiments.studies.sepsis_patients import stays
 from experiments.studies.sepsis_system import GAP, MARGIN, Case
 from safe2real.errors import Halted
-from safe2real.exploration.episode_log import Entry, entry_of, play
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.methods.trial import Trial
@@ -73,13 +73,17 @@ def treat(case: Case, seed: int, patients: int, watched: Callable[[range], Itera
             raise Halted(f"after {done} patients nothing is certified any more: {learner.doubts()}")
         share = proposal.exploration_weight
         course.deployed.append(float(share * values["plan"] + (1.0 - share) * values["clinicians"]))
-        play(learner, _batch(case, learner, proposal.mixture, done, rng))
+        states, actions, ends, of_baseline = _batch(case, learner, proposal.mixture, done, rng)
+        learner.count(states, actions, ends, of_baseline=of_baseline, of_candidate=~of_baseline)
         course.floors.append((done + BATCH, learner.floors()["survival"]))
     return course
 
 
-def _batch(case: Case, learner: Learner, mixture: Mixture, done: int, rng: np.random.Generator) -> Entry:
-    """Whole stays, one coin each; after its end a stay goes on in its last state, so that every utility is there."""
+def _batch(case: Case, learner: Learner, mixture: Mixture, done: int, rng: np.random.Generator) -> tuple[NDArray[Any], ...]:
+    """(states, actions, ends, of_baseline) of whole stays, one coin each.
+
+    After its end a stay goes on in its last state, so that every utility is there.
+    """
     coins = np.array([drawn(mixture.weights, coin_of(learner.settings.coin_seed, done + i + 1)) for i in range(BATCH)])
     horizon = case.real.horizon
     states = np.zeros((BATCH, horizon + 1), dtype=np.int64)
@@ -92,4 +96,5 @@ def _batch(case: Case, learner: Learner, mixture: Mixture, done: int, rng: np.ra
         states[mine] = np.where(np.arange(horizon + 1) > lengths[:, None], last, seen)
         actions[mine] = chosen
         of_baseline[mine] = policy is learner.baseline
-    return entry_of(states.reshape(-1), actions.reshape(-1), horizon * np.arange(BATCH + 1), of_baseline, ~of_baseline)
+    laid_out = (states.reshape(-1).astype(np.uint32), actions.reshape(-1).astype(np.uint32))
+    return *laid_out, horizon * np.arange(BATCH + 1), of_baseline

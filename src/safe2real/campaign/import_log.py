@@ -90,7 +90,7 @@ def choose(log: PackedEpisodes, overlap: Overlap, recorded: Recorded, fitted: fr
     fresh = log.where([not _is_known(episode, recorded) for episode in log])
     named = len(log) - len(fresh)
     alike = _alike(fresh, recorded)
-    known_to_simulator = fitted_among(_paths(fresh), fitted)
+    known_to_simulator = fitted_among(fresh, fitted)
     total = len(known_to_simulator.union(*alike.values()))
     if overlap is Overlap.REFUSE and known_to_simulator:
         raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
@@ -106,7 +106,7 @@ def choose(log: PackedEpisodes, overlap: Overlap, recorded: Recorded, fitted: fr
     if overlap is Overlap.COUNT:
         return Chosen(fresh, COUNTED, total, 0)
     left = _without_recorded(fresh, recorded)
-    if known_to_simulator := fitted_among(_paths(left), fitted):  # skipped by their looks, the rare ones would be left
+    if known_to_simulator := fitted_among(left, fitted):  # skipped by their looks, the rare ones would be left
         raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
     return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
 
@@ -130,10 +130,6 @@ def recorded_of(name: str, policy: str, events: Iterable[Event]) -> Recorded:
             for content in ImportBody.read(event).episodes:
                 found.add(f"the log {event.worker!r}", key_of(content), content.get("id"))
     return found
-
-
-def _paths(episodes: PackedEpisodes) -> Iterator[tuple[list[int], list[int]]]:
-    return ((episode["states"], episode["actions"]) for episode in episodes)
 
 
 def _is_known(episode: dict[str, Any], recorded: Recorded) -> bool:

@@ -25,7 +25,7 @@ from safe2real.campaign.episodes import leaves, outside_support, transitions_in
 from safe2real.campaign.events import Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.exploration.episode_log import Episodes, Step, entries_of, packed, play
+from safe2real.exploration.episode_log import Episodes, Step, count_in_order, packed
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.model.constraint_text import count
@@ -103,7 +103,7 @@ class Replay:
             if self._ready:
                 ready, self._ready = self._ready, []
                 try:
-                    self._count(ready)
+                    count_in_order(self._learner, ready)
                 except _MALFORMED as error:
                     raise StorageFailure(
                         f"a recorded episode is not one ({error}); run verify, or restore a copy"
@@ -288,12 +288,6 @@ class Replay:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # verify says so; nobody knows whose it is
             return False, False
         return of_baseline, not of_baseline and self._learner.evidence.goes_by_returns
-
-    # Counting
-
-    def _count(self, ready: list[Step]) -> None:
-        for entry in entries_of(self._learner.simulator, ready):
-            play(self._learner, entry)
 
     # Keeping
 

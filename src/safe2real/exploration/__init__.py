@@ -6,8 +6,7 @@ from safe2real.exploration.learner import Learner, load_learner
 from safe2real.exploration.plan import Origin, Plan, load_plan, plan_with_structure
 from safe2real.exploration.policy_trial import PolicyTrial, TrialTerms, Turn, trial_run
 from safe2real.exploration.proposal import Proposal
-from safe2real.exploration.simulate import Run, collect, roll_out, simulate
-from safe2real.exploration.simulate_many import simulate_many
+from safe2real.exploration.simulate import Run, collect, roll_out, simulate, simulate_many
 
 __all__ = [
     "Certificate",

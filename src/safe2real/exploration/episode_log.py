@@ -187,24 +187,19 @@ class PackedEpisodes(Sequence[Any]):
 
     __slots__ = ("_action_ends", "_actions", "_ids", "_left", "_state_ends", "_states")
 
-    def __init__(self) -> None:
-        self._states, self._actions = array(_NUMBER), array(_NUMBER)
-        self._state_ends, self._action_ends = array(_PLACE, [0]), array(_PLACE, [0])
-        self._left: set[int] = set()  # places of those that left the model
-        self._ids: dict[int, str] = {}  # by place
-
-    @classmethod
-    def of(cls, episodes: Iterable[Any]) -> PackedEpisodes:
+    def __init__(self, episodes: Iterable[Any] = ()) -> None:
         """Pack episode objects, such as `Seen.to_json` gives.
 
         Raises:
             TypeError: an object has other keys, or something else than whole numbers.
             OverflowError: a number is not from 0 to 2^32 - 1.
         """
-        made = cls()
+        self._states, self._actions = array(_NUMBER), array(_NUMBER)
+        self._state_ends, self._action_ends = array(_PLACE, [0]), array(_PLACE, [0])
+        self._left: set[int] = set()  # places of those that left the model
+        self._ids: dict[int, str] = {}  # by place
         for episode in episodes:
-            made._add(episode)
-        return made
+            self._add(episode)
 
     def _add(self, episode: Any) -> None:
         if not isinstance(episode, dict) or not {"states", "actions"} <= episode.keys() <= _KEYS:
@@ -222,7 +217,7 @@ class PackedEpisodes(Sequence[Any]):
             self._ids[place] = id
 
     def __repr__(self) -> str:
-        return f"PackedEpisodes.of({list(self)!r})"
+        return f"PackedEpisodes({list(self)!r})"
 
     def __len__(self) -> int:
         return len(self._state_ends) - 1
@@ -250,7 +245,7 @@ class PackedEpisodes(Sequence[Any]):
 
     def where(self, wanted: Sequence[bool]) -> PackedEpisodes:
         """Those whose entry in `wanted` [n] is true; itself where all are."""
-        return self if all(wanted) else PackedEpisodes.of(compress(self, wanted))
+        return self if all(wanted) else PackedEpisodes(compress(self, wanted))
 
     @property
     def ids(self) -> Sequence[str]:
@@ -282,7 +277,7 @@ class PackedEpisodes(Sequence[Any]):
 def packed(episodes: list[Any]) -> Sequence[Any]:
     """The same episodes in less memory; as they are where a record that was changed holds something else."""
     try:
-        return PackedEpisodes.of(episodes)
+        return PackedEpisodes(episodes)
     except (TypeError, OverflowError):
         return episodes
 
@@ -300,115 +295,71 @@ Step = Episodes | list[Episodes]
 """What is counted in one step: an episode, or several logs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One call of `Learner.count`; or of `leave_model`, with one episode and no ends; or of `lose`, with nothing at all."""
+def count_in_order(learner: Learner, steps: Iterable[Step]) -> None:
+    """Count episodes and logs into a learner, one after the other; episodes that follow each other in one call.
 
-    states: NDArray[np.uint32]
-    actions: NDArray[np.uint32]
-    ends: NDArray[np.int64] | None
-    of_baseline: NDArray[np.bool_]
-    of_candidate: NDArray[np.bool_]
-    at_once: bool  # logs: counted as a whole, so never joined with others
-    lost: bool = False
-
-
-def entry_of(
-    states: Any,
-    actions: Any,
-    ends: Any,
-    of_baseline: Any,
-    of_candidate: Any = False,
-    *,
-    at_once: bool = False,
-    lost: bool = False,
-) -> Entry:
-    """Numbers that were checked to be in range; `ends` is None for an episode that left the model."""
-    return Entry(
-        np.asarray(states, dtype=np.uint32),
-        np.asarray(actions, dtype=np.uint32),
-        None if ends is None else np.asarray(ends, dtype=np.int64),
-        np.atleast_1d(np.asarray(of_baseline, dtype=np.bool_)),
-        np.atleast_1d(np.asarray(of_candidate, dtype=np.bool_)),
-        at_once,
-        lost,
-    )
-
-
-def play(learner: Learner, entry: Entry) -> None:
-    """Count one entry into a learner."""
-    if entry.lost:
-        learner.lose()
-    elif entry.ends is None:
-        whose = {"of_baseline": bool(entry.of_baseline[0]), "of_candidate": bool(entry.of_candidate[0])}
-        learner.leave_model(entry.states.tolist(), entry.actions.tolist(), **whose)
-    else:
-        learner.count(
-            frozen(entry.states),
-            frozen(entry.actions),
-            entry.ends,
-            of_baseline=entry.of_baseline,
-            of_candidate=entry.of_candidate,
-            at_once=entry.at_once,
-        )
-
-
-def entries_of(model: CMDP, ready: Sequence[Step]) -> Iterator[Entry]:
-    """The entries of episodes and logs in the order in which they count.
+    Args:
+        learner: it is changed.
+        steps: in the order in which they count.
 
     Raises:
-        InvalidInput: an episode has states or actions that `model` has not.
+        InvalidInput: an episode has states or actions that the learner's system has not.
     """
     run: list[Episodes] = []
-    for one in ready:
-        if isinstance(one, Episodes) and one.contents and not leaves(model, one.contents[0]):
+    for one in steps:
+        if isinstance(one, Episodes) and one.contents and not leaves(learner.simulator, one.contents[0]):
             run.append(one)
             continue
-        yield from _together(model, run)
-        if isinstance(one, list):
-            yield from _at_once(model, one)
-        elif one.contents:
-            yield from _outside(model, one.contents[0], one.of_baseline, one.of_candidate)
-        else:
-            yield entry_of([], [], None, one.of_baseline, one.of_candidate, lost=True)
+        _count_together(learner, run)
         run = []
-    yield from _together(model, run)
+        if isinstance(one, list):
+            _count_logs(learner, one)
+        elif one.contents:
+            _count_outside(learner, one.contents[0], one)
+        else:
+            learner.lose()
+    _count_together(learner, run)
 
 
-def _at_once(model: CMDP, logs: list[Episodes]) -> Iterator[Entry]:
+def _count_logs(learner: Learner, logs: list[Episodes]) -> None:
     """Logs in one step; what left the model in any of them comes after the rest."""
-    away = [_leaving(model, log.contents) for log in logs]
+    away = [_leaving(learner.simulator, log.contents) for log in logs]
     outside = [(content, log) for log, left in zip(logs, away, strict=True) for content in compress(log.contents, left)]
-    # Those of the candidate are lost before its others count: without them the others would be chosen by content.
-    yield from (entry_of([], [], None, False, True, lost=True) for _, log in outside if log.of_candidate)
+    for _, log in outside:  # those of the candidate are lost before its others count: these would be chosen by content
+        if log.of_candidate:
+            learner.lose()
     inside = [replace(log, contents=_where(log.contents, ~left)) for log, left in zip(logs, away, strict=True)]
-    yield from _together(model, [log for log in inside if log.contents], at_once=True)
+    _count_together(learner, [log for log in inside if log.contents], at_once=True)
     for content, log in outside:
-        yield from _outside(model, content, log.of_baseline, False)
+        _count_outside(learner, content, replace(log, of_candidate=False))
 
 
-def _outside(model: CMDP, content: Any, of_baseline: bool, of_candidate: bool) -> Iterator[Entry]:
+def _count_outside(learner: Learner, content: Any, of: Episodes) -> None:
     """An episode that left the model, which refutes."""
     states, actions = content["states"], content["actions"]
-    _check_range(model, np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
+    _check_range(learner.simulator, np.array(states, dtype=np.int64), np.array(actions, dtype=np.int64))
+    whose = {"of_baseline": of.of_baseline, "of_candidate": of.of_candidate}
     if content.get("left_model", False):
-        yield entry_of(states, actions, None, of_baseline, of_candidate)
+        learner.leave_model(states, actions, **whose)
     else:  # it began where no episode does; what it saw from then on is as good as any
-        yield from _together(model, [Episodes([content], False)])
-        yield entry_of([], [], None, of_baseline, of_candidate)
+        _count_together(learner, [Episodes([content], False)])
+        learner.leave_model([], [], **whose)
 
 
-def _together(model: CMDP, run: Sequence[Episodes], *, at_once: bool = False) -> Iterator[Entry]:
+def _count_together(learner: Learner, run: Sequence[Episodes], *, at_once: bool = False) -> None:
     if not run:
         return
-    laid = [_laid_out(one.contents) for one in run]
-    states, actions, lengths = (np.concatenate(one) for one in zip(*laid, strict=True))
-    ends = np.concatenate([[0], np.cumsum(lengths)])
+    states, actions, lengths = (np.concatenate(one) for one in zip(*(_laid_out(one.contents) for one in run), strict=True))
+    _check_range(learner.simulator, states, actions)
     sizes = [len(one.contents) for one in run]
-    of_baseline = np.repeat([one.of_baseline for one in run], sizes)
-    of_candidate = np.repeat([one.of_candidate for one in run], sizes)
-    _check_range(model, states, actions)
-    yield entry_of(states, actions, ends, of_baseline, of_candidate, at_once=at_once)
+    learner.count(
+        frozen(states.astype(np.uint32)),
+        frozen(actions.astype(np.uint32)),
+        np.concatenate([[0], np.cumsum(lengths)]),
+        of_baseline=np.repeat([one.of_baseline for one in run], sizes),
+        of_candidate=np.repeat([one.of_candidate for one in run], sizes),
+        at_once=at_once,
+    )
 
 
 def _leaving(model: CMDP, contents: Sequence[Any]) -> NDArray[np.bool_]:
@@ -467,16 +418,9 @@ def checked_collector(policy: MarkovPolicy, model: CMDP) -> MarkovPolicy:
     return fitted(policy, model)
 
 
-def read_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> list[Seen]:
-    """The episodes of a log, checked one by one."""
-    found = list(_checked(model, policy, episodes, partial=partial))
-    refuse_same_ids(seen.id for seen in found)
-    return found
-
-
 def pack_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> PackedEpisodes:
-    """The same as they are recorded, in as little memory as that takes: `episodes` may be read as they are needed."""
-    found = PackedEpisodes.of(seen.to_json() for seen in _checked(model, policy, episodes, partial=partial))
+    """The episodes of a log as they are recorded, checked one by one; `episodes` may be read as they are needed."""
+    found = PackedEpisodes(seen.to_json() for seen in _checked(model, policy, episodes, partial=partial))
     refuse_same_ids(found.ids)
     return found
 
@@ -511,11 +455,11 @@ def log_digest(episodes: Iterable[Any]) -> str:
     return found.hexdigest()
 
 
-def fitted_among(paths: Iterable[tuple[ArrayLike, ArrayLike]], fitted: frozenset[int]) -> set[int]:
-    """Which paths (states, actions) of a log, by place, look like ones that the simulator was estimated from."""
+def fitted_among(episodes: Iterable[Any], fitted: frozenset[int]) -> set[int]:
+    """Which episodes of a log, by place, look like ones that the simulator was estimated from."""
     if not fitted:
         return set()
-    return {i for i, (states, actions) in enumerate(paths) if fingerprint(states, actions) in fitted}
+    return {i for i, one in enumerate(episodes) if fingerprint(one["states"], one["actions"]) in fitted}
 
 
 def fitted_refusal(
@@ -590,8 +534,8 @@ class ImportedLogs:
         *,
         partial: bool,
         overlap: str = REFUSE,
-    ) -> tuple[list[Entry], int]:
-        """(what to count, how many episodes) of logs that are counted in one step; see `Learner.import_logs`.
+    ) -> list[Episodes]:
+        """What to count of logs that are counted in one step; see `Learner.import_logs`.
 
         `tried` is the policy on trial, if there is one: a log of it says something about it.
         """
@@ -599,54 +543,37 @@ class ImportedLogs:
         if overlap not in (REFUSE, COUNT):
             raise InvalidInput(f"overlap is {shown(overlap)}; give {REFUSE!r}, or {COUNT!r} for episodes that are others")
         collectors = [checked_collector(policy, model) for policy, _ in logs]
-        read = [
-            read_log(model, policy, episodes, partial=partial)
-            for policy, (_, episodes) in zip(collectors, logs, strict=True)
-        ]
+        read = [pack_log(model, one, log, partial=partial) for one, (_, log) in zip(collectors, logs, strict=True)]
         number, of_simulator, alike = sum(map(len, read)), 0, 0
         ids, named, unnamed = set(self._ids), set(self._named), set(self._unnamed)
         for log in read:
-            paths = ((seen.path.states, seen.path.actions) for seen in log)
-            fitted_to, keys = fitted_among(paths, problem.fitted_episodes()), [_seen_key(seen) for seen in log]
+            fitted_to, seen = fitted_among(log, problem.fitted_episodes()), [(one.pop("id", None), one) for one in log]
+            keys = [(id, digest_of(to_text(one).encode())) for id, one in seen]
             of_simulator += len(fitted_to)
-            for i, (seen, key) in enumerate(zip(log, keys, strict=True)):
-                if seen.id in ids:
+            for i, (id, key) in enumerate(keys):
+                if id in ids:
                     raise Conflict(
-                        f"an episode with the id {seen.id!r} was imported before, and an episode counts once; leave it out"
+                        f"an episode with the id {id!r} was imported before, and an episode counts once; leave it out"
                     )
-                alike += key in unnamed or (seen.id is None and key in named) or i in fitted_to
-            unnamed.update(key for seen, key in zip(log, keys, strict=True) if seen.id is None)
-            named.update(key for seen, key in zip(log, keys, strict=True) if seen.id is not None)
-            ids.update(seen.id for seen in log if seen.id is not None)
+                alike += key in unnamed or (id is None and key in named) or i in fitted_to
+            unnamed.update(key for id, key in keys if id is None)
+            named.update(key for id, key in keys if id is not None)
+            ids.update(log.ids)
         if of_simulator and overlap == REFUSE:
             raise Conflict(fitted_refusal(of_simulator, number))
         if alike and overlap == REFUSE:
-            raise Conflict(_refusal(alike, number))
+            raise Conflict(
+                f"{alike} of the {number} episodes look like ones that were imported before, and an episode counts once. If "
+                "the logs overlap, import only what is new, by its place in the log and not by its looks. If these are "
+                "others, as is usual where episodes are short and states few, import them with overlap='count', which "
+                "certificates say. An `id` for every episode would have settled it"
+            )
+        self._ids, self._named, self._unnamed, self._alike = ids, named, unnamed, self._alike + alike
         baseline = policy_to_bytes(problem.baseline)
         on_trial = None if tried is None else policy_to_bytes(fitted(tried, model))
-        step = [
-            Episodes([seen.to_json() for seen in log], encoded == baseline, encoded == on_trial)
-            for log, encoded in zip(read, map(policy_to_bytes, collectors), strict=True)
-        ]
-        entries = list(entries_of(model, [step]))
-        self._ids, self._named, self._unnamed = ids, named, unnamed
-        self._alike += alike
-        return entries, number
+        encoded = map(policy_to_bytes, collectors)
+        return [Episodes(log, one == baseline, one == on_trial) for log, one in zip(read, encoded, strict=True)]
 
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
-
-
-def _seen_key(seen: Seen) -> str:
-    """What two episodes have in common that look alike: all but their names."""
-    return digest_of(to_text(Seen(seen.path, seen.left_model).to_json()).encode())
-
-
-def _refusal(alike: int, episodes: int) -> str:
-    return (
-        f"{alike} of the {episodes} episodes look like ones that were imported before, and an episode counts once. If the "
-        "logs overlap, import only what is new, by its place in the log and not by its looks. If these are others, as "
-        "is usual where episodes are short and states few, import them with overlap='count', which certificates say. An "
-        "`id` for every episode would have settled it"
-    )

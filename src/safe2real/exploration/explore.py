@@ -23,8 +23,8 @@ from safe2real.progress import progress_bar
 
 
 @dataclass(slots=True)
-class Seen:
-    """An episode on its way."""
+class Unfinished:
+    """An episode on its way: what was seen of it so far."""
 
     states: list[int] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
@@ -46,7 +46,7 @@ class World(Protocol):
     def faults(self) -> tuple[type[BaseException], ...]:
         """What `run` may raise that says nothing about the system: the episode is cut short by it."""
 
-    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
         """One episode. What has happened of it so far is kept in `seen`, in case it breaks off."""
 
 
@@ -97,7 +97,7 @@ def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_rou
     parts = [MarkovPolicy(*part.shape, None, part.probabilities) for part in proposal.mixture.policies]
     numbers = range(first_round, first_round + episodes)
     shown = [drawn(proposal.mixture.weights, coin_of(learner.settings.coin_seed, number)) for number in numbers]
-    seen = [world.run(parts[index], number, Seen()) for index, number in zip(shown, numbers, strict=True)]
+    seen = [world.run(parts[index], number, Unfinished()) for index, number in zip(shown, numbers, strict=True)]
     of_baseline = np.array([proposal.mixture.policies[index] is learner.baseline for index in shown])
     learner.count(
         np.concatenate([episode.states for episode in seen]),
@@ -109,7 +109,7 @@ def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_rou
 
 
 def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
-    policy, seen = proposal.draw(), Seen()
+    policy, seen = proposal.draw(), Unfinished()
     try:
         episode = world.run(policy, proposal.round, seen)
     except NotBegun:
@@ -135,7 +135,7 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
         _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error)
 
 
-def _is_slip(learner: Learner, error: InvalidInput, seen: Seen) -> bool:
+def _is_slip(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
     """Whether an error shows a mistake in the wiring, found before anything was counted.
 
     A state that the model lacks is what the system did, unless not even one step was taken. Dropping an episode of a policy
@@ -232,7 +232,7 @@ class _Keeping:
     def __init__(self, world: World, model: CMDP, kept: list[tuple[MarkovPolicy, Trajectory]]) -> None:
         self.world, self.model, self.kept, self.faults = world, model, kept, world.faults
 
-    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
         episode = None
         try:
             episode = self.world.run(policy, round_number, seen)
@@ -261,7 +261,7 @@ class Environment:
         self.model, self.env, self.seeds, self.faults, self.reported = model, env, seeds, faults, reported
         self._tried = False  # whether a step has come back as it must
 
-    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
         model, table = self.model, policy.probabilities
         with self._trying(NotBegun):
             begun = _state(_shaped(self._reset(round_number, seen), 2, "env.reset")[0], model.num_states, "env.reset")
@@ -296,7 +296,7 @@ class Environment:
         labelled = _numbers(labels) if self.reported else None  # each was looked at as it came; `observe` checks the whole
         return Trajectory(_numbers(seen.states), _numbers(seen.actions), labelled, seen.seed)
 
-    def _reset(self, round_number: int, seen: Seen) -> Any:
+    def _reset(self, round_number: int, seen: Unfinished) -> Any:
         seen.seed = self.seeds.of_round(round_number)
         return self.env.reset(seed=seen.seed)
 

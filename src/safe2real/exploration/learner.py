@@ -18,7 +18,7 @@ from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.decision_state import put_decision, put_memory, take_decision, take_memory
-from safe2real.exploration.episode_log import ImportedLogs, pairs_of, play, seen_in
+from safe2real.exploration.episode_log import ImportedLogs, count_in_order, pairs_of, seen_in
 from safe2real.exploration.plan import KeptPlans, Origin, Plan, checked_reward, improved, plan, plan_with_structure
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal, coin_of
 from safe2real.figures.history import Between, Moment, Moments
@@ -574,13 +574,12 @@ class Learner:
         given = [(policy, list(log) if isinstance(log, Iterable) else log) for policy, log in pairs_of(logs)]
         listed = [one for _, log in given if isinstance(log, list) for one in log]
         seeds = refuse_repeated((one.seed for one in listed if isinstance(one, Trajectory)), self.seeds.used)
-        entries, number = self._imported.read(self.problem, self.method.tried, given, partial=partial, overlap=overlap)
+        read = self._imported.read(self.problem, self.method.tried, given, partial=partial, overlap=overlap)
         self.seeds.used.update(seeds)
         here, out = self.round, self._out
-        for entry in entries:
-            play(self, entry)
+        count_in_order(self, [read])
         self.round, self._out = here, out  # an episode that is out is of what was handed out before the log came
-        return number
+        return sum(len(log.contents) for log in read)
 
     def _whose(
         self, path: Trajectory | None, of_baseline: bool | None = None, of_candidate: bool | None = None

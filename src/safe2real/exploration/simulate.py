@@ -7,28 +7,36 @@ round).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from safe2real import parallel
 from safe2real._compiled import rollout
 from safe2real._compiled import rounds as compiled_rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
-from safe2real.exploration.explore import Seen, drive
+from safe2real.exploration.explore import Unfinished, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
 from safe2real.figures.history import Moment
-from safe2real.methods.base import Decision, Reason
+from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.sim_to_real import SimToReal, copy_of, decision_of, empty_memory, terms_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, fitted
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import ROUNDING, Floats, bare, frozen, positive_integer, seed_number
-from safe2real.planning.evaluate import constraint_values
+from safe2real.planning.evaluate import constraint_values, evaluate
+from safe2real.planning.solve import solve
+from safe2real.problem.problem import Problem
+from safe2real.problem.settings import Settings
+from safe2real.progress import Report, progress_bar
+from safe2real.systems.windy_grid import WindyGrid
 
 Progress = Callable[[int, float], None]
 _NO_PLAN = (-1, 0.0, 0.0)  # (reason, Delta, alpha) before a plan
@@ -222,6 +230,95 @@ def _run_of(log: compiled_rounds.Log, rounds: int, ended: bool, model: CMDP, vis
     )
 
 
+def simulate_many(
+    problem: Problem,
+    seeds: Iterable[int],
+    real: Kernel,
+    *,
+    method: Method | None = None,
+    max_rounds: int = 1_000_000,
+    keep: Callable[[Learner, Run], Any] | None = None,
+    jobs: int = -1,
+    progress: Report | bool | None = None,
+) -> list[Any]:
+    """Make a simulated run for every seed, several at a time: each equal to the one that `simulate` makes, bit for bit.
+
+    Threads of one process run side by side, since a run is compiled code from its first round to its last. Every random
+    number in it is a function of (seed, round, index), and runs share nothing that changes.
+
+    Args:
+        problem: what is given and assumed; its seed is replaced by each of `seeds`.
+        seeds: one run for each.
+        real: the rows of the "real" system.
+        method: what is deployed by; `methods.SimToReal()` unless another is given.
+        max_rounds: of each run at most.
+        keep: (learner, run) -> what is kept of a run, done where it ran; so plans can be made and evaluated there, and no
+            more learners are in memory than jobs. The run itself if None.
+        jobs: runs at a time, by threads of this process; -1 for one per core. A method without compiled rounds gains little
+            by threads. Within `joblib.parallel_config(backend=...)` or `parallel.workers(...)` the runs go to that backend's
+            workers instead; `keep` must be a function of a module then.
+        progress: shows a bar with the time left: True always, False never, None on a terminal; or a function that is told
+            (runs done, in all).
+
+    Returns:
+        What was kept, in the order of `seeds`.
+
+    Raises:
+        InvalidInput: as of `simulate`; runs that have not begun are given up.
+
+    Example:
+        >>> runs = simulate_many(problem, range(1_000), real, max_rounds=10_000)
+        >>> sum(run.unsafe_share(problem.simulator.thresholds) > 0.0 for run in runs)
+        0
+    """
+    listed = [seed_number(f"seeds[{i}]", seed) for i, seed in enumerate(seeds)]
+    study = _Study(problem, real, method, positive_integer("max_rounds", max_rounds), keep)
+    if jobs != -1:
+        positive_integer("jobs", jobs)
+    kept: list[Any] = [None] * len(listed)
+    ended = parallel.run(study, listed, jobs=jobs, compiled=True)
+    with progress_bar("runs", progress) as report:
+        for done, (number, result) in enumerate(ended, start=1):
+            kept[number] = result
+            if report is not None:
+                report(done, len(listed))
+    return kept
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Study:
+    """From a seed to what is kept of its run."""
+
+    problem: Problem
+    real: Kernel
+    method: Method | None
+    max_rounds: int
+    keep: Callable[[Learner, Run], Any] | None
+
+    def __call__(self, seed: int) -> Any:
+        problem = replace(self.problem, settings=replace(self.problem.settings, seed=seed))
+        learner = Learner(problem, self.method, trust_margin=True)  # on `real`, which is known, the run shows what is true
+        run = simulate(learner, self.real, max_rounds=self.max_rounds)
+        return run if self.keep is None else self.keep(learner, run)
+
+
+@cache
+def compile_everything() -> None:
+    """Compile or load the code of a round, a proposal and a plan with all refinements; once in a process.
+
+    This is what problems with one constraint need. Of many processes one compiles, and no task has to wait for it.
+    """
+    grid = WindyGrid.paper()
+    model, shape = grid.cmdp(grid.simulator(), 0.0), (grid.num_states, grid.num_actions)
+    baseline = MarkovPolicy.stochastic(np.full(shape, 1.0 / grid.num_actions), horizon=grid.horizon)
+    settings = Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=grid.mismatch_gap(), tolerance=0.1, delta=0.05)
+    learner = Learner(Problem(model, baseline, settings))
+    simulate(learner, grid.real(), max_rounds=1)
+    learner.propose()
+    evaluate(model, learner.plan(np.ones(shape)).policy, np.ones(shape))
+    solve(model, np.ones(shape))
+
+
 def _check_reality(learner: Learner, real: Kernel) -> None:
     """Refuse a declared support that the real system does not keep to: in a rehearsal that is a slip, not a finding."""
     reach = learner.evidence.reach
@@ -240,7 +337,7 @@ class KnownSystem:
         """`state_visits` [S] is added to, where it is given."""
         self.model, self.seed, self.state_visits = model, seed, state_visits
 
-    def run(self, policy: MarkovPolicy, round_number: int, seen: Seen) -> Trajectory:
+    def run(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
         episode = roll_out(self.model, policy, seed=self.seed, round_number=round_number)
         if self.state_visits is not None:
             np.add.at(self.state_visits, episode.states[:-1], 1)

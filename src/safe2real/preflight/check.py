@@ -14,7 +14,7 @@ from typing import Any
 
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
-from safe2real.exploration.warm_up import compile_everything
+from safe2real.exploration.simulate import compile_everything
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.constraint_text import count
