@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from safe2real.errors import InvalidInput
-from safe2real.preflight.spec_file import ArrayFiles, read_spec_file
+from safe2real.preflight.array_files import ArrayFiles
+from safe2real.preflight.spec_file import read_spec_file
 from tests.campaign.systems import ROOT, three_states
 from tests.cases import each, sampled
 from tests.cli.driving import campaign as command

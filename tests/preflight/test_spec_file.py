@@ -530,3 +530,33 @@ def test_who_writes_a_table_for_the_method_is_told_where_it_belongs(tmp_path):
     document = {**json.loads(tiny().to_text()), "method": "reward-free"}
     with pytest.raises(InvalidInput, match=r"settings\.algorithm"):
         s2r.Problem.from_text(json.dumps(document))
+
+
+def test_a_file_says_how_it_is_learnt(tmp_path):
+    text = f'{TOML}algorithm = "reward-free safe RL"\n'
+    given = read_spec_file(write(tmp_path, text))
+    assert isinstance(given.learner().method, s2r.methods.RewardFree)
+    again = read_spec_file(write(tmp_path, given.to_text(), "again.json"))
+    same(again.problem, given.problem)
+    assert again.method == given.method
+
+
+# What can follow
+
+
+@each("written", ['support = "simulator"\n', '\n[support]\ngymnasium = "FrozenLake-v1"\narguments = {map_name = "4x4"}\n'])
+def test_the_support_of_an_environment_is_that_of_another_or_of_the_simulator(tmp_path, written):
+    text = LAKE + written if "[" in written else written + LAKE
+    given = read_spec_file(write(tmp_path, text))
+    support, model = given.problem.support, given.problem.simulator
+    other = given.reality if "[" in written else model.kernel  # the real lake is slippery too
+    for row in range(model.kernel.num_rows):
+        np.testing.assert_array_equal(support.row(row)[0], other.row(row)[0])
+
+
+def test_the_support_of_arrays_may_be_the_simulators(tmp_path):
+    same(
+        read_spec_file(write(tmp_path, f'support = "simulator"\n{TOML}')).problem, tiny(support=s2r.Kernel.from_dense(ROWS))
+    )
+    refused(tmp_path, f'support = "simulater"\n{TOML}', "support is 'simulater'")
+    refused(tmp_path, f"{LAKE}[support]\ntransition = [[[1.0]]]\n", "support has an unknown key 'transition'")

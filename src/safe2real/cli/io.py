@@ -165,7 +165,7 @@ def read_document(file: str, limit: int | None = None) -> Any:
 def read_array(file: str, name: str) -> Any:
     """An array as specifications name it, "file.npy" or "file.npz:name"; else nested lists or a packed array in JSON."""
     if file.endswith((".npy", ".npz")) or ".npz:" in file:
-        from safe2real.preflight.spec_file import ArrayFiles
+        from safe2real.preflight.array_files import ArrayFiles
 
         return ArrayFiles(Path(), anywhere=True).array(file, name)
     return array_from_json(read_document(file), name)
