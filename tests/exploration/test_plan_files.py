@@ -76,6 +76,8 @@ def test_a_plan_comes_back_bit_for_bit(plan, tmp_path):
     assert plan.origin.settings["algorithm"] == "sim-to-real safe RL"
     assert plan.origin.samples == 160
     assert loaded.solution is None
+    assert loaded.to_table() == plan.to_table()
+    assert {row["state"] for row in loaded.to_table()} == {"calm", "warm", "hot"}
     # Readable by NumPy alone, without unpickling.
     with np.load(path, allow_pickle=False) as arrays:
         assert np.array_equal(arrays["numbers"], [plan.value, plan.bound, plan.suboptimality])

@@ -68,24 +68,27 @@ class Certificate:
         return "; ".join(map(str, self.doubts))
 
     def assuming(self, more: Sequence[Assumption]) -> Certificate:
-        """The same statement, resting on `more` besides."""
+        """Return the same statement, resting on `more` assumptions besides."""
         return replace(self, assumptions=(*self.assumptions, *more)) if more else self
 
     def words(self, k: int) -> Wording:
-        """How constraint `k` was written; as utility >= threshold where nobody said."""
+        """Return how constraint `k` was written; as utility >= threshold where that is not known."""
         return self.wordings[k] if k < len(self.wordings) else Wording("constraint", 0, is_cost=False)
 
     def statement(self) -> str:
-        """The bounds alone, in words, whatever they are worth."""
+        """Return the bounds alone, in words, whatever they are worth."""
         pairs = zip(self.lower_bounds, self.thresholds, strict=True)
         said = ((self.words(k), float(low), float(limit)) for k, (low, limit) in enumerate(pairs))
         return ", ".join(f"{words.proved(low)} ({words.bound(limit)})" for words, low, limit in said)
 
     def describe(self, width: int | None = _WIDTH) -> str:
-        """The statement in words: one sentence, then what it rests on, or why it is no guarantee, one line for each.
+        """Return the statement in words: one sentence, then what it rests on, or why it is no guarantee.
 
         Args:
             width: columns at which lines are broken; None writes all of it as one line.
+
+        Returns:
+            A sentence, and a line for each assumption or doubt.
         """
         if len(self.thresholds) == 0 and self.standing is not Standing.REFUTED:
             return "No safety constraint is enforced, so nothing is promised about safety."
@@ -124,11 +127,19 @@ def certify(
     assumed: Sequence[Assumption] = (),
     method: Method | None = None,
 ) -> Certificate:
-    """Lower `bounds` [K] on V_c with all that they assume, and with the reasons why they are no guarantee, if any.
+    """Return lower bounds on V_c with all that they assume, and with the reasons why they are no guarantee, if any.
 
-    The thresholds are the problem's unless others are given (none where constraints are ignored). `assumed` is what the
-    bounds rest on besides the evidence. With a `method` they are its own, and what they rest on is what it says; without one
-    they are of the model, whose rows are assumed to be as the problem says.
+    Args:
+        evidence: what the bounds follow from.
+        bounds: [K] on V_c.
+        doubts: reasons besides those of the evidence or the method.
+        thresholds: [K]; the problem's if None. None are enforced where a method ignores the constraints.
+        assumed: what the bounds rest on besides the evidence.
+        method: whose bounds they are, which says what they rest on. Without one they are of the model, whose rows are
+            assumed to be as the problem says.
+
+    Returns:
+        A certificate, whatever it is worth.
     """
     limits = evidence.problem.simulator.thresholds if thresholds is None else thresholds
     rests_on = evidence.assumptions() if method is None else method.assumptions(evidence)

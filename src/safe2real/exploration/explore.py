@@ -33,7 +33,7 @@ class Unfinished:
     seed: int | None = None  # that the environment was reset with
 
     def prefix(self) -> tuple[list[int], list[int]]:
-        """(states [n + 1], actions [n]): all whose outcome was seen."""
+        """Return (states [n + 1], actions [n]): all whose outcome was seen."""
         if self.acting is None or self.after is None:
             return self.states, self.actions
         return [*self.states, self.after], [*self.actions, self.acting]
@@ -47,7 +47,7 @@ class World(Protocol):
         """What `run` may raise that says nothing about the system: the episode is cut short by it."""
 
     def run(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
-        """One episode. What has happened of it so far is kept in `seen`, in case it breaks off."""
+        """Run one episode. What has happened of it so far is kept in `seen`, in case it breaks off."""
 
 
 class NotBegun(InvalidInput):

@@ -50,7 +50,14 @@ class Forecast:
 
 
 def forecast(learner: Learner) -> Forecast:
-    """Rounds and samples until the method stops; nothing is changed."""
+    """Return rounds and samples until the method stops, in expectation; nothing is changed.
+
+    Args:
+        learner: at any round.
+
+    Returns:
+        The forecast, with None where a rehearsal does not reach the stop.
+    """
     if learner.stopped:
         return Forecast(0, 0)
     evidence = learner.evidence.settled()

@@ -67,7 +67,7 @@ class Learner:
     def __init__(
         self, problem: Problem, method: Method | None = None, *, warm_start: bool = True, trust_margin: bool = False
     ) -> None:
-        """Refuses what no guarantee can hold for.
+        """Begin a run of which nothing is counted; refuse what no guarantee can hold for.
 
         Args:
             problem: what is given and assumed.
@@ -136,7 +136,14 @@ class Learner:
     # Asking
 
     def propose(self) -> Proposal:
-        """What to deploy in this round; asking again before `observe` gives the same object, unless data refute it."""
+        """Return what to deploy in this round.
+
+        Returns:
+            The mixture with its certificate; before `observe` the same object again, unless data refute it meanwhile.
+
+        Raises:
+            InvalidInput: the method proposes what its own bounds do not cover.
+        """
         self._notice()
         if self._proposal is None:
             self._proposal = self._as_proposal(self._decided())
@@ -144,7 +151,11 @@ class Learner:
         return self._proposal
 
     def decide(self) -> Decision:
-        """What the method decides on the evidence as it is; the same until that changes."""
+        """Return what the method decides on the evidence as it is.
+
+        Returns:
+            The decision; the same until the evidence changes.
+        """
         self._notice()
         return self._decided()
 
@@ -215,7 +226,10 @@ class Learner:
     # Telling
 
     def observe(self, trajectory: Trajectory) -> None:
-        """Take in one episode of the drawn policy, `propose().draw()`, and move to the next round.
+        """Count one episode of the drawn policy, `propose().draw()`, and move to the next round.
+
+        Args:
+            trajectory: `model.steps` actions and one state more, as `Trajectory.of` makes it. It is checked here.
 
         Raises:
             InvalidInput: the episode is not of this system, or the drawn policy cannot have made it; nothing is changed.
@@ -264,13 +278,23 @@ class Learner:
     # Compiled rounds
 
     def hand_over(self) -> tuple[Decision | None, Any, NDArray[np.int64]]:
-        """(the decision that stands, the memory of the last one, visits when it was made) for rounds that run elsewhere."""
+        """Return what rounds that run elsewhere go on from; `take_back` ends them.
+
+        Returns:
+            (the decision that stands, the memory of the last one, visits [R] when it was made).
+        """
         self._notice()
         return self._decision, self._memory, self._planned
 
     def take_back(self, rounds: int, decision: Decision | None, memory: Any) -> None:
-        """Go on after `rounds` rounds that were run elsewhere on this learner's own evidence."""
-        self._knew = self._state()  # whoever ran them plans anew when that is due
+        """Go on after rounds that were run elsewhere on this learner's own evidence.
+
+        Args:
+            rounds: how many.
+            decision: the one that stands after them; they plan anew when that is due.
+            memory: of the last decision.
+        """
+        self._knew = self._state()
         self.round += rounds
         self._decision, self._memory, self._proposal, self._out = decision, memory, None, None
 
@@ -414,6 +438,9 @@ class Learner:
 
         What was kept of the returns of one policy says nothing about another, so a trial is never directed, nor directed to.
 
+        Args:
+            method: it reads the data as the present one does.
+
         Raises:
             InvalidInput: the method does not fit the problem, reads the data in another way, or is another trial.
         """
@@ -439,6 +466,13 @@ class Learner:
         """Add rewards to those that are explored for, or drop some; only for `methods.ForRewards`.
 
         After a stop the run goes on if a reward is not accurate yet.
+
+        Args:
+            rewards: [S, A] or [H, S, A] in [0, 1], by name.
+            drop: names of declared rewards.
+
+        Raises:
+            InvalidInput: the method has no declared rewards, or a reward is not of this system.
         """
         self.direct(redeclared(self.method, rewards, drop))
 
@@ -458,10 +492,22 @@ class Learner:
         of_candidate: NDArray[np.bool_] | None = None,
         at_once: bool = False,
     ) -> None:
-        """Take in episodes laid end to end, cut short ones too, also after the stop; see `Evidence.count`.
+        """Count episodes laid end to end, cut short ones too, also after the stop.
 
         The round stays, and so does the coin of `propose()`: this is for records kept elsewhere, whose episodes were checked
         one by one when they arrived and whose coins are drawn by `coin_of(seed, number)`.
+
+        Args:
+            states: [T + N] of N episodes with T actions in all.
+            actions: [T].
+            ends: [N + 1] where each episode's actions begin, and T.
+            of_baseline: [N] which of them the baseline made; none if None.
+            of_candidate: [N] which are of the policy that it is mixed with; none if None.
+            at_once: whether their order may have been chosen by their content, as in a log: nothing is concluded before all
+                of them are counted.
+
+        Raises:
+            InvalidInput: the numbers do not divide into episodes of this system, or a policy cannot have made its episode.
         """
         self.evidence.count(states, actions, ends, of_baseline=of_baseline, of_candidate=of_candidate, at_once=at_once)
         self.seeds.branch(*(hashlib.sha256(np.ascontiguousarray(one).data).digest() for one in (states, actions)))
@@ -475,9 +521,16 @@ class Learner:
         of_baseline: bool | None = None,
         of_candidate: bool | None = None,
     ) -> None:
-        """An episode went where the model has no state, and the round is over; see `Evidence.leave_model`.
+        """Count an episode that went where the model has no state, and move to the next round; this refutes for good.
 
-        Whose it was is known from `propose()`, unless that is said.
+        Args:
+            states: [n + 1] before it left; none if it began outside.
+            actions: [n + 1], the last of which led outside.
+            of_baseline: whether the baseline made it; as `propose()` says if None.
+            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
+
+        Raises:
+            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
         """
         path = seen_in(self.problem.simulator, states, actions, partial=True, left_model=True).path
         self.evidence.leave_model(states, actions, **self._whose(path, of_baseline, of_candidate))
@@ -492,9 +545,17 @@ class Learner:
         of_baseline: bool | None = None,
         of_candidate: bool | None = None,
     ) -> None:
-        """An episode was cut short by a fault, and the round is over; see `Evidence.cut_short`.
+        """Count an episode that was cut short by a fault, and move to the next round.
 
-        Whose it was is known from `propose()`, unless that is said.
+        Args:
+            states: [n + 1] that were seen.
+            actions: [n]; n may be 0.
+            cause: of the fault. That it had nothing to do with what would have happened next becomes an assumption.
+            of_baseline: whether the baseline made it; as `propose()` says if None.
+            of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
+
+        Raises:
+            InvalidInput: the states or actions are not of this system, or the drawn policy cannot have made them.
         """
         model, begun = self.problem.simulator, len(actions) > 0
         path = seen_in(model, states, actions, partial=True, left_model=False).path if begun else None
@@ -502,18 +563,18 @@ class Learner:
         self._next_round()
 
     def skip_round(self) -> None:
-        """Draw anew: what was handed out ran in something else than the system, and nothing of it counts."""
+        """Move to the next round without an episode: what was handed out did not run on the system."""
         self._next_round()
 
     def lose(self) -> None:
-        """An episode of the candidate was handed out and nobody saw anything of it; see `Evidence.lose`. The round stays."""
+        """Count an episode of the candidate of which nothing was seen as the worst there is; the round stays."""
         self.evidence.lose()
         self._decision = self._proposal = None
 
     def import_episodes(
         self, policy: MarkovPolicy, episodes: Iterable[Trajectory | Any], *, partial: bool = False, overlap: str = "refuse"
     ) -> int:
-        """Add episodes that were collected earlier by a known Markov policy, all or none; the round stays.
+        """Count episodes that were collected earlier by a known Markov policy, all or none; the round stays.
 
         The log is counted as a whole, since its order may have been chosen by its content. Rollouts of the baseline also
         test its margin; those of the policy of `methods.Trial` also raise its floors. As in a campaign, the guarantee then
@@ -550,7 +611,7 @@ class Learner:
         partial: bool = False,
         overlap: str = "refuse",
     ) -> int:
-        """Add the logs of several policies in one step, all or none; the round stays.
+        """Count the logs of several policies in one step, all or none; the round stays.
 
         Nothing is concluded before all of them are counted. So it does not matter in which order they were collected, nor
         whether a policy was chosen by what the logs of others showed.
@@ -608,7 +669,11 @@ class Learner:
     # Looking: nothing below changes what is proposed
 
     def intervals(self) -> tuple[Interval, ...]:
-        """What is certain of each declared reward on all that was counted; empty where none is declared."""
+        """Return what is certain of each declared reward on all that was counted.
+
+        Returns:
+            An interval for each reward; empty where none is declared.
+        """
         return self.method.intervals(self.problem, self.evidence.settled())
 
     @property
@@ -617,7 +682,7 @@ class Learner:
         return standing_of(self.doubts())
 
     def doubts(self) -> tuple[Doubt, ...]:
-        """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
+        """Return why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
         return (*self._ignored, *self.method.doubts(self.evidence))
 
     @property
@@ -644,16 +709,25 @@ class Learner:
         return self.method.is_refuted(self.evidence)
 
     def floors(self) -> dict[str, float]:
-        """What is certain of the method's candidate alone, by name; empty where the method says nothing of the kind.
+        """Return what is certain of the method's candidate alone; it rests on what every certificate of this learner lists.
 
-        Of a utility or a reward: it is expected to be at least this. Of a cost: at most.
-
-        It rests on what every certificate of this learner lists.
+        Returns:
+            By name a lower bound on an expected utility or reward, an upper bound on an expected cost; empty where the
+            method has no one candidate.
         """
         return self.method.floors(self.evidence)
 
     def certify(self, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None) -> Certificate:
-        """Lower bounds [K] on V_c with all that the method assumes, and with the reasons why it is no guarantee, if any."""
+        """Return lower bounds on V_c with all that the method assumes, and with the reasons why they are no guarantee.
+
+        Args:
+            bounds: [K].
+            doubts: reasons besides those of the method.
+            thresholds: [K]; those of the problem if None.
+
+        Returns:
+            A certificate, whatever it is worth.
+        """
         doubted, assumed = (*self._ignored, *doubts), self._assumed
         return certify(self.evidence, bounds, doubted, thresholds=thresholds, assumed=assumed, method=self.method)
 
@@ -667,15 +741,19 @@ class Learner:
         return (*found, Assumption(AssumptionCode.EXTENSION, text, method.name))
 
     def plan(self, reward: ArrayLike, *, progress: Report | bool | None = None) -> Plan:
-        """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
-
-        What is proposed is not changed by it. A plan for the same reward that was certified earlier and is worth more is
-        given again. See `exploration.plan.plan`.
+        """Plan for a reward on what is known in this round; what is proposed next is not changed by it.
 
         Args:
-            reward: [S, A], or [H, S, A] where it changes with the step.
+            reward: [S, A], or [H, S, A] where it changes with the step, in [0, 1].
             progress: shows a bar where it takes longer than a second: True always, False never, None on a terminal; or a
                 function that is told (steps done, in all).
+
+        Returns:
+            A policy that is certified feasible, with a lower bound on its value and an upper bound on that of every feasible
+            one. A plan for the same reward that was certified earlier and is worth more is given again.
+
+        Raises:
+            InvalidInput: the reward is not of this system.
         """
         reward = without_steps(checked_reward(self.evidence, reward))
         # What the stop of another proves is not known here, and that of a trial is about one policy.
@@ -691,7 +769,7 @@ class Learner:
         return self._complete(found, reward)
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
-        """The best plan that ties find, a candidate for a trial; see `exploration.plan_with_structure`."""
+        """Return the best plan that ties find, a candidate for a trial; see `exploration.plan_with_structure`."""
         return self._complete(plan_with_structure(self.evidence, reward), reward)
 
     def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
@@ -715,7 +793,7 @@ class Learner:
         return map_mismatch(self.evidence.settled())
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """What is known, in one picture: what is certain over samples, above the map of where the simulator is wrong.
+        """Draw what is known: what is certain over samples, above the map of where the simulator is wrong.
 
         Over samples: for `methods.ForRewards` the interval of each declared reward, for `methods.Trial` the floors of the
         policy (which rest on no row, so there is no map), otherwise the uncertainty on its way to the tolerance, with the

@@ -48,7 +48,7 @@ _TRIES = 6  # tightenings tried; the right one is found in two or three
 _MOST_KEPT = 64  # rewards whose best plan is kept; the ones asked for longest ago are forgotten
 _UNTESTED = Doubt(
     DoubtCode.STRUCTURE_UNTESTED,
-    "it rests on ties, which nobody called exact: run a trial of this policy before it is relied on",
+    "it rests on ties, which are not called exact: run a trial of this policy before it is relied on",
 )
 
 
@@ -135,30 +135,48 @@ class Plan(Tabular):
         return cls(None, policy, value, bound, suboptimality, certificate, _origin_in(archive, policy))
 
     def export(self, folder: str | os.PathLike[str], *, system: Any = None) -> list[Path]:
-        """Write plan.json and policy.csv for other languages; with a `system` also states.csv, what its states stand for.
+        """Write the plan as tables for other languages; docs/running-plans.md has the format.
 
-        The format: docs/running-plans.md.
+        Args:
+            folder: where plan.json and policy.csv go; files of that name are replaced.
+            system: what its states stand for goes to states.csv; nowhere if None.
+
+        Returns:
+            The files.
+
+        Raises:
+            InvalidInput: the folder cannot be one, or the system is none.
+            StorageFailure: a file cannot be written.
         """
         return export_plan(self, Path(folder), system=system)
 
+    @property
+    def legend(self) -> Legend:
+        """What states and actions are called, where that is known."""
+        if self.origin is not None:
+            return self.origin.legend
+        return Legend() if self.model is None else self.model.legend
+
     def to_table(self) -> list[Row]:
-        """What to do: a line for every policy of the mixture, step, state and action that it may take there.
+        """Return what to do: a line for every policy of the mixture, step, state and action that it may take there.
 
         One policy is drawn at the start of an episode, by its weight, and followed to the end.
+
+        Returns:
+            Lines with the keys policy, weight, step, state, action, state_number, action_number and probability.
         """
-        legend = Legend() if self.model is None else self.model.legend
         table = []
         for number, (weight, policy) in enumerate(zip(self.policy.weights.tolist(), self.policy.policies, strict=True)):
             chances = policy.probabilities
             for step, state, action in np.argwhere(chances > 0.0).tolist():
-                names = {"state": legend.state(state), "action": legend.action(action)}
+                names = {"state": self.legend.state(state), "action": self.legend.action(action)}
                 numbers = {"state_number": state, "action_number": action}
                 chance = {"probability": float(chances[step, state, action])}
                 table.append({"policy": number, "weight": weight, "step": step} | names | numbers | chance)
         return table
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, model: CMDP | None = None) -> Figure:
-        """What its policy does: arrows or names of actions on a map where states have positions, else steps and states.
+        """Draw what its policy does: arrows or names of actions on a map where states have positions, else steps and states.
 
         It is drawn the stronger the longer the policy is in a state, on the simulator with the rows that are proved wrong
         as they were seen, or on `model`. Start, costs and ends are marked.
@@ -245,7 +263,7 @@ class CertifiedPolicy:
 
 
 def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report | None = None) -> Plan:
-    """A policy for `reward` in [0, 1], certified feasible, with a bound on what it may miss: at any round.
+    """Plan for a reward: a policy that is certified feasible, with a bound on what it may miss, at any round.
 
     A function of the evidence, which it leaves as it is. Once a run with the paper's settings has `stopped` it is pi^out:
     thresholds raised by tau (Line 17), within 2 H tau / xi + 2 tau of the best. Otherwise it is the best of several by its
@@ -253,9 +271,12 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report
 
     Args:
         evidence: what the data say; with episodes that its model does not know of yet, those are taken into account.
-        reward: [S] or [S, A], or [H, S, A] where it changes with the step.
+        reward: [S] or [S, A], or [H, S, A] where it changes with the step, in [0, 1].
         stopped: whether the method that collected the data has stopped.
         report: is told (steps done, in all).
+
+    Returns:
+        The plan, without an origin.
     """
     rewards = checked_reward(evidence, reward)
     settings, evidence = evidence.problem.settings, evidence.settled()
@@ -282,9 +303,9 @@ def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report
 
 
 def plan_with_structure(evidence: Evidence, reward: ArrayLike) -> Plan:
-    """The best plan that the stated ties find; certified only as far as they were said to be exact.
+    """Return the best plan that the stated ties find; certified only as far as they were said to be exact.
 
-    False ties are believed long before the data can object. So a plan of ties that nobody called exact becomes a guarantee
+    False ties are believed long before the data can object. So a plan of ties that are not called exact becomes a guarantee
     by a trial of that one policy, which needs no model at all. Nothing is changed by it, except that the ties are held
     against the data as they are: what refutes them is final.
 
@@ -309,13 +330,13 @@ def plan_with_structure(evidence: Evidence, reward: ArrayLike) -> Plan:
 
 
 def checked_reward(evidence: Evidence, reward: ArrayLike) -> Floats:
-    """[1 or H, S, A]"""
+    """Return a reward as [1 or H, S, A]; refuse one that is not of the problem, or not in [0, 1]."""
     model = evidence.problem.simulator
     return step_rewards(model, "reward", finite_floats("reward", reward), unit_interval=True)
 
 
 def baseline_plan(evidence: Evidence) -> Plan:
-    """When an assumption is refuted the sets are worth nothing; the baseline rests on its margin alone."""
+    """Return the baseline as a plan: once an assumption is refuted the sets are worth nothing, its margin alone is left."""
     horizon = float(evidence.problem.simulator.horizon)
     return Plan(
         solution=None,

@@ -13,11 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from safe2real.errors import InvalidInput
 from safe2real.model.archive import complete_file
-from safe2real.model.names import Legend
 from safe2real.model.serialization import finite_or_none, mixture_to_json
 from safe2real.version import __version__
 
@@ -29,7 +26,7 @@ _FORMULAS = ("=", "+", "-", "@", "\t")  # what a spreadsheet would compute
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """Everything about a plan in plain values; what is not finite is null."""
+    """Return everything about a plan in plain values; what is not finite is null."""
     certificate, origin = plan.certificate, plan.origin
     horizon, states, actions = plan.policy.shape
     words = certificate.wordings
@@ -72,19 +69,16 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
 
 
 def policy_rows(plan: Plan) -> Iterator[list[Any]]:
-    """The rows of policy.csv, its header first: every action that is taken with positive probability."""
-    legend = Legend() if plan.origin is None else plan.origin.legend
-    named = bool(legend.states or legend.actions)
-    yield ["policy", "weight", "step", "state", "action", "probability", *(("state_name", "action_name") if named else ())]
-    for number, (weight, policy) in enumerate(zip(plan.policy.weights.tolist(), plan.policy.policies, strict=True)):
-        table = policy.probabilities
-        for step, state, action in np.argwhere(table > 0.0).tolist():
-            row = [number, weight, step, state, action, float(table[step, state, action])]
-            yield [*row, legend.state(state), legend.action(action)] if named else row
+    """Yield the rows of policy.csv, its header first: every action that is taken with positive probability."""
+    names = ["state_name", "action_name"] if plan.legend.states or plan.legend.actions else []
+    yield ["policy", "weight", "step", "state", "action", "probability", *names]
+    for row in plan.to_table():
+        cells = [row[key] for key in ("policy", "weight", "step", "state_number", "action_number", "probability")]
+        yield [*cells, row["state"], row["action"]] if names else cells
 
 
 def state_rows(system: Any) -> Iterator[list[Any]]:
-    """The rows of states.csv: the environment's state behind each of the model's, and how it was entered.
+    """Yield the rows of states.csv: the environment's state behind each of the model's, and how it was entered.
 
     After the end of an episode the environment's state is empty. Observations of the environment begin at `first_state`.
     """

@@ -20,17 +20,17 @@ HALT_ADVICE = (
 
 
 def coin_of(seed: int, round_number: int) -> float:
-    """The coin of a round, uniform in [0, 1)."""
+    """Return the coin of a round, uniform in [0, 1)."""
     return draw_of(seed, round_number, 0)
 
 
 def draw_of(seed: int, round_number: int, index: int) -> float:
-    """The index-th uniform number of a round: 0 is the coin, 1 the beginning, 2 + 2h and 3 + 2h are of step h."""
+    """Return the index-th uniform number of a round: 0 is the coin, 1 the beginning, 2 + 2h and 3 + 2h are of step h."""
     return float(draws.draw(np.uint64(seed), round_number, index))
 
 
 def drawn(weights: Floats, coin: float) -> int:
-    """The component of a mixture that a coin shows; never one of weight 0."""
+    """Return the component of a mixture that a coin shows; never one of weight 0."""
     return int(draws.pick(bare(weights), coin))
 
 
@@ -72,6 +72,11 @@ class Proposal:
         return self._shown  # type: ignore[return-value]
 
     def draw(self) -> MarkovPolicy:
-        """The policy to run this episode."""
-        index = self.drawn  # raises after the stop
+        """Return the policy to run this episode.
+
+        Raises:
+            Stopped: the run has stopped.
+            Halted: the data refute the baseline's margin.
+        """
+        index = self.drawn
         return self.mixture.policies[index]  # type: ignore[union-attr]

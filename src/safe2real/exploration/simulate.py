@@ -65,7 +65,7 @@ class Run:
     state_visits: NDArray[np.int64]  # [S]
 
     def unsafe_share(self, thresholds: Floats) -> float:
-        """Share of rounds whose deployed mixture misses a threshold on the real system, by exact evaluation."""
+        """Return the share of rounds whose deployed mixture misses one of `thresholds` [K] on the real system, exactly."""
         if self.rounds == 0:
             return 0.0
         unsafe = (self.real_values < thresholds - ROUNDING).any(axis=1)
@@ -345,7 +345,20 @@ class KnownSystem:
 
 
 def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int) -> Trajectory:
-    """One episode of `policy` on the known system `model`; a function of (seed, round), like every episode of `simulate`."""
+    """Roll a policy out once on a known system, as `simulate` does.
+
+    Args:
+        model: whose kernel is the real one.
+        policy: a Markov policy, e.g. `proposal.draw()`.
+        seed: of the random numbers.
+        round_number: which round it is; the episode is a function of (seed, round).
+
+    Returns:
+        An episode of `model.steps` actions.
+
+    Raises:
+        InvalidInput: the policy is a mixture, or not of this system.
+    """
     policy = _fitted_markov(policy, model)
     states, actions = np.empty(model.steps + 1, dtype=np.uint32), np.empty(model.steps, dtype=np.uint32)
     rollout.roll_out_round(
@@ -361,7 +374,18 @@ def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int)
 
 
 def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int, seed: int) -> None:
-    """Roll a Markov policy out on the known system `model` and add what happened to `counts` (for Algorithm 4)."""
+    """Roll a Markov policy out on a known system and add what happened to counts (for Algorithm 4).
+
+    Args:
+        model: whose kernel is the real one.
+        policy: a Markov policy.
+        counts: of a simulator of the same size; they are changed.
+        episodes: how many.
+        seed: of the random numbers; they go on with the number of episodes in `counts`.
+
+    Raises:
+        InvalidInput: the policy or the counts are not of this system.
+    """
     policy = _fitted_markov(policy, model)
     kernel, own = model.kernel, (counts.horizon, counts.simulator.num_states, counts.simulator.num_actions)
     if own != policy.shape:
