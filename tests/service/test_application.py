@@ -8,6 +8,7 @@ import time
 import pytest
 
 from safe2real.campaign import Campaign
+from safe2real.evidence.mismatch_map import Verdict
 from safe2real.service.campaign_pool import Limits, Rate
 from safe2real.service.problem_documents import MEDIA_TYPE
 from safe2real.service.tokens import REMEMBERED, Tokens
@@ -213,6 +214,61 @@ def test_every_address_is_described(client):
                     for key in () if model is None else model.get("required", ()):
                         assert model["properties"][key]["examples"], (path, key)
             assert len([one for one in described.get("parameters", ()) if one["in"] == "path"]) == path.count("{"), path
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "why"),
+    [
+        ("/ask", {"n": 2.0}, "n is 2.0; give a whole number"),
+        ("/ask", {"n": True}, "n is True; give a whole number"),
+        ("/ask", {"mixture": 1}, "mixture is 1; give true or false"),
+        ("/ask", {"wroker": "a"}, "unknown key 'wroker'"),
+        ("/ask", {"worker": ["a"]}, "worker is ['a']; give a text"),
+        ("/ask", {"worker": "a" * 201}, "at most 200 characters"),
+        ("/ask", [], "the body is []; give an object"),
+        ("/ask", {f"x{number}": 0 for number in range(1000)}, "the body has 1000 keys"),
+        ("/abandon", {"worker": "a"}, "the body lacks 'reason'"),
+        ("/abandon", None, "the body is missing"),
+        ("/declare", {"drop": [1] * 10_000}, "drop.0 is 1; give a text"),
+        ("/plan", {"reward": {"dtype": "<f8", "shape": [2**39, 2**39], "zlib": "eJw="}}, "the limit is 256 MiB"),
+        ("/plan", {"reward": [[2.0, 0.0]] * 3}, "reward"),
+        ("/deployments/x/tell", {"states": "0", "actions": []}, "states is '0'; give a list"),
+    ],
+)
+def test_a_body_of_the_wrong_form_is_refused_with_the_place_the_value_and_the_fix(client, path, body, why):
+    before = len(events(client))
+    how = {} if body is None else {"json": body}
+    assert why in refused(client.by("operator", "POST", f"{API}/arm{path}", **how), 422, "invalid-input")
+    assert len(events(client)) == before
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("map?limit=0", "limit is '0'; give a value greater than or equal to 1"),
+        ("map?state=9", "give a whole number from 0 to 2"),
+        ("map?verdict=good", "verdict is 'good'; give one of 'open'"),
+        ("map?order=__class__", "order is '__class__'; give one of 'number', 'visits'"),
+        ("map?limit=1&limit=2", "or one twice"),
+        ("map?nothing=1", "known are: form"),
+        ("status?forecast=maybe", "forecast is 'maybe'; give true or false"),
+        ("export?format=xml", "format is 'xml'"),
+    ],
+)
+def test_a_query_of_the_wrong_form_is_refused_likewise(client, query, why):
+    assert why in refused(client.by("auditor", "GET", f"{API}/arm/{query}"), 422, "invalid-input")
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_every_verdict_chooses_rows(client, verdict):
+    found = client.by("auditor", "GET", f"{API}/arm/map?verdict={verdict.name.lower()}").json()
+    assert found["total"] == found["counts"][verdict.name.lower()]
+
+
+def test_the_role_is_checked_before_the_body(client):
+    for body in ('{"reason"', "x" * 100_000):
+        answer = client.by("auditor", "POST", f"{API}/arm/ask", content=body, headers={"Content-Type": "application/json"})
+        refused(answer, 403, "forbidden")
 
 
 def test_a_check_runs_beside_and_is_found_again(client):

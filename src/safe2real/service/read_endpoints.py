@@ -24,8 +24,8 @@ from safe2real.service.campaign_pool import status_with
 from safe2real.service.request import OF_A_CAMPAIGN, READERS, Array, Body, InCampaign
 
 _LARGEST = 2**53
-_VERDICTS = "|".join(verdict.name.lower() for verdict in Verdict)
 Forecast = Annotated[bool, Query(description="Rehearse the rest of the campaign, which may take long.")]
+Found = Literal["open", "wrong", "cleared", "known", "contradicted"]
 Order = Literal["number", "visits", "distance", "lower", "upper", "visits_needed"]
 Offset = Annotated[int, Query(ge=0, le=_LARGEST, description="How many are passed over.")]
 reading = request.router(READERS, OF_A_CAMPAIGN)
@@ -55,8 +55,9 @@ class Plan(Body):
 @reading.post("/plan", responses=request.answers(_PLAN))
 async def plan(call: InCampaign, body: Plan) -> Response:
     """A policy for any reward in [0, 1], with what is promised of it."""
-    reward = array_from_json(body.reward, "reward")
-    return await call.read(lambda campaign: plan_document(campaign.plan(reward)), is_long=True)
+    return await call.read(
+        lambda campaign: plan_document(campaign.plan(array_from_json(body.reward, "reward"))), is_long=True
+    )
 
 
 @reading.get("/proposal", responses=request.answers(_PROPOSAL))
@@ -81,7 +82,7 @@ async def problem(call: InCampaign) -> Response:
 async def mismatch_map(
     call: InCampaign,
     form: Annotated[Literal["rows", "arrays"], Query(description="A page of rows, or all as arrays.")] = "rows",
-    verdict: Annotated[str | None, Query(pattern=f"^({_VERDICTS})$")] = None,
+    verdict: Found | None = None,
     state: Annotated[int | None, Query(ge=0)] = None,
     action: Annotated[int | None, Query(ge=0)] = None,
     least_visits: Annotated[int, Query(ge=0, le=_LARGEST)] = 0,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
 from fastapi import Query
-from pydantic import Field, ValidationError
+from pydantic import FailFast, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -46,16 +46,16 @@ class Declare(Body):
     """Rewards to add, by name, and names to drop."""
 
     rewards: dict[str, Array] | None = Field(default=None, examples=[{"pick": [[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]}])
-    drop: list[str] = Field(default=[], examples=[["place"]])
+    drop: Annotated[list[str], FailFast()] = Field(default=[], examples=[["place"]])
 
 
 @writing.post("/declare", responses=request.answers({"sequence": 36, "new": True, "rewards": ["pick"]}))
 async def declare(call: InCampaign, body: Declare) -> Response:
     """Add rewards to those that are explored for, or drop some: all or nothing. What is out stays out."""
-    given = body.rewards
-    rewards = given and {name: array_from_json(value, f"rewards.{name[:40]}") for name, value in given.items()}
 
     def declared(campaign: Campaign) -> Any:
+        given = body.rewards
+        rewards = given and {name: array_from_json(value, f"rewards.{name[:40]}") for name, value in given.items()}
         receipt = campaign.declare(rewards, drop=body.drop)
         names = [one.name for one in campaign.status(forecast=False).rewards]
         return {"sequence": receipt.sequence, "new": receipt.new, "rewards": names}

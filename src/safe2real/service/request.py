@@ -34,8 +34,8 @@ READERS = frozenset((Role.OPERATOR, Role.AUDITOR))
 EVERYBODY = frozenset(Role)
 API = "/api/v1"
 OF_A_CAMPAIGN = f"{API}/campaigns/{{name}}"
-
-
+_SHORT = 64 << 10  # bytes of a body that takes no time to be parsed
+_KEYS = 20
 _BEARER = HTTPBearer(scheme_name="token", description="Made by `safe2real serve token add`.", auto_error=False)
 
 
@@ -117,9 +117,17 @@ async def _received(request: Request, most: int, seconds: float) -> _Received:
         raise WrongType("content-type is not application/json; send the body as JSON")
     if TOKEN_IN_BYTES.search(content):
         raise InvalidInput("the body holds a token, which must not be recorded; send it in the header Authorization alone")
+    # What is long is parsed in a thread: everybody's requests pass through this one.
+    document = _parsed(content) if len(content) <= _SHORT else await asyncio.to_thread(_parsed, content)
+    return _Received(request, content, document)
+
+
+def _parsed(content: bytes) -> Any:
     document = from_text(content, "the body") if content else None
     check_unpacked(document, "the body")
-    return _Received(request, content, document)
+    if isinstance(document, dict) and len(document) > _KEYS:  # or each that is not known would be an error of its own
+        raise InvalidInput(f"the body has {len(document)} keys; no body has more than {_KEYS}")
+    return document
 
 
 def media_type(request: Request) -> str:
@@ -265,13 +273,16 @@ _FIXES = {
 
 def invalid(error: Mapping[str, Any], document: str) -> InvalidInput:
     """What pydantic found wrong, in the words of the package: the place, the value and the fix."""
-    kind, place = str(error["type"]), [str(part)[:40] for part in error["loc"]]
+    kind, context, place = str(error["type"]), error.get("ctx", {}), [str(part)[:40] for part in error["loc"]]
     where = ".".join(place) or document
     if kind == "missing":
         return InvalidInput(f"{document} lacks {where!r}; give it" if place else f"{document} is missing; send it as JSON")
     if kind == "extra_forbidden":
         return InvalidInput(f"{document} has an unknown key {where!r}; leave it out, see {API}/openapi.json")
-    fix = next((fix for word, fix in _FIXES.items() if kind.startswith(word)), "")
-    if kind.endswith(("_too_long", "_than_equal")) or not fix:  # "Input should be less than or equal to 10"
-        fix = str(error["msg"]).removeprefix("Input should ").replace("be ", "a value ", 1).replace("have ", "one of ", 1)
+    fixes = (fix for word, fix in _FIXES.items() if kind.startswith(word))
+    fix = f"one of {context['expected']}" if kind == "literal_error" else next(fixes, "")
+    if not fix or kind.endswith(
+        "_too_long"
+    ):  # "Input should be less than or equal to 10", "String should have at most 200 ..."
+        fix = str(error["msg"]).partition(" should ")[2].replace("be ", "a value ", 1).replace("have ", "a value with ", 1)
     return InvalidInput(f"{where} is {shown(error.get('input'))}; give {fix}")
