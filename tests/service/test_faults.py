@@ -150,7 +150,7 @@ def test_a_record_with_an_episode_that_is_none_is_refused_again_and_again(tmp_pa
         assert 'safe2real_campaign_readable{campaign="arm"} 0' in numbers.text
 
 
-@pytest.mark.parametrize("where", ["safe2real.campaign.replay.play", "safe2real.campaign.replay.Replay._release"])
+@pytest.mark.parametrize("where", ["safe2real.campaign.replay.count_in_order", "safe2real.campaign.replay.Replay._release"])
 def test_an_episode_taken_in_by_half_is_neither_dropped_nor_doubled(tmp_path, monkeypatch, where):
     with serving(tmp_path) as client:
         for _ in range(3):
