@@ -9,16 +9,17 @@ import hashlib
 import io
 import math
 import os
-import re
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, TextIO
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput, StorageFailure
@@ -78,121 +79,108 @@ def _complete(path: Path, opened: dict[str, str]) -> Iterator[Any]:
         draft.unlink(missing_ok=True)
 
 
-# Arrays out of .npy and .npz files that anybody may have written: sizes are read and weighed before memory is taken.
-#
-# Numpy's own reader believes the header: it takes memory for the shape that is claimed there, and evaluates the header as
-# Python. Here the header must be as `numpy.save` writes it for numbers, the content must be as long as the header says,
-# and a member of an archive is unpacked only as far as that. Nothing is ever unpickled.
+# Arrays in .npy and .npz files from anywhere: the headers are read and the sizes weighed before memory is taken, then numpy
+# reads the arrays. Nothing is ever unpickled.
 
-_MAGIC = b"\x93NUMPY"
-_LONGEST_HEADER = 1 << 16
-_MOST_MEMBERS = 1000
-_HEADER = re.compile(
-    r"\{'descr': ?(?P<descr>'[^']*'|\[.*\]), ?'fortran_order': ?(?P<fortran>True|False), ?"
-    r"'shape': ?\((?P<shape>(?:\d{1,19}, ?)*(?:\d{1,19})?)\),? ?\}\s*"
-)
-_NUMBER = re.compile(r"'([<>|=]?[biuf](?:1|2|4|8|16))'")
-# What zipfile and zlib raise over archives that are not as they should be.
-_BROKEN = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, OverflowError, NotImplementedError)
+_LONGEST_HEADER = 1_000  # bytes; numpy.save writes some hundred for numbers
+_VERSION_OF_NUMBERS = (1, 0)  # of numpy's format; later ones have headers of up to 4 GiB, which numbers never need
+_MOST_MEMBERS, _MOST_AXES = 1000, 8
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_CHUNK = 1 << 20
+# What zipfile, zlib and numpy raise over files that are not as they should be.
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    OverflowError,
+    NotImplementedError,
+    SyntaxError,
+    TokenError,
+)
 
 Weigh = Callable[[str, int], None]  # (what, bytes): refuses what is too large
 
 
 def read_npy(path: Path, weigh: Weigh) -> NDArray[Any]:
-    """The array of an .npy file; `weigh` is asked before memory is taken."""
+    """Read the array of an .npy file; `weigh` is asked before memory is taken.
+
+    Raises:
+        InvalidInput: the file is not as numpy.save writes it for numbers, or what `weigh` refuses.
+    """
     with path.open("rb") as file:
-        return _array(file, "its array", weigh)
+        _weigh_header(file, "its array", weigh)
+        with _whole("its array", "numpy.save"):
+            return _numbers("its array", npy.read_array(file, allow_pickle=False, max_header_size=_LONGEST_HEADER))
 
 
 def read_npz(file: Path | IO[bytes], weigh: Weigh, only: str | None = None) -> dict[str, NDArray[Any]]:
-    """The arrays of an .npz file by name, or the one that is called `only` if it is there."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            if len(members) > _MOST_MEMBERS:
-                raise InvalidInput(f"the archive has {len(members)} members; at most {_MOST_MEMBERS} are read")
-            named = {member.filename.removesuffix(".npy"): member for member in members}
-            if len(named) < len(members):
-                raise InvalidInput("the archive has two members of one name; save the arrays again")
-            chosen = {name: one for name, one in named.items() if only is None or name == only}
-            return {name: _member(archive, one, f"its array {name[:60]!r}", weigh) for name, one in chosen.items()}
-    except InvalidInput:
-        raise
-    except _BROKEN as error:
-        raise InvalidInput(f"the archive cannot be read ({error}); save the arrays again with numpy.savez") from error
+    """Read the arrays of an .npz file by name, or the one that is called `only` if it is there; all are weighed first.
+
+    Raises:
+        InvalidInput: the file is not as numpy.savez writes it for numbers, or what `weigh` refuses.
+    """
+    with _whole("the archive", "numpy.savez"), zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        named = {member.filename.removesuffix(".npy"): member for member in members}
+        if len(named) < len(members) or len(members) > _MOST_MEMBERS:
+            raise InvalidInput(
+                f"the archive has two members of one name, or more than {_MOST_MEMBERS}; save the arrays again"
+            )
+        chosen = {name: one for name, one in named.items() if only is None or name == only}
+        for name, member in chosen.items():
+            what = f"its array {name[:60]!r}"
+            if member.flag_bits & 0x1 or member.compress_type not in _METHODS:
+                raise InvalidInput(f"{what} is encrypted, or packed in a way numpy does not write; save it with numpy.savez")
+            with archive.open(member) as stream:
+                _weigh_header(stream, what, weigh)
+        found = {}
+        for name, member in chosen.items():
+            with archive.open(member) as stream:
+                array = npy.read_array(stream, allow_pickle=False, max_header_size=_LONGEST_HEADER)
+                found[name] = _numbers(f"its array {name[:60]!r}", array)
+        return found
 
 
 def names_in(path: Path) -> list[str]:
     """The names of the arrays in an .npz file, without reading one."""
+    with _whole("the archive", "numpy.savez"), zipfile.ZipFile(path) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()[:_MOST_MEMBERS]]
+
+
+def _weigh_header(file: IO[bytes], what: str, weigh: Weigh) -> None:
+    """Refuse an array that is too large, or none of numbers, by its header alone; the file is at its beginning again."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            return [name.removesuffix(".npy") for name in archive.namelist()[:_MOST_MEMBERS]]
+        if npy.read_magic(file) != _VERSION_OF_NUMBERS:
+            raise ValueError("another version of the format")
+        shape, _, dtype = npy.read_array_header_1_0(file, max_header_size=_LONGEST_HEADER)
     except _BROKEN as error:
-        raise InvalidInput(f"the archive cannot be read ({error}); save the arrays again with numpy.savez") from error
+        raise InvalidInput(
+            f"{what} is not as numpy.save writes it for numbers, and objects are never unpickled; save it again"
+        ) from error
+    if dtype.kind not in "biuf":
+        raise InvalidInput(f"{what} has entries of type {dtype}, and objects are never unpickled; save numbers or booleans")
+    if len(shape) > _MOST_AXES or min(shape, default=0) < 0:
+        raise InvalidInput(f"{what} has shape {shape}; give (H, S, A, S) or fewer axes")
+    weigh(f"{what}, of shape ({', '.join(map(str, shape))}),", math.prod(shape) * max(AS_NUMBER, dtype.itemsize))
+    file.seek(0)
 
 
-def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, what: str, weigh: Weigh) -> NDArray[Any]:
-    if member.flag_bits & 0x1:
-        raise InvalidInput(f"{what} is encrypted; save the arrays again with numpy.savez")
-    if member.compress_type not in _METHODS:
-        raise InvalidInput(f"{what} is compressed in a way numpy does not write; save the arrays again with numpy.savez")
-    with archive.open(member) as file:
-        return _array(file, what, weigh)
-
-
-def _array(file: IO[bytes], what: str, weigh: Weigh) -> NDArray[Any]:
-    dtype, fortran, shape = _header(file, what)
-    entries = math.prod(shape)
-    weigh(f"{what}, of shape {_shown(shape)},", entries * max(AS_NUMBER, dtype.itemsize))
-    size = entries * dtype.itemsize
-    content = bytearray()
-    while len(content) < size:  # in chunks: a file that is shorter than it claims costs no more than it has
-        chunk = file.read(min(_CHUNK, size - len(content)))
-        if not chunk:
-            raise InvalidInput(
-                f"{what} is cut short: its header claims {size} bytes, there are {len(content)}; save it again"
-            )
-        content += chunk
-    if file.read(1):
-        raise InvalidInput(f"{what} goes on after the {size} bytes that its header claims; save it again")
-    if dtype.kind == "b" and np.frombuffer(content, dtype=np.uint8).max(initial=0) > 1:
+def _numbers(what: str, array: NDArray[Any]) -> NDArray[Any]:
+    if array.dtype.kind == "b" and array.view(np.uint8).max(initial=0) > 1:
         raise InvalidInput(f"{what} holds bytes other than 0 and 1, which are no booleans; save it again")
-    return np.frombuffer(content, dtype=dtype).reshape(shape, order="F" if fortran else "C")
+    return array
 
 
-def _header(file: IO[bytes], what: str) -> tuple[np.dtype[Any], bool, tuple[int, ...]]:
-    """(dtype, whether in Fortran's order, shape) as `numpy.save` writes them."""
-    start = file.read(8)
-    if start[:6] != _MAGIC:
-        raise InvalidInput(f"{what} is not as numpy.save writes it; Python objects are never unpickled: save numbers")
-    width = {1: 2, 2: 4, 3: 4}.get(start[6] if len(start) == 8 else 0)
-    if width is None:
-        raise InvalidInput(f"{what} has a version of numpy's format that is not known; save it again")
-    length = int.from_bytes(file.read(width), "little")
-    if length > _LONGEST_HEADER:
-        raise InvalidInput(f"{what} has a header of {length} bytes; numbers need some hundred: save it again")
-    text = file.read(length)
-    found = _HEADER.fullmatch(text.decode("latin-1"))
-    if found is None or len(text) != length:
-        raise InvalidInput(f"{what} has a header that numpy.save does not write for numbers; save it again")
-    number = _NUMBER.fullmatch(found["descr"])
-    if number is None:
-        objects = "Python objects, which are never unpickled, " if "O" in found["descr"] else ""
-        kind = found["descr"].strip("'")[:40]
-        raise InvalidInput(f"{what} has {objects}entries of type {kind}; save numbers or booleans")
-    shape = tuple(int(part) for part in found["shape"].replace(" ", "").split(",") if part)
-    if len(shape) > 8:
-        raise InvalidInput(f"{what} has {len(shape)} axes; at most 4 are used: give (H, S, A, S) or fewer")
+@contextmanager
+def _whole(what: str, writer: str) -> Iterator[None]:
+    """Refuse what is cut short or damaged."""
     try:
-        return np.dtype(number[1]), found["fortran"] == "True", shape
-    except TypeError as error:  # such as a float of one byte
-        raise InvalidInput(f"{what} has entries of type {number[1]}, which numpy does not know; save it again") from error
-
-
-def _shown(shape: tuple[int, ...]) -> str:
-    return f"({', '.join(map(str, shape))})"
+        yield
+    except InvalidInput:
+        raise
+    except _BROKEN as error:
+        raise InvalidInput(f"{what} cannot be read ({error}); save it again with {writer}") from error
 
 
 # One file for numbers and words, in which plans and learners are kept: a NumPy archive (.npz) without pickles.
