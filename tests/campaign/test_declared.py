@@ -16,7 +16,7 @@ from safe2real.campaign.journal import MemoryJournal
 from safe2real.cli import app
 from safe2real.errors import InvalidInput, Stopped, StorageFailure
 from safe2real.exploration import roll_out
-from safe2real.model.extensions import named_to_json
+from safe2real.model.serialization import named_to_json
 from safe2real.testing.systems import random_case
 
 CASE = random_case(1)

@@ -5,7 +5,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput, OutOfOrder, OutsideModel
-from safe2real.model.agent import Agent, mixture_of
+from safe2real.model.policy import Agent, mixture_of
 
 H, S, A = 6, 3, 2
 RNG = np.random.default_rng(0)

@@ -3,8 +3,8 @@
 import pytest
 
 from safe2real.errors import InvalidInput
-from safe2real.model.input_size import human
 from safe2real.model.serialization import array_from_json, check_unpacked
+from safe2real.model.validation import human
 
 
 def test_packed_arrays_are_weighed_together_before_one_is_unpacked(monkeypatch):

@@ -18,7 +18,7 @@ from safe2real.preflight.conditions import estimated_rows, stop_floor, theorem
 from safe2real.preflight.findings import Code, Level
 from safe2real.preflight.gaps import gap_findings
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
-from safe2real.problem.accuracy import RowAccuracy
+from safe2real.problem.problem import RowAccuracy
 from safe2real.refinements import SequentialClearing
 from tests.cases import each
 

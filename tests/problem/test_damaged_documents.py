@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safe2real.methods.document import problem_and_method
 
 from safe2real.errors import InvalidInput
-from safe2real.methods.named import problem_and_method
 from safe2real.problem.document import kernel_from_json
 from tests.cases import each
 from tests.preflight.specs import ROWS
@@ -494,7 +494,7 @@ def test_texts_that_are_no_documents_are_refused(share):
 
 SMALL_MEMORY = """
 import json, resource, sys
-from safe2real.methods.named import problem_and_method
+from safe2real.methods.document import problem_and_method
 from safe2real.errors import InvalidInput
 documents = json.load(sys.stdin)
 problem_and_method(json.dumps(documents.pop("valid")))[0]  # everything that compiles has compiled

@@ -8,8 +8,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.problem.accuracy import RowAccuracy
-from safe2real.problem.problem import Problem
+from safe2real.problem.problem import Problem, RowAccuracy
 from safe2real.standing import AssumptionCode
 from tests.cases import each
 

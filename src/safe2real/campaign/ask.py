@@ -19,10 +19,9 @@ from safe2real.errors import Halted, InvalidInput, Stopped, StorageFailure
 from safe2real.exploration.proposal import Proposal, coin_of, drawn
 from safe2real.methods.base import Reason
 from safe2real.model.constraint_text import count
-from safe2real.model.input_size import DEPLOYMENTS, ask_limit
 from safe2real.model.policy import MarkovPolicy, Mixture, carried_out
 from safe2real.model.serialization import finite_or_none
-from safe2real.model.validation import positive_integer, shown
+from safe2real.model.validation import DEPLOYMENTS, ask_limit, positive_integer, shown
 from safe2real.standing import Standing
 
 _HALTED = (

@@ -38,11 +38,10 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
-from safe2real.methods.named import extensions_of
+from safe2real.methods.document import extensions_of
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.extensions import Extensions
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.serialization import policy_from_bytes
+from safe2real.model.serialization import Extensions, policy_from_bytes
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 

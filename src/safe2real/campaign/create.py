@@ -14,7 +14,7 @@ from safe2real.campaign.revisions import bounds_of
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
-from safe2real.methods.named import document_of, extensions_of, problem_and_method
+from safe2real.methods.document import document_of, extensions_of, problem_and_method
 from safe2real.model.serialization import digest_of, from_text, to_text
 from safe2real.model.validation import shown
 from safe2real.problem.document import without_words

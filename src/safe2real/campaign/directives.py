@@ -12,8 +12,7 @@ from safe2real.campaign.events import DECLARE, Draft, Event
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.for_rewards import ForRewards, redeclared
-from safe2real.model.extensions import named_from_json, named_to_json
-from safe2real.model.serialization import check_keys, from_text
+from safe2real.model.serialization import check_keys, from_text, named_from_json, named_to_json
 
 if TYPE_CHECKING:
     from safe2real.campaign.record import Record

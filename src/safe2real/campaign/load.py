@@ -19,7 +19,7 @@ from safe2real.campaign.signing import KEY_FILE, Signature, keys_from_environmen
 from safe2real.campaign.verify import check_record
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
-from safe2real.methods.named import problem_and_method
+from safe2real.methods.document import problem_and_method
 from safe2real.model.serialization import digest_of, from_text, to_text
 from safe2real.model.validation import shown
 

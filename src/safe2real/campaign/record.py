@@ -14,10 +14,9 @@ from safe2real.campaign.signing import who_calls
 from safe2real.campaign.snapshot import is_due, is_sealed, replay_from, snapshot_of, work_in
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
-from safe2real.methods.named import problem_and_method
-from safe2real.model.extensions import Extensions
+from safe2real.methods.document import problem_and_method
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.serialization import digest_of, from_text, policy_from_bytes, policy_to_bytes
+from safe2real.model.serialization import Extensions, digest_of, from_text, policy_from_bytes, policy_to_bytes
 
 _A_MOMENT = 1.0  # seconds
 _REMEMBERED = 1000  # policies kept decoded: enough for a fleet; they can be read again

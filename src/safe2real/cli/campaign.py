@@ -16,7 +16,7 @@ from safe2real.cli.check import FilesAnywhere, NoCode
 from safe2real.cli.importing import Partial, Url, import_log
 from safe2real.cli.io import EXIT_CODES, NOT_VERIFIED, JsonErrors, answer, progress_bar, read_array, read_document, read_text
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.methods.named import problem_and_method
+from safe2real.methods.document import problem_and_method
 
 commands = typer.Typer(
     cls=JsonErrors,

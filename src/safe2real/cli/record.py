@@ -12,7 +12,7 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.documents import receipt_document
 from safe2real.cli.importing import Url
 from safe2real.cli.io import answer, read_document
-from safe2real.model.input_size import byte_limit
+from safe2real.model.validation import byte_limit
 
 
 def backup(url: Url, out: Annotated[Path, typer.Option(metavar="FILE", help="The copy; nothing is overwritten.")]) -> None:

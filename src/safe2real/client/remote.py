@@ -28,7 +28,7 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.plan import Plan
 from safe2real.exploration.proposal import Proposal
 from safe2real.methods.base import Method
-from safe2real.methods.named import document_of, problem_and_method
+from safe2real.methods.document import document_of, problem_and_method
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import (

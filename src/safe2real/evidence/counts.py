@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from safe2real._compiled import tally as compiled_tally
 from safe2real.errors import InvalidInput
 from safe2real.model.archive import Archive
-from safe2real.model.input_size import check_bytes
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import Floats, Indices, bare, positive_integer, whole_numbers
+from safe2real.model.validation import Floats, Indices, bare, check_bytes, positive_integer, whole_numbers
 
 _MOST = int(np.iinfo(np.uint32).max)  # transitions that can be indexed
 _BYTES_OF_TRANSITION = 20  # successor, probability, count

@@ -24,18 +24,17 @@ from safe2real.exploration.proposal import HALT_ADVICE, Proposal, coin_of
 from safe2real.figures.history import Between, Moment, Moments
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Method, Reason
+from safe2real.methods.document import document_of, problem_and_method, settings_of
 from safe2real.methods.for_rewards import guess_of, redeclared
 from safe2real.methods.intervals import Interval
-from safe2real.methods.named import document_of, problem_and_method, settings_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.methods.trial import Trial
 from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP, without_steps
 from safe2real.model.constraint_text import count
 from safe2real.model.environment_seeds import EnvironmentSeeds, entropy_of, refuse_repeated
-from safe2real.model.extensions import Extensions, named_from_json, named_to_json
 from safe2real.model.policy import MarkovPolicy, carried_out
-from safe2real.model.serialization import check_keys, to_text
+from safe2real.model.serialization import Extensions, check_keys, named_from_json, named_to_json, to_text
 from safe2real.model.trajectory import Trajectory, check_actions, check_trajectory
 from safe2real.model.validation import Floats, Indices, frozen, positive_integer, seed_number
 from safe2real.problem.problem import Problem

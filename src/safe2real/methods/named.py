@@ -9,8 +9,7 @@ from safe2real.errors import InvalidInput
 from safe2real.methods import ALL
 from safe2real.methods.base import Method
 from safe2real.methods.sim_to_real import SimToReal
-from safe2real.model.extensions import Extensions, named_from_json, named_to_json
-from safe2real.model.serialization import from_text
+from safe2real.model.serialization import Extensions, from_text, named_from_json, named_to_json
 from safe2real.model.validation import shown
 from safe2real.problem.document import METHOD, settings_to_json, to_document
 from safe2real.problem.problem import Problem

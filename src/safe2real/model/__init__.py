@@ -1,9 +1,8 @@
 """What a CMDP is: transition rows, constraints, policies and episodes (numpy only)."""
 
-from safe2real.model.agent import Agent
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy, Mixture, Policy
+from safe2real.model.policy import Agent, MarkovPolicy, Mixture, Policy
 from safe2real.model.trajectory import Trajectory
 
 __all__ = ["CMDP", "Agent", "AtLeast", "AtMost", "Constraint", "Kernel", "MarkovPolicy", "Mixture", "Policy", "Trajectory"]

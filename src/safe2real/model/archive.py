@@ -23,10 +23,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.model.input_size import AS_NUMBER, check_bytes
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.serialization import from_text, to_text
-from safe2real.model.validation import frozen, shown
+from safe2real.model.validation import AS_NUMBER, check_bytes, frozen, shown
 from safe2real.version import __version__
 
 

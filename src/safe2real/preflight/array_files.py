@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model.archive import names_in, read_npy, read_npz
-from safe2real.model.input_size import check_bytes
 from safe2real.model.serialization import bounded, within
+from safe2real.model.validation import check_bytes
 
 _SUFFIXES = (".npy", ".npz")
 _LISTED = 12  # names in a message

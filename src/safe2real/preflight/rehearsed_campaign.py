@@ -25,7 +25,7 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.plan import Plan
 from safe2real.exploration.simulate import roll_out
 from safe2real.methods.base import Method
-from safe2real.methods.named import document_of
+from safe2real.methods.document import document_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import Policy

@@ -21,8 +21,8 @@ from safe2real.campaign.episodes import episode_from_json
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
+from safe2real.methods.document import document_of, method_in
 from safe2real.methods.for_rewards import ForRewards
-from safe2real.methods.named import document_of, method_in
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.names import Legend

@@ -1,7 +1,6 @@
 """What is given and assumed; frozen, and what a campaign stores."""
 
-from safe2real.problem.accuracy import RowAccuracy
-from safe2real.problem.problem import Problem
+from safe2real.problem.problem import Problem, RowAccuracy
 from safe2real.problem.settings import Settings
 from safe2real.problem.ties import Ties
 

@@ -10,23 +10,32 @@ import numpy as np
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP, AtLeast, AtMost, Constraint, without_steps
 from safe2real.model.constraint_text import count
-from safe2real.model.extensions import Extensions, named_from_json, named_to_json
-from safe2real.model.input_size import AS_NUMBER, check_bytes
 from safe2real.model.kernel import Kernel
 from safe2real.model.names import legend_from_json
 from safe2real.model.serialization import (
     FINGERPRINTS,
+    Extensions,
     array_to_json,
     check_keys,
     check_unpacked,
+    named_from_json,
+    named_to_json,
     numbers_from_json,
     policy_from_json,
     policy_to_json,
     within,
 )
-from safe2real.model.validation import boolean, finite_number, frozen, positive_integer, shown, whole_numbers
-from safe2real.problem.accuracy import estimated_from_json, estimated_to_json
-from safe2real.problem.problem import Problem
+from safe2real.model.validation import (
+    AS_NUMBER,
+    boolean,
+    check_bytes,
+    finite_number,
+    frozen,
+    positive_integer,
+    shown,
+    whole_numbers,
+)
+from safe2real.problem.problem import Problem, estimated_from_json, estimated_to_json
 from safe2real.problem.settings import Settings
 from safe2real.problem.ties import ties_from_json, ties_to_json
 from safe2real.radii import ALL, Radius

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import rounded_down
-from safe2real.model.extensions import Extensions
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, fitted
-from safe2real.model.serialization import from_text, numbers_from_json, to_text
+from safe2real.model.serialization import Extensions, from_text, numbers_from_json, to_text
 from safe2real.model.validation import ROUNDING, Floats, finite_floats, frozen
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.robust import reach_of
-from safe2real.problem.accuracy import RowAccuracy, check_estimated
+from safe2real.problem.problem import RowAccuracy, check_estimated
 from safe2real.problem.settings import Settings, margins_for
 from safe2real.problem.ties import Ties, check_copies, laws_of
 

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import label_of
 from safe2real.errors import Safe2RealError
-from safe2real.methods.named import problem_and_method
+from safe2real.methods.document import problem_and_method
 from safe2real.model.serialization import finite_or_none, to_text
 from safe2real.service import event_stream, read_endpoints, record_endpoints, request, worker_endpoints
 from safe2real.service.alerts import AlertTerms, watching

@@ -16,7 +16,7 @@ from safe2real.campaign.history import OUTCOMES, Entry
 from safe2real.errors import InvalidInput
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.methods.base import Reason
-from safe2real.methods.named import document_of
+from safe2real.methods.document import document_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.serialization import array_from_json, finite_or_none
 from safe2real.service import request

@@ -24,9 +24,8 @@ from safe2real.campaign.events import now
 from safe2real.campaign.import_log import Overlap
 from safe2real.campaign.journal.url import shown_place
 from safe2real.errors import InvalidInput, Safe2RealError
-from safe2real.model.input_size import human, text_limit
 from safe2real.model.serialization import array_from_json, check_unpacked, from_text, policy_from_json
-from safe2real.model.validation import shown
+from safe2real.model.validation import human, shown, text_limit
 from safe2real.report.export import export_csv, export_json
 from safe2real.service import request
 from safe2real.service.problem_documents import TOKEN_IN_BYTES, Busy, NotFound, WrongType, hidden

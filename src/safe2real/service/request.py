@@ -21,9 +21,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from safe2real.errors import InvalidInput
-from safe2real.model.input_size import human
 from safe2real.model.serialization import check_unpacked, from_text
-from safe2real.model.validation import shown
+from safe2real.model.validation import human, shown
 from safe2real.service.campaign_pool import Hosted, Service, Work
 from safe2real.service.problem_documents import TOKEN_IN_BYTES, Busy, Forbidden, TooLarge, WrongType, problem_responses
 from safe2real.service.tokens import Caller, Role

@@ -24,7 +24,7 @@ from safe2real.model import CMDP, MarkovPolicy, Trajectory
 from safe2real.model.constraint_text import count, rounded_up
 from safe2real.model.serialization import fingerprint
 from safe2real.model.validation import check_function, frozen, positive_integer, probability_of_failure, seed_number, shown
-from safe2real.problem.accuracy import RowAccuracy
+from safe2real.problem.problem import RowAccuracy
 from safe2real.progress import Report, progress_bar
 from safe2real.radii import Radius, System
 from safe2real.systems.agent_adapter import FiniteTranslation

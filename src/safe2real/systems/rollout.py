@@ -20,11 +20,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.evidence.mean_bounds import mean_bounds
-from safe2real.model.agent import Agent, Translation, mixture_of
 from safe2real.model.cmdp import CMDP, step_rewards
 from safe2real.model.constraint_text import count, rounded_down, rounded_up
 from safe2real.model.environment_seeds import entropy_of, unused_seed
-from safe2real.model.policy import carried_out, fitted
+from safe2real.model.policy import Agent, Translation, carried_out, fitted, mixture_of
 from safe2real.model.trajectory import Trajectory, utilities_along, with_end
 from safe2real.model.validation import ROUNDING, Floats, frozen, positive_integer, probability_of_failure
 from safe2real.progress import Report, progress_bar
