@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from safe2real.methods.document import problem_and_method
 
 import safe2real as s2r
 from safe2real.campaign import Campaign
 from safe2real.errors import InvalidInput, Safe2RealError
+from safe2real.methods.document import problem_and_method
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings

@@ -4,7 +4,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from safe2real.methods.document import document_of, method_in
 
 import safe2real as s2r
 from safe2real import Learner, methods, simulate
@@ -14,6 +13,7 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import forecast
 from safe2real.methods.base import Reason
+from safe2real.methods.document import document_of, method_in
 from safe2real.methods.for_rewards import Memory, guess_of, proved_wrong, rates
 from safe2real.model.serialization import from_text, to_text
 from safe2real.planning import constraint_values

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from safe2real.methods.document import document_of, problem_and_method
 
 import safe2real as s2r
 from safe2real.errors import Halted, InvalidInput, OutsideModel, Stopped
@@ -10,6 +9,7 @@ from safe2real.evidence.mean_bounds import mean_bounds
 from safe2real.exploration import roll_out
 from safe2real.exploration.plan import plan
 from safe2real.methods import Reason, Trial
+from safe2real.methods.document import document_of, problem_and_method
 from safe2real.methods.trial import share_of_delta
 from safe2real.model.serialization import from_text, to_text
 from safe2real.model.trajectory import utilities_along

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from safe2real.methods.document import problem_and_method
 
 from safe2real.errors import InvalidInput
+from safe2real.methods.document import problem_and_method
 from safe2real.problem.document import kernel_from_json
 from tests.cases import each
 from tests.preflight.specs import ROWS

@@ -7,7 +7,6 @@ import sys
 
 import numpy as np
 import pytest
-from safe2real.methods.document import problem_and_method
 
 import safe2real as s2r
 from safe2real.campaign import Campaign
@@ -16,6 +15,7 @@ from safe2real.campaign.verify import check_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import Verdict
 from safe2real.exploration import roll_out
+from safe2real.methods.document import problem_and_method
 from safe2real.model.serialization import digest_of, policy_to_bytes, to_text
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings

@@ -18,9 +18,9 @@ from typing import Any
 
 import httpx2
 import uvicorn
-from safe2real.methods.document import document_of
 from starlette.testclient import TestClient
 
+from safe2real.methods.document import document_of
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.service.application import make_app
 from safe2real.service.campaign_pool import Limits, Service

@@ -8,7 +8,7 @@ import numpy as np
 
 from safe2real.methods import for_rewards, sim_to_real
 from safe2real.methods.base import Decision, Reason
-from safe2real.methods.intervals import Start
+from safe2real.methods.for_rewards import Start
 from safe2real.model.archive import Archive
 from safe2real.problem.problem import Problem
 

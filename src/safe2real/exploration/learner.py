@@ -23,10 +23,9 @@ from safe2real.exploration.plan import KeptPlans, Origin, Plan, checked_reward, 
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal, coin_of
 from safe2real.figures.history import Between, Moment, Moments
 from safe2real.methods import ALL
-from safe2real.methods.base import Decision, Method, Reason
+from safe2real.methods.base import Decision, Interval, Method, Reason
 from safe2real.methods.document import document_of, problem_and_method, settings_of
 from safe2real.methods.for_rewards import guess_of, redeclared
-from safe2real.methods.intervals import Interval
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.methods.trial import Trial
 from safe2real.model.archive import Archive

@@ -23,8 +23,7 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.plan_export import export_plan
-from safe2real.methods.base import candidate_share
-from safe2real.methods.intervals import Interval
+from safe2real.methods.base import Interval, candidate_share
 from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.constraint_text import Wording, rounded_down, rounded_up

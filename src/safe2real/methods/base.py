@@ -13,17 +13,17 @@ from enum import Enum
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from safe2real._compiled import kinds, rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.tied_rows import evidence_for
-from safe2real.methods.intervals import Interval
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import ROUNDING, Floats, bare
 from safe2real.problem.problem import Problem
 from safe2real.standing import Assumption, Doubt
+from safe2real.tables import Row
 
 
 class Reason(Enum):
@@ -37,6 +37,38 @@ class Reason(Enum):
     """The method has what it was after; nothing more to deploy (Line 10)."""
     HALT = kinds.HALT
     """The data refute the margin of the baseline itself: nothing is trusted any more. Stop the machine."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Interval:
+    """One declared reward: the best safe policy is worth something in [lower, upper], and `policy` at least `lower`."""
+
+    name: str
+    reward: Floats  # [1 or H, S, A]
+    lower: float
+    upper: float
+    policy: Mixture  # certified feasible, and worth at least `lower` in reality
+    lower_bounds: Floats  # [K] on V_c of `policy`
+    allowed: float  # upper - lower that is accurate enough
+
+    @property
+    def is_accurate(self) -> bool:
+        return self.upper - self.lower <= self.allowed
+
+    def is_about(self, reward: ArrayLike) -> bool:
+        """Whether this is the interval of `reward` ([S, A] or [H, S, A])."""
+        given = np.asarray(reward, dtype=np.float64)
+        return np.array_equal(self.reward, given[None] if given.ndim == 2 else given)
+
+    def to_row(self) -> Row:
+        """One line of a table; see `tables.to_table`."""
+        return {"reward": self.name, "lower": self.lower, "upper": self.upper, "allowed": self.allowed,
+                "accurate": self.is_accurate}  # fmt: skip
+
+    @property
+    def gap(self) -> float:
+        """upper - lower, as a multiple of what is allowed: at most 1 where it is accurate."""
+        return (self.upper - self.lower) / self.allowed if self.allowed > 0.0 else float(self.upper > self.lower)
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -16,7 +16,7 @@ what is certified never rests on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -30,16 +30,73 @@ from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mismatch_map import visits_to_clear
 from safe2real.evidence.tied_rows import evidence_for
-from safe2real.methods.base import Decision, Method, Reason, Recorded, candidate_share, refuted_decision
-from safe2real.methods.intervals import Found, Interval, Start, interval_of, search
+from safe2real.methods.base import Decision, Interval, Method, Reason, Recorded, candidate_share, refuted_decision
 from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.constraint_text import rounded_down, rounded_up
+from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import array_from_json
 from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, shown
 from safe2real.planning.certified_mixture import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.evaluate import occupancy
-from safe2real.planning.robust import RowSets, optimistic_policy, worst_values
+from safe2real.planning.robust import Ceiling, RowSets, ceiling, optimistic_policy, worst_values
+from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem
+
+# What is certain of one reward. Lower: the certified mixture with the best worst case (`planning.certified_mixture`). Upper:
+# Lagrangian duality over the optimistic kernels (`planning.robust`). Both are functions of the evidence; where a search
+# begins may be remembered from the last one.
+
+_NEAR = 0.02  # of the accuracy that is asked for: nearer the two ends need not be sought
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Found:
+    """What two searches found for a reward, to go on from."""
+
+    plan: CertifiedMixture
+    top: Ceiling
+
+    @property
+    def start(self) -> Start:
+        policies = tuple(column.policy for column in self.plan.used if column is not self.plan.columns[0])
+        return Start(self.plan.prices, self.top.prices, policies)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Start:
+    """Where to begin: what was found last time."""
+
+    plan_prices: Floats  # [K]
+    top_prices: Floats  # [K]
+    policies: Sequence[MarkovPolicy]
+
+
+def search(
+    sets: RowSets, reward: Floats, baseline: MarkovPolicy, trusted: Floats, accuracy: float, start: Start | None
+) -> Found:
+    """Both bounds of one reward [1 or H, S, A]; without a `start` the model's own optimum says where to begin.
+
+    `trusted` [K] is what the baseline's V_c is at least, `accuracy` the share of the value that matters.
+    """
+    if start is None:
+        optimum = solve(sets.model, reward if reward.shape[0] > 1 else reward[0])
+        prices = np.where(np.isfinite(optimum.multipliers), optimum.multipliers, 0.0)
+        start = Start(prices, prices, optimum.policy.policies)
+    first = trusted_column(sets, baseline, reward, trusted)
+    columns = [first, *(column_of(sets, policy, reward) for policy in start.policies)]
+    plan = best_mixture(sets, reward, columns, prices=start.plan_prices, gain=_NEAR * accuracy)
+    return Found(plan, ceiling(sets, reward, start.top_prices, near=_NEAR * accuracy))
+
+
+def interval_of(name: str, reward: Floats, found: Found, accuracy: float, *, relative: bool) -> Interval:
+    """The interval in words that last: `accuracy` is a share of the upper end where it is `relative`."""
+    lower = found.plan.value
+    upper = max(lower, found.top.value)
+    allowed = accuracy * upper if relative else accuracy
+    return Interval(name, reward, lower, upper, found.plan.policy, found.plan.lower_bounds, allowed)
+
+
+# Where to look: which rows the ends of an interval hang on.
 
 _FALL = 0.8  # the radius that is waited for, as a share of the present one
 _SETTLED = 0.9  # of what is at stake, by clearing a row

@@ -35,7 +35,7 @@ from safe2real.model.validation import (
     shown,
     whole_numbers,
 )
-from safe2real.problem.problem import Problem, estimated_from_json, estimated_to_json
+from safe2real.problem.problem import Problem, RowAccuracy
 from safe2real.problem.settings import Settings
 from safe2real.problem.ties import ties_from_json, ties_to_json
 from safe2real.radii import ALL, Radius
@@ -47,7 +47,7 @@ OPTIONAL = ("start", "constraints", "known", "support", "estimated", "within", "
 _REQUIRED_SETTINGS = ("margin", "calibrated_gap", "mismatch_gap", "tolerance")
 _OPTIONAL_SETTINGS = tuple(field.name for field in fields(Settings) if field.name not in _REQUIRED_SETTINGS)
 _NUMBERS = ("calibrated_gap", "mismatch_gap", "tolerance", "delta", "bonus_scale", "replan_growth")
-METHOD = "algorithm"  # what is deployed is beside the problem, in the same document: `methods.named` reads it
+METHOD = "algorithm"  # what is deployed is beside the problem, in the same document: `methods.document` reads it
 _TRANSITIONS = ("states", "actions", "successors", "probabilities")
 
 
@@ -81,7 +81,7 @@ def to_document(problem: Problem) -> dict[str, Any]:
     if problem.support is not None:
         document["support"] = _kernel_to_json(problem.support)
     if problem.estimated is not None:
-        document["estimated"] = estimated_to_json(problem.estimated)
+        document["estimated"] = _estimated_to_json(problem.estimated)
     if problem.ties is not None:
         document["ties"] = ties_to_json(problem.ties)
     if problem.copies is not None:
@@ -135,7 +135,7 @@ def from_document(document: Any, extensions: Extensions = ()) -> Problem:
         known=None if known is None else numbers_from_json(known, "known"),
         within=numbers_from_json(given["within"], "within") if "within" in given else None,
         support=kernel_from_json(given["support"], "support") if "support" in given else None,
-        estimated=estimated_from_json(given["estimated"]) if "estimated" in given else None,
+        estimated=_estimated_from_json(given["estimated"]) if "estimated" in given else None,
         ties=ties_from_json(given["ties"]) if "ties" in given else None,
         copies=numbers_from_json(given["copies"], "copies") if "copies" in given else None,
     )
@@ -273,3 +273,18 @@ def _settings_from_json(value: Any, extensions: Extensions) -> Settings:
     else:
         given["margin"] = finite_number("margin", margin)
     return Settings(**given)
+
+
+def _estimated_to_json(rows: RowAccuracy) -> dict[str, Any]:
+    return {
+        "accuracy": array_to_json(rows.accuracy),
+        "visits": array_to_json(rows.visits),
+        "delta": rows.delta,
+        "certified": rows.certified,
+    }
+
+
+def _estimated_from_json(value: Any) -> RowAccuracy:
+    given = check_keys(value, "estimated", required=("accuracy", "visits", "delta", "certified"))
+    arrays = {name: numbers_from_json(given[name], f"estimated.{name}") for name in ("accuracy", "visits")}
+    return RowAccuracy(**{**given, **arrays})

@@ -1,4 +1,4 @@
-"""Which method a document names, beside the problem that it states."""
+"""A problem and its method as one JSON document, and back: what a campaign stores."""
 
 from __future__ import annotations
 
