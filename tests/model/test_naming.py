@@ -9,7 +9,7 @@ import pytest
 
 from safe2real import radii
 from safe2real.errors import InvalidInput
-from safe2real.model import extensions as naming
+from safe2real.model import serialization as naming
 from safe2real.model.serialization import GROUP, named_from_json, named_to_json
 from safe2real.problem.problem import Problem
 from safe2real.radii import Radius
