@@ -301,7 +301,7 @@ def test_create_refuses_and_leaves_no_file_behind(tmp_path, share):
         st.tuples(st.just("settings"), st.sampled_from([*JUNK, chosen])),
         st.tuples(st.just("known"), st.sampled_from([*JUNK[1:], np.zeros((S, A)), np.zeros((A, S), dtype=bool)])),
         changes.filter(lambda change: change[0] != "seed" or change[1] is not None).map(  # without a seed one is drawn
-            lambda change: ("settings", Settings(**{**chosen, change[0]: change[1]}))
+            lambda change: ("settings", {"change": change})
         ),
     )
 
@@ -311,6 +311,9 @@ def test_create_refuses_and_leaves_no_file_behind(tmp_path, share):
         name, value = part
         fields = {"simulator": good.simulator, "baseline": good.baseline, "settings": good.settings, name: value}
         with pytest.raises(InvalidInput) as caught:
+            if isinstance(value, dict) and "change" in value:
+                setting, changed = value["change"]
+                fields["settings"] = Settings(**{**chosen, setting: changed})
             Campaign.create(path, Problem(**fields))
         assert_helpful(caught.value, "|".join(["settings", *chosen]) if name == "settings" else name)
         assert list(tmp_path.iterdir()) == []
