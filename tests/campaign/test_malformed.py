@@ -310,11 +310,11 @@ def test_create_refuses_and_leaves_no_file_behind(tmp_path, share):
     def check(part):
         name, value = part
         fields = {"simulator": good.simulator, "baseline": good.baseline, "settings": good.settings, name: value}
+        changed = dict([value["change"]]) if isinstance(value, dict) and "change" in value else None
         with pytest.raises(InvalidInput) as caught:
-            if isinstance(value, dict) and "change" in value:
-                setting, changed = value["change"]
-                fields["settings"] = Settings(**{**chosen, setting: changed})
-            Campaign.create(path, Problem(**fields))
+            Campaign.create(
+                path, Problem(**(fields if changed is None else {**fields, "settings": Settings(**chosen | changed)}))
+            )
         assert_helpful(caught.value, "|".join(["settings", *chosen]) if name == "settings" else name)
         assert list(tmp_path.iterdir()) == []
         refused[name] += 1
