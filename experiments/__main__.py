@@ -10,7 +10,7 @@ from rich.console import Console
 
 from experiments.catalogue import NAMES
 from experiments.reproduce import reproduce
-from safe2real.cli.engine_options import Address, EngineName
+from safe2real.cli.options import Address, EngineName
 from safe2real.errors import Safe2RealError
 
 app = typer.Typer(add_completion=False)

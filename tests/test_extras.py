@@ -21,7 +21,7 @@ MISSING = [
         "campaigns in a database need the package sqlalchemy,{}[campaign]'",
     ),
     ("fastapi", "import safe2real.service.storage", "services need the package fastapi,{}[service]'"),
-    ("typer", "import safe2real.cli", "commands need the package typer,{}[campaign]'"),
+    ("typer", "from safe2real.cli import app", "commands need the package typer,{}[campaign]'"),
     ("matplotlib", "import safe2real.report.campaign_report", "figures need the package matplotlib,{}[report]'"),
     ("matplotlib", "import safe2real.figures.policy", "figures need the package matplotlib,{}[report]'"),
     ("matplotlib", "import safe2real.report.preflight_report", "figures need the package matplotlib,{}[report]'"),

@@ -12,8 +12,8 @@ from typing import Annotated
 import typer
 
 from safe2real import parallel
-from safe2real.cli.engine_options import Address, EngineName
 from safe2real.cli.io import progress_bar
+from safe2real.cli.options import Address, EngineName
 from safe2real.errors import InvalidInput
 from trial.flaws import Flaw
 from trial.outcome import Outcome

@@ -5,7 +5,7 @@ import math
 import re
 import shutil
 import sqlite3
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +14,7 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign import FIELD_ASSUMPTIONS
 from safe2real.cli import campaign as module
+from safe2real.cli import io
 from safe2real.exploration import roll_out
 from safe2real.model import serialization as encoding
 from safe2real.model.serialization import policy_from_json
@@ -380,7 +381,7 @@ def test_a_changed_byte_shows(url):
 
 def test_a_number_that_is_none_shows_too(url):
     run_rounds(url, 1)
-    with sqlite3.connect(url) as database:
+    with closing(sqlite3.connect(url)) as database, database:
         database.execute("update safe2real_event set deployment = ? where sequence = 3", (b"\xff",))
     ended = campaign("verify", url)
     assert ended.code == 6
@@ -390,7 +391,7 @@ def test_a_number_that_is_none_shows_too(url):
 def test_an_event_cut_off_shows_with_the_head(url):
     run_rounds(url, 1)
     head = done("status", url, "--no-forecast")["head"]
-    with sqlite3.connect(url) as database:
+    with closing(sqlite3.connect(url)) as database, database:
         database.execute("delete from safe2real_event where sequence = 3")
     assert campaign("verify", url).code == 0
     assert campaign("verify", url, "--head", head).code == 6
@@ -403,7 +404,7 @@ def test_verify_reports_its_progress(url, monkeypatch):
     def watched(label):
         yield lambda finished, total: seen.append((label, finished, total))
 
-    monkeypatch.setattr(module, "progress_bar", watched)
+    monkeypatch.setattr(io, "progress_bar", watched)
     done("ask", url, "--worker", "arm", "-n", "150")
     done("verify", url)
     assert seen == [("events", 100, 151)]

@@ -1,40 +1,26 @@
-"""The command line: `safe2real check`, `run`, `campaign ...` and `serve`."""
+"""The command line: `safe2real check`, `run`, `spec`, `campaign ...` and `serve`."""
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from safe2real.errors import needed_for
-
-with needed_for("commands", "campaign"):
-    import typer
-
-from safe2real.cli import campaign, check, record, run, serve
-from safe2real.cli.io import JsonErrorsCommand, JsonUsage, keep_to_one_line
-from safe2real.version import __version__
-
-app = typer.Typer(
-    cls=JsonUsage, no_args_is_help=True, add_completion=False, help="Provably safe sim-to-real transfer for finite systems."
-)
-app.command(cls=JsonErrorsCommand, epilog=check.CHECK_EXITS)(check.check)
-app.command(cls=JsonErrorsCommand, epilog=run.RUN_EXITS)(run.run)
-for _command in (record.backup, record.branch, record.load):
-    campaign.commands.command()(_command)
-app.add_typer(campaign.commands, name="campaign")
-app.add_typer(serve.commands, name="serve")
+import sys
+from typing import Any
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(__version__)
-        raise typer.Exit
+def main() -> None:
+    """Run the program; Ctrl-C ends it with one line, also while its modules are imported."""
+    try:
+        from safe2real.cli.program import app
+
+        app(prog_name="safe2real")
+    except KeyboardInterrupt:
+        sys.stderr.write('{"error": "interrupted", "message": "stopped by Ctrl-C"}\n')
+        sys.exit(130)
 
 
-@app.callback()
-def main(
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
-    ] = False,
-) -> None:
-    """Provably safe sim-to-real transfer for finite systems."""
-    keep_to_one_line()
+def __getattr__(name: str) -> Any:
+    """`app`, the program as a Typer application, which takes a moment to import."""
+    if name != "app":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from safe2real.cli.program import app
+
+    return app

@@ -1,5 +1,5 @@
 """`python -m safe2real.cli` is `safe2real`."""
 
-from safe2real.cli import app
+from safe2real.cli import main
 
-app(prog_name="safe2real")
+main()

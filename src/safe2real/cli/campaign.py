@@ -9,28 +9,23 @@ from typing import Annotated, Any
 
 import typer
 
-from safe2real.campaign import Campaign, documents
+from safe2real.campaign import Campaign, Overlap, carry_over, documents
 from safe2real.campaign.files import BESIDE_A_DATABASE
 from safe2real.campaign.journal.url import looks_like_a_connection, parse_place, shown_place
-from safe2real.cli.check import FilesAnywhere, NoCode
-from safe2real.cli.importing import Partial, Url, import_log
-from safe2real.cli.io import EXIT_CODES, NOT_VERIFIED, JsonErrors, answer, progress_bar, read_array, read_document, read_text
+from safe2real.cli import io
+from safe2real.cli.io import answer, read_document
+from safe2real.cli.options import FilesAnywhere, Force, Id, NoCode, Partial, Url, Worker
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.methods.document import problem_and_method
+from safe2real.model.serialization import policy_from_json
+from safe2real.model.validation import byte_limit
 
 commands = typer.Typer(
-    cls=JsonErrors,
+    cls=io.JsonErrors,
     no_args_is_help=True,
-    epilog=EXIT_CODES,
+    epilog="Answers are one JSON document on stdout. " + io.exit_codes(0, 1, 2, 3, 4, 5, 6, 8, 130),
     help="Drive a durable campaign on a real system: ask what to run, run it, tell what happened. JSON in, JSON out.",
 )
-
-
-Id = Annotated[str, typer.Argument(metavar="ID", help="The deployment's id, from the answer to ask.")]
-Worker = Annotated[str | None, typer.Option(help="Who ran it; refused if another worker holds the deployment.")]
-Force = Annotated[
-    str | None, typer.Option(metavar="REASON", help="Why another than the worker that holds it does this; recorded.")
-]
 
 
 class Format(Enum):
@@ -71,7 +66,7 @@ def init(
         read = read_spec_file(problem, allow_code=not no_code, files_anywhere=files_anywhere)
         given, method = read.problem, read.method
     else:
-        given, method = problem_and_method(read_text(problem))
+        given, method = problem_and_method(io.read_text(problem))
     with Campaign.create(
         url, given, method=method, trust_margin=trust_margin, lease=lease, withdraw_overdue=withdraw_overdue
     ) as made:
@@ -150,7 +145,46 @@ def abandon(
             answer({"id": id, **documents.receipt_document(opened.abandon(id, reason, worker=worker, force=force))})
 
 
-commands.command("import")(import_log)
+@commands.command("import")
+def import_log(
+    url: Url,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help="JSON Lines, one episode object a line; - for standard input.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="The name of the log; one log is imported once under one name.")] = None,
+    policy: Annotated[
+        str, typer.Option(metavar="FILE|baseline", help="The policy that collected the log: a JSON file, or `baseline`.")
+    ] = "baseline",
+    partial: Partial = False,
+    overlap: Annotated[
+        Overlap, typer.Option(help="Episodes that look like recorded ones: the same (skip), or others (count)?")
+    ] = Overlap.REFUSE,
+    earlier: Annotated[
+        str | None, typer.Option("--from", metavar="CAMPAIGN", help="Another campaign: take over all of its episodes.")
+    ] = None,
+) -> None:
+    """Add episodes that a known policy collected earlier, all or none. The log must be complete.
+
+    An episode may have an `id`, any text that names it in every log. With `--from OLD` every episode of another campaign on
+    the same system is taken over, after a refutation for example.
+    """
+    if earlier is not None:
+        if file is not None or source is not None:
+            raise InvalidInput("a file or --source is given beside --from; take over a campaign, or import a log")
+        with Campaign.open(url) as opened, Campaign.open(earlier) as old:
+            answer(asdict(carry_over(opened, old, overlap=overlap)))
+        return
+    if file is None or source is None:
+        raise InvalidInput("no log is named; give FILE and --source NAME, or --from CAMPAIGN")
+    episodes = io.read_lines(file)
+    given = None if policy == "baseline" else read_document(policy)
+    with Campaign.open(url) as opened:
+        fixed = opened.problem
+        horizon = fixed.simulator.horizon
+        collector = fixed.baseline if given is None else policy_from_json(given, "policy", horizon=horizon)
+        receipt = opened.import_log(source, collector, episodes, partial=partial, overlap=overlap)
+        counts = {"episodes": len(episodes), "skipped": receipt.skipped}
+        answer({"source": source, **counts, **documents.receipt_document(receipt)})
 
 
 @commands.command()
@@ -188,7 +222,7 @@ def plan(
     It earns at least `value`, no feasible policy earns more than `bound`, and
     it is at most `suboptimality` from the best.
     """
-    wanted = read_array(reward, "reward")
+    wanted = io.read_array(reward, "reward")
     if out is not None:
         _check_out(out, url)
     with Campaign.open(url) as opened:
@@ -215,7 +249,7 @@ def declare(
         name, equals, file = given.partition("=")
         if not (name and equals and file) or name in rewards:
             raise InvalidInput(f"--add is {given!r}; give NAME=FILE, each name once")
-        rewards[name] = read_array(file, f"rewards.{name}")
+        rewards[name] = io.read_array(file, f"rewards.{name}")
     with Campaign.open(url) as opened:
         receipt = opened.declare(rewards, drop=drop or ())
         named = [one.name for one in opened.status(forecast=False).rewards]
@@ -237,11 +271,11 @@ def verify(
     ] = None,
 ) -> None:
     """Compute every deployment's certificate again from the record alone. Exit code 6 if anything is not as it must be."""
-    with Campaign.open(url) as opened, progress_bar("events") as progress:
+    with Campaign.open(url) as opened, io.progress_bar("events") as progress:
         ledger = opened.verify(head=head, progress=progress)
     answer(documents.ledger_document(ledger))
     if not ledger.holds:
-        raise typer.Exit(NOT_VERIFIED)
+        raise typer.Exit(io.NOT_VERIFIED)
 
 
 @commands.command()
@@ -285,6 +319,48 @@ def report(
     with Campaign.open(url) as opened:
         file = write_campaign_report(opened, out)
         answer({"certified": opened.assurance().certified, "file": str(file)})
+
+
+@commands.command()
+def backup(url: Url, out: Annotated[Path, typer.Option(metavar="FILE", help="The copy; nothing is overwritten.")]) -> None:
+    """Copy an SQLite campaign while others write to it, and check the copy.
+
+    To restore: stop every process that uses the campaign, move FILE, FILE-wal
+    and FILE-shm away, put the copy in place of FILE, and say so with `branch`.
+    """
+    from safe2real.campaign.backup import back_up
+
+    answer(back_up(url, out))
+
+
+@commands.command()
+def branch(
+    url: Url,
+    reason: Annotated[str, typer.Option(help="Why the record was restored; it must have nothing to do with the episodes.")],
+) -> None:
+    """Say that the record was restored from a copy and goes on from here. What had come after is lost.
+
+    Processes that saw more of the record refuse to write until the campaign is
+    opened again, and ids that were handed out after the copy are refused.
+    """
+    with Campaign.open(url) as opened:
+        answer({"campaign": opened.name, **documents.receipt_document(opened.branch(reason))})
+
+
+@commands.command()
+def load(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What `export` has written; - for stdin.")],
+    url: Url,
+) -> None:
+    """Make a campaign at URL from an exported record, as far as it can be proved.
+
+    The first event with which something is wrong, and all after it, are left
+    out; the answer says how many and why. The record goes on as a new branch.
+    """
+    from safe2real.campaign.load import load_record
+
+    document = read_document(file, byte_limit())  # a long record is a long text
+    answer(asdict(load_record(url, document, f"loaded from {'standard input' if file == '-' else Path(file).name}")))
 
 
 def _check_out(out: Path, url: str) -> None:

@@ -7,34 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from safe2real.cli.engine_options import Address, EngineName
-from safe2real.cli.io import NOT_READY, answer, progress_bar, read_text
+from safe2real.cli.io import NOT_READY, answer, exit_codes, progress_bar, read_text
+from safe2real.cli.options import Address, AsJson, EngineName, FilesAnywhere, GuessGap, GuessRows, NoCode, Spec
 
 if TYPE_CHECKING:
     from safe2real.preflight.check import Preflight
     from safe2real.preflight.hypothetical_reality import Guess
     from safe2real.preflight.spec_file import SpecFile
 
-CHECK_EXITS = (
-    "Exit codes: 0 nothing fails; 2 the file or an option is wrong; 5 a file cannot be written; "
-    "7 something fails that is to be mended first. "
-    'Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}.'
-)
-
-Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The specification, a .toml or .json file.")]
-GuessRows = Annotated[
-    int | None, typer.Option(help="Rehearse on a guess with so many wrong rows, drawn at random, instead of the file's own.")
-]
-GuessGap = Annotated[
-    float | None, typer.Option(help="TV distance of the wrong rows of the guess; mismatch_gap of the settings if none.")
-]
-
-NoCode = Annotated[
-    bool, typer.Option("--no-code", help="Refuse environments: SPEC comes from elsewhere, and an environment runs code.")
-]
-FilesAnywhere = Annotated[
-    bool, typer.Option("--files-anywhere", help="SPEC may name files outside its own folder, links followed.")
-]
+EXITS = exit_codes(0, 1, 2, 5, 7, 130)
 
 
 def check(
@@ -55,7 +36,7 @@ def check(
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write a page, the figure and the findings (JSON) there.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    as_json: AsJson = False,
     engine: EngineName = "local",
     jobs: Annotated[
         int | None, typer.Option(help="Processes for rehearsals, -1 for one per core; without it, this one.")

@@ -25,25 +25,29 @@ from safe2real.progress import Report
 
 NOT_VERIFIED = 6  # the ledger is on stdout, with its problems
 NOT_READY = 7  # a check found what must be mended first, or a rehearsal was unsafe
-
+_INTERRUPTED = 130  # as shells say it of SIGINT
 _EXITS = {InvalidInput.kind: 2, OutOfOrder.kind: 3, Conflict.kind: 4, StorageFailure.kind: 5, Halted.kind: 8}
+_CODES = {
+    0: "done",
+    1: "internal: a mistake of safe2real itself; please report it",
+    2: "invalid-input: what was given is wrong; nothing was recorded",
+    3: "stopped: nothing is left to deploy; plans are as good as they will be",
+    4: "conflict: the record, or the folder, says otherwise already; it stays",
+    5: "storage: the database is missing, damaged, full, read-only or newer, or a file cannot be written",
+    NOT_VERIFIED: "verify has found problems; they are in its answer",
+    NOT_READY: "something fails that is to be mended first, or something unsafe was rehearsed, or a promise was not kept",
+    8: "halted: the data refute the margin of the baseline; nothing is handed out any more: stop the machine",
+    _INTERRUPTED: "interrupted: by Ctrl-C; what was recorded stays",
+}
 
-# One paragraph for each code: the help joins the lines of a paragraph.
-EXIT_CODES = "\n\n".join(
-    (
-        'Answers are one JSON document on stdout. Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}. '
-        "Exit codes and kinds:",
-        "0  done",
-        "1  internal: a mistake of safe2real itself; please report it",
-        "2  invalid-input: what was given is wrong; nothing was recorded",
-        "3  stopped: nothing is left to deploy; plans are as good as they will be",
-        "4  conflict: the record says otherwise already; it stays",
-        "5  storage: the database is missing, damaged, full, read-only or newer, or a file cannot be written",
-        "6  verify has found problems; they are in its answer",
-        "8  halted: the data refute the margin of the baseline; nothing is handed out any more: stop the machine",
-    )
-)
 
+def exit_codes(*codes: int) -> str:
+    """Return the text of a command's help about errors and these exit codes."""
+    head = 'Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}. Exit codes and kinds:'
+    return "\n\n".join([head, *(f"{code}  {_CODES[code]}" for code in codes)])  # the help joins the lines of a paragraph
+
+
+_STOPPED = "stopped by Ctrl-C; what was recorded stays: the same command goes on from there"
 _LONGEST = 4000  # characters of a message
 _TRACEBACK = "SAFE2REAL_TRACEBACK"
 _CHATTY = ("psycopg", "sqlalchemy", "matplotlib", "numba", "gymnasium", "minari")
@@ -84,7 +88,13 @@ class JsonErrors(_InJson, TyperGroup):
 
 
 class JsonUsage(TyperGroup):
-    """Commands that answer for their own errors; what is wrong before one is found is for programs too."""
+    """Commands that answer for their own errors; what is wrong before one is found is for programs too, and Ctrl-C."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            _fail("interrupted", _STOPPED, _INTERRUPTED, error)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         try:
@@ -102,7 +112,7 @@ def _fail_usage(error: Any) -> NoReturn:
     _fail("invalid-input", error.format_message() + where, 2, error)
 
 
-def _fail(kind: str, message: str, code: int, cause: Exception) -> NoReturn:
+def _fail(kind: str, message: str, code: int, cause: BaseException) -> NoReturn:
     typer.echo(_line(kind, message), err=True)
     raise typer.Exit(code) from cause
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from safe2real.cli.check import FilesAnywhere, GuessGap, GuessRows, NoCode, Spec, asked_guess
-from safe2real.cli.io import NOT_READY, NOT_VERIFIED, answer, progress_bar
+from safe2real.cli.check import asked_guess
+from safe2real.cli.io import NOT_READY, NOT_VERIFIED, answer, exit_codes, progress_bar
+from safe2real.cli.options import AsJson, FilesAnywhere, GuessGap, GuessRows, NoCode, Spec
 from safe2real.standing import Standing
 
 if TYPE_CHECKING:
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
     from safe2real.preflight.rehearsed_campaign import RehearsedCampaign, RehearsedPlan
     from safe2real.preflight.spec_file import SpecFile
 
-RUN_EXITS = (
-    "Exit codes: 0 done, at the stop or at the last round; 2 the file or an option is wrong; 4 DIR holds a rehearsal of "
-    "something else; 5 a file cannot be written; 6 the record does not verify; 7 something unsafe was deployed or planned, "
-    'or a promise was not kept. Errors are one JSON line on stderr, {"error": KIND, "message": TEXT}.'
-)
+EXITS = exit_codes(0, 1, 2, 4, 5, 6, 7, 130)
 _WORTH = {  # of everything that was handed out, for people
     Standing.CERTIFIED: "certified",
     Standing.HEURISTIC: "HEURISTIC, not a guarantee",
@@ -41,7 +38,7 @@ def run(
     max_rounds: Annotated[int | None, typer.Option(min=1, help="Deployments in all; the file's own by default.")] = None,
     guess_rows: GuessRows = None,
     guess_gap: GuessGap = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    as_json: AsJson = False,
     no_code: NoCode = False,
     files_anywhere: FilesAnywhere = False,
 ) -> None:

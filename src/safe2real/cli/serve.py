@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,7 +83,8 @@ def run(
     if silent_after is not None and alert_url is None:
         raise InvalidInput("--silent-after is given and no --alert-url: nobody would be told; give both")
     alerts = None if alert_url is None else AlertTerms(alert_url, silent_after)
-    serve(place, host, port, auth=not no_auth, alerts=alerts, trusted_proxy=trusted_proxy)
+    with suppress(KeyboardInterrupt):  # the way to stop it
+        serve(place, host, port, auth=not no_auth, alerts=alerts, trusted_proxy=trusted_proxy)
 
 
 @commands.command()

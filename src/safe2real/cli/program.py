@@ -1,0 +1,39 @@
+"""The program `safe2real` with all of its commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from safe2real.errors import needed_for
+
+with needed_for("commands", "campaign"):
+    import typer
+
+from safe2real.cli import campaign, check, run, serve, spec
+from safe2real.cli.io import JsonErrorsCommand, JsonUsage, keep_to_one_line
+from safe2real.version import __version__
+
+app = typer.Typer(
+    cls=JsonUsage, no_args_is_help=True, add_completion=False, help="Provably safe sim-to-real transfer for finite systems."
+)
+app.command(cls=JsonErrorsCommand, epilog=check.EXITS)(check.check)
+app.command(cls=JsonErrorsCommand, epilog=run.EXITS)(run.run)
+app.command(cls=JsonErrorsCommand, epilog=spec.EXITS)(spec.spec)
+app.add_typer(campaign.commands, name="campaign")
+app.add_typer(serve.commands, name="serve")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and stop.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Provably safe sim-to-real transfer for finite systems."""
+    keep_to_one_line()

@@ -1,0 +1,37 @@
+"""Ctrl-C ends a command with one line of JSON, at whatever moment it comes."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.preflight.specs import REAL, TOML, write
+
+PROGRAM = """
+import sys
+from safe2real.cli import main
+sys.argv = ["safe2real", *sys.argv[1:]]
+print("ready", flush=True)
+main()
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 3.0])
+def test_an_interrupt_is_one_line_whenever_it_comes(tmp_path, seconds):
+    """At once, among the imports, and in the rehearsals, which last for much longer than the test."""
+    spec = write(tmp_path, TOML + REAL)
+    command = ["check", str(spec), "--max-rounds", "1000000000", "--seconds", "300"]
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+        running.send_signal(signal.SIGINT)
+        said, error = running.communicate(timeout=60)
+    assert running.returncode == 130, error
+    assert said == ""
+    (line,) = error.splitlines()
+    assert json.loads(line)["error"] == "interrupted"
