@@ -67,7 +67,9 @@ def frozen_lake() -> World:
     horizon, limit = 30, 3.0
     # Being in a hole costs 1 in the step of falling and in every step after it: the time under water.
     holes = (lake(()).unwrapped.desc == b"H").ravel().astype(float)
-    system = s2r.from_gymnasium(lake(()), horizon, cost=holes, ended=holes, limit=limit, name="time under water")
+    system = s2r.from_gymnasium(
+        lake(()), horizon, s2r.SystemDescription(cost=holes, limit=limit, ended=holes, name="time under water")
+    )
     # Along the upper edge to the right, then down the right edge; from the middle, up first.
     down, right, up = 1, 2, 3
     actions = np.full((8, 8), right)
@@ -105,7 +107,7 @@ def fell(state: int, action: int, next_state: int, reward: float, terminated: bo
 
 def cliff_walking() -> World:
     horizon, limit = 24, 0.5
-    system = s2r.from_gymnasium(cliff(()), horizon, cost=fell, ended=0.0, limit=limit, name="falls")
+    system = s2r.from_gymnasium(cliff(()), horizon, s2r.SystemDescription(cost=fell, limit=limit, ended=0.0, name="falls"))
     # Up to the upper edge, along it, and down on the far side: as far from the cliff as one can be.
     up, right, down = range(3)
     actions = np.full((4, 12), up)

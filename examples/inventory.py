@@ -31,11 +31,11 @@ SEASONS, REPETITIONS = list(BELIEVED), 20
 
 def shop(laws, exact=True):
     """The shop with these laws of demand; what it knows for sure is how stock and season follow from order and demand."""
+    empty = s2r.SystemDescription(start=(6, "spring"), cost=lambda at, order: at[0] == 0, limit=LIMIT, name="empty shelf")
     return s2r.from_dynamics(
-        [(stock, season) for stock in range(FULL + 1) for season in SEASONS], range(6), range(8),
+        [(stock, season) for stock in range(FULL + 1) for season in SEASONS], range(6),
         lambda at, order, demand: (max(0, min(FULL, at[0] + order) - demand), SEASONS[(SEASONS.index(at[1]) + 1) % 4]),
-        noise_law=laws, noise_class=lambda at, order: at[1], exact=exact,
-        horizon=HORIZON, start=(6, "spring"), cost=lambda at, order: at[0] == 0, limit=LIMIT, name="empty shelf",
+        s2r.Noise(range(8), laws, classes=lambda at, order: at[1], exact=exact), HORIZON, empty,
         reward=lambda at, order: 1.0 - min(FULL, at[0] + order) / FULL,
     )  # fmt: skip
 

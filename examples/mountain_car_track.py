@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 import safe2real as s2r
 from safe2real.systems.discretise import Discretised
-from safe2real.systems.estimate import EstimatedModel, estimate_model
+from safe2real.systems.estimate import EstimatedModel, estimate_by_sampling
+from safe2real.systems.finite import SystemDescription
 
 TICKS = 7  # one step here in steps of Gymnasium: fewer and longer decisions
 HORIZON = 20
@@ -66,10 +67,9 @@ def model_of(track: Track, *, points: int, grid: tuple[int, int] = (17, 13)) -> 
     for position in np.arange(-0.59995, -0.4, 1e-4):  # episodes start at rest, anywhere in [-0.6, -0.4]
         start[cells.state_of((position, 0.0))] += 1.0
     speeding = (np.abs(middle[:, 1]) > FAST) & (middle[:, 0] < GOAL)
-    return estimate_model(
-        cells, HORIZON, samples_per_row=points, start=start / start.sum(), cost=speeding.astype(float), limit=LIMIT,
-        ended=0.0, name="speeding",
-    )  # fmt: skip
+    first = start / start.sum()
+    speed = SystemDescription(start=first, cost=speeding.astype(float), limit=LIMIT, ended=0.0, name="speeding")
+    return estimate_by_sampling(cells, HORIZON, speed, samples_per_row=points)
 
 
 def worth(model: s2r.CMDP, policy: s2r.model.Policy, reward: NDArray[np.float64]) -> tuple[float, float]:

@@ -2,8 +2,8 @@
 
     python examples/pendulum.py [--episodes N]
 
-Somebody has run a damping controller on a pendulum that is heavier than Gymnasium's, and kept flat arrays in the layout of
-OSRL and DSRL. The speed should rarely exceed 5 rad/s. Observations and torques are continuous, so a discretiser turns them
+A damping controller has run on a pendulum that is heavier than Gymnasium's, and its observations and torques were kept. The
+speed should rarely exceed 5 rad/s. Observations and torques are continuous, so a discretiser turns them
 into cells. From the logs come: the rows that were visited and how accurate they are, the controller's margin with a
 confidence bound, and a clone of the controller that acts on cells. Nothing here is certified: it is what one does before a
 campaign, and it shows where the cells and the pendulum part.
@@ -27,7 +27,8 @@ from rich.table import Table
 import safe2real as s2r
 from safe2real.systems.datasets import read_episodes
 from safe2real.systems.discretise import Discretised
-from safe2real.systems.estimate import EstimatedModel, estimate_model
+from safe2real.systems.estimate import Counting, EstimatedModel, estimate_from_log
+from safe2real.systems.finite import SystemDescription
 from safe2real.systems.measure import MarginEstimate, clone_baseline, estimate_margin
 
 HORIZON = 40  # steps of 0.05 s
@@ -36,7 +37,7 @@ LIMIT = 4.0  # expected steps above it
 MASS = 1.2  # of the real pendulum; Gymnasium's has 1
 
 Controller = Callable[[int, NDArray[np.float32]], NDArray[np.float32]]  # (step, observation) -> torque
-Arrays = dict[str, NDArray[np.float64]]
+Episodes = list[tuple[NDArray[np.float64], NDArray[np.float64]]]  # (observations [H + 1, 3], torques [H, 1]) of each
 
 
 def pendulum() -> gymnasium.Env[NDArray[np.float32], NDArray[np.float32]]:
@@ -63,33 +64,32 @@ def damping(rng: np.random.Generator) -> Controller:
     return lambda step, seen: np.clip(np.float32([-0.6 * seen[2] + rng.normal(0.0, 0.7)]), -2.0, 2.0)
 
 
-def record(act: Controller, episodes: int, seed: int, label: str) -> Arrays:
-    """Episodes in the layout of OSRL and DSRL."""
-    env, columns = pendulum(), {name: list[object]() for name in ("observations", "next_observations", "actions", "rewards")}
-    costs, timeouts = list[float](), list[bool]()
+def record(act: Controller, episodes: int, seed: int, label: str) -> Episodes:
+    """Episodes as they are logged."""
+    env, found = pendulum(), []
     for episode in track(range(episodes), label, console=Console(stderr=True), transient=True):
-        seen, _ = env.reset(seed=seed + episode)
+        observations, torques = [env.reset(seed=seed + episode)[0]], list[NDArray[np.float64]]()
         for step in range(HORIZON):
-            torque = act(step, seen)
-            after, reward, _, truncated, _ = env.step(torque)
-            for name, value in zip(columns, (seen, after, torque, reward), strict=True):
-                columns[name].append(value)
-            costs.append(float(abs(after[2]) > FAST))
-            timeouts.append(truncated)
-            seen = after
-    arrays: Arrays = {name: np.array(values) for name, values in columns.items()}
-    return {**arrays, "costs": np.array(costs), "timeouts": np.array(timeouts), "terminals": np.zeros(len(costs))}
+            torques.append(act(step, observations[-1]))
+            observations.append(env.step(torques[-1])[0])
+        found.append((np.array(observations), np.array(torques)))
+    return found
 
 
-def learn(arrays: Arrays) -> tuple[EstimatedModel, MarginEstimate, s2r.MarkovPolicy]:
+def learn(episodes: Episodes) -> tuple[EstimatedModel, MarginEstimate, s2r.MarkovPolicy]:
     """(model of the cells, margin of the controller, its clone)."""
     grid = cells()
     speed = np.array([abs(grid.centre(state)[1]) for state in range(grid.num_states)])
-    log = read_episodes(arrays, discretiser=grid)
-    found = estimate_model(log, HORIZON, cost=(speed > FAST).astype(float), limit=LIMIT, unvisited="stay", name="fast")
-    episodes = found.trajectories()
-    margin = estimate_margin(found.system.model, episodes, delta=0.05)
-    return found, margin, clone_baseline(found.system.model, episodes, smoothing=0.1)
+    log = read_episodes(episodes, discretiser=grid)
+    found = estimate_from_log(
+        log,
+        HORIZON,
+        SystemDescription(cost=(speed > FAST).astype(float), limit=LIMIT, name="fast"),
+        counting=Counting(unvisited="stay"),
+    )
+    paths = found.trajectories()
+    margin = estimate_margin(found.system.model, paths, delta=0.05)
+    return found, margin, clone_baseline(found.system.model, paths, smoothing=0.1)
 
 
 def on_cells(policy: s2r.MarkovPolicy, rng: np.random.Generator) -> Controller:
@@ -98,14 +98,12 @@ def on_cells(policy: s2r.MarkovPolicy, rng: np.random.Generator) -> Controller:
     return lambda step, seen: grid.action_of(policy.act(step, grid.state_of(seen), rng))
 
 
-def fast_steps(arrays: Arrays) -> tuple[float, float]:
+def fast_steps(episodes: Episodes) -> tuple[float, float]:
     """(mean steps above the limit in an episode as the model counts them, half of its 95 % interval).
 
     The first state counts, and so does the one that the last step leads to.
     """
-    first = np.abs(arrays["observations"].reshape(-1, HORIZON, 3)[:, :, 2]) > FAST
-    last = np.abs(arrays["next_observations"].reshape(-1, HORIZON, 3)[:, -1, 2]) > FAST
-    totals = first.sum(axis=1) + last
+    totals = np.array([(np.abs(observations[:, 2]) > FAST).sum() for observations, _ in episodes])
     return float(totals.mean()), float(1.96 * totals.std(ddof=1) / math.sqrt(totals.size))
 
 

@@ -13,7 +13,7 @@ import safe2real as s2r
 from experiments.oracles.linear_program import solve_linear_program
 from experiments.studies.warehouse_floor import ACTIONS, FLOOR, GAP, SMALL_FLOOR, Warehouse
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
-from safe2real.systems.finite import from_gymnasium
+from safe2real.systems.finite import SystemDescription, from_gymnasium
 
 ROUNDING = 1e-8  # of exact values; V_c sums 37 steps
 PEEK = 12  # errands planned at every checkpoint on the way
@@ -101,7 +101,9 @@ class Study:
         self.case = case
         self.simulator, self.real_env = Warehouse(case.floor), Warehouse(case.floor, real=True)
         self.system = from_gymnasium(
-            self.simulator, case.horizon, cost=self.simulator.people, limit=case.limit, name="steps among people"
+            self.simulator,
+            case.horizon,
+            SystemDescription(cost=self.simulator.people, limit=case.limit, name="steps among people"),
         )
         self.real = self.system.model.with_kernel(self.system.kernel_of(self.real_env))
         self.baseline = s2r.MarkovPolicy.stochastic(self.simulator.roaming(), horizon=case.horizon)

@@ -21,6 +21,7 @@ from safe2real.planning.evaluate import constraint_values
 from safe2real.problem.document import from_document, to_document
 from safe2real.problem.problem import Problem
 from safe2real.systems import from_gymnasium
+from safe2real.systems.finite import SystemDescription
 
 STEPS, STATES, ACTIONS = 3, 3, 2
 BAD = 2  # entering it costs 1; nothing is paid for leaving
@@ -214,7 +215,9 @@ def test_a_campaign_hands_out_actions_for_every_step_and_verifies(tmp_path) -> N
 
 def test_the_lake_counts_every_fall() -> None:
     fell = lambda s, a, t, reward, over: over and not reward  # noqa: E731
-    system = from_gymnasium(gymnasium.make("FrozenLake-v1"), 6, cost=fell, limit=0.2, ended=0, name="falls")
+    system = from_gymnasium(
+        gymnasium.make("FrozenLake-v1"), 6, SystemDescription(cost=fell, limit=0.2, ended=0, name="falls")
+    )
     model = system.model
     assert model.counts_end
     assert model.steps == 6
@@ -228,9 +231,9 @@ def test_the_lake_counts_every_fall() -> None:
     assert seen == pytest.approx(counted, abs=0.03)
     assert counted <= 0.2 + 1e-6
     assert (found.uncounted == 0.0).all()
-    costed = from_gymnasium(gymnasium.make("FrozenLake-v1"), 6, cost=np.eye(16)[5], limit=1.0, ended=0)
+    costed = from_gymnasium(gymnasium.make("FrozenLake-v1"), 6, SystemDescription(cost=np.eye(16)[5], limit=1.0, ended=0))
     assert costed.model.counts_end  # to be in a hole at the end costs as much as before
-    acting = from_gymnasium(gymnasium.make("FrozenLake-v1"), 6, cost=np.ones((16, 4)), limit=1.0, ended=0)
+    acting = from_gymnasium(gymnasium.make("FrozenLake-v1"), 6, SystemDescription(cost=np.ones((16, 4)), limit=1.0, ended=0))
     assert not acting.model.counts_end  # and nothing is done at the end
 
 
@@ -281,15 +284,10 @@ def test_physics_pay_for_the_end_where_it_is_asked_for(counts_end: bool) -> None
     pond = s2r.from_dynamics(
         range(5),
         (0, 1, 2),
-        (0, 1, 2),
         lambda level, out, rain: min(4, max(0, level - out) + rain),
-        noise_law=[0.5, 0.3, 0.2],
-        horizon=4,
-        start=2,
-        cost=lambda level, out: level == 4,
-        limit=0.5,
-        name="floods",
-        counts_end=counts_end,
+        s2r.Noise((0, 1, 2), [0.5, 0.3, 0.2]),
+        4,
+        s2r.SystemDescription(start=2, cost=lambda level, out: level == 4, limit=0.5, name="floods", counts_end=counts_end),
     )
     level = np.repeat(np.arange(5)[:, None] / 4.0, 3, axis=1)
     plan = s2r.solve(pond.model, level).policy

@@ -131,7 +131,7 @@ def test_everything_long_reports_how_far_it_is():
     )
     s2r.Learner(case.problem).plan(np.ones((4, 2)), progress=lambda *one: told.append(("plan", *one)))
     env = gymnasium.make("FrozenLake-v1", max_episode_steps=4)
-    s2r.estimate_model(env, 4, episodes=3, progress=lambda *one: told.append(("run", *one)))
+    s2r.estimate_by_running(env, 4, episodes=3, progress=lambda *one: told.append(("run", *one)))
 
     class Still:
         num_states, num_actions = 2, 2
@@ -139,7 +139,9 @@ def test_everything_long_reports_how_far_it_is():
         def sample(self, state, action, rng):
             return state, 0.0, False
 
-    s2r.estimate_model(Still(), 2, start=0, samples_per_row=1, progress=lambda *one: told.append(("rows", *one)))
+    s2r.estimate_by_sampling(
+        Still(), 2, s2r.SystemDescription(start=0), samples_per_row=1, progress=lambda *one: told.append(("rows", *one))
+    )
     assert ("check", 12, 12) in told  # the method and the other one, and what is advised
     assert [one for one in told if one[0] == "plan"][-1] == ("plan", 7, 8)
     assert [one for one in told if one[0] == "run"] == [("run", 1, 3), ("run", 2, 3), ("run", 3, 3)]
@@ -148,7 +150,7 @@ def test_everything_long_reports_how_far_it_is():
 
 def test_explore_shows_a_bar_or_tells_a_function(monkeypatch):
     lake = gymnasium.make("FrozenLake-v1", max_episode_steps=2)
-    system = s2r.from_gymnasium(lake, 2, ended=0.0)
+    system = s2r.from_gymnasium(lake, 2, s2r.SystemDescription(ended=0.0))
     baseline = s2r.MarkovPolicy.uniform(horizon=2, num_states=system.model.num_states, num_actions=4)
     settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.01)
     problem = s2r.Problem(system.model, baseline, settings)

@@ -73,7 +73,7 @@ def test_what_is_counted_goes_through_count():
 def reached():
     """A lake, where the goal ends the episode, and a policy that nearly always reaches it."""
     env = gymnasium.make("FrozenLake-v1", desc=["SFG"], success_rate=0.95)
-    system = s2r.from_gymnasium(env, horizon=8, cost=[0.0, 0.0, 0.0], ended=0.0, limit=0.5)
+    system = s2r.from_gymnasium(env, 8, s2r.SystemDescription(cost=[0.0, 0.0, 0.0], limit=0.5, ended=0.0))
     policy = s2r.MarkovPolicy.deterministic(system.per_state([2, 2, 2]), num_actions=4, horizon=8)
     return env, system, policy
 

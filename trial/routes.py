@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from safe2real import Kernel, Learner, MarkovPolicy, Trajectory, estimate_model, explore, load_learner
+from safe2real import Kernel, Learner, MarkovPolicy, Trajectory, explore, load_learner
 from safe2real.campaign import Campaign, Deployment, carry_over
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import Halted, Stopped
@@ -23,6 +23,8 @@ from safe2real.exploration.policy_trial import CANDIDATE
 from safe2real.exploration.proposal import Proposal
 from safe2real.model.policy import carried_out
 from safe2real.model.validation import Floats
+from safe2real.systems.estimate import Counting, estimate_from_log
+from safe2real.systems.finite import SystemDescription
 from trial.flaws import Flaw
 from trial.judge import Judge
 from trial.outcome import Outcome
@@ -279,8 +281,14 @@ def _fitted(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> f
     log = [world.run(case.baseline) for _ in range(2 * case.rounds)]
     fit, counted = (log, log) if flaw is Flaw.ONE_LOG else (log[::2], log[1::2])
     paths = [(one.states.tolist(), one.actions.tolist()) for one in fit]
-    sizes = {"num_states": task.num_states, "num_actions": task.num_actions, "start": 0}
-    estimated = estimate_model(paths, task.steps, unvisited="stay", **sizes)  # type: ignore[arg-type]
+    estimated = estimate_from_log(
+        paths,
+        task.steps,
+        SystemDescription(start=0),
+        counting=Counting(unvisited="stay"),
+        num_states=task.num_states,
+        num_actions=task.num_actions,
+    )
     settings = replace(case.settings, calibrated_gap=0.0, mismatch_gap=0.0)
     case = replace(case, task=task.with_kernel(estimated.model.kernel), settings=settings, within=None, support=None)
     learner = _learner(case)

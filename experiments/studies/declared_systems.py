@@ -22,7 +22,7 @@ from experiments.studies.windy_grid_ties import terrain_ties
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.evaluate import constraint_values
-from safe2real.systems.finite import FiniteSystem, from_gymnasium
+from safe2real.systems.finite import FiniteSystem, SystemDescription, from_gymnasium
 from safe2real.systems.windy_grid import WindyGrid
 
 Cell = tuple[int, int]
@@ -55,7 +55,7 @@ def _lake() -> Instance:
     )
     firm = environment(())
     holes = (firm.unwrapped.desc == b"H").ravel().astype(float)
-    system = from_gymnasium(firm, 30, cost=holes, ended=holes, limit=3.0, name="time under water")
+    system = from_gymnasium(firm, 30, SystemDescription(cost=holes, limit=3.0, ended=holes, name="time under water"))
     down, right, up = 1, 2, 3
     actions = np.full((8, 8), right)  # along the upper edge, then down the right one; from the middle, up first
     actions[1:5], actions[:, 7] = up, down
@@ -67,7 +67,7 @@ def _lake() -> Instance:
 
 def _cliff() -> Instance:
     environment = _with_slippery_cells("CliffWalking-v1", 12, {"is_slippery": False}, "is_slippery", True)
-    system = from_gymnasium(environment(()), 24, cost=_fell, ended=0.0, limit=0.5, name="falls")
+    system = from_gymnasium(environment(()), 24, SystemDescription(cost=_fell, limit=0.5, ended=0.0, name="falls"))
     up, right, down = range(3)
     actions = np.full((4, 12), up)  # to the upper edge, along it, and down on the far side
     actions[0], actions[:, 11] = right, down
@@ -79,7 +79,9 @@ def _cliff() -> Instance:
 
 def _warehouse() -> Instance:
     simulator, shelf = Warehouse(FLOOR), (1, 23)
-    system = from_gymnasium(simulator, 36, cost=simulator.people, limit=_AMONG_PEOPLE, name="steps among people")
+    system = from_gymnasium(
+        simulator, 36, SystemDescription(cost=simulator.people, limit=_AMONG_PEOPLE, name="steps among people")
+    )
     beside = [simulator.index[row, shelf[1]] for row in (shelf[0] - 1, shelf[0] + 1)]
     return Instance(
         model=system.model,

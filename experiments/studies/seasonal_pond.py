@@ -13,7 +13,8 @@ from experiments.studies.instance import Instance
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.planning.evaluate import constraint_values
-from safe2real.systems.dynamics import Dynamics, from_dynamics
+from safe2real.systems.dynamics import Dynamics, Noise, from_dynamics
+from safe2real.systems.finite import SystemDescription
 
 State = tuple[int, int]  # level, season
 Law = tuple[float, float, float]  # probabilities of rain 0, 1, 2
@@ -35,16 +36,10 @@ def pond_with(laws: dict[str, Law]) -> Dynamics:
     return from_dynamics(
         [(level, season) for level in range(HIGHEST + 1) for season in range(len(SEASONS))],
         range(MOST_OUT + 1),
-        RAIN,
         _after,
-        noise_law=laws,
-        noise_class=lambda state, out: SEASONS[state[1]],
-        horizon=HORIZON,
-        start=(2, 0),
-        cost=lambda state, out: state[0] == HIGHEST,
-        limit=LIMIT,
-        name="flooded seasons",
-        exact=True,
+        Noise(RAIN, laws, classes=lambda state, out: SEASONS[state[1]], exact=True),
+        HORIZON,
+        SystemDescription(start=(2, 0), cost=lambda state, out: state[0] == HIGHEST, limit=LIMIT, name="flooded seasons"),
     )
 
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from safe2real.problem.settings import Settings
     from safe2real.standing import Standing
     from safe2real.systems.discretise import Discretised
-    from safe2real.systems.dynamics import from_dynamics
+    from safe2real.systems.dynamics import Noise, from_dynamics
     from safe2real.systems.enumerated import Enumerated
-    from safe2real.systems.estimate import estimate_model
-    from safe2real.systems.finite import from_gymnasium
+    from safe2real.systems.estimate import estimate_by_running, estimate_by_sampling, estimate_from_log
+    from safe2real.systems.finite import SystemDescription, from_gymnasium
 
 # Silent unless the program configures logging; everything is said under this one name.
 logging.getLogger(__name__).addHandler(logging.NullHandler())
@@ -59,10 +59,10 @@ _HOMES = {
     "problem.settings": ("Settings",),
     "standing": ("Standing",),
     "systems.discretise": ("Discretised",),
-    "systems.dynamics": ("from_dynamics",),
+    "systems.dynamics": ("Noise", "from_dynamics"),
     "systems.enumerated": ("Enumerated",),
-    "systems.estimate": ("estimate_model",),
-    "systems.finite": ("from_gymnasium",),
+    "systems.estimate": ("estimate_by_running", "estimate_by_sampling", "estimate_from_log"),
+    "systems.finite": ("SystemDescription", "from_gymnasium"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = (
@@ -99,15 +99,19 @@ __all__ = [
     "Learner",
     "MarkovPolicy",
     "Mixture",
+    "Noise",
     "PolicyTrial",
     "Problem",
     "Safe2RealError",
     "Settings",
     "Standing",
+    "SystemDescription",
     "Trajectory",
     "__version__",
     "check_problem",
-    "estimate_model",
+    "estimate_by_running",
+    "estimate_by_sampling",
+    "estimate_from_log",
     "evaluate",
     "examples",
     "explore",

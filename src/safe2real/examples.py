@@ -25,9 +25,9 @@ from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.systems.dynamics import from_dynamics
-from safe2real.systems.estimate import estimate_model
-from safe2real.systems.finite import from_gymnasium
+from safe2real.systems.dynamics import Noise, from_dynamics
+from safe2real.systems.estimate import estimate_by_sampling
+from safe2real.systems.finite import SystemDescription, from_gymnasium
 from safe2real.systems.finite_env import FiniteEnv
 
 __all__ = ["ALL", "Example", "TableEnv", "calls", "inventory", "lake", "machine", "oven", "pond", "real_model"]
@@ -106,7 +106,7 @@ def lake(*, seed: int | None = None) -> Example:
     )
     real.unwrapped.P[6] = slippery.unwrapped.P[6]  # type: ignore[attr-defined]
     holes = np.array([cell == "H" for cell in "".join(grid)])
-    system = from_gymnasium(simulator, 14, cost=holes, ended=holes, limit=0.7, name="steps under water")
+    system = from_gymnasium(simulator, 14, SystemDescription(cost=holes, limit=0.7, ended=holes, name="steps under water"))
     trusted = MarkovPolicy.deterministic(system.per_state(careful), num_actions=4, horizon=14)
     settings = Settings(margin=0.4, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.1, seed=seed)
     problem = Problem(system.model, trusted, settings, known=system.known, support=system.model.kernel)
@@ -144,7 +144,7 @@ def machine(*, seed: int | None = None) -> Example:
         return rows
 
     simulator, real = (TableEnv(table(wear), start=0, **names) for wear in (0.3, 0.5))
-    system = from_gymnasium(simulator, 15, cost=[0, 0, 0, 0, 0, 1], limit=0.3, name="steps broken")
+    system = from_gymnasium(simulator, 15, SystemDescription(cost=[0, 0, 0, 0, 0, 1], limit=0.3, name="steps broken"))
     trusted = MarkovPolicy.deterministic([1, 0, 0, 0, 0, 0], num_actions=3, horizon=15)
     settings = Settings(margin=0.25, calibrated_gap=0.0, mismatch_gap=0.2, tolerance=0.06, seed=seed)
     problem = Problem(system.model, trusted, settings, support=system.model.kernel)
@@ -199,7 +199,9 @@ def calls(*, seed: int | None = None) -> Example:
     the limit; the best safe plan 8.16 and 0.50.
     """
     simulator, real = CallLine(0.5), CallLine(0.05)
-    system = estimate_model(simulator, 12, samples_per_row=10_000, start=2, cost=np.eye(8)[7], limit=0.5, name="steps full")
+    system = estimate_by_sampling(
+        simulator, 12, SystemDescription(start=2, cost=np.eye(8)[7], limit=0.5, name="steps full"), samples_per_row=10_000
+    )
     trusted = MarkovPolicy.deterministic([2] * 8, num_actions=4, horizon=12)
     possible = [[[-people <= after - waiting <= 2 for after in range(8)] for people in range(4)] for waiting in range(8)]
     settings = Settings(margin=0.35, calibrated_gap=0.034, mismatch_gap=0.2, tolerance=0.08, seed=seed)
@@ -240,7 +242,7 @@ def oven(*, seed: int | None = None) -> Example:
 
     names = {"state_names": [f"warmth {n}" for n in range(8)], "action_names": ("cool", "hold", "heat")}
     simulator, real = (TableEnv(table(law), start=2, **names) for law in ((0.10, 0.80, 0.10), (0.10, 0.75, 0.15)))
-    system = from_gymnasium(simulator, 12, cost=np.eye(8)[7], limit=1.0, name="steps too hot")
+    system = from_gymnasium(simulator, 12, SystemDescription(cost=np.eye(8)[7], limit=1.0, name="steps too hot"))
     trusted = MarkovPolicy.deterministic([2, 2, 2, 1, 0, 0, 0, 0], num_actions=3, horizon=12)
     possible = [[[abs(after - warmth) <= 2 for after in range(8)]] * 3 for warmth in range(8)]
     settings = Settings(margin=0.9, calibrated_gap=0.0, mismatch_gap=0.0, tolerance=0.2, seed=seed)
@@ -269,14 +271,8 @@ def pond(*, seed: int | None = None) -> Example:
         return min(8, max(0, level - out) + rain)
 
     believed, true = (0.4, 0.4, 0.2, 0.0), (0.3, 0.3, 0.2, 0.2)
-    rules: dict[str, Any] = {
-        "horizon": 12,
-        "start": 3,
-        "cost": lambda level, out: level == 8,
-        "limit": 1.0,
-        "name": "floods",
-    }
-    system = from_dynamics(range(9), range(3), range(4), after, noise_law=believed, exact=True, counts_end=True, **rules)
+    flooding = SystemDescription(start=3, cost=lambda level, out: level == 8, limit=1.0, name="floods", counts_end=True)
+    system = from_dynamics(range(9), range(3), after, Noise(range(4), believed, exact=True), 12, flooding)
     table = {
         level: {out: _outcomes(level / 8, ((p, after(level, out, rain)) for rain, p in enumerate(true))) for out in range(3)}
         for level in range(9)
@@ -320,11 +316,9 @@ def inventory(*, seed: int | None = None) -> Example:
     def free(at: tuple[int, str], order: int) -> float:
         return 1.0 - min(full, at[0] + order) / full
 
-    rules: dict[str, Any] = {"horizon": 16, "start": (6, "spring"), "cost": lambda at, order: at[0] == 0, "limit": 2.0}
-    system = from_dynamics(
-        states, range(6), range(8), after, noise_law=believed, noise_class=lambda at, order: at[1], exact=True,
-        reward=free, name="empty shelf", **rules,
-    )  # fmt: skip
+    demand_by_season = Noise(range(8), believed, classes=lambda at, order: at[1], exact=True)
+    empty = SystemDescription(start=(6, "spring"), cost=lambda at, order: at[0] == 0, limit=2.0, name="empty shelf")
+    system = from_dynamics(states, range(6), after, demand_by_season, 16, empty, reward=free)
     table = {
         number[at]: {
             order: _outcomes(

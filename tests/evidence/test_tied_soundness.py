@@ -13,15 +13,10 @@ def many_values(count: int) -> s2r.systems.Dynamics:
     return s2r.from_dynamics(
         range(3),
         (0, 1),
-        range(count),
         lambda state, action, value: state if action == 0 else value % 3,
-        noise_law=np.full(count, 1.0 / count),
-        horizon=4,
-        start=0,
-        cost=lambda state, action: state == 2,
-        limit=2.5,
-        exact=True,
-        reported=True,
+        s2r.Noise(range(count), np.full(count, 1.0 / count), exact=True, reported=True),
+        4,
+        s2r.SystemDescription(start=0, cost=lambda state, action: state == 2, limit=2.5),
     )
 
 

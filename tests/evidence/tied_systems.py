@@ -8,7 +8,8 @@ import numpy as np
 
 import safe2real as s2r
 from safe2real.problem import Problem, Ties
-from safe2real.systems.dynamics import Dynamics, from_dynamics
+from safe2real.systems.dynamics import Dynamics, Noise, from_dynamics
+from safe2real.systems.finite import SystemDescription
 
 # Three cells in a row: the move goes on with 0.7 and stays with 0.3. At the right end both labels stay: the map clips.
 LEADS = np.array([[[1, 0]], [[2, 1]], [[2, 2]]])  # [S, A, L]: moves, stays
@@ -48,16 +49,16 @@ def ledge(slip: tuple[float, float], **given: Any) -> Dynamics:
     return from_dynamics(
         cells,
         tuple(MOVES),
-        ("holds", "slips"),
         step,
-        noise_class=given.pop("noise_class", ground),
-        noise_law=given.pop("noise_law", {"level": [1 - slip[0], slip[0]], "edge": [1 - slip[1], slip[1]]}),
-        horizon=8,
-        start=(0, 0),
-        cost=lambda cell, action: cell == "fell",
-        limit=1.0,
+        Noise(
+            ("holds", "slips"),
+            given.pop("law", {"level": [1 - slip[0], slip[0]], "edge": [1 - slip[1], slip[1]]}),
+            classes=given.pop("classes", ground),
+            **given,
+        ),
+        8,
+        SystemDescription(start=(0, 0), cost=lambda cell, action: cell == "fell", limit=1.0),
         reward=lambda cell, action: cell == (1, 3),
-        **given,
     )
 
 

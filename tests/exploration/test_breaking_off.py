@@ -161,7 +161,7 @@ def test_what_does_not_fit_at_the_first_reset_is_said_before_anything_is_counted
 def lake():
     """Gymnasium's lake over 9 steps, and what explores it."""
     made = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    system = s2r.systems.from_gymnasium(made, 9, cost=np.zeros(16), limit=1.0, ended=0.0)
+    system = s2r.systems.from_gymnasium(made, 9, s2r.systems.SystemDescription(cost=np.zeros(16), limit=1.0, ended=0.0))
     baseline = s2r.MarkovPolicy.deterministic(
         np.zeros(system.model.num_states, int), num_actions=4, horizon=system.model.steps
     )

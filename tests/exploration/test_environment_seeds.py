@@ -88,11 +88,11 @@ def test_no_estimate_counts_an_episode_of_one_seed_twice():
     explored(learner_of(seed=0), 3, kept)
     once = [episode for _, episode in kept]
     assert estimate_margin(tiny(), once, delta=0.1).episodes == 3
-    assert s2r.estimate_model(once, 2, num_states=2, num_actions=2).samples == 6
+    assert s2r.estimate_from_log(once, 2, num_states=2, num_actions=2).samples == 6
     with pytest.raises(Conflict, match="3 of the 6 environment seeds"):
         estimate_margin(tiny(), once * 2, delta=0.1)
     with pytest.raises(Conflict, match="3 of the 6 environment seeds"):
-        s2r.estimate_model(once * 2, 2, num_states=2, num_actions=2)
+        s2r.estimate_from_log(once * 2, 2, num_states=2, num_actions=2)
 
 
 def test_learners_differ_unless_a_seed_is_given_and_a_saved_one_goes_on(tmp_path):

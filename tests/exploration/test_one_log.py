@@ -18,7 +18,9 @@ from safe2real.standing import AssumptionCode
 SUCCESSORS, EPISODES = 60, 120
 STATES = SUCCESSORS + 1
 BASELINE = s2r.MarkovPolicy.deterministic([0] * STATES, num_actions=1, horizon=2)
-REFUSED = r"of the \d+ episodes look like ones that the simulator was estimated from.*estimate_model\(log\[::2\], \.\.\.\)"
+REFUSED = (
+    r"of the \d+ episodes look like ones that the simulator was estimated from.*estimate_from_log\(log\[::2\], \.\.\.\)"
+)
 
 
 def log_of(seed: int, episodes: int = EPISODES):
@@ -28,8 +30,9 @@ def log_of(seed: int, episodes: int = EPISODES):
 
 
 def problem_of(log, gap: float = 0.0) -> s2r.Problem:
-    given = {"num_states": STATES, "num_actions": 1, "start": 0, "unvisited": "stay"}
-    system = s2r.estimate_model(log, 2, cost=np.zeros(STATES), limit=1.0, **given)
+    described = s2r.SystemDescription(cost=np.zeros(STATES), limit=1.0, start=0)
+    stay = s2r.systems.Counting(unvisited="stay")
+    system = s2r.estimate_from_log(log, 2, described, counting=stay, num_states=STATES, num_actions=1)
     settings = s2r.Settings(margin=1.0, calibrated_gap=0.0, mismatch_gap=gap, tolerance=0.25, delta=0.04)
     known = np.arange(STATES)[:, None] > 0
     return s2r.Problem(system.model, BASELINE, settings, known=known)
@@ -99,7 +102,7 @@ def test_a_support_knows_the_log_that_it_was_read_from():
 
 def test_terminated_and_longer_episodes_are_recognised_in_the_numbers_of_the_model():
     log = [([0, 1, 2], [0, 1], True), ([0, 2, 1, 0, 1], [1, 0, 0, 1], False)]
-    system = s2r.estimate_model(log, 3, start=0, cost=[0, 0, 1], ended=[0, 0, 1], limit=1.0)
+    system = s2r.estimate_from_log(log, 3, s2r.SystemDescription(start=0, cost=[0, 0, 1], limit=1.0, ended=[0, 0, 1]))
     marks = s2r.Problem.from_text(_with_any_baseline(system).to_text()).fitted_episodes()
     assert len(marks) == 2
     learner = s2r.Learner(_with_any_baseline(system), trust_margin=True)

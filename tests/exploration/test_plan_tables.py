@@ -78,7 +78,7 @@ def test_what_is_no_guarantee_says_so():
 
 
 def test_states_of_the_environment(tmp_path):
-    system = s2r.from_gymnasium(TableEnv(corridor()), H, cost=slipped, limit=1.0, ended=0)
+    system = s2r.from_gymnasium(TableEnv(corridor()), H, s2r.SystemDescription(cost=slipped, limit=1.0, ended=0))
     listed = list(state_rows(system))
     assert listed[0] == ["state", "environment_state", "cost_on_arrival", "ended"]
     for number, state, cost, ended in listed[1:]:

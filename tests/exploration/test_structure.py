@@ -8,7 +8,7 @@ from safe2real.problem import Ties
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from tests.evidence.tied_systems import ledge, ledge_problem
 
-ALIKE = {"noise_class": lambda cell, action: "anywhere", "noise_law": {"anywhere": [0.95, 0.05]}}
+ALIKE = {"classes": lambda cell, action: "anywhere", "law": {"anywhere": [0.95, 0.05]}}
 REAL = ledge((0.05, 0.45))  # at the edge the ground gives way
 RUNS = [pytest.param(20, id="some"), pytest.param(100, id="many", marks=pytest.mark.slow)]
 

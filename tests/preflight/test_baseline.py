@@ -18,7 +18,9 @@ from safe2real.preflight.gaps import rollout_findings
 from safe2real.radii import Literal
 
 LAKE = gymnasium.make("FrozenLake-v1", max_episode_steps=20)
-SYSTEM = s2r.from_gymnasium(LAKE, 20, cost=lambda s, a, t, reward, over: over and not reward, limit=0.8, ended=0)
+SYSTEM = s2r.from_gymnasium(
+    LAKE, 20, s2r.SystemDescription(cost=lambda s, a, t, reward, over: over and not reward, limit=0.8, ended=0)
+)
 SETTINGS = s2r.Settings(margin=0.3, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.05)
 CAREFUL = s2r.MarkovPolicy.deterministic(
     SYSTEM.per_state([0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]), num_actions=4, horizon=20

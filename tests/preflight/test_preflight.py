@@ -735,7 +735,9 @@ def test_an_estimated_simulator_end_to_end():
         def sample(self, state, action, rng):
             return int(rng.random() < 0.5), 0.0, False
 
-    found = s2r.estimate_model(Coin(), 2, start=0, samples_per_row=200, cost=[0.0, 1.0], limit=1.5)
+    found = s2r.estimate_by_sampling(
+        Coin(), 2, s2r.SystemDescription(start=0, cost=[0.0, 1.0], limit=1.5), samples_per_row=200
+    )
     system = found.system
     baseline = s2r.MarkovPolicy.deterministic([0, 0], num_actions=1, horizon=2)
     settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.3, tolerance=0.1)

@@ -385,7 +385,7 @@ def test_an_environment_without_a_table(tmp_path):
     text = LAKE.replace('arguments = {map_name = "4x4", is_slippery = false}\n', "")
     refused(tmp_path, text.replace("FrozenLake-v1", "tests.preflight.specs:NoTable-v0", 1),
             "simulator.gymnasium is 'tests.preflight.specs:NoTable-v0'", "no transition table",
-            "estimate_model")  # fmt: skip
+            "estimate_by_running")  # fmt: skip
 
 
 def test_a_module_that_is_not_found_must_be_importable(tmp_path):

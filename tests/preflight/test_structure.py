@@ -51,7 +51,7 @@ def test_guesses_leave_classes_alone_of_which_a_smaller_distance_is_stated():
 
 
 def test_a_reality_that_breaks_the_ties_is_named():
-    alike = {"noise_class": lambda cell, action: "anywhere", "noise_law": {"anywhere": [0.95, 0.05]}}
+    alike = {"classes": lambda cell, action: "anywhere", "law": {"anywhere": [0.95, 0.05]}}
     real = ledge((0.05, 0.45)).model.kernel
     for exact, level in ((True, Level.FAILURE), (False, Level.WARNING)):
         simulated = ledge((0.05, 0.05), exact=exact, **alike)

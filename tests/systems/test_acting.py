@@ -67,7 +67,7 @@ CASES = (
 @each(("name", "horizon", "stated"), CASES)
 def test_words_and_numbers_give_the_same_episodes(name, horizon, stated):
     env = gymnasium.make(name, max_episode_steps=horizon + 1)
-    system = s2r.from_gymnasium(env, horizon, **stated)
+    system = s2r.from_gymnasium(env, horizon, s2r.SystemDescription(**stated))
     policy = stochastic(system)
     by_numbers = list(episodes_by_numbers(system, env, policy, 30))  # one after the other: they share an environment
     pairs = zip(by_numbers, episodes_by_words(system, env, policy, 30), strict=True)
@@ -82,7 +82,7 @@ def test_words_and_numbers_give_the_same_episodes(name, horizon, stated):
 
 def test_where_costs_are_told_by_the_reward_it_is_asked_for():
     env = TableEnv(corridor(slip=1.0))
-    system = s2r.from_gymnasium(env, 6, cost=slipped, limit=1.0, ended=0)
+    system = s2r.from_gymnasium(env, 6, s2r.SystemDescription(cost=slipped, limit=1.0, ended=0))
     policy = s2r.MarkovPolicy.deterministic(np.ones(system.model.num_states, dtype=int), num_actions=2, horizon=6)
     agent = policy.agent(system=system)
     agent.reset()
@@ -103,7 +103,9 @@ def test_where_costs_are_told_by_the_reward_it_is_asked_for():
 
 def test_a_cost_is_no_matter_where_states_have_no_copies():
     """The cost is one of being in a state: what a step is said to have cost tells nothing, and is no surprise."""
-    system = s2r.from_gymnasium(TableEnv(corridor(slip=1.0)), 6, cost=np.array([0.0, 0.0, 1.0]), limit=1.0, ended=0)
+    system = s2r.from_gymnasium(
+        TableEnv(corridor(slip=1.0)), 6, s2r.SystemDescription(cost=np.array([0.0, 0.0, 1.0]), limit=1.0, ended=0)
+    )
     agent = s2r.MarkovPolicy.uniform(horizon=6, num_states=system.model.num_states, num_actions=2).agent(system=system)
     agent.reset()
     agent(0)
@@ -133,7 +135,7 @@ def test_numbers_that_do_not_begin_at_0():
     agent = system.agent(s2r.MarkovPolicy.deterministic([1, 0, 0, 0], num_actions=2, horizon=4))
     agent.reset()
     assert [agent(1), agent(2)] == [2, 1]
-    estimated = s2r.estimate_model(env, 4, episodes=5)
+    estimated = s2r.estimate_by_running(env, 4, episodes=5)
     policy = s2r.MarkovPolicy.deterministic([1] * estimated.model.num_states, num_actions=2, horizon=4)
     agent = estimated.agent(policy)
     agent.reset()
@@ -143,7 +145,9 @@ def test_numbers_that_do_not_begin_at_0():
 def test_a_continuous_environment_by_its_own_observations():
     env = gymnasium.make("MountainCarContinuous-v0", max_episode_steps=30)
     cells = s2r.Discretised(env, bins=(6, 5), action_bins=(3,))
-    estimated = s2r.estimate_model(cells, 20, samples_per_row=2, start=int(cells.reset(seed=0)[0]))
+    estimated = s2r.estimate_by_sampling(
+        cells, 20, s2r.SystemDescription(start=int(cells.reset(seed=0)[0])), samples_per_row=2
+    )
     policy = stochastic(estimated)
     agent, plain = policy.agent(seed=2, system=estimated), policy.agent(seed=2, system=estimated.system)
     agent.reset()
@@ -161,14 +165,10 @@ def pond(**more):
     return s2r.from_dynamics(
         [f"level {n}" for n in range(5)],
         ("closed", "open"),
-        (0, 1, 2),
         lambda level, gate, rain: f"level {min(4, max(0, int(level[-1]) - 2 * (gate == 'open')) + rain)}",
-        noise_law=[0.5, 0.3, 0.2],
-        horizon=8,
-        start="level 2",
-        cost=lambda level, gate: level == "level 4",
-        limit=2.0,
-        **more,
+        s2r.Noise((0, 1, 2), [0.5, 0.3, 0.2]),
+        8,
+        s2r.SystemDescription(start="level 2", cost=lambda level, gate: level == "level 4", limit=2.0, **more),
     )
 
 

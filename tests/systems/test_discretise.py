@@ -315,7 +315,7 @@ def test_bad_values(call, message):
 
 
 def test_sampling_needs_a_state_that_can_be_set():
-    with pytest.raises(InvalidInput, match=r"Drift has no `state` that can be set.*estimate_model\(env, horizon, episodes"):
+    with pytest.raises(InvalidInput, match=r"Drift has no `state` that can be set.*estimate_by_running\(env, horizon"):
         Discretised(Drift(state=False), bins=(2, 2)).sample(0, 0, np.random.default_rng())
     cells = Discretised(gymnasium.make("Pendulum-v1"), bins=(3, 3, 3), action_bins=(3,))
     with pytest.raises(InvalidInput, match=r"the state of PendulumEnv is .* but its observation gives .*`features`"):

@@ -18,6 +18,9 @@ def filled(level, out, rain):
     return min(3, max(0, level - out) + rain)
 
 
+NOISE = ("classes", "exact", "reported")
+
+
 def pond(**changes):
     given = {
         "states": range(4),
@@ -31,7 +34,10 @@ def pond(**changes):
         "limit": 2.0,
     }
     given |= changes
-    return s2r.from_dynamics(given.pop("states"), given.pop("actions"), given.pop("noise"), given.pop("step"), **given)
+    parts = [given.pop(name) for name in ("states", "actions", "step")]
+    noise = s2r.Noise(given.pop("noise"), given.pop("noise_law"), **{n: given.pop(n) for n in NOISE if n in given})
+    horizon, reward = given.pop("horizon"), given.pop("reward", None)
+    return s2r.from_dynamics(*parts, noise, horizon, s2r.SystemDescription(**given), reward=reward)
 
 
 def test_rows_are_the_law_pushed_through_the_step():
@@ -52,12 +58,14 @@ def test_classes_states_and_laws_go_by_the_users_own_names():
     made = s2r.from_dynamics(
         cells,
         ("go", "wait"),
-        ("slip", "grip"),
         lambda cell, action, w: (cell[0], 1 - cell[1]) if (action, w) == ("go", "grip") else cell,
-        noise_class=lambda cell, action: ("ice", "sand")[cell[0]],
-        noise_law={"ice": {"slip": 0.75, "grip": 0.25}, "sand": [0.0, 1.0]},
-        horizon=3,
-        start=(0, 0),
+        s2r.Noise(
+            ("slip", "grip"),
+            {"ice": {"slip": 0.75, "grip": 0.25}, "sand": [0.0, 1.0]},
+            classes=lambda cell, action: ("ice", "sand")[cell[0]],
+        ),
+        3,
+        s2r.SystemDescription(start=(0, 0)),
     )
     np.testing.assert_array_equal(made.ties.classes, [[0, 0], [0, 0], [1, 1], [1, 1]])
     assert made.ties.class_names == ("ice", "sand")
@@ -70,14 +78,14 @@ def test_classes_states_and_laws_go_by_the_users_own_names():
 @each(
     ("changes", "words"),
     [
-        ({"noise_law": [0.5, 0.3, 0.1]}, "noise_law sums to 0.9"),
-        ({"noise_law": [0.5, 0.5]}, r"noise_law has shape \(2,\); give one probability for each of the 3"),
-        ({"noise_law": {0: 0.5, 3: 0.5}}, "noise_law has a probability for 3, which is no noise"),
-        ({"noise_class": lambda s, a: s}, "noise_law is .*; with noise_class give a mapping"),
-        ({"noise_class": lambda s, a: s, "noise_law": {0: [1, 0, 0]}}, "noise_law has no law for the class 1"),
-        ({"noise_class": lambda s, a: {s}}, r"noise_class\(0, 0\) is \{0\}; name a class"),
+        ({"noise_law": [0.5, 0.3, 0.1]}, "noise.law sums to 0.9"),
+        ({"noise_law": [0.5, 0.5]}, r"noise.law has shape \(2,\); give one probability for each of the 3"),
+        ({"noise_law": {0: 0.5, 3: 0.5}}, "noise.law has a probability for 3, which is no noise"),
+        ({"classes": lambda s, a: s}, "noise.law is .*; with classes give a mapping"),
+        ({"classes": lambda s, a: s, "noise_law": {0: [1, 0, 0]}}, "noise.law has no law for the class 1"),
+        ({"classes": lambda s, a: {s}}, r"noise.classes\(0, 0\) is \{0\}; name it"),
         ({"step": lambda s, a, w: s + w}, r"step\(2, 0, 2\) is 4, which is none of the 4 states"),
-        ({"step": lambda s, a, w: None if w == 2 else s}, "noise_law gives label 2 the probability 0.2 in state 0"),
+        ({"step": lambda s, a, w: None if w == 2 else s}, "noise.law gives label 2 the probability 0.2 in state 0"),
         ({"step": lambda s, a, w: None if (s, w) == (1, 2) else s}, r"ties.successors\[\d, 0, 2\] says that 2 can"),
         ({"step": lambda s: s}, "step is called with"),
         ({"states": [0, 1, 1]}, "states is .*; list each of them once"),
@@ -142,7 +150,8 @@ def test_ties_of_an_environment_are_those_of_its_copies_too():
     table = walk.unwrapped.P
     leads = np.array([[[table[s][a][0][1]] for a in range(4)] for s in range(48)])
     ties = s2r.problem.Ties(np.zeros((48, 4), dtype=int), leads)
-    fell = from_gymnasium(walk, 6, cost=lambda s, a, t, r, over: r == -100, limit=1.0, ended=0, ties=ties)
+    falls = s2r.SystemDescription(cost=lambda s, a, t, r, over: r == -100, limit=1.0, ended=0)
+    fell = from_gymnasium(walk, 6, falls, ties=ties)
     copies, origin = fell.copies, fell.origin
     (back,) = np.flatnonzero(copies != np.arange(copies.size))  # the start, entered by a fall
     assert origin[back] == 36 == origin[copies[back]]
@@ -194,8 +203,8 @@ def test_an_environment_that_stops_reporting_is_refused():
         ({"name": ""}, "name is ''"),
         ({"name": 3}, "name is 3"),
         (
-            {"noise_class": lambda level, out: "wet", "noise_law": {"wet": [0.5, 0.3, 0.2], "dry": [1.0, 0.0, 0.0]}},
-            "noise_law has a law for 'dry', which noise_class names for no state",
+            {"classes": lambda level, out: "wet", "noise_law": {"wet": [0.5, 0.3, 0.2], "dry": [1.0, 0.0, 0.0]}},
+            "noise.law has a law for 'dry', which noise.classes names for no state",
         ),
     ],
 )

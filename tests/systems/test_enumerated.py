@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from safe2real.errors import InvalidInput
 from safe2real.systems import Discretised, Enumerated
-from safe2real.systems.estimate import estimate_model
+from safe2real.systems.estimate import estimate_by_running
 
 
 class Shop(gymnasium.Env):
@@ -35,10 +35,10 @@ class Shop(gymnasium.Env):
 
 def test_the_advice_for_such_a_space_works():
     with pytest.raises(InvalidInput, match=r"MultiDiscrete.*, not Discrete; wrap .*systems.Enumerated\(env\)"):
-        estimate_model(Shop(), 3, episodes=5)
+        estimate_by_running(Shop(), 3, episodes=5)
     with pytest.raises(InvalidInput, match=r"MultiDiscrete.*Enumerated\(env\)"):
         Discretised(Shop(), bins=[3, 2], action_bins=[2])
-    found = estimate_model(Enumerated(Shop()), 3, episodes=50)
+    found = estimate_by_running(Enumerated(Shop()), 3, episodes=50)
     assert found.system.model.kernel.shape == (6, 4)
     legend = found.system.model.legend
     assert (legend.states[5], legend.actions[1]) == ("(2, 1)", "(1, 1)")

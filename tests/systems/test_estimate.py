@@ -1,5 +1,7 @@
 """Systems by counting: rows by hand, what the accuracy promises, and data that a model cannot be made of."""
 
+from dataclasses import fields
+
 import gymnasium
 import numpy as np
 import pytest
@@ -13,14 +15,28 @@ from safe2real.model import MarkovPolicy
 from safe2real.model.constraint_text import rounded_up
 from safe2real.radii import System
 from safe2real.report.export import export_minari
-from safe2real.systems import sampling
+from safe2real.systems import estimate as module
 from safe2real.systems.datasets import LoggedEpisode, read_episodes
 from safe2real.systems.discretise import Discretised
-from safe2real.systems.estimate import estimate_model
+from safe2real.systems.estimate import Counting, estimate_by_running, estimate_by_sampling, estimate_from_log
+from safe2real.systems.finite import SystemDescription
 from safe2real.systems.measure import clone_baseline, estimate_margin
 from tests.campaign.systems import three_states
 from tests.cases import each, sampled
 from tests.compiled.calling import radius_at
+
+DESCRIBED, COUNTED = ({one.name for one in fields(kind)} for kind in (SystemDescription, Counting))
+
+
+def estimated(source, horizon, **given):
+    """The estimate for this kind of source, by arguments of all three."""
+    described = {name: given.pop(name) for name in DESCRIBED & set(given)}
+    counting = Counting(**{name: given.pop(name) for name in COUNTED & set(given)})
+    runs = isinstance(source, gymnasium.Env) and (given or not hasattr(source, "sample"))
+    simulated = estimate_by_running if runs else estimate_by_sampling
+    function = simulated if runs or hasattr(source, "sample") else estimate_from_log
+    return function(source, horizon, SystemDescription(**described), counting=counting, **given)
+
 
 P = np.array(  # [S, A, S]
     [
@@ -72,7 +88,7 @@ def episode(states, actions, *, rewards=None, costs=None, terminated=False):
 
 def test_rows_are_frequencies():
     log = read_episodes([([0, 1, 0, 1, 1], [0, 1, 0, 0]), ([0, 0, 0, 0, 0], [0, 0, 1, 1])], num_states=3)
-    found = estimate_model(log, 4, unvisited="stay")
+    found = estimate_from_log(log, 4, counting=Counting(unvisited="stay"))
     rows = found.system.model.kernel.to_dense()
     assert rows[0, 0] == pytest.approx([0.5, 0.5, 0.0])  # 0 by 0: to 1, 1, 0, 0
     assert rows[0, 1] == pytest.approx([1.0, 0.0, 0.0])
@@ -88,13 +104,13 @@ def test_rows_are_frequencies():
 
 def test_a_log_that_missed_the_last_states_and_actions():
     for source in ([([0, 1, 0], [0, 0])], read_episodes([([0, 1, 0], [0, 0])])):
-        found = estimate_model(source, 2, num_states=4, num_actions=3, cost=[0, 0, 0, 1], limit=1.0)
+        found = estimate_from_log(source, 2, SystemDescription(cost=[0, 0, 0, 1], limit=1.0), num_states=4, num_actions=3)
         assert found.visits.shape == (4, 3)
         assert found.visits.sum() == 2
 
 
 def test_unvisited_rows_are_uniform_by_default():
-    found = estimate_model([([0, 1], [0])], 1)
+    found = estimate_from_log([([0, 1], [0])], 1)
     assert found.system.model.kernel.to_dense()[1, 0].tolist() == [0.5, 0.5]
     assert "2 states, 1 actions" in found.describe()
     assert "never visited: 1 row, action 0 in state 1; taken as uniform" in found.describe()
@@ -102,13 +118,13 @@ def test_unvisited_rows_are_uniform_by_default():
 
 def test_mean_rewards_are_of_the_environment():
     log = read_episodes([episode([0, 1, 0, 0], [0, 0, 0], rewards=[1.0, 5.0, 2.0])])
-    found = estimate_model(log, 3)
+    found = estimate_from_log(log, 3)
     assert found.system.reward[:, 0].tolist() == [1.5, 5.0]
 
 
 def test_the_end_becomes_known_states():
     log = read_episodes([episode([0, 1, 2], [0, 0], terminated=True), episode([0, 1, 0, 1], [0, 0, 0])])
-    found = estimate_model(log, 3, cost=[0.0, 0.0, 1.0], limit=1.0, ended=0.25)
+    found = estimate_from_log(log, 3, SystemDescription(cost=[0.0, 0.0, 1.0], limit=1.0, ended=0.25))
     system, model = found.system, found.system.model
     fallen = system.state_of(2, terminated=True)
     over = system.after_end_of(fallen)
@@ -122,7 +138,7 @@ def test_the_end_becomes_known_states():
 
 def test_logged_costs_are_paid_on_arrival():
     log = read_episodes([episode([0, 1, 0], [0, 0], costs=[0.5, 0.0]), episode([0, 1, 0], [0, 0], costs=[0.0, 0.0])])
-    found = estimate_model(log, 2, cost="logged", limit=1.0)
+    found = estimate_from_log(log, 2, SystemDescription(cost="logged", limit=1.0))
     system = found.system
     dear, cheap = system.state_of(1, 0.5), system.state_of(1)
     assert system.model.kernel.to_dense()[0, 0, [dear, cheap]].tolist() == [0.5, 0.5]
@@ -135,12 +151,12 @@ def test_logged_costs_are_paid_on_arrival():
 
 def test_logged_costs_that_are_all_zero_are_costs():
     log = read_episodes([episode([0, 1, 0], [0, 0], costs=[0.0, 0.0])])
-    assert estimate_model(log, 2, cost="logged", limit=1.0).system.model.thresholds.tolist() == [2.0]
+    assert estimate_from_log(log, 2, SystemDescription(cost="logged", limit=1.0)).system.model.thresholds.tolist() == [2.0]
 
 
 def test_a_cost_function_is_paid_on_arrival():
     log = read_episodes([([0, 1, 0], [0, 0])])
-    found = estimate_model(log, 2, cost=lambda s, a, t, reward, terminated: t == 1, limit=1.0)
+    found = estimate_from_log(log, 2, SystemDescription(cost=lambda s, a, t, reward, terminated: t == 1, limit=1.0))
     assert found.system.state_of(1, 1.0) == 1
     assert found.trajectories()[0].states.tolist() == [0, 1, 0]
 
@@ -149,7 +165,9 @@ def test_a_cost_function_is_paid_on_arrival():
 
 
 def test_every_row_of_a_generative_simulator():
-    found = estimate_model(Chain(), 5, start=0, samples_per_row=4000, cost=[0.0, 0.0, 1.0], limit=5.0, ended=0.0)
+    found = estimate_by_sampling(
+        Chain(), 5, SystemDescription(start=0, cost=[0.0, 0.0, 1.0], limit=5.0, ended=0.0), samples_per_row=4000
+    )
     assert found.visits[:3].tolist() == [[4000, 4000]] * 3
     assert not found.unvisited.any()
     system = found.system
@@ -174,22 +192,25 @@ class Thirsty(Chain):
 
 
 def test_simulators_that_agree_on_a_row_give_the_same_row():
-    one, two = (estimate_model(source, 3, start=0, samples_per_row=50, ended=0.0) for source in (Chain(), Thirsty()))
+    one, two = (
+        estimate_by_sampling(source, 3, SystemDescription(start=0, ended=0.0), samples_per_row=50)
+        for source in (Chain(), Thirsty())
+    )
     same = [one.table[s][a] == two.table[s][a] for s in range(3) for a in range(2)]
     assert same == [False, True, True, True, True, True]
-    other = estimate_model(Chain(), 3, start=0, samples_per_row=50, seed=1, ended=0.0)
+    other = estimate_by_sampling(Chain(), 3, SystemDescription(start=0, ended=0.0), samples_per_row=50, seed=1)
     assert other.table[0][1] != one.table[0][1]
 
 
 def test_rows_are_sampled_apart_from_each_other():
     alike = np.tile([[0.2, 0.3, 0.5]], (3, 2, 1))
-    table = estimate_model(Chain(alike), 3, start=0, samples_per_row=50, ended=0.0).table
+    table = estimate_by_sampling(Chain(alike), 3, SystemDescription(start=0, ended=0.0), samples_per_row=50).table
     found = [tuple(entry[0] for entry in table[s][a]) for s in (0, 2) for a in range(2)]
     assert len(set(found)) == 4
 
 
 def test_the_table_is_one_that_a_system_reads():
-    found = estimate_model(Chain(), 3, start=0, ended=0)
+    found = estimate_by_sampling(Chain(), 3, SystemDescription(start=0, ended=0))
     again = found.system.kernel_of(found.table)
     assert again.to_dense() == pytest.approx(found.system.model.kernel.to_dense())
     assert sum(entry[0] for entry in found.table[1][1]) == pytest.approx(1.0)
@@ -197,30 +218,35 @@ def test_the_table_is_one_that_a_system_reads():
 
 
 def test_an_environment_is_run_in_episodes():
-    found = estimate_model(ChainEnv(), 6, episodes=800, ended=0.0, cost=[0, 0, 1], limit=3.0)
+    found = estimate_by_running(ChainEnv(), 6, SystemDescription(cost=[0, 0, 1], limit=3.0, ended=0.0), episodes=800)
     rows = found.system.model.kernel.to_dense()
     assert rows[0, 1, :3] == pytest.approx(P[0, 1], abs=0.06)
     assert found.system.model.start[0] == 1.0
     assert found.start_samples == 800
     assert "800 episodes of ChainEnv" in found.describe()
     assert "first state is counted from 800" in found.describe()
-    repeated = estimate_model(ChainEnv(), 6, episodes=800, ended=0.0, cost=[0, 0, 1], limit=3.0)
+    repeated = estimate_by_running(ChainEnv(), 6, SystemDescription(cost=[0, 0, 1], limit=3.0, ended=0.0), episodes=800)
     assert repeated.table == found.table
-    assert estimate_model(ChainEnv(), 6, episodes=800, seed=1, ended=0.0, cost=[0, 0, 1], limit=3.0).table != found.table
+    assert (
+        estimate_by_running(
+            ChainEnv(), 6, SystemDescription(cost=[0, 0, 1], limit=3.0, ended=0.0), episodes=800, seed=1
+        ).table
+        != found.table
+    )
 
 
 def test_a_behaviour_policy():
     lazy = MarkovPolicy.deterministic([0, 0, 0], num_actions=2, horizon=6)
     for policy in (lazy, lambda step, state, rng: 0):
-        found = estimate_model(ChainEnv(), 6, episodes=30, policy=policy)
+        found = estimate_by_running(ChainEnv(), 6, episodes=30, policy=policy)
         assert found.visits.sum() == 180
         assert found.visits[:, 1].tolist() == [0, 0, 0]
-    swapped = estimate_model(ChainEnv(ends=False), 6, episodes=30, policy=lambda step, state, rng: step % 2)
+    swapped = estimate_by_running(ChainEnv(ends=False), 6, episodes=30, policy=lambda step, state, rng: step % 2)
     assert swapped.visits.sum(axis=0).tolist() == [90, 90]
 
 
 def test_costs_of_the_environments_info():
-    found = estimate_model(ChainEnv(ends=False), 6, episodes=50, cost="logged", limit=3.0)
+    found = estimate_by_running(ChainEnv(ends=False), 6, SystemDescription(cost="logged", limit=3.0), episodes=50)
     assert (1.0 - found.system.model.utilities[0, 0, found.system.state_of(2, 0.5), 0]) == 0.5
     env = found.system.as_env(ChainEnv(ends=False, first=(0, 0)))
     env.reset(seed=0)
@@ -230,12 +256,12 @@ def test_costs_of_the_environments_info():
 
 def test_cells_are_sampled_or_run():
     cells = Discretised(gymnasium.make("MountainCar-v0"), bins=([-0.55, 0.2], 3))
-    anywhere = estimate_model(cells, 3, samples_per_row=5)
+    anywhere = estimate_by_sampling(cells, 3, samples_per_row=5)
     assert not anywhere.unvisited.any()
     assert anywhere.start_samples == 1000
     assert anywhere.system.model.start.sum() == pytest.approx(1.0)
     assert anywhere.system.model.start[cells.state_of((-0.5, 0.0))] == pytest.approx(0.75, abs=0.05)  # [-0.6, -0.4]
-    run = estimate_model(cells, 3, episodes=5)
+    run = estimate_by_running(cells, 3, episodes=5)
     assert (run.samples, run.unvisited.any()) == (15, True)
 
 
@@ -249,7 +275,7 @@ def test_what_a_campaign_exports_is_read_back(tmp_path, monkeypatch):
             told.append(system.episode(deployment))
             campaign.tell(deployment.id, told[-1])
         export_minari(campaign, "tiny/arm-v0")
-    found = estimate_model("tiny/arm-v0", 4)
+    found = estimate_from_log("tiny/arm-v0", 4)
     read = found.trajectories()
     assert [one.states.tolist() for one in read] == [one.states.tolist() for one in told]
     assert [one.actions.tolist() for one in read] == [one.actions.tolist() for one in told]
@@ -277,7 +303,9 @@ def test_the_accuracy_covers_the_true_rows(estimates, most):
     """Each estimate may fail with probability 0.3, so that more failures than `most` are a rare accident (below 1e-4)."""
     failed, ratios = 0, []
     for seed in range(estimates):
-        found = estimate_model(Chain(), 3, start=0, samples_per_row=60, delta=0.3, seed=seed)
+        found = estimate_by_sampling(
+            Chain(), 3, SystemDescription(start=0), samples_per_row=60, seed=seed, counting=Counting(delta=0.3)
+        )
         off = distances(found)
         allowed = found.accuracy[:3].reshape(-1)
         failed += bool((off > allowed).any())
@@ -287,10 +315,10 @@ def test_the_accuracy_covers_the_true_rows(estimates, most):
 
 
 def test_the_accuracy_shrinks_with_samples_and_with_certainty():
-    few, many = (estimate_model(Chain(), 3, start=0, samples_per_row=n) for n in (100, 2500))
+    few, many = (estimate_by_sampling(Chain(), 3, SystemDescription(start=0), samples_per_row=n) for n in (100, 2500))
     assert many.worst_accuracy < 0.3 * few.worst_accuracy
     assert many.worst_accuracy == many.accuracy[:3].max()
-    sure = estimate_model(Chain(), 3, start=0, samples_per_row=100, delta=1e-6)
+    sure = estimate_by_sampling(Chain(), 3, SystemDescription(start=0), samples_per_row=100, counting=Counting(delta=1e-6))
     assert sure.worst_accuracy > few.worst_accuracy
     assert f"worst {rounded_up(few.worst_accuracy, 4)}" in few.describe()
     assert f"calibrated_gap must be at least {rounded_up(few.worst_accuracy, 4)}" in few.describe()
@@ -300,8 +328,8 @@ def test_the_accuracy_shrinks_with_samples_and_with_certainty():
 def test_the_accuracy_is_the_radius_of_what_is_possible_before_the_data_are_seen():
     """6 rows; any of 3 next states, terminated or not, at any of the 16 costs a system can have where costs are paid."""
     for cost, possible in ((None, 6), (lambda *_: 0.0, 96)):
-        found = estimate_model(
-            Chain(), 3, start=0, samples_per_row=40, cost=cost, limit=None if cost is None else 1, ended=0
+        found = estimate_by_sampling(
+            Chain(), 3, SystemDescription(start=0, cost=cost, limit=None if cost is None else 1, ended=0), samples_per_row=40
         )
         rule = rule_of(radii.Adaptive(), System(possible, 2, 3), np.full(6, possible), 0.05)
         seen = len(found.table[0][1])
@@ -309,10 +337,14 @@ def test_the_accuracy_is_the_radius_of_what_is_possible_before_the_data_are_seen
 
 
 def test_the_radius_is_a_choice_and_heuristics_say_so():
-    literal = estimate_model(Chain(), 3, start=0, samples_per_row=1000, radius=radii.Literal())
-    tight = estimate_model(Chain(), 3, start=0, samples_per_row=1000)
+    literal = estimate_by_sampling(
+        Chain(), 3, SystemDescription(start=0), samples_per_row=1000, counting=Counting(radius=radii.Literal())
+    )
+    tight = estimate_by_sampling(Chain(), 3, SystemDescription(start=0), samples_per_row=1000)
     assert literal.worst_accuracy > tight.worst_accuracy
-    scaled = estimate_model(Chain(), 3, start=0, samples_per_row=1000, radius=radii.Scaled(0.4))
+    scaled = estimate_by_sampling(
+        Chain(), 3, SystemDescription(start=0), samples_per_row=1000, counting=Counting(radius=radii.Scaled(0.4))
+    )
     assert not scaled.certified
     assert "HEURISTIC, not a guarantee" in scaled.describe()
 
@@ -323,7 +355,7 @@ def test_the_radius_is_a_choice_and_heuristics_say_so():
 def test_logs_as_trajectories_for_a_baseline_and_its_margin():
     stops = episode([0, 1, 2], [0, 1], terminated=True)
     goes_on = episode([0, 1, 0, 1, 0, 0], [0, 1, 0, 0, 1])  # longer than the horizon
-    found = estimate_model([stops, goes_on], 4, cost=[0.0, 0.0, 1.0], limit=3.0, ended=0.5)
+    found = estimate_from_log([stops, goes_on], 4, SystemDescription(cost=[0.0, 0.0, 1.0], limit=3.0, ended=0.5))
     system = found.system
     fallen = system.state_of(2, terminated=True)
     over = system.after_end_of(fallen)
@@ -339,12 +371,12 @@ def test_logs_as_trajectories_for_a_baseline_and_its_margin():
 
 
 def test_an_episode_that_ends_with_the_last_step():
-    found = estimate_model([episode([0, 1, 2], [0, 0], terminated=True)], 2)
+    found = estimate_from_log([episode([0, 1, 2], [0, 0], terminated=True)], 2)
     assert found.trajectories()[0].states.tolist() == [0, 1, found.system.state_of(2, terminated=True)]
 
 
 def test_other_logs_in_the_same_numbers():
-    found = estimate_model(Chain(), 3, start=0, ended=0)
+    found = estimate_by_sampling(Chain(), 3, SystemDescription(start=0, ended=0))
     with pytest.raises(InvalidInput, match=r"estimated from Chain started anywhere.*not from logs; give log=read_episodes"):
         found.trajectories()
     log = read_episodes([([0, 0, 1, 0], [0, 0, 1])])
@@ -364,19 +396,19 @@ def test_episodes_shorter_than_the_horizon():
         InvalidInput,
         match=r"2 of 3 episodes stop before the horizon of 5 .*episode 0 after 2 steps; .*at most 2, or partial=True",
     ):
-        estimate_model(log, 5)
-    assert estimate_model(log, 5, partial=True).samples == 10
-    assert estimate_model(log, 2).samples == 10
+        estimate_from_log(log, 5)
+    assert estimate_from_log(log, 5, counting=Counting(partial=True)).samples == 10
+    assert estimate_from_log(log, 2).samples == 10
     ended = [episode([0, 1], [0], terminated=True)]
-    assert estimate_model(ended, 5).samples == 1
+    assert estimate_from_log(ended, 5).samples == 1
 
 
 def test_an_environment_that_is_cut_off_before_the_horizon():
     env = gymnasium.wrappers.TimeLimit(ChainEnv(ends=False), 3)
     with pytest.raises(InvalidInput, match=r"ChainEnv cut episode 0 off after 3 steps.*max_episode_steps=5 or more"):
-        estimate_model(env, 5, episodes=2)
-    assert estimate_model(env, 5, episodes=2, partial=True).samples == 6
-    assert estimate_model(env, 3, episodes=2).samples == 6
+        estimate_by_running(env, 5, episodes=2)
+    assert estimate_by_running(env, 5, episodes=2, counting=Counting(partial=True)).samples == 6
+    assert estimate_by_running(env, 3, episodes=2).samples == 6
 
 
 @each(
@@ -409,19 +441,19 @@ def test_an_environment_that_is_cut_off_before_the_horizon():
         (ChainEnv(cost=False), {"cost": "logged", "limit": 1}, r"the environment's info has no 'cost'"),
         ([episode([0] * 5, [0] * 4)], {"cost": "logged", "limit": 1}, r"episode 0 has no costs; cost='logged' needs them"),
         ([episode([0] * 5, [0] * 4, costs=[0, 0, 3, 0])], {"cost": "logged", "limit": 1}, r"costs\[2\] is 3; costs lie in"),
-        (3.5, {}, r"the dataset is a float; give a Minari dataset"),
+        (3.5, {}, r"the dataset is a float; give a list of"),
     ],
 )
 def test_bad_input(source, more, message):
     with pytest.raises(InvalidInput, match=message):
-        estimate_model(source, 4, **more)
+        estimated(source, 4, **more)
 
 
 def test_a_sample_outside_the_states():
     broken = Chain()
     broken.sample = lambda state, action, rng: (3, 0.0, False)
     with pytest.raises(InvalidInput, match=r"sample\(0, 0\): the next state is 3; it must be a whole number from 0 to 2"):
-        estimate_model(broken, 4, start=0)
+        estimate_by_sampling(broken, 4, SystemDescription(start=0))
 
 
 class Untouched(Chain):
@@ -464,40 +496,12 @@ class UntouchedEnv(ChainEnv):
 )
 def test_arguments_are_checked_before_samples_are_taken(source, more, message):
     with pytest.raises(InvalidInput, match=message):
-        estimate_model(source, 4, **{"start": 0, **more})
+        estimated(source, 4, **{"start": 0, **more})
 
 
 def test_where_episodes_start_is_asked_before_samples_are_taken():
     with pytest.raises(InvalidInput, match=r"sample\(\) does not say where episodes start"):
-        estimate_model(Untouched(), 4)
-
-
-@each(
-    ("source", "more", "message"),
-    [
-        (ChainEnv(), {"samples_per_row": 5}, r"samples_per_row is for a simulator with sample\(\); the source is an env"),
-        (
-            ChainEnv(),
-            {"discretiser": int},
-            r"discretiser is for a dataset; .*out, or wrap the environment",
-        ),
-        (ChainEnv(), {"num_states": 3}, r"num_states is for a dataset; the source is an environment"),
-        (Chain(), {"num_actions": 2}, r"num_actions is for a dataset; the source is a simulator with sample\(\)"),
-        (Chain(), {"episodes": 5}, r"episodes is for an environment that is run in episodes; the source is a simulator"),
-        (Chain(), {"policy": lambda *_: 0}, r"policy is for an environment.*, or give episodes= too where it is an env"),
-        (
-            Chain(),
-            {"partial": True},
-            r"partial is for an environment .* or a dataset; the source is a sim",
-        ),
-        ([([0, 1], [0])], {"episodes": 5}, r"episodes is for an environment.*; the source is a dataset: leave episodes out"),
-        ([([0, 1], [0])], {"policy": lambda *_: 0}, r"policy is for an environment.*the source is a dataset"),
-        ([([0, 1], [0])], {"samples_per_row": 5}, r"samples_per_row is for a simulator.*the source is a dataset"),
-    ],
-)
-def test_arguments_that_do_not_apply(source, more, message):
-    with pytest.raises(InvalidInput, match=message):
-        estimate_model(source, 1, start=0, **more)
+        estimate_by_sampling(Untouched(), 4)
 
 
 class Half:
@@ -514,17 +518,15 @@ class HalfEnv(ChainEnv):
 
 
 def test_a_simulator_that_does_not_tell_its_sizes():
-    for more in ({}, {"samples_per_row": 5}, {"episodes": 5}):
-        with pytest.raises(InvalidInput, match=r"Half has sample\(\) but no num_actions; add what is missing$"):
-            estimate_model(Half(), 4, start=0, **more)
-    for more in ({}, {"samples_per_row": 5}):
-        with pytest.raises(InvalidInput, match=r"no num_states and no num_actions; add what is missing, or give episodes="):
-            estimate_model(HalfEnv(), 4, **more)
-    assert estimate_model(HalfEnv(ends=False), 4, episodes=5).samples == 20
+    with pytest.raises(InvalidInput, match=r"Half has sample\(\) but no num_actions; add what is missing$"):
+        estimate_by_sampling(Half(), 4, SystemDescription(start=0))
+    with pytest.raises(InvalidInput, match=r"no num_states and no num_actions; add what is missing, or run it"):
+        estimate_by_sampling(HalfEnv(), 4)
+    assert estimate_by_running(HalfEnv(ends=False), 4, episodes=5).samples == 20
     broken = Chain()
     broken.num_states = "three"
-    with pytest.raises(InvalidInput, match=r"source.num_states is 'three'"):
-        estimate_model(broken, 4, start=0)
+    with pytest.raises(InvalidInput, match=r"num_states is 'three'"):
+        estimate_by_sampling(broken, 4, SystemDescription(start=0))
 
 
 @each(
@@ -544,16 +546,16 @@ def test_what_sample_must_not_return(result, message):
     broken = Chain()
     broken.sample = lambda state, action, rng: result if (state, action) == (1, 0) else (0, 0.0, False)
     with pytest.raises(InvalidInput, match=rf"sample\(1, 0\):? {message}"):
-        estimate_model(broken, 4, start=0, samples_per_row=2)
+        estimate_by_sampling(broken, 4, SystemDescription(start=0), samples_per_row=2)
 
 
 def test_sample_and_policy_with_other_arguments():
     broken = Chain()
     broken.sample = lambda state, action: (0, 0.0, False)
     with pytest.raises(InvalidInput, match=r"source.sample is called with \(state, action, rng\), which does not fit it"):
-        estimate_model(broken, 4, start=0)
+        estimate_by_sampling(broken, 4, SystemDescription(start=0))
     with pytest.raises(InvalidInput, match=r"policy is called with \(step, state, rng\), which does not fit it"):
-        estimate_model(ChainEnv(), 4, policy=lambda state: 0)
+        estimate_by_running(ChainEnv(), 4, policy=lambda state: 0)
 
 
 class OddEnv(ChainEnv):
@@ -591,8 +593,8 @@ class OddEnv(ChainEnv):
 )
 def test_what_an_environment_must_not_show(odd, message):
     with pytest.raises(InvalidInput, match=message):
-        estimate_model(OddEnv(**odd), 4, episodes=2, cost="logged", limit=1.0)
-    assert estimate_model(OddEnv(observed=np.array(6)), 4, episodes=2).samples == 8
+        estimate_by_running(OddEnv(**odd), 4, SystemDescription(cost="logged", limit=1.0), episodes=2)
+    assert estimate_by_running(OddEnv(observed=np.array(6)), 4, episodes=2).samples == 8
 
 
 def test_an_end_that_nobody_saw_costs_nothing_so_saying_its_cost_is_refused():
@@ -600,8 +602,8 @@ def test_an_end_that_nobody_saw_costs_nothing_so_saying_its_cost_is_refused():
     pairs = [([0, 1, 2], [0, 0])]
     for source, more in ((pairs, {}), (ChainEnv(ends=False), {"episodes": 3}), (Chain(P[:, [0, 0]]), {"start": 0})):
         with pytest.raises(InvalidInput, match=message):
-            estimate_model(source, 2, cost=[0, 0, 1], limit=1.0, ended=1.0, **more)
-    found = estimate_model([(*pairs[0], True)], 2, cost=[0, 0, 1], limit=1.0, ended=1.0)
+            estimated(source, 2, cost=[0, 0, 1], limit=1.0, ended=1.0, **more)
+    found = estimate_from_log([(*pairs[0], True)], 2, SystemDescription(cost=[0, 0, 1], limit=1.0, ended=1.0))
     fallen = found.system.state_of(2, terminated=True)
     assert (1.0 - found.system.model.utilities[0, 0, found.system.after_end_of(fallen), 0]) == 1.0
     assert found.system.known[fallen].all()  # not a state that nobody has left
@@ -609,16 +611,19 @@ def test_an_end_that_nobody_saw_costs_nothing_so_saying_its_cost_is_refused():
 
 def test_what_is_missing_from_logs_is_an_assumption_that_is_said():
     said = "This assumes that no step is missing because of what it would have shown"
-    assert said in estimate_model([([0, 1, 0], [0, 0])], 2).describe()
+    assert said in estimate_from_log([([0, 1, 0], [0, 0])], 2).describe()
     cut = gymnasium.wrappers.TimeLimit(ChainEnv(ends=False), 3)
-    assert said in estimate_model(cut, 5, episodes=2, partial=True).describe()
-    assert said not in estimate_model(cut, 3, episodes=2).describe()
-    assert said not in estimate_model(Chain(), 3, start=0).describe()
+    assert said in estimate_by_running(cut, 5, episodes=2, counting=Counting(partial=True)).describe()
+    assert said not in estimate_by_running(cut, 3, episodes=2).describe()
+    assert said not in estimate_by_sampling(Chain(), 3, SystemDescription(start=0)).describe()
 
 
 def test_episodes_of_one_step():
-    arrays = {"observations": [0, 0, 0], "next_observations": [1, 1, 0], "actions": [0, 0, 0], "rewards": [1.0, 1.0, 0.0]}
-    found = estimate_model({**arrays, "terminals": [0, 1, 0], "timeouts": [1, 0, 1]}, 1, ended=0.0)
+    log = [
+        episode([0, after], [0], rewards=[float(after)], terminated=over)
+        for after, over in ((1, False), (1, True), (0, False))
+    ]
+    found = estimate_from_log(log, 1, SystemDescription(ended=0.0))
     system = found.system
     row = system.model.kernel.to_dense()[0, 0]
     assert row[[1, system.state_of(1, terminated=True), 0]] == pytest.approx([1 / 3] * 3)
@@ -626,8 +631,8 @@ def test_episodes_of_one_step():
 
 
 def test_unvisited_rows_that_do_not_fit(monkeypatch):
-    monkeypatch.setattr(sampling, "_MOST_WRITTEN_OUT", 89)
+    monkeypatch.setattr(module, "_MOST_WRITTEN_OUT", 89)
     log = read_episodes([([0, 1], [0])], num_states=10)
     with pytest.raises(InvalidInput, match=r"9 rows were never visited; written out as uniform over 10 .*unvisited='stay'"):
-        estimate_model(log, 1)
-    assert estimate_model(log, 1, unvisited="stay").system.model.num_states == 10
+        estimate_from_log(log, 1)
+    assert estimate_from_log(log, 1, counting=Counting(unvisited="stay")).system.model.num_states == 10

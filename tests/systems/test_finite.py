@@ -11,7 +11,8 @@ import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration import explore
 from safe2real.systems import from_gymnasium
-from safe2real.systems.arrival_costs import ENDED
+from safe2real.systems.finite import SystemDescription
+from safe2real.systems.outcomes import ENDED
 from tests.cases import each, sampled
 
 
@@ -71,7 +72,7 @@ def expected_cost(env, policy, horizon, cost, ended):
 
 
 def test_numbers_rows_costs_and_what_is_known_by_hand():
-    system = from_gymnasium(TableEnv(corridor()), 5, cost=slipped, limit=1.0, ended=0.5)
+    system = from_gymnasium(TableEnv(corridor()), 5, SystemDescription(cost=slipped, limit=1.0, ended=0.5))
     # 2 keeps its number, as it is entered in one way only; 0 is entered plainly and by slipping; then the end.
     assert dict(system.arrivals) == {
         (0, 0.0, False): 0, (1, 0.0, False): 1, (2, 0.0, True): 2, (0, 1.0, False): 3, (ENDED, 0.5, True): 4,
@@ -107,7 +108,9 @@ def test_expected_costs_are_those_of_the_table(name, arguments, cost, ended):
     table = rng.dirichlet(np.ones(env.action_space.n), size=env.observation_space.n)
     expected = expected_cost(env, table, horizon, cost, ended)
     for drop in (False, True):
-        system = from_gymnasium(env, horizon, cost=cost, limit=horizon, ended=ended, drop_unreachable=drop)
+        system = from_gymnasium(
+            env, horizon, SystemDescription(cost=cost, limit=horizon, ended=ended, drop_unreachable=drop)
+        )
         policy = s2r.MarkovPolicy.stochastic(system.per_state(table), horizon=horizon)
         paid = system.model.wordings[0].number(s2r.planning.constraint_values(system.model, policy)[0])
         assert paid == pytest.approx(expected, abs=1e-9)
@@ -115,11 +118,13 @@ def test_expected_costs_are_those_of_the_table(name, arguments, cost, ended):
 
 
 def test_costs_of_states_are_paid_for_being_there_and_once_where_the_episode_ends():
-    system = from_gymnasium(TableEnv(corridor(slip=0.0)), 6, cost=[0.0, 0.25, 1.0], limit=2.0, ended=0.1)
+    system = from_gymnasium(TableEnv(corridor(slip=0.0)), 6, SystemDescription(cost=[0.0, 0.25, 1.0], limit=2.0, ended=0.1))
     go_on = s2r.MarkovPolicy.deterministic(np.ones(system.model.num_states), num_actions=2, horizon=6)
     # steps: 0, 1 (0.25), arrived in 2 (1.0), ended, ended, ended (0.1 each), and at the end of the episode (0.1)
     assert 7.0 - s2r.planning.constraint_values(system.model, go_on)[0] == pytest.approx(0.25 + 1.0 + 0.4)
-    by_action = from_gymnasium(TableEnv(corridor(0.0)), 6, cost=[[0, 1], [0, 0], [0, 0]], limit=2.0, ended=0.0)
+    by_action = from_gymnasium(
+        TableEnv(corridor(0.0)), 6, SystemDescription(cost=[[0, 1], [0, 0], [0, 0]], limit=2.0, ended=0.0)
+    )
     assert 6.0 - s2r.planning.constraint_values(by_action.model, go_on)[0] == pytest.approx(1.0)
 
 
@@ -127,7 +132,7 @@ def test_the_end_can_cost_something_else_in_every_state():
     table = corridor(slip=0.0)
     table[0][0] = [(1.0, 1, 0.0, True)]  # action 0 gives up: the episode ends in 1
     env = TableEnv(table)
-    system = from_gymnasium(env, 6, cost=[0.0, 0.0, 0.0], limit=6.0, ended=[0.0, 0.75, 0.25])
+    system = from_gymnasium(env, 6, SystemDescription(cost=[0.0, 0.0, 0.0], limit=6.0, ended=[0.0, 0.75, 0.25]))
     assert system.arrivals[ENDED, 0.25, True] == 4  # 0, 1, 2; then 1 entered by giving up; then the two ends
     assert system.arrivals[ENDED, 0.75, True] == 5
     go_on, give_up = (
@@ -144,13 +149,15 @@ def test_the_end_can_cost_something_else_in_every_state():
 
 def test_only_what_the_horizon_reaches_is_kept_when_asked():
     env = gymnasium.make("CliffWalking-v1")
-    kept = from_gymnasium(env, 3, drop_unreachable=True)
+    kept = from_gymnasium(env, 3, SystemDescription(drop_unreachable=True))
     # From the corner: itself, one to three up, and right of those (the cliff lies to the right of the corner itself).
     assert sorted(kept.origin.tolist()) == [0, 12, 13, 24, 25, 26, 36]
     assert ENDED not in kept.origin
-    ending = from_gymnasium(TableEnv(corridor()), 2, drop_unreachable=True)  # the last step can end the episode
+    ending = from_gymnasium(
+        TableEnv(corridor()), 2, SystemDescription(drop_unreachable=True)
+    )  # the last step can end the episode
     assert set(ending.arrivals) == {(0, 0.0, False), (1, 0.0, False), (2, 0.0, True), (ENDED, 0.0, True)}
-    one_step = from_gymnasium(TableEnv(corridor()), 1, drop_unreachable=True)
+    one_step = from_gymnasium(TableEnv(corridor()), 1, SystemDescription(drop_unreachable=True))
     assert set(one_step.arrivals) == {(0, 0.0, False), (1, 0.0, False)}
     assert one_step.model.kernel.to_dense()[1].tolist() == [[0.0, 1.0], [0.0, 1.0]]  # nobody acts in 1 any more
     assert not one_step.known.any()  # a real system may get there earlier, and then it does act
@@ -159,12 +166,12 @@ def test_only_what_the_horizon_reaches_is_kept_when_asked():
 
 
 def test_another_table_in_the_same_numbering():
-    simulator = from_gymnasium(TableEnv(corridor(slip=0.1)), 5, cost=slipped, limit=1.0, ended=0.0)
+    simulator = from_gymnasium(TableEnv(corridor(slip=0.1)), 5, SystemDescription(cost=slipped, limit=1.0, ended=0.0))
     real = simulator.kernel_of(TableEnv(corridor(slip=0.6)))
     assert real.to_dense()[1, 1].tolist() == [0.0, 0.0, 0.4, 0.6, 0.0]
     same = simulator.kernel_of(TableEnv(corridor(slip=0.1)))
     assert (same.to_dense() == simulator.model.kernel.to_dense()).all()
-    never = from_gymnasium(TableEnv(corridor(slip=0.0)), 5, cost=slipped, limit=1.0, ended=0.0)
+    never = from_gymnasium(TableEnv(corridor(slip=0.0)), 5, SystemDescription(cost=slipped, limit=1.0, ended=0.0))
     with pytest.raises(
         InvalidInput, match=r"action 1 in state 1 leads to state 0 \(cost 1, not terminated\).*build it from"
     ):
@@ -174,7 +181,7 @@ def test_another_table_in_the_same_numbering():
 
 
 def test_the_running_environment_shows_the_states_of_the_system():
-    system = from_gymnasium(TableEnv(corridor(slip=0.0)), 5, cost=slipped, limit=1.0, ended=0.0)
+    system = from_gymnasium(TableEnv(corridor(slip=0.0)), 5, SystemDescription(cost=slipped, limit=1.0, ended=0.0))
     env = system.as_env(TableEnv(corridor(slip=0.0)))
     assert env.reset(seed=1)[0] == 0
     shown = [env.step(action) for action in (0, 1, 1, 0, 1)]
@@ -192,11 +199,11 @@ def test_the_running_environment_shows_the_states_of_the_system():
 
 
 def test_slips_of_the_running_environment_are_paid_for():
-    system = from_gymnasium(TableEnv(corridor(slip=0.5)), 4, cost=slipped, limit=1.0, ended=0.0)
+    system = from_gymnasium(TableEnv(corridor(slip=0.5)), 4, SystemDescription(cost=slipped, limit=1.0, ended=0.0))
     env = system.as_env(TableEnv(corridor(slip=1.0)))
     env.reset(seed=0)
     assert [env.step(1)[0] for _ in range(3)] == [1, system.state_of(0, cost=1.0), 1]
-    stranger = from_gymnasium(TableEnv(corridor(slip=0.0)), 4, cost=slipped, limit=1.0, ended=0.0)
+    stranger = from_gymnasium(TableEnv(corridor(slip=0.0)), 4, SystemDescription(cost=slipped, limit=1.0, ended=0.0))
     env = stranger.as_env(TableEnv(corridor(slip=1.0)))
     env.reset(seed=0)
     env.step(1)
@@ -210,7 +217,7 @@ def test_a_learner_explores_a_gymnasium_environment_as_it_explores_its_kernel():
 
     horizon = 10
     slippery = gymnasium.make("FrozenLake-v1", success_rate=0.8)
-    system = from_gymnasium(slippery, horizon, cost=fell, limit=0.9, ended=0.0)
+    system = from_gymnasium(slippery, horizon, SystemDescription(cost=fell, limit=0.9, ended=0.0))
     baseline = s2r.MarkovPolicy.deterministic(system.per_state(np.zeros(16)), num_actions=4, horizon=horizon)
     settings = s2r.Settings(margin=0.3, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.05, replan_growth=1.0, seed=0)
     learner = s2r.Learner(s2r.Problem(system.model, baseline, settings, known=system.known))
@@ -226,7 +233,7 @@ def test_a_learner_explores_a_gymnasium_environment_as_it_explores_its_kernel():
 
 
 def test_what_the_model_has_no_state_for_is_kept_as_far_as_it_was_seen_and_ends_certification():
-    never = from_gymnasium(TableEnv(corridor(slip=0.0)), 4, cost=slipped, limit=1.0, ended=0.0)
+    never = from_gymnasium(TableEnv(corridor(slip=0.0)), 4, SystemDescription(cost=slipped, limit=1.0, ended=0.0))
     go_on = s2r.MarkovPolicy.deterministic(np.ones(never.model.num_states), num_actions=2, horizon=4)
     settings = s2r.Settings(margin=0.9, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.2, replan_growth=0.5)
     learner = s2r.Learner(s2r.Problem(never.model, go_on, settings, known=never.known))
@@ -244,7 +251,9 @@ def test_what_the_model_has_no_state_for_is_kept_as_far_as_it_was_seen_and_ends_
 
 
 def test_an_episode_that_begins_elsewhere_ends_certification_too():
-    system = from_gymnasium(TableEnv(corridor()), 4, cost=slipped, limit=1.0, ended=0.0, start=0, drop_unreachable=True)
+    system = from_gymnasium(
+        TableEnv(corridor()), 4, SystemDescription(start=0, cost=slipped, limit=1.0, ended=0.0, drop_unreachable=True)
+    )
     stay = s2r.MarkovPolicy.deterministic(np.zeros(system.model.num_states), num_actions=2, horizon=4)
     settings = s2r.Settings(margin=0.9, calibrated_gap=0.0, mismatch_gap=0.2, tolerance=0.2)
     learner = s2r.Learner(s2r.Problem(system.model, stay, settings, known=system.known))
@@ -258,7 +267,7 @@ def test_an_episode_that_begins_elsewhere_ends_certification_too():
 
 
 def test_rewards_on_states_and_values_per_state_are_checked():
-    system = from_gymnasium(TableEnv(corridor()), 5, cost=slipped, limit=1.0, ended=0.0)
+    system = from_gymnasium(TableEnv(corridor()), 5, SystemDescription(cost=slipped, limit=1.0, ended=0.0))
     assert system.where({0, 2}).tolist() == system.where([True, False, True]).tolist() == system.where([2, 0]).tolist()
     for states, message in (
         ([3], r"states\[0\] is 3; the environment's states run from 0 to 2"),
@@ -282,14 +291,14 @@ def test_actions_that_begin_elsewhere_are_counted_from_0():
         def step(self, action):
             return super().step(action - 1)
 
-    system = from_gymnasium(Shifted(), 5, cost=slipped, limit=1.0, ended=0.0)
+    system = from_gymnasium(Shifted(), 5, SystemDescription(cost=slipped, limit=1.0, ended=0.0))
     env = system.as_env(Shifted())
     env.reset(seed=0)
     assert [env.step(action)[0] for action in (0, 1, 1)] == [0, 1, 2]
 
 
 def test_another_environment_must_start_alike():
-    system = from_gymnasium(TableEnv(corridor()), 5, cost=slipped, limit=1.0, ended=0.0)
+    system = from_gymnasium(TableEnv(corridor()), 5, SystemDescription(cost=slipped, limit=1.0, ended=0.0))
     elsewhere = TableEnv(corridor(), start=1)
     with pytest.raises(
         InvalidInput, match=r"starts in state 0 with probability 0, this system with 1; make both start alike"
@@ -304,7 +313,9 @@ def test_observations_that_are_no_states_are_refused(shown, message):
         def step(self, action):
             return shown, 0.0, True, False, {}
 
-    env = from_gymnasium(TableEnv(corridor()), 5, cost=slipped, limit=1.0, ended=0.0).as_env(Strange(corridor()))
+    env = from_gymnasium(TableEnv(corridor()), 5, SystemDescription(cost=slipped, limit=1.0, ended=0.0)).as_env(
+        Strange(corridor())
+    )
     env.reset(seed=0)
     with pytest.raises(InvalidInput, match=message):
         env.step(0)
@@ -324,26 +335,58 @@ def frozen_lake():
         (lambda: from_gymnasium(gymnasium.make("Blackjack-v1"), 9), r"observation space of BlackjackEnv is Tuple"),
         (lambda: from_gymnasium("FrozenLake-v1", 9), r"env is a str; give a Gymnasium environment"),
         (lambda: from_gymnasium(frozen_lake(), 0), r"horizon is 0; it must be a whole number of at least 1"),
-        (lambda: from_gymnasium(frozen_lake(), 9, cost=np.zeros(3), limit=1, ended=0), r"cost has shape \(3,\); give one"),
-        (lambda: from_gymnasium(frozen_lake(), 9, cost=np.zeros(16)), r"a cost is given without its limit"),
-        (lambda: from_gymnasium(frozen_lake(), 9, limit=1.0), r"limit is given without a cost"),
-        (lambda: from_gymnasium(frozen_lake(), 9, cost=np.zeros(16), limit=1), r"can end before the horizon; give ended="),
-        (lambda: from_gymnasium(frozen_lake(), 9, cost=np.ones(16) * 2, limit=1, ended=0), r"cost\[0, 0\] is 2; costs lie"),
-        (lambda: from_gymnasium(frozen_lake(), 9, cost=lambda *_: 3, limit=1, ended=0), r"cost\(0, 0, 0, 0, False\) is 3"),
         (
-            lambda: from_gymnasium(frozen_lake(), 9, cost=lambda s: 0, limit=1, ended=0),
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=np.zeros(3), limit=1, ended=0)),
+            r"cost has shape \(3,\); give one",
+        ),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=np.zeros(16))),
+            r"a cost is given without its limit",
+        ),
+        (lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(limit=1.0)), r"limit is given without a cost"),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=np.zeros(16), limit=1)),
+            r"can end before the horizon; give ended=",
+        ),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=np.ones(16) * 2, limit=1, ended=0)),
+            r"cost\[0, 0\] is 2; costs lie",
+        ),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=lambda *_: 3, limit=1, ended=0)),
+            r"cost\(0, 0, 0, 0, False\) is 3",
+        ),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=lambda s: 0, limit=1, ended=0)),
             r"cost is called with \(state, action, next_state",
         ),
-        (lambda: from_gymnasium(frozen_lake(), 9, cost=lambda *_: None, limit=1, ended=0), r"cost\(0, 0, 0, 0, False\)"),
         (
-            lambda: from_gymnasium(frozen_lake(), 9, cost=lambda s, a, t, r, d: s / 100 + a / 9, limit=1, ended=0),
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(cost=lambda *_: None, limit=1, ended=0)),
+            r"cost\(0, 0, 0, 0, False\)",
+        ),
+        (
+            lambda: from_gymnasium(
+                frozen_lake(), 9, SystemDescription(cost=lambda s, a, t, r, d: s / 100 + a / 9, limit=1, ended=0)
+            ),
             r"transitions have \d+ different costs; at most 16.*round them",
         ),
-        (lambda: from_gymnasium(frozen_lake(), 9, ended=[0.0]), r"ended has shape \(1,\); give one number, or one for each"),
-        (lambda: from_gymnasium(frozen_lake(), 9, ended=2.0), r"ended is 2.0; what a step after the end costs lies in"),
-        (lambda: from_gymnasium(frozen_lake(), 9, start=16), r"start is 16; give one of the environment's 16 states"),
-        (lambda: from_gymnasium(frozen_lake(), 9, start=[0.5, 0.5]), r"start is \[0.5, 0.5\]; give one of"),
-        (lambda: from_gymnasium(frozen_lake(), 9, start=np.full(16, 0.1)), r"start sums to 1.6"),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(ended=[0.0])),
+            r"ended has shape \(1,\); give one number, or one for each",
+        ),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(ended=2.0)),
+            r"ended is 2.0; what a step after the end costs lies in",
+        ),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(start=16)),
+            r"start is 16; give one of the environment's 16 states",
+        ),
+        (
+            lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(start=[0.5, 0.5])),
+            r"start is \[0.5, 0.5\]; give one of",
+        ),
+        (lambda: from_gymnasium(frozen_lake(), 9, SystemDescription(start=np.full(16, 0.1))), r"start sums to 1.6"),
         (lambda: from_gymnasium(TableEnv(corridor(), says_start=False), 9), r"does not say where its episodes start"),
     ],
 )
@@ -369,13 +412,13 @@ def test_an_environment_without_a_table_is_sent_to_sampling():
     env = TableEnv(corridor())
     del env.P
     with pytest.raises(
-        InvalidInput, match=r"TableEnv has no transition table \(env.unwrapped.P\); sample it with estimate_"
+        InvalidInput, match=r"TableEnv has no transition table \(env.unwrapped.P\); estimate it with estimate_"
     ):
         from_gymnasium(env, 9)
 
 
 def test_an_environment_that_cuts_episodes_off_or_has_other_actions_is_refused():
-    system = from_gymnasium(frozen_lake(), 9, cost=np.zeros(16), limit=1.0, ended=0.0)
+    system = from_gymnasium(frozen_lake(), 9, SystemDescription(cost=np.zeros(16), limit=1.0, ended=0.0))
     short = system.as_env(gymnasium.make("FrozenLake-v1", max_episode_steps=2))
     short.reset(seed=0)
     short.step(0)
@@ -386,6 +429,6 @@ def test_an_environment_that_cuts_episodes_off_or_has_other_actions_is_refused()
 
 
 def test_it_is_printed_in_a_few_lines():
-    system = from_gymnasium(gymnasium.make("FrozenLake-v1"), 5, cost=np.eye(16)[5], limit=0.5, ended=0)
+    system = from_gymnasium(gymnasium.make("FrozenLake-v1"), 5, SystemDescription(cost=np.eye(16)[5], limit=0.5, ended=0))
     assert repr(system).splitlines()[0] == "FiniteSystem(of an environment with 16 states)"
     assert len(repr(system)) < 300

@@ -12,7 +12,9 @@ from safe2real.evidence.mismatch_map import map_mismatch
 from safe2real.figures.mismatch import draw_mismatch
 from safe2real.preflight.spec_file import numbering_of, read_spec_file
 from safe2real.systems import Discretised, WindyGrid, from_dynamics, from_gymnasium
-from safe2real.systems.estimate import estimate_model
+from safe2real.systems.dynamics import Noise
+from safe2real.systems.estimate import estimate_by_sampling, estimate_from_log
+from safe2real.systems.finite import SystemDescription
 from tests.preflight.specs import LAKE, TOML, write
 
 
@@ -34,11 +36,13 @@ def bang(state, action, next_state, reward, terminated):
 
 
 def test_an_environment_says_what_its_states_are_called_and_copies_say_what_they_are():
-    legend = from_gymnasium(Door(), 3, cost=bang, limit=1.0, ended=0).model.legend
+    legend = from_gymnasium(Door(), 3, SystemDescription(cost=bang, limit=1.0, ended=0)).model.legend
     assert legend.actions == ("wait", "push")
     assert legend.states == ("shut", "open, ended here", "open, ended here, entered at cost 1", "after the end")
     assert legend.row(0, 1) == "push in shut"
-    mine = from_gymnasium(Door(), 3, state_names=["a", "b"], action_names=["x", "y"], positions=[[0, 0], [1, 0]])
+    mine = from_gymnasium(
+        Door(), 3, SystemDescription(state_names=["a", "b"], action_names=["x", "y"], positions=[[0, 0], [1, 0]])
+    )
     assert mine.model.legend.states == ("a", "b, ended here", "after the end")
     assert mine.model.legend.actions == ("x", "y")
     assert np.isnan(mine.model.legend.positions[2]).all()
@@ -49,9 +53,9 @@ def test_an_environment_says_what_its_states_are_called_and_copies_say_what_they
 def test_names_that_do_not_fit_are_refused_and_those_of_an_environment_left_out():
     for given in ({"state_names": ["one"]}, {"action_names": [1, 2]}, {"positions": [[0, 0]]}):
         with pytest.raises(InvalidInput, match=next(iter(given))):
-            from_gymnasium(Door(), 3, **given)
+            from_gymnasium(Door(), 3, SystemDescription(**given))
         with pytest.raises(InvalidInput, match=next(iter(given))):
-            estimate_model([([0, 1, 0], [0, 1])], 2, **given)
+            estimate_from_log([([0, 1, 0], [0, 1])], 2, SystemDescription(**given))
     odd = Door()
     odd.state_names = ("too", "many", "names")
     assert from_gymnasium(odd, 3).model.legend.states[0] == "state 0"
@@ -67,7 +71,7 @@ def test_toy_text_grids_lie_where_they_are_drawn(id, shape):
 
 def test_dynamics_grids_cells_and_logs_have_names():
     pond = from_dynamics(
-        ["dry", "wet"], (0, 1), (0,), lambda s, a, w: s, noise_law=[1.0], horizon=3, start="dry"
+        ["dry", "wet"], (0, 1), lambda s, a, w: s, Noise((0,), [1.0]), 3, SystemDescription(start="dry")
     ).model.legend
     assert (pond.states, pond.actions) == (("dry", "wet"), ("action 0", "action 1"))
     grid = WindyGrid.paper()
@@ -78,9 +82,9 @@ def test_dynamics_grids_cells_and_logs_have_names():
     assert cells.legend.actions == ("-1", "0", "1")
     assert cells.legend.states[0] == "(-0.9, -0.035)"
     assert cells.legend.positions[0].tolist() == [0.0, 1.0]  # slowest leftmost cell: bottom left
-    estimated = estimate_model(cells, 4, samples_per_row=1)
+    estimated = estimate_by_sampling(cells, 4, samples_per_row=1)
     assert estimated.system.model.legend.states[:6] == cells.legend.states
-    logged = estimate_model([([0, 1, 0], [0, 1])], 2, state_names=["low", "high"], num_states=2)
+    logged = estimate_from_log([([0, 1, 0], [0, 1])], 2, SystemDescription(state_names=["low", "high"]), num_states=2)
     assert "rows, action 1 in low, action 0 in high" in logged.describe()
 
 

@@ -16,7 +16,7 @@ from tests.cases import each
 from tests.systems.test_acting import fell
 
 ENV = gymnasium.make("CliffWalking-v1", max_episode_steps=16)
-SYSTEM = s2r.from_gymnasium(ENV, 15, cost=fell, limit=1.5, ended=0, name="falls")
+SYSTEM = s2r.from_gymnasium(ENV, 15, s2r.SystemDescription(cost=fell, limit=1.5, ended=0, name="falls"))
 MODEL = SYSTEM.model
 POLICY = s2r.MarkovPolicy.uniform(horizon=15, num_states=MODEL.num_states, num_actions=4)
 REWARD = SYSTEM.where([24, 12, 0])  # to be on the left
@@ -152,12 +152,16 @@ def test_where_the_last_step_leads_to_is_counted_or_shown():
             self.state += 1
             return self.state, 0.0, self.state == 2, False, {}
 
-    system = s2r.from_gymnasium(Cliff(), 2, cost=lambda s, a, t, reward, over: over, limit=0.5, ended=0, name="falls")
+    system = s2r.from_gymnasium(
+        Cliff(), 2, s2r.SystemDescription(cost=lambda s, a, t, reward, over: over, limit=0.5, ended=0, name="falls")
+    )
     policy = s2r.MarkovPolicy.uniform(horizon=2, num_states=system.model.num_states, num_actions=1)
     seen = system.rollout(policy, Cliff(), 5)
     assert seen.constraints[0].mean == 1.0
     assert seen.uncounted.tolist() == [0.0]
-    plain = s2r.from_gymnasium(Cliff(), 2, cost=[[0], [0], [1]], limit=0.5, ended=0, name="falls")  # paid for acting there
+    plain = s2r.from_gymnasium(
+        Cliff(), 2, s2r.SystemDescription(cost=[[0], [0], [1]], limit=0.5, ended=0, name="falls")
+    )  # paid for acting there
     seen = plain.rollout(policy, Cliff(), 5)
     assert seen.constraints[0].mean == 0.0
     assert seen.uncounted.tolist() == [1.0]

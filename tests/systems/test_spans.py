@@ -10,8 +10,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.systems.measure import estimate_margin
-from safe2real.systems.return_range import spans
+from safe2real.systems.measure import estimate_margin, spans
 
 S, A, H = 3, 2, 3
 
@@ -53,7 +52,7 @@ def fell(state: int, action: int, after: int, reward: float, over: bool) -> bool
 
 
 LAKE = gymnasium.make("FrozenLake-v1", max_episode_steps=20)
-SYSTEM = s2r.from_gymnasium(LAKE, 20, cost=fell, limit=0.8, ended=0, name="falls")
+SYSTEM = s2r.from_gymnasium(LAKE, 20, s2r.SystemDescription(cost=fell, limit=0.8, ended=0, name="falls"))
 CAREFUL = s2r.MarkovPolicy.deterministic(
     SYSTEM.per_state([0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]), num_actions=4, horizon=20
 )

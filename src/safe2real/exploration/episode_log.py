@@ -463,7 +463,7 @@ def fitted_among(episodes: Iterable[Any], fitted: frozenset[int]) -> set[int]:
 
 
 def fitted_refusal(
-    alike: int, episodes: int, fix: str = "Split the log: estimate_model(log[::2], ...), and import log[1::2]"
+    alike: int, episodes: int, fix: str = "Split the log: estimate_from_log(log[::2], ...), and import log[1::2]"
 ) -> str:
     """Why a log from which the simulator was estimated cannot be imported, and what to do instead."""
     return (

@@ -86,7 +86,7 @@ def state_rows(system: Any) -> Iterator[list[Any]]:
     listed = getattr(system, "states", None)
     if not hasattr(finite, "arrivals"):
         raise InvalidInput(
-            f"system is a {type(system).__name__}; give what from_gymnasium, from_dynamics or estimate_model made"
+            f"system is a {type(system).__name__}; give what from_gymnasium, from_dynamics or an estimate made"
         )
     yield ["state", "environment_state", "cost_on_arrival", "ended"]
     for (state, cost, ended), number in sorted(finite.arrivals.items(), key=lambda item: item[1]):

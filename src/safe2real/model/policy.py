@@ -314,7 +314,7 @@ class Agent:
         self.seed = seed_number("seed", seed)
         if system is not None and not hasattr(system, "translation"):
             raise InvalidInput(
-                f"system is a {type(system).__name__}; give what from_gymnasium, from_dynamics or estimate_model made"
+                f"system is a {type(system).__name__}; give what from_gymnasium, from_dynamics or an estimate made"
             )
         if system is not None:
             self.mixture = carried_out(fitted(self.mixture, system.model, "the policy"), system.model)

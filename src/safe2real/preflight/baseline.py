@@ -24,8 +24,7 @@ from safe2real.preflight.findings import EVERY_CLAIM, Code, Finding, Level
 from safe2real.preflight.gaps import rollout_findings
 from safe2real.problem.conditions import Change, change, one_of
 from safe2real.problem.problem import Problem
-from safe2real.systems.measure import estimate_margin
-from safe2real.systems.return_range import spans
+from safe2real.systems.measure import estimate_margin, spans
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,10 +45,10 @@ from safe2real.problem.document import METHOD, OPTIONAL, REQUIRED, check_no_meth
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import Ties, ties_from_json
 from safe2real.refinements import DEFAULT
-from safe2real.systems.arrival_costs import ENDED, ArrivalCost
-from safe2real.systems.finite import FiniteSystem, from_gymnasium
+from safe2real.systems.finite import FiniteSystem, SystemDescription, from_gymnasium
 from safe2real.systems.finite_env import check_spaces
 from safe2real.systems.measure import clone_baseline
+from safe2real.systems.outcomes import ENDED, ArrivalCost
 
 _ENVIRONMENT = "environment"  # a reward: the environment's own, scaled to [0, 1]
 _SIMULATOR = "simulator"  # a support: the simulator's successors
@@ -355,18 +355,16 @@ def _states_of(given: dict[str, Any], horizon: int, ties: Ties | None, names: di
     env = _made(value, "simulator")
     num_states = int(env.observation_space.n)
     with within("simulator"):
-        system = from_gymnasium(
-            env,
-            horizon,
+        description = SystemDescription(
             cost=_cost(value, num_states),
             limit=value.get("limit"),
             ended=value.get("ended"),
             start=given.get("start"),
             drop_unreachable=boolean("simulator.drop_unreachable", value.get("drop_unreachable", False)),
             name=str(value.get("name", "cost")),
-            ties=ties,
             **names,
         )
+        system = from_gymnasium(env, horizon, description, ties=ties)
     return _States(system.model.kernel, horizon, num_states, system)
 
 
@@ -426,7 +424,7 @@ def _made(given: dict[str, Any], name: str) -> Any:
         if getattr(env.unwrapped, "P", None) is None:
             raise InvalidInput(
                 "the environment has no transition table (env.unwrapped.P), and a file can only name one that has; in "
-                "Python, sample it with estimate_model(env, ...)"
+                "Python, count episodes of it: estimate_by_running(env, ...)"
             )
     return env
 

@@ -68,7 +68,7 @@ class RowAccuracy:
 def check_estimated(rows: RowAccuracy, kernel: Kernel) -> None:
     """Refuse the accuracy of another simulator's rows."""
     if not isinstance(rows, RowAccuracy):
-        raise InvalidInput(f"estimated is a {type(rows).__name__}; give the row_accuracy of what estimate_model returned")
+        raise InvalidInput(f"estimated is a {type(rows).__name__}; give the row_accuracy of an estimated model")
     shape = (kernel.num_states, kernel.num_actions)
     if rows.accuracy.shape != shape:
         raise InvalidInput(f"estimated.accuracy has shape {rows.accuracy.shape}; give one number for each row, {shape}")

@@ -1,75 +1,38 @@
-"""Logged episodes, from the layouts that are in use, in one simple form: numbered states and actions.
+"""Logged episodes in one form: numbered states and actions, and whether the environment ended the episode.
 
-Read are Minari datasets (an object, or an id), the flat layout of OSRL and DSRL (a mapping of arrays, or an .hdf5, .h5 or
-.npz file with observations, next_observations, actions, rewards, costs, terminals, timeouts), and plain lists: (states,
-actions, terminated), or `LoggedEpisode` where there are rewards or costs. Observations that are not state numbers need a
-discretiser.
+Read are lists of (states, actions, terminated), of `LoggedEpisode` where there are rewards or costs, and of `Trajectory`;
+and Minari datasets (an object, or an id). Observations that are not state numbers need a discretiser.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from safe2real.errors import InvalidInput
+from safe2real.errors import InvalidInput, needed_for
 from safe2real.model.environment_seeds import refuse_repeated
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Floats, check_function, finite_floats, frozen, positive_integer, shown, whole_numbers
 from safe2real.systems.discretise import Discretised
 
-READABLE = (
-    "a Minari dataset or its id (like D4RL/door/human-v2), a mapping or a file (.hdf5, .h5, .npz) of OSRL's arrays, or a "
-    "list of (states, actions, terminated)"
-)
+READABLE = "a list of (states, actions, terminated), or a Minari dataset or its id (like D4RL/door/human-v2)"
 _MINARI_ID = re.compile(r"([\w:.-]+/)*[\w:.-]+-v\d+")
-_NO_PACKAGE = (
-    "reading {what} needs the package {package}, which is not installed; get it with: pip install 'safe2real[minari]'"
-)
-
-
-def arrays_of(path: Path) -> dict[str, Any]:
-    """All arrays of an .npz or HDF5 file; nothing is unpickled."""
-    if not path.is_file():
-        raise InvalidInput(f"there is no file {path}; give the path of a dataset")
-    try:
-        if path.suffix.lower() == ".npz":
-            with path.open("rb") as file:  # opened here: numpy leaves a file open that it cannot read
-                stored = np.load(file, allow_pickle=False)
-                if isinstance(stored, np.ndarray):
-                    raise InvalidInput(f"{path} holds a single array; save all of them: numpy.savez(path, observations=...)")
-                return {key: stored[key] for key in stored.files}
-        try:
-            import h5py
-        except ImportError as error:
-            raise InvalidInput(_NO_PACKAGE.format(what=path.name, package="h5py")) from error
-        with h5py.File(path, "r") as stored:
-            return {key: stored[key][()] for key in stored if isinstance(stored[key], h5py.Dataset)}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        if isinstance(error, InvalidInput):
-            raise
-        raise InvalidInput(f"{path} cannot be read as a dataset ({error}); give an .hdf5 or .npz file of arrays") from error
 
 
 def load_minari(dataset_id: str) -> Any:
     """The dataset of that id, as Minari keeps it on this machine."""
     if not _MINARI_ID.fullmatch(dataset_id):
-        raise InvalidInput(f"{dataset_id!r} is neither a file that can be read nor the id of a dataset; give {READABLE}")
-    try:
+        raise InvalidInput(f"{dataset_id!r} is not the id of a dataset; give {READABLE}")
+    with needed_for("Minari datasets", "minari"):
         import h5py  # noqa: F401 (how Minari keeps a dataset; it does not say when it is missing)
         import minari
-    except ImportError as error:
-        raise InvalidInput(_NO_PACKAGE.format(what=f"the Minari dataset {dataset_id}", package="minari")) from error
     try:
         return minari.load_dataset(dataset_id)
     except (FileNotFoundError, ValueError) as error:
@@ -78,11 +41,6 @@ def load_minari(dataset_id: str) -> Any:
             "MINARI_DATASETS_PATH to where it is"
         ) from error
 
-
-# Logged episodes in numbers of the environment: what every layout of a dataset is read into, with its checks.
-#
-# `LoggedEpisode` is also how to hand in an episode with everything that is known of it: rewards, costs, and whether the
-# environment ended it.
 
 Numbering = Callable[[Any], int]
 """observation -> state, or action -> its number"""
@@ -152,9 +110,6 @@ def checked_episode(
     return LoggedEpisode(frozen(states), frozen(actions), columns[0], columns[1], truth(f"{place}, terminated", terminated))
 
 
-# ------------------------------------------------------------------------------------ what users' data and functions give
-
-
 def array_of(name: str, values: Any) -> NDArray[Any]:
     """An array of one entry per step; gaps are named before numpy makes NaN of them."""
     try:
@@ -200,10 +155,7 @@ def truth(place: str, value: Any) -> bool:
     raise InvalidInput(f"{place} is {shown(value)}; give True where the environment ended the episode, else False")
 
 
-_REQUIRED = ("observations", "next_observations", "actions", "terminals", "timeouts")
-_FLAT = (*_REQUIRED, "rewards", "costs")
 _COSTS = ("cost", "costs")  # what Minari's infos call it
-_FILES = (".hdf5", ".h5", ".npz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +196,7 @@ def read_episodes(
     """Logged episodes in the environment's numbers, which count from 0.
 
     Args:
-        source: a Minari dataset or its id; a mapping or a file with the arrays of OSRL and DSRL; a log, as it is; or a
+        source: a Minari dataset or its id; a log, as it is; or a
             sequence of episodes, each one (states [n + 1], actions [n], terminated), `LoggedEpisode`, (states, actions) or
             `Trajectory`. The last two count as NOT terminated: say which episodes the environment ended, or the model will
             not know that it can.
@@ -282,8 +234,7 @@ def read_episodes(
             action_of, sizes[1] = discretiser.nearest_action, discretiser.num_actions
     reader = _Reader(state_of, action_of)
     if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        source = arrays_of(path) if path.suffix.lower() in _FILES else load_minari(os.fspath(source))
+        source = load_minari(os.fspath(source))
     if hasattr(source, "iterate_episodes"):
         # What the spaces say, where they are discrete and nothing else numbers them.
         spaces: list[Any] = [getattr(source, name, None) for name in ("observation_space", "action_space")]
@@ -292,9 +243,7 @@ def read_episodes(
             if isinstance(space, Discrete) and number is None:
                 sizes[i], firsts[i] = int(space.n), int(space.start)
         episodes = _minari(source, _Reader(state_of, action_of, *firsts))
-    elif isinstance(source, Mapping):
-        episodes = _flat(source, reader)
-    elif isinstance(source, Iterable):
+    elif isinstance(source, Iterable) and not isinstance(source, Mapping):
         given = list(source)
         refuse_repeated(one.seed for one in given if isinstance(one, Trajectory))
         episodes = _listed(given, reader)
@@ -313,9 +262,6 @@ def read_episodes(
 def _refuse_functions(what: str, *functions: Any) -> None:
     if any(function is not None for function in functions):
         raise InvalidInput(f"{what} is in the environment's numbers already; leave discretiser and action_of out")
-
-
-# --------------------------------------------------------------------------------------------------- the layouts
 
 
 def _minari(dataset: Any, reader: _Reader) -> Iterator[LoggedEpisode]:
@@ -339,69 +285,6 @@ def _unstacked(values: Any, count: int) -> Any:
         return tuple(at(inner, i) for inner in part) if isinstance(part, tuple) else part[i]
 
     return [at(values, i) for i in range(count)] if isinstance(values, (Mapping, tuple)) else values
-
-
-def _flat(arrays: Mapping[str, Any], reader: _Reader) -> Iterator[LoggedEpisode]:
-    missing = [key for key in _REQUIRED if key not in arrays]
-    if missing:
-        have = ", ".join(sorted(map(str, arrays))[:10])
-        raise InvalidInput(
-            f"the dataset has no {' and no '.join(missing)} (it has {have}); the layout of OSRL and DSRL has flat arrays "
-            f"{', '.join(_FLAT)}. A Minari dataset is given by its id"
-        )
-    columns = {key: array_of(key, arrays[key]) for key in _FLAT if key in arrays}
-    lengths = {key: len(column) for key, column in columns.items()}
-    if len(set(lengths.values())) != 1:
-        raise InvalidInput(f"the arrays have different lengths {lengths}; every one has an entry for every step")
-    shapes = [columns[key].shape for key in ("observations", "next_observations")]
-    if shapes[0] != shapes[1]:
-        raise InvalidInput(f"observations have shape {shapes[0]} and next_observations {shapes[1]}; give both alike")
-    terminals, timeouts = (_flags(key, columns[key]) for key in ("terminals", "timeouts"))
-    ends = np.flatnonzero(terminals | timeouts) + 1
-    total = lengths["observations"]
-    if total and (not ends.size or ends[-1] < total):
-        ends = np.append(ends, total)  # an episode that was being recorded when the log was closed
-    first = 0
-    for i, end in enumerate(ends.tolist()):
-        span = slice(first, end)
-        states = reader.states(f"episode {i}, observations", columns["observations"][span])
-        last = reader.states(f"episode {i}, next_observations", columns["next_observations"][end - 1 : end])
-        _check_order(columns, first, end, states, reader)
-        actions = reader.actions(f"episode {i}, actions", columns["actions"][span])
-        rewards, costs = (columns[key][span] if key in columns else None for key in ("rewards", "costs"))
-        all_states = np.concatenate([states, last])
-        yield checked_episode(f"episode {i}", all_states, actions, rewards, costs, bool(terminals[end - 1]))
-        first = end
-
-
-def _flags(name: str, column: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether an episode ends with each step [n]."""
-    if column.shape not in ((len(column),), (len(column), 1)):
-        raise InvalidInput(f"{name} have shape {column.shape}; give one entry per step, shape ({len(column)},)")
-    values = finite_floats(name, column.reshape(-1))
-    wrong = np.flatnonzero((values != 0.0) & (values != 1.0))
-    if wrong.size:
-        raise InvalidInput(f"{name}[{wrong[0]}] is {values[wrong[0]]:g}; give 1 where an episode ends with the step, else 0")
-    return np.asarray(values == 1.0)
-
-
-def _check_order(
-    columns: Mapping[str, NDArray[Any]], first: int, end: int, states: NDArray[np.int64], reader: _Reader
-) -> None:
-    """Every step of an episode must begin where the one before it ended, or the transitions are not in the order of time."""
-    after, before = columns["next_observations"][first : end - 1], columns["observations"][first + 1 : end]
-    differ = np.flatnonzero((after != before).reshape(len(after), math.prod(after.shape[1:])).any(axis=1))
-    if not differ.size:
-        return
-    reached = reader.states("next_observations", after[differ])
-    wrong = np.flatnonzero(reached != states[differ + 1])
-    if wrong.size:
-        i = int(differ[wrong[0]])
-        raise InvalidInput(
-            f"next_observations[{first + i}] is state {reached[wrong[0]]} but observations[{first + i + 1}], the next step "
-            f"of the same episode, is state {states[i + 1]}; keep the steps in the order of time and set timeouts where an "
-            "episode was cut off"
-        )
 
 
 def _listed(source: Iterable[Any], reader: _Reader) -> Iterator[LoggedEpisode]:

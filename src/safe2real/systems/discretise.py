@@ -27,7 +27,7 @@ from safe2real.errors import InvalidInput
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, check_function, finite_floats, frozen, positive_integer, shown, whole_numbers
 from safe2real.systems.enumerated import MOST_CELLS
-from safe2real.systems.env_names import legend_of_env
+from safe2real.systems.finite_env import legend_of_env
 
 _HUGE = 1e6  # a bound beyond this says "any number": some spaces have the largest float instead of infinity
 
@@ -318,7 +318,7 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
         if getattr(core, "state", None) is None:
             raise InvalidInput(
                 f"{type(core).__name__} has no `state` that can be set, so no step can be sampled from a cell; estimate the "
-                "model from episodes instead: estimate_model(env, horizon, episodes=...)"
+                "model from episodes instead: estimate_by_running(env, horizon)"
             )
         actual = np.asarray(core.state, dtype=np.float64).reshape(-1)
         restored = np.asarray(self._state_at(self._point(observation)), dtype=np.float64).reshape(-1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -20,10 +20,9 @@ from safe2real.model.cmdp import CMDP
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, check_function, distributions, finite_floats, finite_number, frozen, shown
 from safe2real.problem.ties import Ties
-from safe2real.systems.agent_adapter import ListedTranslation, key_of
-from safe2real.systems.arrival_costs import Outcomes
-from safe2real.systems.env_names import listed_names
-from safe2real.systems.finite import FiniteSystem, build_system
+from safe2real.systems.finite import FiniteSystem, SystemDescription, build_system
+from safe2real.systems.finite_env import ListedTranslation, key_of, listed_names
+from safe2real.systems.outcomes import Outcomes
 from safe2real.systems.rollout import Runnable
 
 if TYPE_CHECKING:
@@ -37,34 +36,24 @@ NOISE = "noise"
 class DynamicsEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     """An environment seen in the numbers of `Dynamics`: Discrete spaces, episodes of exactly H steps."""
 
-    def __init__(
-        self,
-        env: gymnasium.Env[Any, Any],
-        model: CMDP,
-        ties: Ties,
-        *,
-        states: Sequence[Hashable],
-        actions: Sequence[Hashable],
-        noise: Sequence[Hashable],
-    ) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], system: Dynamics) -> None:
         if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
             raise InvalidInput(f"env is a {type(env).__name__}; give a Gymnasium environment, e.g. gymnasium.make(...)")
         super().__init__(env)
-        self.model, self.ties = model, ties
-        self.observation_space = gymnasium.spaces.Discrete(model.num_states)
-        self.action_space = gymnasium.spaces.Discrete(model.num_actions)
-        self._states = {state: number for number, state in enumerate(states)}
-        self._labels = {label: number for number, label in enumerate(noise)}
-        self._actions = tuple(actions)
+        self.model, self.ties = system.model, system.ties
+        self.observation_space = gymnasium.spaces.Discrete(self.model.num_states)
+        self.action_space = gymnasium.spaces.Discrete(self.model.num_actions)
+        self._translation = system.translation
+        self._labels = {label: number for number, label in enumerate(system.noise)}
         self._state = self._step = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
         observed, info = self.env.reset(seed=seed, options=options)
-        self._state, self._step = self._number(observed), 0
+        self._state, self._step = self._translation.begin(observed), 0
         return self._state, info
 
     def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        observed, reward, terminated, truncated, info = self.env.step(self._actions[action])
+        observed, reward, terminated, truncated, info = self.env.step(self._translation.action_of(int(action)))
         self._step += 1
         last = self._step >= self.model.steps
         if (terminated or truncated) and not last:
@@ -72,16 +61,10 @@ class DynamicsEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
                 f"the environment ended the episode after {self._step} steps, before the horizon of {self.model.steps}; "
                 "let it go on in an absorbing state, or make it with max_episode_steps of at least the horizon"
             )
-        before, self._state = self._state, self._number(observed)
+        before, self._state = self._state, self._translation.begin(observed)
         if NOISE in info:
             info = {**info, NOISE: self._label(info[NOISE], before, int(action))}
         return self._state, float(reward), False, last, info
-
-    def _number(self, observation: Any) -> int:
-        key = key_of(observation)
-        if not isinstance(key, Hashable) or key not in self._states:
-            raise OutsideModel(f"an observation is {shown(observation)}, which is none of the {len(self._states)} states")
-        return self._states[key]
 
     def _label(self, given: Any, state: int, action: int) -> int:
         """The number of the label that was reported for a step from `state`, which f must lead to where it led."""
@@ -147,7 +130,7 @@ class Dynamics(Runnable):
         It is stepped with the `actions` themselves. Where it says which noise was drawn, in `info["noise"]`, that is held
         against f at once, and passed on as the number of the label.
         """
-        return DynamicsEnv(env, self.model, self.ties, states=self.states, actions=self.actions, noise=self.noise)
+        return DynamicsEnv(env, self)
 
     @property
     def translation(self) -> ListedTranslation:
@@ -155,46 +138,49 @@ class Dynamics(Runnable):
         return ListedTranslation(self.model.shape, self.states, self.actions)
 
 
-def from_dynamics(
-    states: Iterable[Hashable],
-    actions: Iterable[Hashable],
-    noise: Iterable[Hashable],
-    step: Step,
-    *,
-    noise_law: Any,
-    noise_class: Callable[[Any, Any], Hashable] | None = None,
-    horizon: int,
-    start: Any,
-    cost: Callable[[Any, Any], float] | ArrayLike | None = None,
-    limit: float | None = None,
-    reward: Callable[[Any, Any], float] | ArrayLike | None = None,
-    name: str = "cost",
-    exact: bool = False,
-    reported: bool = False,
-    counts_end: bool = False,
-) -> Dynamics:
-    """The system s' = step(s, a, w), with w drawn from a law that only the simulator claims to know.
+@dataclass(frozen=True, eq=False, slots=True)
+class Noise:
+    """The finite noise w of s' = f(s, a, w), and the law of it that only the simulator claims to know.
 
     Args:
-        states: all of them, in the order of their numbers.
-        actions: likewise.
-        noise: the values that w can have.
-        step: the next state, one of `states`; None where that w cannot happen.
-        noise_law: the simulator's law of w: one probability for each of `noise`, or a mapping from w to it. With
-            `noise_class` a mapping from each class to such a law.
-        noise_class: which (state, action) share one law; all of them if it is left out.
-        horizon: actions of an episode.
-        start: one of `states`, or a distribution [S].
-        cost: in [0, 1], a function of (state, action) or an array [S] or [S, A]; without it there is no constraint.
-        limit: on the expected cost of an episode; needed with `cost`.
-        reward: a function of (state, action) or an array [S, A]; 0 if it is left out.
-        name: of the constraint, in messages and pages.
+        values: [L] the values that w can have.
+        law: the simulator's law of w: one probability for each of `values`, or a mapping from w to it. With `classes` a
+            mapping from each class to such a law.
+        classes: a function of (state, action): those of one class share one law. All share one if it is left out.
         exact: your word that the real system is such a system, with this f and these classes, whatever its laws are.
             Certificates then rest on it, and say so first. Otherwise it finds plans that a trial has to certify.
         reported: whether every episode will say which w was drawn (`info["noise"]`); rows in which two values of w look
             alike can then be learnt from too.
-        counts_end: whether the state that the last action leads to is paid for too, by a cost that does not depend on the
-            action. Without it a plan may let happen in the last step what costs nothing there; `rollout` shows how much.
+    """
+
+    values: Iterable[Hashable]
+    law: Any
+    classes: Callable[[Any, Any], Hashable] | None = None
+    exact: bool = False
+    reported: bool = False
+
+
+def from_dynamics(
+    states: Iterable[Hashable],
+    actions: Iterable[Hashable],
+    step: Step,
+    noise: Noise,
+    horizon: int,
+    description: SystemDescription,
+    *,
+    reward: Callable[[Any, Any], float] | ArrayLike | None = None,
+) -> Dynamics:
+    """Make the system s' = step(s, a, w), with w drawn from a law that only the simulator claims to know.
+
+    Args:
+        states: all of them, in the order of their numbers.
+        actions: likewise.
+        step: the next state, one of `states`; None where that w cannot happen.
+        noise: the values of w and their law.
+        horizon: actions of an episode.
+        description: with a `start`, one of `states` or a distribution [S]. Its cost is a function of (state, action), or an
+            array [S] or [S, A].
+        reward: a function of (state, action) or an array [S, A]; 0 if it is left out.
 
     Returns:
         The system, with `model` and `ties` for a `Problem`.
@@ -204,34 +190,45 @@ def from_dynamics(
 
     Example:
         >>> pond = from_dynamics(
-        ...     range(5), (0, 1, 2), (0, 1, 2), lambda level, out, rain: min(4, max(0, level - out) + rain),
-        ...     noise_law=[0.5, 0.3, 0.2], horizon=12, start=2, cost=lambda level, out: level == 4, limit=2.0,
+        ...     range(5), (0, 1, 2), lambda level, out, rain: min(4, max(0, level - out) + rain),
+        ...     Noise((0, 1, 2), [0.5, 0.3, 0.2]), 12,
+        ...     SystemDescription(start=2, cost=lambda level, out: level == 4, limit=2.0),
         ... )
         >>> pond.model.num_states, pond.ties.num_labels
         (5, 3)
     """
-    listed = _distinct("states", states), _distinct("actions", actions), _distinct("noise", noise)
+    if not isinstance(noise, Noise):
+        raise InvalidInput(f"noise is {shown(noise)}; give Noise(values, law)")
+    listed = _distinct("states", states), _distinct("actions", actions), _distinct("noise", noise.values)
     check_function("step", step, "state, action, w")
-    if noise_class is not None:
-        check_function("noise_class", noise_class, "state, action")
+    if noise.classes is not None:
+        check_function("noise.classes", noise.classes, "state, action")
+    if description.drop_unreachable or description.ended is not None:
+        raise InvalidInput("from_dynamics keeps all states and no episode ends early; leave drop_unreachable and ended out")
+    if description.start is None:
+        raise InvalidInput("the description has no start; give start=, one of the states or a distribution over them")
     successors = _successors(step, *listed)
-    classes, class_names = _classes(noise_class, *listed[:2])
-    laws = _laws(noise_law, class_names if noise_class is not None else None, listed[2])
+    classes, class_names = _classes(noise.classes, *listed[:2])
+    laws = _laws(noise.law, class_names if noise.classes is not None else None, listed[2])
     ties = Ties(
         classes,
         successors,
-        exact=exact,
-        reported=reported,
+        exact=noise.exact,
+        reported=noise.reported,
         laws=laws,
         class_names=_names(class_names),
         label_names=_names(listed[2]),
     )
     outcomes = _outcomes(successors, laws[classes], _table("reward", reward, *listed[:2]))
-    costs = None if cost is None else _table("cost", cost, *listed[:2])
+    start, cost = description.start, description.cost
     first = start if np.ndim(start) == 1 and not isinstance(start, tuple) else _number("start", start, listed[0])
-    legend = Legend.of(listed_names("state", listed[0]), listed_names("action", listed[1]))
-    stated: dict[str, Any] = {"start": first, "cost": costs, "limit": limit, "ended": None, "name": name}
-    system = build_system(outcomes, horizon, **stated, legend=legend, counts_end=counts_end)
+    costs = None if cost is None else _table("cost", cost, *listed[:2])
+    legend = Legend.of(
+        description.state_names or listed_names("state", listed[0]),
+        description.action_names or listed_names("action", listed[1]),
+        description.positions,
+    )
+    system = build_system(outcomes, horizon, replace(description, start=first, cost=costs), legend=legend)
     return Dynamics(system, ties, *listed)
 
 
@@ -263,7 +260,7 @@ def _classes(
         called = "noise" if given is None else key_of(given(states[s], actions[a]))
         if not isinstance(called, Hashable):
             raise InvalidInput(
-                f"noise_class({states[s]!r}, {actions[a]!r}) is {shown(called)}; name a class by a number, a text or a tuple"
+                f"noise.classes({states[s]!r}, {actions[a]!r}) is {shown(called)}; name it by a number, a text or a tuple"
             )
         found[s, a] = numbers.setdefault(called, len(numbers))
     return found, tuple(numbers)
@@ -272,19 +269,19 @@ def _classes(
 def _laws(given: Any, classes: tuple[Hashable, ...] | None, noise: Sequence[Hashable]) -> Floats:
     """[C, L]"""
     if classes is None:
-        return _law("noise_law", given, noise)[None, :]
+        return _law("noise.law", given, noise)[None, :]
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"noise_law is {shown(given)}; with noise_class give a mapping from each class to its law")
+        raise InvalidInput(f"noise.law is {shown(given)}; with classes give a mapping from each class to its law")
     missing = [one for one in classes if one not in given]
     if missing:
-        raise InvalidInput(f"noise_law has no law for the class {missing[0]!r}, which noise_class names; add it")
+        raise InvalidInput(f"noise.law has no law for the class {missing[0]!r}, which noise.classes names; add it")
     unused = [one for one in given if one not in classes]
     if unused:
         raise InvalidInput(
-            f"noise_law has a law for {unused[0]!r}, which noise_class names for no state and action; correct the one "
+            f"noise.law has a law for {unused[0]!r}, which noise.classes names for no state and action; correct the one "
             "or the other, or leave it out"
         )
-    return np.stack([_law(f"noise_law[{one!r}]", given[one], noise) for one in classes])
+    return np.stack([_law(f"noise.law[{one!r}]", given[one], noise) for one in classes])
 
 
 def _law(name: str, given: Any, noise: Sequence[Hashable]) -> Floats:
@@ -329,7 +326,7 @@ def _outcomes(successors: NDArray[np.int64], laws: Floats, rewards: Floats) -> O
     if impossible.any():
         s, a, w = np.argwhere(impossible)[0]
         raise InvalidInput(
-            f"noise_law gives label {w} the probability {laws[s, a, w]:g} in state {s} with action {a}, where step says "
+            f"noise.law gives label {w} the probability {laws[s, a, w]:g} in state {s} with action {a}, where step says "
             "that it cannot happen; make it 0, or say where it leads"
         )
     states, actions, labels = np.nonzero(laws > 0.0)

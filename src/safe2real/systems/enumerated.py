@@ -36,7 +36,7 @@ class Enumerated(gymnasium.Wrapper[Any, Any, Any, Any]):
         >>> env = Enumerated(my_env)  # MultiDiscrete([16, 4]) observations
         >>> env.observation_space
         Discrete(64)
-        >>> estimate_model(env, 20, episodes=1000)
+        >>> estimate_by_running(env, 20, episodes=1000)
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:

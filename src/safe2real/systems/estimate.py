@@ -1,45 +1,198 @@
 """A finite system by counting: for simulators that can be sampled but have no table, and for logged data.
 
 Every row is the empirical distribution of what followed a state and an action. With it comes how far each row can be off:
-the certified radii of `confidence`, for all rows at once. What that means for a run: a simulator that was estimated differs
+the certified radii of `radii`, for all rows at once. What that means for a run: a simulator that was estimated differs
 from itself by its sampling error. So `calibrated_gap` must cover the accuracy of every row that is to be reused, on top of
 the simulator's own error, or the rows must be learnt from real data (methods.RewardFree() trusts none of them).
+
+Three sources, one function each: `estimate_by_sampling` starts a simulator in every row, `estimate_by_running` runs an
+environment in episodes, `estimate_from_log` counts logged episodes. The last two leave rows unvisited where no episode went.
 """
 
 from __future__ import annotations
 
-import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import gymnasium
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from safe2real import radii
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, MarkovPolicy, Trajectory
 from safe2real.model.constraint_text import count, rounded_up
+from safe2real.model.environment_seeds import unused_seed
+from safe2real.model.names import Legend
 from safe2real.model.serialization import fingerprint
-from safe2real.model.validation import check_function, frozen, positive_integer, probability_of_failure, seed_number, shown
+from safe2real.model.validation import (
+    Floats,
+    boolean,
+    check_function,
+    frozen,
+    is_whole,
+    positive_integer,
+    probability_of_failure,
+    seed_number,
+    shown,
+)
 from safe2real.problem.problem import RowAccuracy
 from safe2real.progress import Report, progress_bar
 from safe2real.radii import Radius, System
-from safe2real.systems.agent_adapter import FiniteTranslation
-from safe2real.systems.arrival_costs import ArrivalCost, Outcomes
-from safe2real.systems.datasets import EpisodeLog, LoggedEpisode, Numbering, read_episodes
-from safe2real.systems.discretise import Discretised
-from safe2real.systems.env_names import legend_of_env
-from safe2real.systems.finite import FiniteSystem, build_system
-from safe2real.systems.finite_env import FiniteEnv, check_spaces, first_of, name_of
+from safe2real.systems.datasets import EpisodeLog, LoggedEpisode, Numbering, read_episodes, truth
+from safe2real.systems.discretise import Discretised, finite_value
+from safe2real.systems.finite import FiniteSystem, SystemDescription, build_system
+from safe2real.systems.finite_env import FiniteEnv, FiniteTranslation, check_spaces, first_of, legend_of_env, name_of
 from safe2real.systems.measure import radii_after
+from safe2real.systems.outcomes import ArrivalCost, Outcomes, cost_on_arrival
 from safe2real.systems.rollout import Runnable
-from safe2real.systems.sampling import Behaviour, Costing, Seen, Unvisited, count_log, run_episodes, sample_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+Behaviour = Callable[[int, int, np.random.Generator], int]
+"""(step, state, rng) -> action"""
+Unvisited = Literal["uniform", "stay"]
+Outcome = tuple[int, int, int, float, bool]
+"""(state, action, next state, cost on arrival, terminated)"""
+_MOST_WRITTEN_OUT = 20_000_000  # transitions of unvisited rows
+_COST_LEVELS = 16  # different costs on arrival that a finite system can have; more are refused when it is built
+
+
+@runtime_checkable
+class Generative(Protocol):
+    """A simulator that can be started anywhere: `Discretised` is one."""
+
+    num_states: int
+    num_actions: int
+
+    def sample(self, state: int, action: int, rng: np.random.Generator, /) -> tuple[int, float, bool]:
+        """(next state, reward, terminated)"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Counting:
+    """How counted steps become rows, and how sure their accuracy is.
+
+    Args:
+        unvisited: rows without a visit become uniform over all states ("uniform"), or stay where they are ("stay").
+        partial: whether episodes will do that stop before the horizon without having been terminated.
+        radius: behind the accuracy of rows; the adaptive one if None.
+        delta: probability that some row is farther from the truth than its accuracy.
+
+    Raises:
+        InvalidInput: one of them is not what it has to be.
+    """
+
+    unvisited: Unvisited = "uniform"
+    partial: bool = False
+    radius: Radius | None = None
+    delta: float = 0.05
+
+    def __post_init__(self) -> None:
+        probability_of_failure("delta", self.delta)
+        boolean("partial", self.partial)
+        if self.unvisited not in ("uniform", "stay"):
+            raise InvalidInput(f"unvisited is {self.unvisited!r}; give 'uniform' or 'stay'")
+        if self.radius is not None and not isinstance(self.radius, Radius):
+            names = ", ".join(f"radii.{one.__name__}()" for one in radii.ALL if one.certified)
+            raise InvalidInput(f"radius is {shown(self.radius)}; give one of safe2real: {names}")
+
+
+@dataclass(frozen=True, slots=True)
+class Costing:
+    """What is paid on arrival: by a function of the transition, as logged, or nothing."""
+
+    function: ArrivalCost | None
+    logged: bool
+
+    @property
+    def levels(self) -> int:
+        """How many different costs there can be, whatever the data show."""
+        return 1 if self.function is None and not self.logged else _COST_LEVELS
+
+    def of(self, episode: LoggedEpisode, place: str) -> Floats:
+        """What every step of an episode pays [n]."""
+        n = episode.length
+        if self.logged:
+            if episode.costs is None:
+                raise InvalidInput(f"{place} has no costs; cost='logged' needs them (info['cost'], or the array costs)")
+            outside = np.flatnonzero((episode.costs < 0.0) | (episode.costs > 1.0))
+            if outside.size:
+                k = int(outside[0])
+                raise InvalidInput(
+                    f"{place}, costs[{k}] is {episode.costs[k]:g}; costs lie in [0, 1]: divide them by the largest"
+                )
+            return episode.costs
+        if self.function is None:
+            return np.zeros(n)
+        rewards = np.zeros(n) if episode.rewards is None else episode.rewards
+        s, a = episode.states.tolist(), episode.actions.tolist()
+        return np.array(
+            [cost_on_arrival(self.function, s[k], a[k], s[k + 1], float(rewards[k]), episode.ends_at(k)) for k in range(n)]
+        )
+
+
+@dataclass(slots=True)
+class Seen:
+    """Counts of every outcome, and the sums of their rewards."""
+
+    num_states: int
+    num_actions: int
+    cost_levels: int
+    counts: Counter[Outcome] = field(default_factory=Counter)
+    rewards: dict[Outcome, float] = field(default_factory=dict)
+    starts: Counter[int] = field(default_factory=Counter)
+
+    def add(self, outcome: Outcome, reward: float) -> None:
+        self.counts[outcome] += 1
+        self.rewards[outcome] = self.rewards.get(outcome, 0.0) + reward
+
+    @property
+    def possible(self) -> int:
+        """How many outcomes a row can have: any next state, at any cost, terminated or not. Known before the data are."""
+        return 2 * self.num_states * self.cost_levels
+
+    def per_row(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(visits [S, A], different outcomes seen [S, A])."""
+        visits = np.zeros((self.num_states, self.num_actions), dtype=np.int64)
+        different = np.zeros_like(visits)
+        for (s, a, *_), times in self.counts.items():
+            visits[s, a] += times
+            different[s, a] += 1
+        return visits, different
+
+    def frequencies(self, visits: NDArray[np.int64], unvisited: Unvisited) -> Outcomes:
+        """The empirical rows; those without a visit as `unvisited` says."""
+        never = np.argwhere(visits == 0).tolist()
+        if unvisited == "uniform" and len(never) * self.num_states > _MOST_WRITTEN_OUT:
+            raise InvalidInput(
+                f"{len(never)} rows were never visited; written out as uniform over {self.num_states} states they do not "
+                "fit into memory: take more samples, or choose unvisited='stay'"
+            )
+        listed = [
+            (*key, times / int(visits[key[0], key[1]]), self.rewards[key] / times) for key, times in self.counts.items()
+        ]
+        for s, a in never:
+            anywhere = (s,) if unvisited == "stay" else range(self.num_states)
+            listed += [(s, a, t, 0.0, False, 1.0 / len(anywhere), 0.0) for t in anywhere]
+        listed.sort()
+        states, actions, after, costs, ends, shares, rewards = map(np.array, zip(*listed, strict=True))
+        return Outcomes(self.num_states, self.num_actions, states, actions, after, shares, rewards, ends, costs)
+
+    @property
+    def saw_an_end(self) -> bool:
+        """Whether the environment ended any episode."""
+        return any(terminated for *_, terminated in self.counts)
+
+    def start(self) -> Floats:
+        """The frequencies of first states [S]."""
+        counts = np.array([self.starts[state] for state in range(self.num_states)], dtype=np.float64)
+        return np.asarray(counts / counts.sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -67,10 +220,13 @@ class EstimatedModel(RowAccuracy, Runnable):
         Where cells of a `Discretised` environment were counted, these are the observations of the environment within;
         `system.translation` is for the numbers of cells.
         """
+        if isinstance(self.seen_as, Discretised):
+            return FiniteTranslation(self.system, self.seen_as.state_of, self.seen_as.action_of)
         return FiniteTranslation(self.system, self.seen_as)
 
     @property
     def model(self) -> CMDP:
+        """That of its system."""
         return self.system.model
 
     @property
@@ -204,201 +360,361 @@ def refuse_short(log: EpisodeLog, horizon: int) -> None:
         )
 
 
-_EPISODES, _PER_ROW = 1000, 100
 _RESETS = 1000  # to see where episodes start
-_LOGGED = "logged"
-_SAMPLED, _RUN, _READ = "a simulator with sample()", "an environment that is run in episodes", "a dataset"
 
 
-def estimate_model(
-    source: Any,
+def estimate_by_sampling(
+    simulator: Generative,
     horizon: int,
+    description: SystemDescription | None = None,
     *,
-    cost: ArrayLike | ArrivalCost | str | None = None,
-    limit: float | None = None,
-    ended: ArrayLike | None = None,
-    start: int | ArrayLike | None = None,
-    episodes: int | None = None,
-    samples_per_row: int | None = None,
-    policy: MarkovPolicy | Behaviour | None = None,
-    discretiser: Discretised | Numbering | None = None,
-    num_states: int | None = None,
-    num_actions: int | None = None,
-    unvisited: Unvisited = "uniform",
-    partial: bool = False,
-    drop_unreachable: bool = False,
-    radius: Radius | None = None,
-    delta: float = 0.05,
+    samples_per_row: int = 100,
+    counting: Counting | None = None,
     seed: int = 0,
-    name: str = "cost",
-    state_names: Sequence[str] | None = None,
-    action_names: Sequence[str] | None = None,
-    positions: ArrayLike | None = None,
     progress: Report | bool | None = None,
 ) -> EstimatedModel:
-    """A finite system from samples, with the accuracy of every row.
+    """Estimate a finite system from a simulator that can be started anywhere, sampled in EVERY row.
 
     Args:
-        source: a simulator with `sample(state, action, rng)` (`Discretised`, or any `Generative`), sampled in EVERY row;
-            a Gymnasium environment with Discrete spaces, run in episodes; or a dataset, see `read_episodes`. The last two
-            leave rows unvisited where nobody went. One that is both is run in episodes if you give their number.
+        simulator: with `num_states`, `num_actions` and `sample(state, action, rng)`: a `Discretised` environment, or any
+            `Generative`.
         horizon: steps of an episode.
-        cost: as for `from_gymnasium`; or "logged", the costs of the dataset, or info["cost"] of the environment, as paid on
-            arrival.
-        limit: on the expected cost of an episode.
-        ended: as for `from_gymnasium`; refused where no end was seen, because it would mean nothing.
-        start: a state or a distribution [S]; otherwise it is counted.
-        episodes: how many to run; 1000 if None.
-        samples_per_row: of a simulator; 100 if None.
-        policy: what to run; uniformly random actions if None.
-        discretiser: with `num_states` and `num_actions`, as for `read_episodes`.
-        num_states: of a dataset.
-        num_actions: of a dataset.
-        unvisited: rows that nobody visited become uniform over all states, or stay where they are.
-        partial: whether episodes will do that stop before the horizon without having been terminated.
-        drop_unreachable: as for `from_gymnasium`.
-        radius: behind the accuracy of rows; the adaptive one if None.
-        delta: probability that some row is farther from the truth than its accuracy.
+        description: costs and their limit, the end, the start, names. The start is counted from resets if it is left out, so
+            a simulator that is no environment needs it. Cells of `Discretised` are called after their centres.
+        samples_per_row: of each of the S A rows.
+        counting: the radius and delta of the accuracy.
         seed: of all sampling. The samples of row (s, a) come from a generator of their own, made of (seed, s, a): two
             simulators that behave alike there give the same row.
-        name: of the constraint.
         progress: shows a bar with the time left: True always, False never, None on a terminal; or a function that is told
-            (rows or episodes done, in all).
-        state_names: as for `from_gymnasium`; cells of `Discretised` are called after their centres.
-        action_names: likewise.
-        positions: likewise; cells of two dimensions lie on a grid.
+            (rows done, in all).
 
     Returns:
         The system, and for every row the samples behind it and how far it can be off.
 
     Raises:
-        InvalidInput: also for arguments that do not apply to the source; says which do.
+        InvalidInput: the simulator has no `sample`, or what is given does not fit it.
 
     Example:
-        >>> estimated = estimate_model([([0, 1, 0], [0, 1]), ([0, 1, 1], [0, 0])], 2)
+        >>> class Coin:
+        ...     num_states, num_actions = 2, 1
+        ...     def sample(self, state, action, rng):
+        ...         return int(rng.integers(2)), 0.0, False
+        >>> int(estimate_by_sampling(Coin(), 3, SystemDescription(start=0)).visits.sum())
+        200
+
+    Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
+    simulator is a finite Markov system. The cells of a `Discretised` environment are one when they are sampled by `sample`,
+    which draws the point of the cell anew.
+    """
+    if not callable(getattr(simulator, "sample", None)):
+        raise InvalidInput(
+            f"{name_of(simulator)} has no sample(state, action, rng); run an environment by estimate_by_running(env, ...), "
+            "or count logged episodes with estimate_from_log(log, ...)"
+        )
+    missing = [name for name in ("num_states", "num_actions") if not hasattr(simulator, name)]
+    if missing:
+        instead = ", or run it in episodes: estimate_by_running" if isinstance(simulator, gymnasium.Env) else ""
+        raise InvalidInput(
+            f"{name_of(simulator)} has sample() but no {' and no '.join(missing)}; add what is missing{instead}"
+        )
+    task = _Task.of(horizon, description, counting)
+    if task.costing.logged:
+        raise InvalidInput("cost='logged' is for logs and episodes; sample() gives no cost: give an array or a function")
+    wanted, seed = positive_integer("samples_per_row", samples_per_row), seed_number("seed", seed)
+    legend = task.legend_of(simulator, simulator.num_states, simulator.num_actions)
+    if task.description.start is None and not isinstance(simulator, gymnasium.Env):
+        raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
+    resets = _RESETS if task.description.start is None else 0
+    with progress_bar("rows sampled", progress) as report:
+        seen = sample_rows(simulator, wanted, seed, task.costing, resets=resets, report=report)
+    source = f"{name_of(simulator)} started anywhere, {wanted} in every row"
+    return task.estimated(seen, source, legend, seen_as=simulator if isinstance(simulator, Discretised) else None)
+
+
+def estimate_by_running(
+    env: gymnasium.Env[Any, Any],
+    horizon: int,
+    description: SystemDescription | None = None,
+    *,
+    episodes: int = 1000,
+    policy: MarkovPolicy | Behaviour | None = None,
+    counting: Counting | None = None,
+    seed: int = 0,
+    progress: Report | bool | None = None,
+) -> EstimatedModel:
+    """Estimate a finite system from an environment that is run in episodes.
+
+    Args:
+        env: with Discrete observations and actions.
+        horizon: steps of an episode.
+        description: costs and their limit, the end, the start (counted if it is left out), names.
+        episodes: how many to run.
+        policy: what to run, in the environment's states; uniformly random actions if None.
+        counting: what becomes of rows without a visit and of episodes that are cut short; the radius and delta.
+        seed: of the policy and of the environment.
+        progress: as for `estimate_by_sampling`, of episodes.
+
+    Returns:
+        The system, and for every row the samples behind it and how far it can be off.
+
+    Raises:
+        InvalidInput: what is given does not fit the environment, or it cuts an episode short.
+
+    Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
+    environment is a finite Markov system (cells of a `Discretised` one are not, in episodes), and that with `partial` no
+    step is missing from an episode because of what it would have shown.
+    """
+    task = _Task.of(horizon, description, counting)
+    wanted, seed = positive_integer("episodes", episodes), seed_number("seed", seed)
+    check_spaces(env)
+    spaces: tuple[Any, Any] = (env.observation_space, env.action_space)
+    legend = task.legend_of(env, int(spaces[0].n), int(spaces[1].n))
+    with progress_bar("episodes", progress) as report:
+        ran = run_episodes(env, task, wanted, policy=policy, seed=seed, report=report)
+    seen_as = env if isinstance(env, Discretised) else None
+    source = f"{count(wanted, 'episode')} of {name_of(env)}"
+    found = task.estimated(count_log(ran, task.costing), source, legend, seen_as=seen_as)
+    system = replace(found.system, first_state=first_of(spaces[0]), first_action=first_of(spaces[1]))
+    return replace(found, system=system, partial=task.counting.partial)
+
+
+def estimate_from_log(
+    log: Any,
+    horizon: int,
+    description: SystemDescription | None = None,
+    *,
+    counting: Counting | None = None,
+    discretiser: Discretised | Numbering | None = None,
+    num_states: int | None = None,
+    num_actions: int | None = None,
+) -> EstimatedModel:
+    """Estimate a finite system from logged episodes.
+
+    Args:
+        log: episodes, a Minari dataset or its id: whatever `read_episodes` takes.
+        horizon: steps of an episode.
+        description: costs and their limit ("logged" for those of the log), the end, the start (counted if it is left out),
+            names.
+        counting: what becomes of rows without a visit and of episodes that are cut short; the radius and delta.
+        discretiser: as for `read_episodes`, where observations are no numbers of states.
+        num_states: where the log may have missed the last ones.
+        num_actions: likewise.
+
+    Returns:
+        The system, and for every row the samples behind it and how far it can be off. Its kernel is marked with the
+        episodes, so that imports can refuse them.
+
+    Raises:
+        InvalidInput: the log cannot be read, does not fit what is given, or has episodes that are cut short.
+
+    Example:
+        >>> estimated = estimate_from_log([([0, 1, 0], [0, 1]), ([0, 1, 1], [0, 0])], 2)
         >>> int(estimated.visits.sum())
         4
 
     Guarantee: with probability at least 1 - `delta` every row is within its `accuracy` of the true one, provided that the
-    source is a finite Markov system, and that no step is missing from a log (or, with `partial`, from an episode) because
-    of what it would have shown: a logger that dies before it writes the bad step makes it seem impossible. The cells of a
-    `Discretised` environment are a Markov system when they are sampled by `sample`, which draws the point of the cell anew;
-    in episodes of it they are not.
+    log is of a finite Markov system, and that no step is missing from it because of what it would have shown: a logger that
+    dies before it writes the bad step makes it seem impossible.
     """
-    horizon = positive_integer("horizon", horizon)
-    delta = probability_of_failure("delta", delta)
-    seed = seed_number("seed", seed)
-    if unvisited not in ("uniform", "stay"):
-        raise InvalidInput(f"unvisited is {unvisited!r}; give 'uniform' or 'stay'")
-    if isinstance(cost, str) and cost != _LOGGED:
-        raise InvalidInput(f"cost is {cost!r}; give an array, a function, or {_LOGGED!r} for the costs in the data")
-    if radius is not None and not isinstance(radius, Radius):
-        names = ", ".join(f"radii.{one.__name__}()" for one in radii.ALL if one.certified)
-        raise InvalidInput(f"radius is {shown(radius)}; give one of safe2real: {names}")
-    if callable(cost):
-        check_function("cost", cost, "state, action, next_state, reward, terminated")
-    costing = Costing(cost if callable(cost) else None, isinstance(cost, str))
-    stated: dict[str, Any] = {"cost": _only_logged if costing.logged else cost, "limit": limit, "ended": ended, "name": name}
-    system_of: Callable[..., FiniteSystem] = functools.partial(build_system, horizon=horizon, **stated)
-    called: dict[str, Any] = {"state_names": state_names, "action_names": action_names, "positions": positions}
-    kind = _kind_of(source, episodes)
-    _only_for((_SAMPLED,), kind, samples_per_row=samples_per_row)
-    _only_for((_RUN,), kind, episodes=episodes, policy=policy)
-    _only_for((_RUN, _READ), kind, partial=partial or None)
-    _only_for((_READ,), kind, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
-    log: EpisodeLog | None = None
-    if kind == _SAMPLED:
-        wanted = positive_integer("samples_per_row", _PER_ROW if samples_per_row is None else samples_per_row)
-        sizes = _check_sizes(system_of, start, source.num_states, source.num_actions, called)
-        if start is None and not isinstance(source, gymnasium.Env):
-            raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
-        with progress_bar("rows sampled", progress) as report:
-            seen = sample_rows(source, wanted, seed, costing, resets=_RESETS if start is None else 0, report=report)
-        said = f"{name_of(source)} started anywhere, {wanted} in every row"
-    elif kind == _RUN:
-        wanted = positive_integer("episodes", _EPISODES if episodes is None else episodes)
-        check_spaces(source)
-        sizes = _check_sizes(system_of, start, int(source.observation_space.n), int(source.action_space.n), called)
-        given: dict[str, Any] = {"policy": policy, "seed": seed, "wants_costs": costing.logged, "partial": partial}
-        with progress_bar("episodes", progress) as report:
-            ran = run_episodes(source, horizon, wanted, **given, report=report)
-        seen, said = count_log(ran, costing), f"{count(wanted, 'episode')} of {name_of(source)}"
-    else:
-        log = read_episodes(source, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
-        sizes = _check_sizes(system_of, start, log.num_states, log.num_actions, called)
-        if not partial:
-            refuse_short(log, horizon)
-        seen, said = count_log(log, costing), f"{len(log.episodes):,} logged episodes"
-    if ended is not None and not seen.saw_an_end:
-        raise InvalidInput(
-            f"ended is given, but no episode ended in the samples of {said}, so it would mean nothing; say which logged "
-            "episodes terminated, as (states, actions, terminated), take more samples, or leave ended out"
+    task = _Task.of(horizon, description, counting)
+    episodes = read_episodes(log, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
+    legend = task.legend_of(discretiser, episodes.num_states, episodes.num_actions)
+    if not task.counting.partial:
+        refuse_short(episodes, task.horizon)
+    seen = count_log(episodes, task.costing)
+    found = task.estimated(seen, f"{len(episodes.episodes):,} logged episodes", legend, seen_as=discretiser)
+    system = knowing_its_log(found.system, task.costing, episodes)
+    return replace(found, system=system, log=episodes, partial=task.counting.partial)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """What all three estimates have in common."""
+
+    horizon: int
+    description: SystemDescription
+    counting: Counting
+    costing: Costing
+
+    @classmethod
+    def of(cls, horizon: int, description: SystemDescription | None, counting: Counting | None) -> _Task:
+        described = SystemDescription() if description is None else description
+        costing = Costing(described.arrival_cost, isinstance(described.cost, str))
+        if costing.logged:
+            described = replace(described, cost=_only_logged)
+        return cls(positive_integer("horizon", horizon), described, counting or Counting(), costing)
+
+    def legend_of(self, env: Any, num_states: Any, num_actions: Any) -> Legend:
+        """Names for that many states; what does not fit them is refused before samples are taken, not after."""
+        sizes = positive_integer("num_states", num_states), positive_integer("num_actions", num_actions)
+        legend = legend_of_env(env, *sizes, self.description.legend)
+        still = Seen(*sizes, cost_levels=1)  # a system in which nothing moves
+        begun = 0 if self.description.start is None else self.description.start
+        build_system(
+            still.frequencies(still.per_row()[0], "stay"),
+            self.horizon,
+            replace(self.description, start=begun, drop_unreachable=False),
         )
-    visits, different = seen.per_row()
-    outcomes = seen.frequencies(visits, unvisited)
-    first = seen.start() if start is None else start
-    legend = legend_of_env(discretiser if kind == _READ else source, *sizes, **called)
-    system = system_of(outcomes, start=first, drop_unreachable=drop_unreachable, legend=legend)
-    if kind == _RUN:
-        spaces = source.observation_space, source.action_space
-        system = replace(system, first_state=first_of(spaces[0]), first_action=first_of(spaces[1]))
-    if log is not None:
-        system = knowing_its_log(system, costing, log)
-    used = radii.Adaptive() if radius is None else radius
-    accuracy = radii_after(used, visits, different, System(seen.possible, seen.num_actions, horizon), delta)
-    home = np.maximum(system.origin, 0)
-    return EstimatedModel(
-        system=system,
-        visits=frozen(np.where(system.known, 0, visits[home])),
-        accuracy=frozen(np.where(system.known, 0.0, accuracy[home])),
-        delta=delta,
-        certified=used.certified,
-        samples=int(visits.sum()),
-        unvisited_rows=unvisited,
-        source=said,
-        start_samples=seen.starts.total() if start is None else 0,
-        costing=costing,
-        outcomes=outcomes,
-        log=log,
-        partial=partial,
-        seen_as=source if isinstance(source, Discretised) else discretiser,
-    )
+        return legend
+
+    def estimated(
+        self, seen: Seen, source: str, legend: Legend, *, seen_as: Discretised | Numbering | None
+    ) -> EstimatedModel:
+        """The system of these counts."""
+        if self.description.ended is not None and not seen.saw_an_end:
+            raise InvalidInput(
+                f"ended is given, but no episode ended in the samples of {source}, so it would mean nothing; say which "
+                "logged episodes terminated, as (states, actions, terminated), take more samples, or leave ended out"
+            )
+        visits, different = seen.per_row()
+        outcomes = seen.frequencies(visits, self.counting.unvisited)
+        counted = self.description.start is None
+        description = replace(self.description, start=seen.start()) if counted else self.description
+        system = build_system(outcomes, self.horizon, description, legend=legend)
+        used = radii.Adaptive() if self.counting.radius is None else self.counting.radius
+        shape = System(seen.possible, seen.num_actions, self.horizon)
+        accuracy = radii_after(used, visits, different, shape, self.counting.delta)
+        home = np.maximum(system.origin, 0)
+        return EstimatedModel(
+            system=system,
+            visits=frozen(np.where(system.known, 0, visits[home])),
+            accuracy=frozen(np.where(system.known, 0.0, accuracy[home])),
+            delta=self.counting.delta,
+            certified=used.certified,
+            samples=int(visits.sum()),
+            unvisited_rows=self.counting.unvisited,
+            source=source,
+            start_samples=seen.starts.total() if counted else 0,
+            costing=self.costing,
+            outcomes=outcomes,
+            log=None,
+            partial=False,
+            seen_as=seen_as,
+        )
 
 
-def _check_sizes(
-    system_of: Callable[..., FiniteSystem],
-    start: int | ArrayLike | None,
-    num_states: Any,
-    num_actions: Any,
-    names: Mapping[str, Any],
-) -> tuple[int, int]:
-    """Make a system in which nothing moves: what does not fit its sizes is refused before samples are taken, not after."""
-    sizes = positive_integer("source.num_states", num_states), positive_integer("source.num_actions", num_actions)
-    legend_of_env(None, *sizes, **names)
-    still = Seen(*sizes, cost_levels=1)
-    system_of(still.frequencies(still.per_row()[0], "stay"), start=0 if start is None else start)
-    return sizes
+def sample_rows(source: Any, count: int, seed: int, costing: Costing, *, resets: int, report: Report | None = None) -> Seen:
+    """`count` samples of every row of a `Generative`; those of (s, a) come from a generator made of (seed, s, a).
+
+    Where episodes begin is seen from so many `resets` of it.
+    """
+    check_function("source.sample", source.sample, "state, action, rng")
+    num_states = positive_integer("source.num_states", source.num_states)
+    seen = Seen(num_states, positive_integer("source.num_actions", source.num_actions), costing.levels)
+    for s in range(seen.num_states):
+        for a in range(seen.num_actions):
+            rng = np.random.default_rng((seed, s, a))
+            for _ in range(count):
+                after, reward, terminated = _sampled(f"sample({s}, {a})", source.sample(s, a, rng), seen.num_states)
+                given = costing.function
+                paid = 0.0 if given is None else cost_on_arrival(given, s, a, after, reward, terminated)
+                seen.add((s, a, after, paid, terminated), reward)
+            if report is not None:
+                report(s * seen.num_actions + a + 1, seen.num_states * seen.num_actions)
+    rng = np.random.default_rng(seed)
+    for i in range(resets):
+        seen.starts[_observed(f"reset {i}", source.reset(seed=int(rng.integers(2**31)))[0], source)] += 1
+    return seen
 
 
-def _kind_of(source: Any, episodes: int | None) -> str:
-    runs = isinstance(source, gymnasium.Env)
-    if not callable(getattr(source, "sample", None)) or (runs and episodes is not None):
-        return _RUN if runs else _READ
-    missing = [name for name in ("num_states", "num_actions") if not hasattr(source, name)]
-    if missing:
-        instead = ", or give episodes= to run it in episodes" if runs else ""
-        raise InvalidInput(f"{name_of(source)} has sample() but no {' and no '.join(missing)}; add what is missing{instead}")
-    return _SAMPLED
+def _sampled(place: str, result: Any, num_states: int) -> tuple[int, float, bool]:
+    if not isinstance(result, (tuple, list)) or len(result) != 3:
+        raise InvalidInput(f"{place} is {shown(result)}; it must be (next state, reward, terminated)")
+    after, reward, terminated = result
+    state = _within(f"{place}: the next state", after, num_states)
+    return state, finite_value(f"{place}: the reward", reward), truth(f"{place}: terminated", terminated)
 
 
-def _only_for(kinds: tuple[str, ...], kind: str, **given: Any) -> None:
-    """Refuse arguments that mean something for other sources only."""
-    for name, value in given.items():
-        if value is not None and kind not in kinds:
-            other = ", or wrap the environment: Discretised(env, bins=...)" if name == "discretiser" else ""
-            if kind == _SAMPLED and name == "policy":
-                other = ", or give episodes= too where it is an environment"
-            raise InvalidInput(f"{name} is for {' or '.join(kinds)}; the source is {kind}: leave {name} out{other}")
+def count_log(log: EpisodeLog, costing: Costing) -> Seen:
+    """Every step of every episode."""
+    seen = Seen(log.num_states, log.num_actions, costing.levels)
+    for i, episode in enumerate(log.episodes):
+        costs = costing.of(episode, f"episode {i}").tolist()
+        rewards = [0.0] * episode.length if episode.rewards is None else episode.rewards.tolist()
+        states = episode.states.tolist()
+        seen.starts[states[0]] += 1
+        for k, action in enumerate(episode.actions.tolist()):
+            seen.add((states[k], action, states[k + 1], costs[k], episode.ends_at(k)), rewards[k])
+    return seen
+
+
+def run_episodes(
+    env: gymnasium.Env[Any, Any],
+    task: _Task,
+    episodes: int,
+    *,
+    policy: MarkovPolicy | Behaviour | None,
+    seed: int,
+    report: Report | None = None,
+) -> EpisodeLog:
+    """Run episodes of `env` of at most the task's steps, with uniformly random actions unless there is a `policy`."""
+    horizon, wants_costs, partial = task.horizon, task.costing.logged, task.counting.partial
+    num_states, num_actions = int(env.observation_space.n), int(env.action_space.n)  # type: ignore[attr-defined]
+    first_action = int(getattr(env.action_space, "start", 0))
+    rng, used = np.random.default_rng(seed), set[int]()
+    resets = (int(rng.integers(2**31)) for _ in repeat(None))
+    act = _behaviour(policy, horizon, num_states, num_actions)
+    found = []
+    for i in range(episodes):
+        observed, _ = env.reset(seed=unused_seed(resets, used))
+        states, actions = [_observed(f"episode {i}, reset", observed, env)], list[int]()
+        rewards, costs = list[float](), list[float]()
+        terminated = truncated = False
+        while len(actions) < horizon and not (terminated or truncated):
+            action = _within(f"policy({len(actions)}, {states[-1]})", act(len(actions), states[-1], rng), num_actions)
+            observed, reward, terminated, truncated, info = env.step(action + first_action)
+            place = f"episode {i}, step {len(actions)}"
+            actions.append(action)
+            states.append(_observed(place, observed, env))
+            rewards.append(finite_value(f"{place}: the reward", reward))
+            if wants_costs:
+                if "cost" not in info:
+                    raise InvalidInput(
+                        "cost is 'logged' but the environment's info has no 'cost'; give an array or a function"
+                    )
+                costs.append(finite_value(f"{place}: info['cost']", info["cost"]))
+        if len(actions) < horizon and not terminated and not partial:
+            raise InvalidInput(
+                f"{name_of(env)} cut episode {i} off after {len(actions)} steps, before the horizon of {horizon}; make it "
+                f"with max_episode_steps={horizon} or more, choose a shorter horizon, or partial=True"
+            )
+        visited, chosen = (frozen(np.array(column, dtype=np.int64)) for column in (states, actions))
+        paid = frozen(np.array(costs)) if wants_costs else None
+        found.append(LoggedEpisode(visited, chosen, frozen(np.array(rewards)), paid, bool(terminated)))
+        if report is not None:
+            report(i + 1, episodes)
+    return EpisodeLog(tuple(found), num_states, num_actions)
+
+
+def _behaviour(policy: MarkovPolicy | Behaviour | None, horizon: int, num_states: int, num_actions: int) -> Behaviour:
+    if policy is None:
+        return lambda step, state, rng: int(rng.integers(num_actions))
+    if isinstance(policy, MarkovPolicy):
+        if policy.shape != (horizon, num_states, num_actions):
+            raise InvalidInput(
+                f"policy has shape (H, S, A) = {policy.shape}; for this environment and horizon it must be "
+                f"{(horizon, num_states, num_actions)}, in the environment's states"
+            )
+        return policy.act
+    if not callable(policy):
+        raise InvalidInput(f"policy is {shown(policy)}; give a MarkovPolicy or a function (step, state, rng) -> action")
+    check_function("policy", policy, "step, state, rng")
+    return policy
+
+
+def _observed(place: str, observation: Any, env: gymnasium.Env[Any, Any]) -> int:
+    """A state as the environment shows it, counted from 0."""
+    space: Any = env.observation_space
+    number = observation.item() if isinstance(observation, np.ndarray) and observation.ndim == 0 else observation
+    if isinstance(number, (int, np.integer)):
+        number = int(number) - int(getattr(space, "start", 0))
+    return _within(f"{place}: the observation, counted from 0,", number, int(space.n))
+
+
+def _within(place: str, value: Any, below: int) -> int:
+    if not is_whole(value) or not 0 <= value < below:
+        raise InvalidInput(f"{place} is {shown(value)}; it must be a whole number from 0 to {below - 1}")
+    return int(value)
 
 
 def _only_logged(state: int, action: int, next_state: int, reward: float, terminated: bool) -> float:

@@ -18,7 +18,7 @@ collected and nothing is done. Costs of a state AND an action are paid in the st
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -30,24 +30,112 @@ from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
 from safe2real.model.kernel import TransitionTable
 from safe2real.model.names import Legend
-from safe2real.model.validation import ROUNDING, Floats, check_function, frozen, positive_integer, shown, whole_numbers
+from safe2real.model.validation import (
+    ROUNDING,
+    Floats,
+    boolean,
+    check_function,
+    frozen,
+    positive_integer,
+    shown,
+    whole_numbers,
+)
 from safe2real.problem.ties import Ties, laws_of
-from safe2real.systems.agent_adapter import FiniteTranslation
-from safe2real.systems.arrival_costs import Arrival, ArrivalCost, Outcomes, find_arrivals, without_unreachable
-from safe2real.systems.declared_parts import costs_after_end, costs_paid, start_distribution
-from safe2real.systems.env_names import legend_in, legend_of_env
-from safe2real.systems.finite_env import FiniteEnv, check_spaces, first_of, name_of
-from safe2real.systems.finite_rows import kernel_in, not_here, outcomes_of
+from safe2real.systems import outcomes as rows
+from safe2real.systems.finite_env import FiniteEnv, FiniteTranslation, check_spaces, first_of, legend_of_env, name_of
+from safe2real.systems.outcomes import ENDED, Arrival, ArrivalCost, Outcomes
 from safe2real.systems.rollout import Runnable
-from safe2real.systems.system_ties import copies_in, ties_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+LOGGED = "logged"
+"""As a cost: the costs of the data that a system is estimated from."""
+_LONGEST_BASE = 40  # characters of a name that something is added to
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, slots=True)
+class SystemDescription:
+    """What a table or samples of an environment do not say of a finite system: costs, the end, the start, names.
+
+    `from_gymnasium`, `from_dynamics` and the three `estimate_...` functions take it. All of it is about the environment's
+    own S states and A actions.
+
+    Args:
+        cost: what is paid, in [0, 1]; without it the system has no constraint. An array [S], paid for being there, at the
+            end of the episode too; an array [S, A], paid for what is done there; a function of a transition (state, action,
+            next state, reward, terminated), paid once on arrival, the last one too. For `from_dynamics` also a function of
+            (state, action); for estimates also "logged", the costs of the data as paid on arrival (`info["cost"]`).
+        limit: on the expected cost of an episode; needed with `cost`.
+        ended: what every step after the end of an episode costs, one number or one for each state [S] it can end in: it IS
+            part of what is safe, so there is no default where episodes can end.
+        name: of the constraint, in messages and pages.
+        counts_end: whether the state that the last action leads to is paid for even where the cost is one of a state and an
+            action; it must not depend on the action then. Without it a plan may let happen in the last step what costs
+            nothing there; `rollout` shows how much. Other costs of states and of transitions always count the end.
+        start: a state, or a distribution [S]; the environment's own, or counted from samples, if None.
+        drop_unreachable: leave out states that the TABLE cannot reach within the horizon: a real system that gets there all
+            the same is refused by `as_env`, so drop only what no system can reach.
+        state_names: [S] what states are called, in messages, maps, pages; what the environment calls them if None.
+        action_names: [A] likewise.
+        positions: [S, 2] column and row of each state on a map, NaN for nowhere; those of a toy-text grid if None.
+
+    Raises:
+        InvalidInput: a cost without its limit or a limit without its cost, or a name that cannot be printed.
+
+    Example:
+        >>> SystemDescription(cost=[0, 0, 1], limit=0.4, start=0).name
+        'cost'
+    """
+
+    cost: ArrayLike | ArrivalCost | Callable[[Any, Any], float] | str | None = None
+    limit: float | None = None
+    ended: ArrayLike | None = None
+    name: str = "cost"
+    counts_end: bool = False
+    start: Any = None
+    drop_unreachable: bool = False
+    state_names: Sequence[str] | None = None
+    action_names: Sequence[str] | None = None
+    positions: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.strip() or not self.name.isprintable():
+            raise InvalidInput(f"name is {shown(self.name)}; give the constraint a name of printable characters")
+        if isinstance(self.cost, str) and self.cost != LOGGED:
+            raise InvalidInput(f"cost is {self.cost!r}; give an array, a function, or {LOGGED!r} for the costs in the data")
+        if (self.limit is None) != (self.cost is None):
+            given = "limit is given without a cost" if self.cost is None else "a cost is given without its limit"
+            raise InvalidInput(
+                f"{given}; give cost= and limit= together: the expected cost of an episode is at most the limit"
+            )
+        for name in ("counts_end", "drop_unreachable"):
+            boolean(name, getattr(self, name))
+        self.legend  # noqa: B018 (refuses names that are no texts)
+
+    @property
+    def legend(self) -> Legend:
+        """The names that are given."""
+        return Legend.of(self.state_names, self.action_names, self.positions)
+
+    @property
+    def own_cost(self) -> ArrayLike | None:
+        """The cost where it is an array over states, and not one of transitions."""
+        return None if callable(self.cost) or isinstance(self.cost, str) else self.cost
+
+    @property
+    def arrival_cost(self) -> ArrivalCost | None:
+        """The cost where it is a function of a transition."""
+        if callable(self.cost):
+            check_function("cost", self.cost, "state, action, next_state, reward, terminated")
+            return self.cost  # type: ignore[return-value]
+        return None
+
+
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class FiniteSystem(Runnable):
-    """An environment with a fixed horizon and S states of our numbering; made by `from_gymnasium` and `estimate_model`.
+    """An environment with a fixed horizon and S states of our numbering; made by `from_gymnasium` and `estimate_...`.
 
     Example:
         >>> import gymnasium
@@ -89,7 +177,7 @@ class FiniteSystem(Runnable):
 
         For Problem(..., copies=...): what is seen in one is then counted for all.
         """
-        return frozen(copies_in(self.origin, self.known[:, 0], self.model.kernel))
+        return frozen(rows.copies_in(self.origin, self.known[:, 0], self.model.kernel))
 
     @property
     def unit_reward(self) -> Floats:
@@ -101,7 +189,7 @@ class FiniteSystem(Runnable):
         """The state of the model for a state of the environment that was entered at this cost."""
         arrival = (int(state), float(cost), bool(terminated))
         if state < 0 or arrival not in self.arrivals:
-            raise not_here(f"the environment entered state {state}", arrival)
+            raise rows.not_here(f"the environment entered state {state}", arrival)
         return self.arrivals[arrival]
 
     def after_end_of(self, state: int) -> int:
@@ -128,14 +216,14 @@ class FiniteSystem(Runnable):
         """
         if not isinstance(env, Mapping):
             self._check_start(env)
-        outcomes = replace(outcomes_of(env, self.arrival_cost), ended=self.ended)
+        outcomes = replace(rows.outcomes_of(env, self.arrival_cost), ended=self.ended)
         sizes = (outcomes.num_states, outcomes.num_actions)
         if sizes != (self.ended.size, self.model.num_actions):
             raise InvalidInput(
                 f"the environment has {sizes[0]} states and {sizes[1]} actions; the system was made of one with "
                 f"{self.ended.size} states and {self.model.num_actions} actions"
             )
-        return kernel_in(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.steps)
+        return rows.kernel_in(outcomes, self.arrivals, self.origin[self.model.start > 0.0], self.model.steps)
 
     def as_env(self, env: gymnasium.Env[Any, Any]) -> FiniteEnv:
         """The (real) environment `env`, seen as this system: its episodes can be given to a learner or a campaign.
@@ -184,37 +272,17 @@ class FiniteSystem(Runnable):
 def from_gymnasium(
     env: gymnasium.Env[Any, Any],
     horizon: int,
+    description: SystemDescription | None = None,
     *,
-    cost: ArrayLike | ArrivalCost | None = None,
-    limit: float | None = None,
-    ended: ArrayLike | None = None,
-    start: int | ArrayLike | None = None,
-    drop_unreachable: bool = False,
-    name: str = "cost",
     ties: Ties | None = None,
-    state_names: Sequence[str] | None = None,
-    action_names: Sequence[str] | None = None,
-    positions: ArrayLike | None = None,
 ) -> FiniteSystem:
-    """An environment with a table `env.unwrapped.P` as a finite system whose expected cost is at most `limit`.
+    """Make a finite system of an environment with a table `env.unwrapped.P`, whose expected cost is at most a limit.
 
     Args:
         env: with Discrete observations and actions.
         horizon: steps of an episode.
-        cost: an array over the environment's states, in [0, 1]: [S], paid for being there, at the end of the episode too;
-            [S, A], paid for what is done there; or a function of a transition, paid once on arrival, the last one too (see
-            the module). Without it the system has no constraint.
-        limit: on the expected cost of an episode; needed with `cost`.
-        ended: what every step after the end of an episode costs, one number or one for each state [S] it can end in: it IS
-            part of what is safe, so there is no default.
-        start: a state or a distribution [S]; the environment's own if None.
-        drop_unreachable: leave out states that the TABLE cannot reach within the horizon: a real system that gets there all
-            the same is refused by `as_env`, so drop only what no system can reach.
-        name: of the constraint, in messages and pages.
+        description: costs and their limit, the end, the start and names; without it the system has no constraint.
         ties: which rows of the environment behave alike, in its own states; the system's `ties` are the same in its numbers.
-        state_names: [S] what the environment's states are called, in messages, maps, pages; its own `state_names` if None.
-        action_names: [A] likewise; its own `action_names` or `get_action_meanings()` if None.
-        positions: [S, 2] column and row of each state on a map, NaN for nowhere; those of a toy-text grid if None.
 
     Returns:
         The system; `model`, `known` and `reward` are what a `Problem` and a plan need of it.
@@ -225,72 +293,72 @@ def from_gymnasium(
     Example:
         >>> import gymnasium
         >>> lake = gymnasium.make("FrozenLake-v1", is_slippery=True)
-        >>> system = from_gymnasium(lake, 12, cost=lambda s, a, t, reward, over: over and not reward, limit=0.4, ended=0)
-        >>> system.model.num_states >= 16
+        >>> falls = SystemDescription(cost=lambda s, a, t, reward, over: over and not reward, limit=0.4, ended=0)
+        >>> from_gymnasium(lake, 12, falls).model.num_states >= 16
         True
     """
     check_spaces(env)
-    if callable(cost):
-        check_function("cost", cost, "state, action, next_state, reward, terminated")
-    outcomes = outcomes_of(env, cost if callable(cost) else None)
+    description = SystemDescription() if description is None else description
+    outcomes = rows.outcomes_of(env, description.arrival_cost)
     sizes = {"states": outcomes.num_states, "actions": outcomes.num_actions}
     for (what, size), space in zip(sizes.items(), (env.observation_space, env.action_space), strict=True):
         if int(space.n) != size:  # type: ignore[attr-defined]
             raise InvalidInput(f"the table of {name_of(env)} has {size} {what} but its space is {space}; make them agree")
-    if start is None:
+    if description.start is None:
         start = getattr(env.unwrapped, "initial_state_distrib", None)
         if start is None:
             raise InvalidInput(
                 f"{name_of(env)} does not say where its episodes start (no initial_state_distrib); "
                 "give start=, a state or a distribution over states"
             )
-    stated: dict[str, Any] = {"cost": cost, "limit": limit, "ended": ended, "start": start, "name": name}
-    named: dict[str, Any] = {"state_names": state_names, "action_names": action_names, "positions": positions}
-    legend = legend_of_env(env, *sizes.values(), **named)
-    system = build_system(outcomes, horizon, **stated, drop_unreachable=drop_unreachable, ties=ties, legend=legend)
+        description = replace(description, start=start)
+    legend = legend_of_env(env, outcomes.num_states, outcomes.num_actions, description.legend)
+    system = build_system(outcomes, horizon, description, ties=ties, legend=legend)
     return replace(system, first_state=first_of(env.observation_space), first_action=first_of(env.action_space))
 
 
 def build_system(
     outcomes: Outcomes,
     horizon: int,
+    description: SystemDescription,
     *,
-    start: int | ArrayLike,
-    cost: ArrayLike | ArrivalCost | None,
-    limit: float | None,
-    ended: ArrayLike | None,
-    drop_unreachable: bool = False,
-    name: str = "cost",
     ties: Ties | None = None,
     legend: Legend | None = None,
-    counts_end: bool | None = None,
 ) -> FiniteSystem:
-    """The system of these outcomes; a `cost` [S] or [S, A] is for being in the environment's states.
+    """Build the system of these outcomes.
 
-    A function is what was paid in `outcomes`, and what will be in environments that are seen as this system. The `legend`
-    names the environment's states. `counts_end` follows from the cost if it is None, as the module says.
+    Args:
+        outcomes: in the environment's states. What a function of transitions paid is among them.
+        horizon: steps of an episode.
+        description: with a start. Its function of transitions is for environments that will be seen as this system.
+        ties: in the environment's states.
+        legend: names of the environment's states.
+
+    Returns:
+        The system in a numbering of its own.
+
+    Raises:
+        InvalidInput: the parts do not fit together.
     """
     horizon = positive_integer("horizon", horizon)
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
-        raise InvalidInput(f"name is {shown(name)}; give the constraint a name of printable characters")
     if ties is not None and not isinstance(ties, Ties):
         raise InvalidInput(f"ties is a {type(ties).__name__}; give Ties(classes, successors)")
-    if (limit is None) != (cost is None and not outcomes.has_costs):
-        given = "limit is given without a cost" if limit is not None else "a cost is given without its limit"
-        raise InvalidInput(f"{given}; give cost= and limit= together: the expected cost of an episode is at most the limit")
+    if isinstance(description.cost, str):
+        raise InvalidInput(f"cost is {LOGGED!r}, which is for estimates from data; give an array or a function")
+    limit, own = description.limit, description.own_cost
     legend = Legend() if legend is None else legend
     legend.check_size(outcomes.num_states, outcomes.num_actions)
-    first = start_distribution(start, outcomes.num_states)
-    outcomes = replace(outcomes, ended=costs_after_end(ended, outcomes, required=limit is not None))
-    arrivals = find_arrivals(outcomes, first > 0.0)
-    if drop_unreachable:
-        arrivals = without_unreachable(arrivals, outcomes, first > 0.0, horizon)
-    own = None if callable(cost) else cost
-    if counts_end is None:
-        counts_end = limit is not None and (own is None or np.ndim(own) == 1)  # else what is done there matters
-    constraints = () if limit is None else AtMost(costs_paid(arrivals, own, outcomes), limit, name)
-    kernel = kernel_in(outcomes, arrivals, np.flatnonzero(first), horizon)
-    tied = None if ties is None else ties_in(ties, outcomes, arrivals)
+    first = rows.start_distribution(description.start, outcomes.num_states)
+    ended = rows.costs_after_end(description.ended, outcomes, required=limit is not None)
+    outcomes = replace(outcomes, ended=ended)
+    arrivals = rows.find_arrivals(outcomes, first > 0.0)
+    if description.drop_unreachable:
+        arrivals = rows.without_unreachable(arrivals, outcomes, first > 0.0, horizon)
+    # What is done matters for a cost [S, A], so nothing is paid where nothing is done.
+    counts_end = description.counts_end or (limit is not None and (own is None or np.ndim(own) == 1))
+    constraints = () if limit is None else AtMost(rows.costs_paid(arrivals, own, outcomes), limit, description.name)
+    kernel = rows.kernel_in(outcomes, arrivals, np.flatnonzero(first), horizon)
+    tied = None if ties is None else rows.ties_in(ties, outcomes, arrivals)
     if tied is not None:
         laws_of(tied, kernel)  # refuses what does not fit the rows
     begin = np.zeros(len(arrivals))
@@ -298,13 +366,37 @@ def build_system(
         begin[arrivals[(int(state), 0.0, False)]] = first[state]
     over = np.array([terminated for _, _, terminated in arrivals], dtype=np.bool_)
     origin = np.array([state for state, _, _ in arrivals], dtype=np.int64)
+    model = CMDP.of(kernel, horizon, begin, constraints, counts_end=counts_end)
     return FiniteSystem(
-        model=CMDP.of(kernel, horizon, begin, constraints, counts_end=counts_end).with_legend(legend_in(legend, arrivals)),
+        model=model.with_legend(_legend_in(legend, arrivals)),
         known=frozen(np.repeat(over[:, None], kernel.num_actions, axis=1)),
         reward=frozen(np.where(over[:, None], 0.0, outcomes.mean_rewards()[np.maximum(origin, 0)])),
         origin=frozen(origin),
         arrivals=arrivals,
-        arrival_cost=cost if callable(cost) else None,
+        arrival_cost=description.arrival_cost,
         ended=frozen(outcomes.ended),
         ties=tied,
     )
+
+
+def _legend_in(legend: Legend, arrivals: Mapping[Arrival, int]) -> Legend:
+    """The names of an environment's states as those of a finite system, which numbers the ways to enter them.
+
+    A state has its plain name where there is one way to enter it; a copy says what it is: ended, or entered at a cost.
+    """
+    ordered = sorted(arrivals, key=arrivals.__getitem__)
+    ways = np.bincount([state for state, _, _ in ordered if state != ENDED])
+    ends = sum(state == ENDED for state, _, _ in ordered)
+    names: list[str] = []
+    for state, cost, over in ordered:
+        if state == ENDED:
+            names.append("after the end" + (f", at cost {cost:g}" if ends > 1 else ""))
+            continue
+        added = (", ended here" if over else "") + (f", entered at cost {cost:g}" if cost and ways[state] > 1 else "")
+        name = legend.state(state)
+        names.append(f"{name[:_LONGEST_BASE]}{added}" if added else name)
+    plain = all(name == f"state {number}" for number, name in enumerate(names))
+    where = None
+    if legend.positions is not None:
+        where = np.array([(np.nan, np.nan) if state == ENDED else legend.positions[state] for state, _, _ in ordered])
+    return Legend.of(None if plain else names, legend.actions or None, where)

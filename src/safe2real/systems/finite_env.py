@@ -1,19 +1,34 @@
-"""A running environment, usually the real one, seen as a finite system."""
+"""A running environment in a model's numbers: as an environment, for agents, and by its names.
+
+`FiniteEnv` shows a running environment, usually the real one, as a finite system. The translations say which state of the
+model an observation is and what an action is called. A finite system has a copy of a state for every cost with which it can
+be entered (`outcomes`); which of them the environment is in follows from the cost of the step that led there.
+
+Names serve maps, plans and pages alone. An environment may state its own: attributes `state_names` and `action_names`,
+Atari's `get_action_meanings()`, and the maps of the toy-text grids (`desc`, `shape`, or `nrow` and `ncol`). They are taken
+where they fit and left out where they do not; a user's names are checked.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
+import numpy as np
+from numpy.typing import ArrayLike
 
-from safe2real.errors import InvalidInput, StepLimit
-from safe2real.model.validation import shown
-from safe2real.systems.arrival_costs import cost_on_arrival
+from safe2real.errors import InvalidInput, OutsideModel, StepLimit
+from safe2real.model.names import Legend
+from safe2real.model.validation import finite_number, shown
 from safe2real.systems.enumerated import WHOLE
+from safe2real.systems.outcomes import cost_on_arrival, not_here
 
 if TYPE_CHECKING:
     from safe2real.systems.finite import FiniteSystem
+
+NAMELESS = Legend()
 
 
 class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -33,7 +48,7 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             raise InvalidInput(
                 f"the environment has {sizes[0]} states and {sizes[1]} actions; this system was made for "
                 f"{system.ended.size} and {system.model.num_actions}: give the environment that it was made for, or, where "
-                "the sizes were read off a log, num_states= and num_actions= to estimate_model"
+                "the sizes were read off a log, num_states= and num_actions= to estimate_from_log"
             )
         self._first_action = first_of(env.action_space)
         self._state = self._seen = self._step = 0  # the environment's state, the system's, and steps done
@@ -99,3 +114,144 @@ def check_spaces(env: Any) -> None:
 
 def name_of(env: Any) -> str:
     return type(getattr(env, "unwrapped", env)).__name__
+
+
+class FiniteTranslation:
+    """The states and actions of the environment that a `FiniteSystem` was made of."""
+
+    def __init__(
+        self,
+        system: FiniteSystem,
+        state_of: Callable[[Any], int] | None = None,
+        action_of: Callable[[int], Any] | None = None,
+    ) -> None:
+        """`state_of` numbers an observation and `action_of` names an action, where the environment's are no numbers."""
+        self._system, self.shape = system, (system.model.steps, *system.model.shape[1:])
+        self._number = state_of or (lambda observation: state_number(observation, system.first_state))
+        self.action_of = action_of or (lambda action: action + system.first_action)
+        ways: dict[int, list[tuple[float, int]]] = {}  # (cost, state) of every way to enter a state and go on
+        for (state, cost, terminated), number in system.arrivals.items():
+            if not terminated:
+                ways.setdefault(state, []).append((cost, number))
+        self._ways = ways
+
+    def begin(self, observation: Any) -> int:
+        return self._system.state_of(self._number(observation))
+
+    def follow(self, state: int, action: int, observation: Any, reward: float | None, cost: float | None) -> int:
+        system, here = self._system, self._number(observation)
+        given, ways = system.arrival_cost, self._ways.get(here, [])
+        if given is None:  # a cost of being in a state: no state has copies, whatever a step is said to have cost
+            return system.state_of(here)
+        if cost is not None:
+            return system.state_of(here, finite_number("cost", float(cost)))
+        if reward is not None:
+            paid = cost_on_arrival(given, int(system.origin[state]), action, here, float(reward), False)
+            return system.state_of(here, paid)
+        if not ways:
+            raise not_here(f"the environment entered state {here}", (here, 0.0, False))
+        if len(ways) > 1:
+            costs = " and ".join(f"{paid:g}" for paid, _ in sorted(ways))
+            raise InvalidInput(
+                f"the environment's state {here} can be entered at the costs {costs}, and the model tells these apart; say "
+                "what the last step paid: agent(observation, reward=reward), or cost= where the environment says the cost"
+            )
+        return ways[0][1]
+
+
+class ListedTranslation:
+    """States and actions that were listed by the user, as for `from_dynamics`."""
+
+    def __init__(self, shape: tuple[int, int, int], states: Sequence[Hashable], actions: Sequence[Hashable]) -> None:
+        self.shape = shape
+        self._states = {state: number for number, state in enumerate(states)}
+        self._actions = tuple(actions)
+
+    def begin(self, observation: Any) -> int:
+        key = key_of(observation)
+        if not isinstance(key, Hashable) or key not in self._states:
+            raise OutsideModel(f"an observation is {shown(observation)}, which is none of the {len(self._states)} states")
+        return self._states[key]
+
+    def follow(self, state: int, action: int, observation: Any, reward: float | None, cost: float | None) -> int:
+        return self.begin(observation)
+
+    def action_of(self, action: int) -> Hashable:
+        return self._actions[action]
+
+
+def key_of(value: Any) -> Any:
+    """What a state, an action or a label is known by: plain numbers for NumPy's, tuples for lists and arrays."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (np.ndarray, list)):
+        return tuple(key_of(one) for one in value) if np.ndim(value) else key_of(np.asarray(value)[()])
+    return value
+
+
+def legend_of_env(
+    env: Any,
+    num_states: int,
+    num_actions: int,
+    given: Legend = NAMELESS,
+) -> Legend:
+    """Return the names that are given, and for what is not given those that the environment (or None) states itself.
+
+    Raises:
+        InvalidInput: the given names are of another size.
+    """
+    given.check_size(num_states, num_actions)
+    own: Any = env.get_wrapper_attr("legend") if isinstance(env, gymnasium.Env) and env.has_wrapper_attr("legend") else None
+    if not isinstance(own, Legend):
+        own = _said_by(getattr(env, "unwrapped", env), num_states, num_actions)
+    where = own.positions if given.positions is None else given.positions
+    return Legend(given.states or own.states, given.actions or own.actions, where)
+
+
+def listed_names(what: str, values: Sequence[Hashable]) -> tuple[str, ...] | None:
+    """Texts as they are, other values with what they are: state (3, 2); None where one of them cannot be printed."""
+    names = tuple(value if isinstance(value, str) else f"{what} {value}" for value in values)
+    try:
+        return Legend.of(names).states
+    except InvalidInput:
+        return None
+
+
+def grid_positions(rows: int, columns: int) -> ArrayLike:
+    """[rows columns, 2] (column, row) of the cells of a grid, counted row by row from the top left."""
+    row, column = np.divmod(np.arange(rows * columns), columns)
+    return np.stack([column, row], axis=1).astype(np.float64)
+
+
+def _said_by(core: Any, num_states: int, num_actions: int) -> Legend:
+    meanings = getattr(core, "get_action_meanings", None)
+    actions = getattr(core, "action_names", None)
+    if actions is None and callable(meanings):
+        actions = meanings()
+    return Legend(
+        _fitting(getattr(core, "state_names", None), num_states),
+        _fitting(actions, num_actions),
+        Legend.of(positions=_grid_of(core, num_states)).positions,
+    )
+
+
+def _fitting(names: Any, size: int) -> tuple[str, ...]:
+    """What an environment says, where it can be names of these; nobody asked for it, so nothing else is refused."""
+    try:
+        found = Legend.of(names).states
+    except InvalidInput:
+        return ()
+    return found if len(found) == size else ()
+
+
+def _grid_of(core: Any, num_states: int) -> ArrayLike | None:
+    for shape in (np.shape(getattr(core, "desc", ())), getattr(core, "shape", None), _sides(core)):
+        if isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(side, int | np.integer) for side in shape):
+            rows, columns = int(shape[0]), int(shape[1])
+            if rows * columns == num_states and min(rows, columns) > 1:
+                return grid_positions(rows, columns)
+    return None
+
+
+def _sides(core: Any) -> tuple[Any, Any]:
+    return getattr(core, "nrow", None), getattr(core, "ncol", None)

@@ -28,7 +28,7 @@ from safe2real.model.trajectory import Trajectory, utilities_along, with_end
 from safe2real.model.validation import ROUNDING, Floats, frozen, positive_integer, probability_of_failure
 from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
-from safe2real.systems.return_range import spans
+from safe2real.systems.measure import spans
 
 
 class Agreement(StrEnum):
@@ -112,77 +112,6 @@ class Rollout:
         if self.standing is not None and not self.standing.is_guarantee:
             lines.append(f"  The promises are {self.standing}, not a guarantee.")
         return "\n".join(lines)
-
-
-def roll_out_on(
-    env: Any,
-    model: CMDP,
-    plan: Any,
-    episodes: int,
-    *,
-    seed: int | None = None,
-    reward: ArrayLike | None = None,
-    delta: float = 0.05,
-    progress: bool | Report | None = None,
-    known: ArrayLike | None = None,
-) -> Rollout:
-    """Run a plan, or a policy, for some episodes in an environment that shows states of `model`.
-
-    Args:
-        env: in the model's numbers, episodes of H steps: what `system.as_env` gives.
-        model: with the constraints; of its rows only the known ones matter.
-        plan: a plan, a Mixture or a MarkovPolicy. Each episode draws one policy of a mixture.
-        episodes: how many; all of them count.
-        seed: of the policy and of the environment: the same gives the same episodes again. None draws one, which
-            `Rollout.seed` keeps. No episode of a rollout has the environment seed of another.
-        reward: [S, A] or [H, S, A] in [0, 1]; the one that was planned for if None.
-        delta: probability that some interval is wrong.
-        progress: a bar with the time left: True, False, or None for one on terminals; or a function of (done, in all).
-        known: [S, A] rows that are exact by construction, those after the end of an episode: intervals are narrower for it.
-
-    Returns:
-        Means and intervals, beside what the plan promises.
-
-    Raises:
-        InvalidInput: what does not fit; and what the environment raises, such as `OutsideModel`.
-
-    Guarantee: if episodes are independent and alike, with probability at least 1 - `delta` every interval holds the
-    expectation of its quantity in this environment. Reference: `evidence.betting`.
-    """
-    seed = entropy_of(seed)
-    agent = Agent(carried_out(fitted(mixture_of(plan), model, "the policy"), model), seed=seed)
-    certificate = getattr(plan, "certificate", None)
-    _check_wordings(model, certificate)
-    episodes, delta = positive_integer("episodes", episodes), probability_of_failure("delta", delta)
-    table = _reward_table(model, plan, reward)
-    values, sums, returns = np.zeros(episodes), np.zeros((episodes, model.num_constraints)), np.zeros(episodes)
-    seen: list[Trajectory] = []
-    rng, used = np.random.default_rng((seed, 0x5EED)), set[int]()
-    resets = (int(rng.integers(2**31)) for _ in repeat(None))
-    with progress_bar("episodes", progress) as report:
-        for i in range(episodes):
-            own = unused_seed(resets, used)
-            states, actions, returns[i] = _episode(env, agent, model.steps, own)
-            seen.append(Trajectory.of(model, states, actions, seed=own))
-            sums[i] = utilities_along(model, states, actions).sum(axis=1)
-            if table is not None:
-                values[i] = _along(table, model, np.asarray(states), np.asarray(actions))
-            if report is not None:
-                report(i + 1, episodes)
-    alpha = delta / (2 * (model.num_constraints + (table is not None)) or 1)
-    return Rollout(
-        episodes=episodes,
-        delta=delta,
-        value=None if table is None else _observed_value(values, table, model, known, alpha, plan, reward is None),
-        constraints=_observed_constraints(sums, model, spans(model, known=known), alpha, certificate),
-        standing=None if certificate is None else certificate.standing,
-        values=frozen(values),
-        sums=frozen(sums),
-        returns=frozen(returns),
-        uncounted=_after_the_last(model, seen),
-        trajectories=tuple(seen),
-        seed=seed,
-    )
 
 
 def _after_the_last(model: CMDP, seen: Sequence[Trajectory]) -> Floats:
@@ -297,12 +226,60 @@ class Runnable:
         delta: float = 0.05,
         progress: bool | Report | None = None,
     ) -> Rollout:
-        """What a plan, or a policy, is worth in `env`, the environment itself or another that shows the same states.
+        """Run a plan, or a policy, for some episodes of `env`: this environment, or another that shows the same states.
 
-        See `systems.rollout.roll_out_on` for the arguments and what is guaranteed.
+        Args:
+            plan: a plan, a Mixture or a MarkovPolicy. Each episode draws one policy of a mixture.
+            env: as for `as_env`.
+            episodes: how many; all of them count.
+            seed: of the policy and of the environment: the same gives the same episodes again. None draws one, which
+                `Rollout.seed` keeps. No episode of a rollout has the environment seed of another.
+            reward: [S, A] or [H, S, A] in [0, 1]; the one that was planned for if None.
+            delta: probability that some interval is wrong.
+            progress: a bar with the time left: True, False, or None for one on terminals; or a function of (done, in all).
+
+        Returns:
+            Means and intervals, beside what the plan promises.
+
+        Raises:
+            InvalidInput: what does not fit; and what the environment raises, such as `OutsideModel`.
+
+        Guarantee: if episodes are independent and alike, with probability at least 1 - `delta` every interval holds the
+        expectation of its quantity in this environment. Reference: `evidence.mean_bounds`.
         """
-        seen = self.as_env(env)
+        shown, model = self.as_env(env), self.model
         known = getattr(self, "known", None)  # of `from_dynamics` no row is known by construction
-        return roll_out_on(
-            seen, self.model, plan, episodes, seed=seed, reward=reward, delta=delta, progress=progress, known=known
+        seed = entropy_of(seed)
+        agent = Agent(carried_out(fitted(mixture_of(plan), model, "the policy"), model), seed=seed)
+        certificate = getattr(plan, "certificate", None)
+        _check_wordings(model, certificate)
+        episodes, delta = positive_integer("episodes", episodes), probability_of_failure("delta", delta)
+        table = _reward_table(model, plan, reward)
+        values, sums, returns = np.zeros(episodes), np.zeros((episodes, model.num_constraints)), np.zeros(episodes)
+        seen: list[Trajectory] = []
+        rng, used = np.random.default_rng((seed, 0x5EED)), set[int]()
+        resets = (int(rng.integers(2**31)) for _ in repeat(None))
+        with progress_bar("episodes", progress) as report:
+            for i in range(episodes):
+                own = unused_seed(resets, used)
+                states, actions, returns[i] = _episode(shown, agent, model.steps, own)
+                seen.append(Trajectory.of(model, states, actions, seed=own))
+                sums[i] = utilities_along(model, states, actions).sum(axis=1)
+                if table is not None:
+                    values[i] = _along(table, model, np.asarray(states), np.asarray(actions))
+                if report is not None:
+                    report(i + 1, episodes)
+        alpha = delta / (2 * (model.num_constraints + (table is not None)) or 1)
+        return Rollout(
+            episodes=episodes,
+            delta=delta,
+            value=None if table is None else _observed_value(values, table, model, known, alpha, plan, reward is None),
+            constraints=_observed_constraints(sums, model, spans(model, known=known), alpha, certificate),
+            standing=None if certificate is None else certificate.standing,
+            values=frozen(values),
+            sums=frozen(sums),
+            returns=frozen(returns),
+            uncounted=_after_the_last(model, seen),
+            trajectories=tuple(seen),
+            seed=seed,
         )

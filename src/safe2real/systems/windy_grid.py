@@ -30,12 +30,14 @@ from safe2real.errors import InvalidInput, needed_for
 from safe2real.model import CMDP, AtLeast, Kernel
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, is_whole, positive_integer
-from safe2real.systems.env_names import grid_positions
+from safe2real.systems.finite_env import grid_positions
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
 
+WINDY_GRID_ID = "safe2real/WindyGrid-v0"
+"""What `gymnasium.make` knows the paper's grid by, once this module is imported."""
 Cell = tuple[int, int]
 """A cell of a grid: (row, column), row 0 at the top."""
 
@@ -283,6 +285,8 @@ def _distinct_cells(name: str, value: Iterable[Any], size: int) -> tuple[Cell, .
 
 
 PAPER_GRID = WindyGrid.paper()
+# The environment truncates its own episodes (the horizon belongs to the grid), so no TimeLimit is asked for.
+gymnasium.register(id=WINDY_GRID_ID, entry_point="safe2real.systems.windy_grid:WindyGridEnv")
 
 
 class WindyGridEnv(gymnasium.Env[np.int64, np.int64]):
@@ -323,9 +327,9 @@ class WindyGridEnv(gymnasium.Env[np.int64, np.int64]):
     ## Arguments
     ```python
     import gymnasium
-    import safe2real.systems
+    from safe2real.systems.windy_grid import WindyGrid
 
-    gymnasium.make("safe2real/WindyGrid-v0", grid=safe2real.systems.WindyGrid.paper(), dynamics="real", render_mode=None)
+    gymnasium.make("safe2real/WindyGrid-v0", grid=WindyGrid.paper(), dynamics="real", render_mode=None)
     ```
     - `grid`: the layout, the horizon and the wind.
     - `dynamics`: `"real"` with the wind, `"simulator"` without.
