@@ -70,7 +70,7 @@ def fill(campaign: Campaign, real: CMDP, samples: int, *, fleet: int = FLEET, pr
         with storage.writing() as transaction:
             campaign._record.catch_up(transaction)
             for _ in range(proposals):
-                asked = record_asks(campaign._record, transaction, replay.learner.propose(), "filler", fleet)
+                asked, _ = record_asks(campaign._record, transaction, replay.learner.propose(), "filler", fleet)
                 for event in asked:
                     replay.apply(event)
                 policies = [

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
-from safe2real.campaign.leases import Lease
-from safe2real.campaign.overdue import notices_of
+from safe2real.campaign.leases import Lease, notices_of
 from safe2real.errors import InvalidInput
 from safe2real.exploration.episode_log import seen_from
 from safe2real.exploration.forecast import Forecast, forecast

@@ -9,10 +9,10 @@ from typer.testing import CliRunner
 
 import safe2real as s2r
 from safe2real import Campaign, methods
-from safe2real.campaign import snapshot
-from safe2real.campaign.directives import declared_in
+from safe2real.campaign import record
 from safe2real.campaign.events import DECLARE, Draft
 from safe2real.campaign.journal import MemoryJournal
+from safe2real.campaign.replay import declared_in
 from safe2real.cli import app
 from safe2real.errors import InvalidInput, Stopped, StorageFailure
 from safe2real.exploration import roll_out
@@ -119,7 +119,7 @@ def test_what_is_refused_leaves_nothing_in_the_record():
 
 
 def test_a_snapshot_knows_what_was_declared(monkeypatch):
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     journal = MemoryJournal()
     with create(journal, accuracy=0.01) as campaign:
         campaign.declare({"other": OTHER})

@@ -14,9 +14,9 @@ import pytest
 import safe2real as s2r
 from safe2real.campaign import Campaign, Overlap
 from safe2real.campaign import events as kinds
+from safe2real.campaign.backup import load_record
 from safe2real.campaign.events import IMPORT, Draft, ImportBody
 from safe2real.campaign.import_log import _overhang
-from safe2real.campaign.load import load_record
 from safe2real.exploration import roll_out
 from safe2real.exploration.episode_log import PackedEpisodes, log_digest, packed
 from safe2real.model.serialization import digest_of, policy_to_bytes, to_text

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from safe2real.campaign import Campaign
-from safe2real.campaign.backup import back_up
+from safe2real.campaign.backup import back_up, load_record
 from safe2real.campaign.journal.sql import SQLJournal
-from safe2real.campaign.load import load_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.report.export import export_json
 from tests.campaign.systems import assert_same_model, model_of, run_rounds, three_states

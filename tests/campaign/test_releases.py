@@ -12,8 +12,7 @@ import pytest
 import safe2real as s2r
 from safe2real import radii
 from safe2real.campaign import Campaign, Differences
-from safe2real.campaign.events import BEFORE_THE_FIRST, Draft
-from safe2real.campaign.revisions import bounds_of
+from safe2real.campaign.events import BEFORE_THE_FIRST, Draft, bounds_of
 from safe2real.model.serialization import to_text
 from safe2real.version import __version__
 from tests.campaign.systems import run_rounds, three_states

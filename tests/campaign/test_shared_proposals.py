@@ -9,7 +9,7 @@ import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.campaign.events import BEFORE_THE_FIRST
-from safe2real.campaign.verify import Checker, check_record
+from safe2real.campaign.verify import Checker, Contents, check_record
 from safe2real.model.serialization import to_text
 from tests.campaign.systems import run_rounds, three_states
 
@@ -36,7 +36,7 @@ def checked(campaign: Campaign, index: int, **forged):
         previous = events[number].digest
     with campaign.journal.reading() as transaction:
         return check_record(
-            campaign.name, campaign.fresh_learner(), campaign._record.problem_digest, events, transaction.blob
+            Contents(campaign.name, campaign._record.problem_digest, events, transaction.blob), campaign.fresh_learner()
         )
 
 

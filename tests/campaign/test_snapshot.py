@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from safe2real.campaign import Campaign, snapshot
+from safe2real.campaign import Campaign, record, snapshot
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.status import CampaignStatus
 from safe2real.model.archive import Archive
@@ -23,7 +23,7 @@ SYSTEM = three_states()
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     return tmp_path / "campaign.db"
 
 

@@ -61,7 +61,7 @@ KINDS = {
 
 @pytest.fixture(params=KINDS)
 def kind(request, monkeypatch):
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     if request.param == "grid":  # as in large systems, rows have room for what was seen of them, by batches
         monkeypatch.setattr(counts, "_ROOM_AT_ONCE", 0)
     return KINDS[request.param]
@@ -127,7 +127,7 @@ def test_opening_from_a_snapshot_is_opening_by_the_events(tmp_path, kind):
 
 
 def test_no_episode_is_counted_again_where_the_evidence_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     place, counted = tmp_path / "one.db", []
     filled(place, KINDS["sim-to-real"])
     count = s2r.Learner.count
@@ -177,7 +177,7 @@ IMPOSSIBLE = {
 
 @pytest.mark.parametrize("harm", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
 def test_a_part_that_cannot_be_is_refused_and_the_events_are_read(tmp_path, monkeypatch, harm):
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     place = tmp_path / "one.db"
     filled(place, KINDS["sim-to-real"])
     with Campaign.open(place) as campaign:
@@ -199,7 +199,7 @@ POSSIBLE = {
 
 @pytest.mark.parametrize("harm", POSSIBLE.values(), ids=POSSIBLE)
 def test_a_part_that_could_be_and_is_not_is_found_by_verify(tmp_path, monkeypatch, harm):
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     place = tmp_path / "one.db"
     filled(place, KINDS["sim-to-real"])
     content = content_of(place)
@@ -219,12 +219,12 @@ def test_a_part_that_could_be_and_is_not_is_found_by_verify(tmp_path, monkeypatc
 
 def test_one_of_another_release_is_replaced(tmp_path, monkeypatch):
     """Else every process would read all events until the record has grown enough."""
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     place = tmp_path / "one.db"
     filled(place, KINDS["sim-to-real"])
     for module in (snapshot, archive):
         monkeypatch.setattr(module, "__version__", "99.0")
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 40)  # so much has not come since
+    monkeypatch.setattr(record, "LEAST_STEP", 40)  # so much has not come since
     with Campaign.open(place) as campaign:
         campaign.status(forecast=False)
         assert campaign._record.covered == 0
@@ -236,7 +236,7 @@ def test_one_of_another_release_is_replaced(tmp_path, monkeypatch):
 
 def test_one_that_a_corrected_bound_would_not_have_concluded_is_refused(tmp_path, monkeypatch):
     """The specification names a radius, not its revision; what an older one cleared or refuted is computed anew."""
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     place, kind = tmp_path / "one.db", KINDS["sim-to-real"]
     filled(place, kind)
     for corrected in (type(kind.problem.settings.radius), type(kind.method)):
@@ -251,7 +251,7 @@ def test_one_that_a_corrected_bound_would_not_have_concluded_is_refused(tmp_path
 
 
 def test_exact_ties_have_no_snapshot_since_they_are_looked_at_after_batches(tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     place, kind = tmp_path / "one.db", of_ledge(ties=True, exact=True)
     filled(place, kind)
     with closing(sqlite3.connect(place)) as connection:
@@ -271,7 +271,7 @@ def test_conclusions_of_bounds_from_outside_are_not_kept():
 
 
 def test_after_an_episode_that_left_the_model_the_snapshot_from_before_it_stands(tmp_path, monkeypatch):
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     kind, place, bare = KINDS["sim-to-real"], tmp_path / "one.db", tmp_path / "bare.db"
     filled(place, kind)
     with Campaign.open(place) as campaign:
@@ -291,7 +291,7 @@ def test_after_an_episode_that_left_the_model_the_snapshot_from_before_it_stands
 
 def test_a_long_log_is_covered_as_soon_as_it_is_imported(monkeypatch):
     """It is one event or a few, and all of its episodes would have to be counted by whoever opens the campaign."""
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 40)
+    monkeypatch.setattr(record, "LEAST_STEP", 40)
     kind, old, new = KINDS["sim-to-real"], MemoryJournal(), MemoryJournal()
     with (
         Campaign.create(old, kind.problem, trust_margin=True) as earlier,
@@ -308,7 +308,7 @@ def test_a_long_log_is_covered_as_soon_as_it_is_imported(monkeypatch):
 
 
 def test_an_import_that_was_recorded_does_not_fail_for_want_of_a_snapshot(monkeypatch):
-    monkeypatch.setattr(snapshot, "LEAST_STEP", 10)
+    monkeypatch.setattr(record, "LEAST_STEP", 10)
     refused = []
 
     def fails(*_):

@@ -20,7 +20,7 @@ import sqlalchemy
 
 import safe2real as s2r
 from safe2real.campaign import Campaign
-from safe2real.campaign.journal.error_messages import explained
+from safe2real.campaign.journal.sql import explained
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from tests.campaign.systems import ROOT, Nursery, assert_same_model, ids_of, model_of, run_rounds, three_states
 from tests.cases import each, sampled

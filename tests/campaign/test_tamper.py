@@ -912,7 +912,7 @@ def test_what_was_taken_in_by_half_is_never_used_again(tmp_path, monkeypatch, er
     with Campaign.create(tmp_path / "arm.db", three_states().specification) as campaign:
         run_rounds(campaign, three_states(), 2)
         with monkeypatch.context() as patched:
-            patched.setattr("safe2real.campaign.replay.play", Mock(side_effect=error))
+            patched.setattr("safe2real.campaign.replay.count_in_order", Mock(side_effect=error))
             with pytest.raises(StorageFailure if error is ValueError else error):
                 campaign.ask(worker="a")
         for _ in range(2):  # an episode is missing in its counts

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from safe2real.campaign.campaign import Campaign
-    from safe2real.campaign.carried_over import CarriedOver, carry_over
     from safe2real.campaign.deployment import FIELD_ASSUMPTIONS, Deployment, Receipt, Withdrawal
-    from safe2real.campaign.import_log import Overlap
+    from safe2real.campaign.import_log import CarriedOver, Overlap, carry_over
     from safe2real.campaign.status import CampaignStatus
     from safe2real.campaign.verify import Differences, Discrepancy, Ledger
 
 _HOMES = {
     "campaign": ("Campaign",),
-    "carried_over": ("CarriedOver", "carry_over"),
     "deployment": ("FIELD_ASSUMPTIONS", "Deployment", "Receipt", "Withdrawal"),
-    "import_log": ("Overlap",),
+    "import_log": ("CarriedOver", "Overlap", "carry_over"),
     "status": ("CampaignStatus",),
     "verify": ("Differences", "Discrepancy", "Ledger"),
 }

@@ -9,12 +9,11 @@ import numpy as np
 
 from safe2real.campaign import events
 from safe2real.campaign.deployment import Deployment, Withdrawal, id_of, in_the_field
-from safe2real.campaign.events import ASK, HALTED, REFUTED, WITHDRAW, AskBody, Draft, Event
+from safe2real.campaign.events import ASK, HALTED, REFUTED, WITHDRAW, AskBody, Draft, Event, bounds_of
 from safe2real.campaign.journal import Transaction
 from safe2real.campaign.leases import EXPIRED, overdue
 from safe2real.campaign.record import Record
 from safe2real.campaign.replay import Held, Replay
-from safe2real.campaign.revisions import bounds_of
 from safe2real.errors import Halted, InvalidInput, Stopped, StorageFailure
 from safe2real.exploration.proposal import Proposal, coin_of, drawn
 from safe2real.methods.base import Reason
@@ -42,6 +41,7 @@ def hand_out(record: Record, worker: str, n: int) -> list[Deployment]:
     record.early().learner.propose()  # planned before others are kept waiting; usually nothing has changed below
     while True:
         fresh: list[Event] = []
+        asked: list[AskBody] = []
         with record.journal.writing() as transaction:
             replay = record.catch_up(transaction)
             withdrawn = _refuted_of(record, worker)
@@ -51,11 +51,10 @@ def hand_out(record: Record, worker: str, n: int) -> list[Deployment]:
             else:
                 held = replay.held_by(worker)[:n]
                 if len(held) < n:
-                    fresh = _proposed(record, transaction, worker, n - len(held), nothing_held=not held)
-                bodies = [AskBody.read(event) for event in (*(one.event for one in held), *fresh)]
-                named = {digest for body in bodies for digest in body.policies}
+                    fresh, asked = _proposed(record, transaction, worker, n - len(held), nothing_held=not held)
+                named = {digest for body in (*(one.body for one in held), *asked) for digest in body.policies}
                 policies = {digest: record.policy(transaction, digest) for digest in named}
-        record.take(fresh)
+        record.take(fresh, asked)
         if not withdrawn:  # else what was waiting behind the withdrawn ones counts now: look again
             record.keep_snapshot()
             return [deployment_of(record, one, policies) for one in replay.held_by(worker)[:n]]
@@ -66,7 +65,7 @@ def no_longer_certified(replay: Replay) -> list[Held]:
     if replay.learner.standing is not Standing.REFUTED:
         return []
     halted = replay.learner.propose().reason is Reason.HALT
-    return [one for one in replay.held.values() if halted or AskBody.read(one.event).reason != Reason.BASELINE.name]
+    return [one for one in replay.held.values() if halted or one.body.reason != Reason.BASELINE.name]
 
 
 def _refuted_of(record: Record, worker: str) -> list[Draft]:
@@ -92,7 +91,9 @@ def _expired(record: Record, taken: set[int | None]) -> list[Draft]:
     return [Draft(WITHDRAW, body, one.number, one.worker) for one in late if one.number not in taken]
 
 
-def _proposed(record: Record, transaction: Transaction, worker: str, n: int, *, nothing_held: bool) -> list[Event]:
+def _proposed(
+    record: Record, transaction: Transaction, worker: str, n: int, *, nothing_held: bool
+) -> tuple[list[Event], list[AskBody]]:
     learner = record.replay.learner
     proposal = learner.propose()
     if proposal.reason is Reason.HALT:
@@ -105,19 +106,21 @@ def _proposed(record: Record, transaction: Transaction, worker: str, n: int, *, 
                 f"nothing is left to deploy: the method has stopped, at the uncertainty {proposal.uncertainty:.4g} "
                 f"(tolerance {record.problem.settings.tolerance:.4g}); call plan(reward)"
             )
-        return []
+        return [], []
     return record_asks(record, transaction, proposal, worker, n)
 
 
-def record_asks(record: Record, transaction: Transaction, proposal: Proposal, worker: str, n: int) -> list[Event]:
-    """`n` deployments of a proposal that holds, each with its own coin."""
+def record_asks(
+    record: Record, transaction: Transaction, proposal: Proposal, worker: str, n: int
+) -> tuple[list[Event], list[AskBody]]:
+    """Record `n` deployments of a proposal that holds, each with its own coin; returns the events and their bodies."""
     learner, mixture, certificate = record.replay.learner, proposal.mixture, proposal.certificate
     if mixture is None or certificate is None or not certificate.reaches:
         raise StorageFailure("a proposal without a certificate that holds was stopped at the door; please report this")
     digests = transaction.add_policies([record.encoded(policy) for policy in mixture.policies])
-    drafts = []
-    for number in range(record.replay.deployments + 1, record.replay.deployments + 1 + n):
-        body = AskBody(
+    first = record.replay.deployments + 1
+    bodies = [
+        AskBody(
             reason=proposal.reason.name,
             weights=mixture.weights.tolist(),
             policies=digests,
@@ -132,13 +135,14 @@ def record_asks(record: Record, transaction: Transaction, proposal: Proposal, wo
             bounds=bounds_of(learner.settings),
             by=record.by,
         )
-        drafts.append(Draft(ASK, asdict(body), number, worker))
-    return transaction.append(drafts)
+        for number in range(first, first + n)
+    ]
+    return transaction.append(Draft(ASK, asdict(body), first + i, worker) for i, body in enumerate(bodies)), bodies
 
 
 def deployment_of(record: Record, held: Held, policies: dict[str, MarkovPolicy]) -> Deployment:
     """What the worker is given; `policies` are those that the mixture names, by digest."""
-    body, learner = AskBody.read(held.event), record.replay.learner
+    body, learner = held.body, record.replay.learner
     whole = Mixture.of(body.weights, [policies[digest] for digest in body.policies])
     mixture = carried_out(whole, record.problem.simulator)
     bounds: Any = np.array(body.lower_bounds, dtype=np.float64)

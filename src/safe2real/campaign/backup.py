@@ -9,13 +9,24 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from safe2real.campaign.campaign import Campaign
+from safe2real.campaign.events import CREATE, Event, chained
+from safe2real.campaign.journal import FORMAT, Header, journal_at
 from safe2real.campaign.journal.sql import SQLJournal
 from safe2real.campaign.journal.sqlite import connect_to_file_alone, log_of
+from safe2real.campaign.signing import KEY_FILE, Signature, keys_from_environment
+from safe2real.campaign.verify import Contents, check_record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
+from safe2real.exploration.learner import Learner
+from safe2real.methods.document import problem_and_method
+from safe2real.model.serialization import digest_of, from_text, to_text
+from safe2real.model.validation import shown
 
 _PAGES = 10_000  # copied at a time; a writer gets its turn in between
 
@@ -75,3 +86,86 @@ def _end_of(path: Path) -> tuple[int, str]:
 def _flush(path: Path) -> None:
     with path.open("rb+") as file:
         os.fsync(file.fileno())
+
+
+# A campaign made again from what `export` wrote, as far as it can be proved.
+#
+# Nothing in the document is believed: the specification has to be the one that the first event names, each event has to
+# follow from the one before it, and every deployment is checked as `verify` does. The first event with which something is
+# wrong, and all after it, are left out. What is loaded is the same record with the same digests; it goes on as a new branch.
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What became of a document."""
+
+    campaign: str
+    events: int  # that are in the new record, without the one that says where it is from
+    left_out: int
+    why: str  # "" when nothing is left out
+    head: str  # digest of the last event that was in the document
+
+
+def load_record(url: str | os.PathLike[str], document: Any, reason: str) -> Loaded:
+    """Make a campaign at `url` from an exported document; `reason` is kept in the event that says it is a new branch."""
+    name, text, events, signatures, policies = _parts(document)
+    keys = keys_from_environment()
+    if bool(signatures) != (keys is not None):
+        state = "signed, and this process has no key" if signatures else "not signed, and this process has a key"
+        raise InvalidInput(f"the record in the document is {state}, so it cannot go on here; see {KEY_FILE}")
+    if not events or events[0].kind != CREATE:
+        raise InvalidInput("the document does not hold the record's first event, so nothing in it can be proved")
+    first = from_text(events[0].body, "the first event")
+    if not isinstance(first, Mapping) or first.get("specification") != digest_of(text.encode()):
+        raise InvalidInput("the specification of the document is not the one that the record's first event names")
+    learner = Learner(*problem_and_method(text), warm_start=False, trust_margin=True)
+    whole = chained(events)
+    ledger = check_record(Contents(name, digest_of(text.encode()), events[:whole], policies.get), learner)
+    broken = min((one.sequence for one in ledger.problems), default=whole + 1)
+    proved = events[: broken - 1]
+    if not proved:
+        raise InvalidInput(f"nothing of the document can be proved: {ledger.problems[0].what}")
+    why = ledger.problems[0].what if ledger.problems else ""
+    if not why and whole < len(events):
+        why = f"event {whole + 1} is missing or was changed"
+    journal = journal_at(url, new=True)
+    try:
+        with journal.created(Header(name, text, FORMAT)) as transaction:
+            transaction.put_blobs(policies)
+            transaction.put_events(proved)
+            transaction.put_signatures([one for one in signatures if one.sequence <= len(proved)])
+    finally:
+        journal.close()
+    with Campaign.open(url) as made:
+        made.branch(reason)
+    return Loaded(name, len(proved), len(events) - len(proved), why, proved[-1].digest)
+
+
+def _parts(document: Any) -> tuple[str, str, list[Event], list[Signature], dict[str, bytes]]:
+    """(name, text of the specification, events, signatures, policies) of a document of the right form."""
+    wanted = {"campaign": str, "specification": dict, "events": list, "policies": dict}
+    for key, kind in wanted.items():
+        if not isinstance(document, Mapping) or not isinstance(document.get(key), kind):
+            raise InvalidInput(f"the document has no {key!r} that can be used; give what `campaign export` has written")
+    events = [_event(entry, f"events[{index}]") for index, entry in enumerate(document["events"])]
+    policies = {}
+    for digest, content in document["policies"].items():
+        # A policy that was changed is as good as missing: the events that name it are left out.
+        if isinstance(content, str) and digest_of(content.encode()) == digest:
+            policies[digest] = content.encode()
+    signatures = []
+    for entry in document.get("signatures", []):
+        if not isinstance(entry, list) or [type(part) for part in entry] != [int, str, str]:
+            raise InvalidInput(f"signatures has {shown(entry)}; give [sequence, signer, signature]")
+        signatures.append(Signature(*entry))
+    return document["campaign"], to_text(document["specification"]), events, signatures, policies
+
+
+def _event(entry: Any, where: str) -> Event:
+    names = [field.name for field in fields(Event)]
+    if not isinstance(entry, Mapping) or set(entry) != set(names):
+        raise InvalidInput(f"{where} is {shown(entry)}; give an object with {', '.join(names)}")
+    event = Event(**entry)
+    if not event.is_well_typed:
+        raise InvalidInput(f"{where} is {shown(entry)}, which is not an event as it was exported")
+    return event

@@ -19,19 +19,17 @@ from safe2real.campaign import tell as telling
 from safe2real.campaign.ask import hand_out
 from safe2real.campaign.create import begin, stated
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
-from safe2real.campaign.directives import declare
-from safe2real.campaign.episodes import check_told, episode_from_json, seen_from
-from safe2real.campaign.events import Event
+from safe2real.campaign.events import Event, checked_name, checked_text
 from safe2real.campaign.import_log import Overlap, import_logs
 from safe2real.campaign.journal import Journal, journal_at
 from safe2real.campaign.record import Record
 from safe2real.campaign.status import CampaignStatus, status_of
-from safe2real.campaign.tell import checked_name, checked_text
+from safe2real.campaign.tell import declare
 from safe2real.campaign.verify import Ledger, verify_record
 from safe2real.errors import Safe2RealError
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.episode_log import pairs_of
+from safe2real.exploration.episode_log import check_told, episode_from_json, pairs_of, seen_from
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
@@ -134,6 +132,11 @@ class Campaign:
     def method(self) -> Method:
         """What decides, as far as the record was read: the method it began with, with the rewards declared since."""
         return self._record.replay.method
+
+    @property
+    def record(self) -> Record:
+        """The journal with the state that its events lead to: for functions that extend a campaign, as `carry_over` does."""
+        return self._record
 
     @property
     def by(self) -> str:

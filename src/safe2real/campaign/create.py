@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from safe2real.campaign.events import CREATE, Draft
+from safe2real.campaign.events import CREATE, Draft, bounds_of
 from safe2real.campaign.journal import FORMAT, Header, Journal
 from safe2real.campaign.leases import Lease
-from safe2real.campaign.revisions import bounds_of
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method

@@ -27,6 +27,8 @@ from typing import Any
 
 from safe2real.errors import InvalidInput
 from safe2real.model.serialization import check_keys, digest_of, from_text, to_text
+from safe2real.model.validation import shown
+from safe2real.problem.settings import Settings
 
 CREATE, ASK, TELL, ABANDON, WITHDRAW = "create", "ask", "tell", "abandon", "withdraw"
 IMPORT, BRANCH, FORCE, DECLARE = "import", "branch", "force", "declare"
@@ -188,3 +190,57 @@ def _is_number(value: Any) -> bool:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [None]
+
+
+def checked_name(name: str, value: Any) -> str:
+    """A name that is recorded from now on: one line, so that no log, metric or alert shows it as something else.
+
+    Raises:
+        InvalidInput: It is no text of 1 to 200 printable characters, or has a line break or a tab.
+    """
+    if isinstance(value, str) and ("\n" in value or "\t" in value):
+        raise InvalidInput(f"{name} is {value[:60]!r}, with a line break or a tab; give a name in one line without tabs")
+    return checked_text(name, value, 200)
+
+
+def checked_text(name: str, value: Any, longest: int) -> str:
+    """A reason that somebody gave, or the name of somebody who is recorded already."""
+    printable = isinstance(value, str) and value.replace("\n", " ").replace("\t", " ").isprintable()
+    if not printable or not value.strip() or len(value) > longest:
+        raise InvalidInput(f"{name} is {str(value)[:60]!r}; give a text of 1 to {longest} printable characters")
+    return str(value)
+
+
+# Which rules a record was made by: the method, and the revision of every bound.
+#
+# A release that changes what a bound says raises its revision. A record of an older revision is checked with the bounds of
+# today: what was claimed then must still be provable, and may by now be less than could be.
+
+# Of everything beside the radius that goes into a lower bound or decides what is handed out.
+_DELTA = "1"  # the uncertainty of policies that are feasible on the model
+_ROBUST = "1"  # the worst value over the confidence sets
+_MARGIN = "1"  # the tests of the baseline's margin, and the margin that data prove
+
+
+def bounds_of(settings: Settings) -> dict[str, str]:
+    """Every bound that a campaign with these settings rests on, with its revision, like "adaptive/1"."""
+    bounds = {
+        "radius": f"{settings.radius.name}/{settings.radius.revision}",
+        "uncertainty": f"{'span-bonus' if settings.span_bonus else 'bonus'}/{_DELTA}",
+        "margin": f"run-tested/{_MARGIN}",
+    }
+    bounds |= {one.name: f"{one.name}/{one.revision}" for one in settings.refinements}
+    return bounds | ({"safety": f"tv-balls/{_ROBUST}"} if settings.robust_safety else {"safety": f"uncertainty/{_DELTA}"})
+
+
+def check_bounds(recorded: Any, settings: Settings) -> None:
+    """Refuse what these settings cannot have been used with, and what only a newer release can check."""
+    if not isinstance(recorded, dict) or recorded.keys() != bounds_of(settings).keys():
+        raise InvalidInput(f"the bounds are {shown(recorded)}; a campaign names {', '.join(bounds_of(settings))}")
+    for what, known in bounds_of(settings).items():
+        name, revision = known.split("/")
+        said = recorded[what].split("/") if isinstance(recorded[what], str) else []
+        if len(said) != 2 or said[0] != name or not said[1].isdecimal():
+            raise InvalidInput(f"the {what} is {shown(recorded[what])}; the settings say {name}")
+        if int(said[1]) > int(revision):
+            raise InvalidInput(f"the {what} is {recorded[what]}, newer than {known} here; upgrade safe2real to check it")

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from safe2real.campaign.deployment import id_of
-from safe2real.campaign.episodes import transitions_in
 from safe2real.campaign.events import ABANDON, ASK, IMPORT, TELL, WITHDRAW, AskBody, Event
 from safe2real.campaign.replay import as_recorded
 from safe2real.errors import StorageFailure
+from safe2real.exploration.episode_log import transitions_in
 from safe2real.model.cmdp import CMDP
 from safe2real.model.serialization import from_text
 from safe2real.model.trajectory import utilities_along

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import zip_longest
 
-from safe2real.campaign.events import CREATE, Event
+from safe2real.campaign.events import CREATE, AskBody, Event
 from safe2real.campaign.journal import Journal, Transaction
 from safe2real.campaign.leases import lease_in
 from safe2real.campaign.replay import Replay
 from safe2real.campaign.signing import who_calls
-from safe2real.campaign.snapshot import is_due, is_sealed, replay_from, snapshot_of, work_in
+from safe2real.campaign.snapshot import is_sealed, replay_from, snapshot_of
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.exploration.learner import Learner
 from safe2real.methods.document import problem_and_method
@@ -19,6 +20,8 @@ from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import Extensions, digest_of, from_text, policy_from_bytes, policy_to_bytes
 
 _A_MOMENT = 1.0  # seconds
+LEAST_STEP = 5_000  # events and imported episodes between two snapshots
+_SHARE = 50  # or one in so many of the record, when that is more
 _REMEMBERED = 1000  # policies kept decoded: enough for a fleet; they can be read again
 
 
@@ -44,7 +47,7 @@ class Record:
             ) from error
         self.replay = Replay(self.fresh_learner())
         self.covered = 0  # by the newest snapshot that is known
-        self._worked = 0  # what was in the record when that was made: see `work_in`
+        self._worked = 0  # what was in the record when that was made: see `_work_in`
         self._replaceable: int | None = None  # the event that a snapshot covers of which nobody else makes use
         self._alone_at = float("-inf")  # when the record was read and held nothing new
         self._policies: dict[str, MarkovPolicy] = {}
@@ -80,10 +83,15 @@ class Record:
         """
         return self.replay if time.monotonic() - self._alone_at < _A_MOMENT else self.catch_up()
 
-    def take(self, events: Sequence[Event]) -> None:
-        """Take in what this object has just recorded, so that it need not be read again."""
-        for event in events:
-            self.replay.apply(event)
+    def take(self, events: Sequence[Event], asked: Sequence[AskBody] = ()) -> None:
+        """Take in what this object has just recorded, so that it need not be read again.
+
+        Args:
+            events: what was appended.
+            asked: their bodies, where they are deployments.
+        """
+        for event, body in zip_longest(events, asked):
+            self.replay.apply(event, body)
 
     def catch_up(self, transaction: Transaction | None = None) -> Replay:
         """Take in what others have recorded."""
@@ -123,21 +131,21 @@ class Record:
             self._replaceable = sequence if self.own_keys is None or is_sealed(content, self.own_keys) else None
             return
         replay.lease = lease_in(from_text(first.body, "the first event"))
-        self.replay, self.covered, self._worked, self._replaceable = replay, sequence, work_in(replay), sequence
+        self.replay, self.covered, self._worked, self._replaceable = replay, sequence, _work_in(replay), sequence
 
     def keep_snapshot(self) -> None:
         """Save the next process the reading; nobody depends on it, so whoever may not write it goes without."""
-        replay = self.replay
-        if not is_due(work_in(replay), self._worked):
+        replay, work = self.replay, _work_in(self.replay)
+        if not _is_due(work, self._worked):
             return
-        self.covered, self._worked = replay.sequence, work_in(replay)  # also when it fails: the next is as far away
+        self.covered, self._worked = replay.sequence, work  # also when it fails: the next is as far away
         with suppress(StorageFailure):  # of what is counted here first, too: whoever asks for it next is told
             content = snapshot_of(replay, self.problem_digest, self.own_keys)
             if content is None:
                 return
             with self.journal.writing() as transaction:
                 there = transaction.snapshot()
-                if there is None or there[0] == self._replaceable or is_due(replay.sequence, there[0]):
+                if there is None or there[0] == self._replaceable or _is_due(replay.sequence, there[0]):
                     transaction.keep_snapshot(replay.sequence, replay.digest, content)
                     self._replaceable = replay.sequence
 
@@ -168,3 +176,13 @@ class Record:
             self._policies.clear()
         self._policies[digest] = policy
         return policy
+
+
+def _work_in(replay: Replay) -> int:
+    """How much there is to read and to count: events, and the episodes of logs, of which one event has many."""
+    return replay.sequence + replay.imported
+
+
+def _is_due(work: int, covered: int) -> bool:
+    """Whether a snapshot is worth its write when the last one covers so much of the work."""
+    return work - covered >= max(LEAST_STEP, work // _SHARE)

@@ -15,22 +15,22 @@ import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
 from safe2real.campaign import events as kinds
-from safe2real.campaign.directives import declared_in, direct
-from safe2real.campaign.episodes import leaves, outside_support, transitions_in
-from safe2real.campaign.events import Event, ImportBody
+from safe2real.campaign.events import AskBody, Event, ImportBody
 from safe2real.campaign.leases import Lease, lease_in
 from safe2real.errors import InvalidInput, StorageFailure
-from safe2real.exploration.episode_log import Episodes, Step, count_in_order, packed
+from safe2real.exploration.episode_log import Episodes, Step, count_in_order, leaves, outside_support, packed, transitions_in
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
+from safe2real.methods.for_rewards import ForRewards
 from safe2real.model.constraint_text import count
 from safe2real.model.policy import fitted
-from safe2real.model.serialization import digest_of, from_text, policy_to_bytes
+from safe2real.model.serialization import check_keys, digest_of, from_text, named_from_json, policy_to_bytes
 from safe2real.standing import Assumption, AssumptionCode
 
 _NUMBERS = (
@@ -41,7 +41,7 @@ _NUMBERS = (
 _MALFORMED = (KeyError, IndexError, TypeError, AttributeError, ValueError, OverflowError)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Held:
     """A deployment that was handed out and not yet told."""
 
@@ -49,6 +49,12 @@ class Held:
     worker: str
     at: str
     event: Event
+    written: AskBody | None = field(default=None, compare=False, repr=False)  # its body, where this process wrote it
+
+    @cached_property
+    def body(self) -> AskBody:
+        """Why it was handed out; read once."""
+        return AskBody.read(self.event) if self.written is None else self.written
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +166,18 @@ class Replay:
         untold = (self.held, self.abandoned, self.withdrawn)
         return 0 < number <= self.deployments and not any(number in gone for gone in untold)
 
-    def apply(self, event: Event) -> None:
-        """Take in the next event; one that does not follow from the last was changed, and is refused."""
+    def apply(self, event: Event, written: AskBody | None = None) -> None:
+        """Take in the next event; one that does not follow from the last was changed, and is refused.
+
+        `written` is the body of an ask that this process has just written, which need not be read again.
+        """
         if event.sequence != self.sequence + 1 or event.digest != event.digest_after(self.digest):
             raise StorageFailure(
                 f"event {event.sequence} does not follow event {self.sequence}: the record was changed afterwards, "
                 "so nothing more is handed out; run verify to see what is wrong"
             )
         with self._whole_or_spoilt(), as_recorded(event):
-            self.take_unchecked(event)
+            self.take_unchecked(event, written)
 
     @contextmanager
     def _whole_or_spoilt(self) -> Iterator[None]:
@@ -187,16 +196,16 @@ class Replay:
             self._spoilt = f"an event was taken in by half ({type(error).__name__}), so nothing is handed out; open it again"
             raise
 
-    def take_unchecked(self, event: Event) -> None:
+    def take_unchecked(self, event: Event, written: AskBody | None = None) -> None:
         """`apply` without the chain of digests, for `verify`, which reports instead of refusing."""
-        self._take(event)
+        self._take(event, written)
         self.sequence, self.digest = event.sequence, event.digest
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event, written: AskBody | None) -> None:
         number = event.deployment
         if event.kind == kinds.ASK and number is not None:
             self.deployments = number
-            self.held[number] = Held(number, event.worker or "", event.at, event)
+            self.held[number] = Held(number, event.worker or "", event.at, event, written)
         elif event.kind == kinds.TELL and number is not None:
             self._told(number, from_text(event.body, f"event {event.sequence}"))
         elif event.kind in (kinds.ABANDON, kinds.WITHDRAW) and number is not None:
@@ -209,7 +218,7 @@ class Replay:
         elif event.kind == kinds.CREATE:
             self.lease = lease_in(from_text(event.body, "the first event"))
         elif event.kind == kinds.DECLARE:
-            direct(self._learner, declared_in(event))
+            _direct(self._learner, declared_in(event))
         else:
             raise InvalidInput(
                 f"event {event.sequence} is of the unknown kind {event.kind!r}; a newer safe2real may know it: upgrade"
@@ -363,3 +372,20 @@ def _said_of(source: str, body: ImportBody) -> list[Assumption]:
     else:
         return []
     return [Assumption(AssumptionCode.LOGS, text, source)]
+
+
+def declared_in(event: Event) -> ForRewards:
+    """The method that a declaration states; refuses one that is not as it was written."""
+    where = f"event {event.sequence}"
+    body = check_keys(from_text(event.body, where), where, required=("method",))
+    method = named_from_json(body["method"], f"{where}.method", ForRewards, (ForRewards,))
+    if not isinstance(method, ForRewards):
+        raise InvalidInput(f"{where} declares no rewards; a newer safe2real may know what it says: upgrade")
+    return method
+
+
+def _direct(learner: Learner, method: ForRewards) -> None:
+    """Let a learner go on with declared rewards; only one that had some may."""
+    if not isinstance(learner.method, ForRewards):
+        raise InvalidInput(f"rewards were declared in a campaign of the method {learner.method.name!r}, which has none")
+    learner.direct(method)

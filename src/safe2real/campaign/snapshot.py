@@ -14,8 +14,8 @@ import hmac
 
 import numpy as np
 
+from safe2real.campaign.events import bounds_of
 from safe2real.campaign.replay import Replay
-from safe2real.campaign.revisions import bounds_of
 from safe2real.campaign.signing import Keys
 from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
@@ -25,21 +25,9 @@ from safe2real.model.validation import ROUNDING
 from safe2real.version import __version__
 
 _REVISION = 9  # of what is written here
-LEAST_STEP = 5_000  # events and imported episodes between two snapshots
-_SHARE = 50  # or one in so many of the record, when that is more
 _KIND = "snapshot"
 _SEAL = 64
 _NOT_OURS = (ValueError, KeyError, TypeError, IndexError, OverflowError)
-
-
-def work_in(replay: Replay) -> int:
-    """How much there is to read and to count: events, and the episodes of logs, of which one event has many."""
-    return replay.sequence + replay.imported
-
-
-def is_due(work: int, covered: int) -> bool:
-    """Whether a snapshot is worth its write when the last one covers so much of the work."""
-    return work - covered >= max(LEAST_STEP, work // _SHARE)
 
 
 def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes | None:

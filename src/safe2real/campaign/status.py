@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from safe2real.campaign.ask import no_longer_certified
 from safe2real.campaign.deployment import id_of
 from safe2real.campaign.events import now
-from safe2real.campaign.leases import overdue
-from safe2real.campaign.overdue import notices_of
+from safe2real.campaign.leases import notices_of, overdue
 from safe2real.campaign.replay import Replay
 from safe2real.exploration.forecast import Forecast
 from safe2real.methods.base import Reason

@@ -1,16 +1,35 @@
-"""Telling: what happened in a deployment, or that it is given up; which one an id names, and who may act on it."""
+"""Telling: what happened in a deployment, or that it is given up; that the record is a branch, or is to explore for others.
+
+Which deployment an id names, and who may act on it, is checked here too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from safe2real.campaign.deployment import Receipt, id_of, read_id
-from safe2real.campaign.episodes import Seen
-from safe2real.campaign.events import ABANDON, ASK, BRANCH, FORCE, TELL, WITHDRAW, AskBody, Draft, Event
+from safe2real.campaign.events import (
+    ABANDON,
+    ASK,
+    BRANCH,
+    DECLARE,
+    FORCE,
+    TELL,
+    WITHDRAW,
+    AskBody,
+    Draft,
+    Event,
+    checked_text,
+)
 from safe2real.campaign.journal import Transaction
 from safe2real.campaign.record import Record
 from safe2real.errors import Conflict, InvalidInput, StorageFailure
-from safe2real.model.serialization import to_text
+from safe2real.exploration.episode_log import Seen
+from safe2real.methods.for_rewards import redeclared
+from safe2real.model.serialization import named_to_json, to_text
 from safe2real.model.trajectory import check_actions
 
 
@@ -60,6 +79,20 @@ def branch(record: Record, reason: str) -> Receipt:
     return Receipt(event.sequence, True, 0)
 
 
+def declare(record: Record, rewards: Mapping[str, ArrayLike] | None, drop: Iterable[str]) -> Receipt:
+    """Record that rewards are added or dropped; what is refused leaves nothing behind.
+
+    What was learnt and what is out stay as they are: a deployment is certified whatever it was chosen for. From the event
+    on, proposals and the stop are those of the method that it states, in every process that reads it and in `verify`.
+    """
+    with record.writing() as transaction:
+        learner = record.replay.learner
+        method = redeclared(learner.method, rewards, drop)
+        method.check(learner.problem)
+        (event,) = transaction.append([Draft(DECLARE, {"method": named_to_json(method)}, worker=record.by)])
+    return Receipt(event.sequence, True, 0)
+
+
 def _recorded_of(record: Record, transaction: Transaction, id: Any) -> dict[str, Event]:
     """What is recorded about a deployment, by kind; refuses an id that this record did not hand out.
 
@@ -98,22 +131,3 @@ def _forced_by(by: str, asked: Event, worker: str | None, force: str | None) -> 
             "the other one, say why with force, which is recorded"
         )
     return []
-
-
-def checked_name(name: str, value: Any) -> str:
-    """A name that is recorded from now on: one line, so that no log, metric or alert shows it as something else.
-
-    Raises:
-        InvalidInput: It is no text of 1 to 200 printable characters, or has a line break or a tab.
-    """
-    if isinstance(value, str) and ("\n" in value or "\t" in value):
-        raise InvalidInput(f"{name} is {value[:60]!r}, with a line break or a tab; give a name in one line without tabs")
-    return checked_text(name, value, 200)
-
-
-def checked_text(name: str, value: Any, longest: int) -> str:
-    """A reason that somebody gave, or the name of somebody who is recorded already."""
-    printable = isinstance(value, str) and value.replace("\n", " ").replace("\t", " ").isprintable()
-    if not printable or not value.strip() or len(value) > longest:
-        raise InvalidInput(f"{name} is {str(value)[:60]!r}; give a text of 1 to {longest} printable characters")
-    return str(value)

@@ -19,18 +19,16 @@ from typing import Any
 import numpy as np
 
 from safe2real.campaign import events as kinds
-from safe2real.campaign.directives import declared_in
-from safe2real.campaign.episodes import seen_from
-from safe2real.campaign.events import BEFORE_THE_FIRST, AskBody, Event, ImportBody
+from safe2real.campaign.events import BEFORE_THE_FIRST, AskBody, Event, ImportBody, check_bounds
 from safe2real.campaign.import_log import key_of
 from safe2real.campaign.journal.base import Disturbed
 from safe2real.campaign.leases import EXPIRED
 from safe2real.campaign.record import Record
-from safe2real.campaign.replay import Replay
-from safe2real.campaign.revisions import check_bounds
+from safe2real.campaign.replay import Replay, declared_in
 from safe2real.campaign.signing import KEY_FILE, signatures_checked
 from safe2real.campaign.snapshot import says_otherwise
 from safe2real.errors import InvalidInput, StorageFailure
+from safe2real.exploration.episode_log import seen_from
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import coin_of, drawn
 from safe2real.methods.base import Reason, Recorded
@@ -156,17 +154,28 @@ class Discrepancy:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a record says: to be checked."""
+
+    name: str  # of the campaign
+    problem_digest: str  # of the specification
+    events: Iterable[Event]
+    policy_content: Callable[[str], bytes | None]  # by the policy's digest
+    end: tuple[int, str] | None = None  # (sequence, digest) with which it ends, as read first: all up to it must be there
+
+
 class Checker:
     """Takes the events of a record in order; `problems` are what it found."""
 
-    def __init__(self, name: str, learner: Learner, digest: str, policy_content: Callable[[str], bytes | None]) -> None:
-        self.name, self.problem, self.problem_digest = name, learner.problem, digest
+    def __init__(self, contents: Contents, learner: Learner) -> None:
+        self.name, self.problem, self.problem_digest = contents.name, learner.problem, contents.problem_digest
         self.replay = Replay(learner)
         self.events, self.identical, self.smallest_margin = 0, 0, float("inf")
         self.different, self.largest_difference = 0, 0.0
         self.version: str | None = None
         self.problems: list[Discrepancy] = []
-        self._policy_content = policy_content
+        self._policy_content = contents.policy_content
         self._policies: dict[str, MarkovPolicy] = {}
         self._logs: dict[str, str | None] = {}  # digest of an imported log -> its source
         # The last deployment that was checked: on what, and what it added to `identical` and `different`.
@@ -304,7 +313,7 @@ class Checker:
         halted = learner.propose().reason is Reason.HALT
         if learner.standing is not Standing.REFUTED or body["cause"] != (kinds.HALTED if halted else kinds.REFUTED):
             raise InvalidInput("a deployment was withdrawn though the data did not refute what it rests on")
-        if not halted and AskBody.read(held.event).reason == Reason.BASELINE.name:
+        if not halted and held.body.reason == Reason.BASELINE.name:
             raise InvalidInput("the baseline alone was withdrawn though the data did not refute its margin")
 
     def _check_ask(self, event: Event) -> None:
@@ -466,17 +475,8 @@ def _verified(record: Record, head: str | None, progress: Callable[[int, int], N
         if keys is not None:
             events = signatures_checked(events, transaction.signatures(), keys, report)
         learner, of_all = record.fresh_learner(), None if progress is None else lambda done: progress(done, end[0])
-        ledger = check_record(
-            record.name,
-            learner,
-            record.problem_digest,
-            events,
-            transaction.blob,
-            head=head,
-            end=end,
-            progress=of_all,
-            after=compare,
-        )
+        contents = Contents(record.name, record.problem_digest, events, transaction.blob, end)
+        ledger = check_record(contents, learner, head=head, progress=of_all, after=compare)
         problems += [Discrepancy(0, None, f"the database is damaged: {what}") for what in transaction.damage()]
         checked = True if keys is not None else False if transaction.is_signed() else None
     return replace(ledger, problems=(*ledger.problems, *problems), signatures_checked=checked)
@@ -490,26 +490,30 @@ def _snapshot(record: Record) -> tuple[int, str, bytes] | None:
 
 
 def check_record(
-    name: str,
+    contents: Contents,
     learner: Learner,
-    problem_digest: str,
-    events: Iterable[Event],
-    policy_content: Callable[[str], bytes | None],
     *,
     head: str | None = None,
-    end: tuple[int, str] | None = None,
     progress: Callable[[int], None] | None = None,
     after: Callable[[Event, Replay], None] | None = None,
 ) -> Ledger:
-    """Check every event of a record; `learner` has counted nothing, `policy_content` looks a policy up by its digest.
+    """Check every event of a record; `learner` has counted nothing.
 
-    `end` is the (sequence, digest) with which the record ends, as it was read first: all events up to it must be there.
-    `after` is called with every event that was taken in, and with the state that all up to it lead to.
+    Args:
+        contents: what the record says.
+        learner: of the problem and method of the record, which has counted nothing.
+        head: a digest that was noted earlier; the record must still contain it.
+        progress: called with the number of events checked, as it goes.
+        after: called with every event that was taken in, and with the state that all up to it lead to.
+
+    Returns:
+        What was found; nothing is raised over a record that is wrong.
     """
-    checker = Checker(name, learner, problem_digest, policy_content)
+    end = contents.end
+    checker = Checker(contents, learner)
     head_seen = head is None
     previous = BEFORE_THE_FIRST
-    for event in events:
+    for event in contents.events:
         if event.sequence != checker.events + 1:
             checker.report(event, f"events {checker.events + 1} to {event.sequence - 1} are missing")
         checker.events = event.sequence

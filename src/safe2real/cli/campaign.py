@@ -357,7 +357,7 @@ def load(
     The first event with which something is wrong, and all after it, are left
     out; the answer says how many and why. The record goes on as a new branch.
     """
-    from safe2real.campaign.load import load_record
+    from safe2real.campaign.backup import load_record
 
     document = read_document(file, byte_limit())  # a long record is a long text
     answer(asdict(load_record(url, document, f"loaded from {'standard input' if file == '-' else Path(file).name}")))

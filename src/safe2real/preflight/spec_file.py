@@ -18,8 +18,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.campaign.episodes import episode_from_json
 from safe2real.errors import InvalidInput
+from safe2real.exploration.episode_log import episode_from_json
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.methods.document import document_of, method_in

@@ -23,11 +23,11 @@ from starlette.types import Receive, Scope, Send
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.deployment import id_of
-from safe2real.campaign.episodes import transitions_in
 from safe2real.campaign.events import ASK, IMPORT, Event
 from safe2real.campaign.replay import as_recorded
 from safe2real.campaign.signing import principal_of
 from safe2real.errors import InvalidInput, Safe2RealError
+from safe2real.exploration.episode_log import transitions_in
 from safe2real.model.serialization import from_text
 from safe2real.service import request
 from safe2real.service.campaign_pool import LOOK, Hosted

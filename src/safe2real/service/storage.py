@@ -12,9 +12,8 @@ from urllib.parse import quote
 import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError
 
-from safe2real.campaign.journal.error_messages import PATIENCE, explained
 from safe2real.campaign.journal.postgresql import postgresql_engine
-from safe2real.campaign.journal.tables import campaign as _campaign
+from safe2real.campaign.journal.sql import PATIENCE, campaign_table, explained
 from safe2real.campaign.journal.url import harmless_cause, looks_like_a_connection, parse_place, shown_place
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.model.validation import shown
@@ -97,7 +96,7 @@ class Database(Places):
     def names(self) -> list[str]:
         found = sql.text("SELECT table_schema FROM information_schema.tables WHERE table_name = :name")
         with self.explaining(), self._engine.connect() as connection:
-            schemas = connection.execute(found, {"name": _campaign.name}).scalars().all()
+            schemas = connection.execute(found, {"name": campaign_table.name}).scalars().all()
         return sorted(name for name in schemas if _NAME.fullmatch(name))
 
     def place_of(self, name: str) -> str:

@@ -18,8 +18,8 @@ from typing import Any
 import sqlalchemy as sql
 from sqlalchemy.exc import IntegrityError
 
+from safe2real.campaign.events import checked_name as checked_one_line
 from safe2real.campaign.events import now
-from safe2real.campaign.tell import checked_name as checked_one_line
 from safe2real.errors import Conflict, InvalidInput
 from safe2real.service.storage import Places, checked_name
 

@@ -31,12 +31,12 @@ class MemoryJournal(Journal):
     durable = False
 
     def __init__(self, other: MemoryJournal | None = None) -> None:
-        self._store: _Store = _Store() if other is None else other._store
+        self.store: _Store = _Store() if other is None else other.store
 
     @contextmanager
     def transaction(self, *, writing: bool) -> Iterator[MemoryTransaction]:
-        with self._store.writer if writing else nullcontext():
-            transaction = MemoryTransaction(self._store)
+        with self.store.writer if writing else nullcontext():
+            transaction = MemoryTransaction(self.store)
             yield transaction
             if writing:
                 transaction.commit()

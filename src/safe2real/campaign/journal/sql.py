@@ -3,6 +3,10 @@
 A database holds one campaign; on PostgreSQL a schema of its own is enough (`?options=-csearch_path=name`). One writer at a
 time: SQLite's write lock, or a lock on the campaign's row. A write that has returned is on disk: SQLite runs in WAL mode
 with synchronous = FULL.
+
+The tables: the campaign (one row, the specification), its events (append only), the policies that the events name, each
+stored once under the digest of its content. Two more that a record may do without: signatures of events, and a snapshot that
+saves a new process from reading the whole record (`snapshot`).
 """
 
 from __future__ import annotations
@@ -16,22 +20,91 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sql
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from safe2real.campaign.events import BEFORE_THE_FIRST, Event
 from safe2real.campaign.journal.base import Header, Journal, Transaction, check_format
-from safe2real.campaign.journal.error_messages import DAMAGED, PATIENCE, explained
 from safe2real.campaign.journal.postgresql import bound_idleness, postgresql_engine
 from safe2real.campaign.journal.sqlite import SQLiteFile, integrity_problems
-from safe2real.campaign.journal.tables import campaign as _campaign
-from safe2real.campaign.journal.tables import events as _events
-from safe2real.campaign.journal.tables import policies as _policies
-from safe2real.campaign.journal.tables import signatures as _signatures
-from safe2real.campaign.journal.tables import snapshots as _snapshots
-from safe2real.campaign.journal.tables import tables as _tables
-from safe2real.campaign.journal.url import harmless_cause, parse_place, shown_place
+from safe2real.campaign.journal.url import harmless_cause, parse_place, shown_place, without_secrets
 from safe2real.campaign.signing import Signature
 from safe2real.errors import Conflict, StorageFailure
+
+_tables = sql.MetaData()
+campaign_table = sql.Table(
+    "safe2real_campaign",
+    _tables,
+    sql.Column("format", sql.Integer, nullable=False),
+    sql.Column("name", sql.String(32), primary_key=True),
+    sql.Column("specification", sql.Text, nullable=False),
+)
+_events = sql.Table(
+    "safe2real_event",
+    _tables,
+    sql.Column("sequence", sql.Integer, primary_key=True, autoincrement=False),
+    sql.Column("kind", sql.String(16), nullable=False),
+    sql.Column("deployment", sql.Integer),
+    sql.Column("worker", sql.Text),
+    sql.Column("at", sql.String(40), nullable=False),
+    sql.Column("body", sql.Text, nullable=False),
+    sql.Column("digest", sql.String(64), nullable=False),
+    # The rules of the record hold in the database too: one ask, one tell and one abandonment for each deployment.
+    sql.UniqueConstraint("deployment", "kind"),
+)
+_policies = sql.Table(
+    "safe2real_policy",
+    _tables,
+    sql.Column("digest", sql.String(64), primary_key=True),
+    sql.Column("content", sql.LargeBinary, nullable=False),
+)
+_signatures = sql.Table(
+    "safe2real_signature",
+    _tables,
+    sql.Column("sequence", sql.Integer, primary_key=True, autoincrement=False),
+    sql.Column("signer", sql.Text, nullable=False),
+    sql.Column("signature", sql.String(64), nullable=False),
+)
+_snapshots = sql.Table(
+    "safe2real_snapshot",
+    _tables,
+    sql.Column("sequence", sql.Integer, primary_key=True, autoincrement=False),  # of the last event it covers
+    sql.Column("digest", sql.String(64), nullable=False),  # of that event
+    sql.Column("content", sql.LargeBinary, nullable=False),
+)
+
+PATIENCE = 60.0  # seconds to wait for another writer
+_UNREACHABLE = "the server cannot be reached; nothing is known of this call: repeat it, an episode is never counted twice"
+DAMAGED = "the file is damaged or cut short; restore a copy, or save the rest with SQLite's .recover (docs/campaigns.md)"
+_FULL = "the disk is full: nothing of this call was recorded, all before it is; free some space and try again"
+_READ_ONLY = "it can only be read; make the file and its folder writable, then try again"
+_LOCKED = f"another process has been writing for {PATIENCE:.0f} s; try again, and look for a process that hangs"
+_REFUSED = "the server refused the user; check the user and the password"
+# What databases say, and what helps.
+_CURES = {
+    "disk is full": _FULL,
+    "No space left": _FULL,
+    "read-only transaction": "the server only reads here; give the address of one that writes, or a user who may write",
+    "readonly": _READ_ONLY,
+    "read-only": _READ_ONLY,
+    "not a database": "the file is not an SQLite database; check the name",
+    "malformed": DAMAGED,
+    "locked": _LOCKED,
+    "lock timeout": _LOCKED,
+    "unable to open": "it cannot be opened; check that the folder exists and that you may read and write there (a file with "
+    "a -wal beside it has to be in a folder that you may write to; copy both)",
+    "disk I/O error": "reading or writing failed; check the disk, then repeat the call: all before it is recorded, and an "
+    "episode is never counted twice",
+    'database "': "the server has no such database for you; create the database first, or check its name and your rights",
+    'role "': _REFUSED,
+    "password": _REFUSED,
+    "statement timeout": "the server took too long and gave the statement up; nothing of this call was recorded: try again, "
+    "and look at the load of the server",
+    "idle-in-transaction timeout": "the server ended a transaction that had held the campaign's lock and done nothing for "
+    "too long (was this process stopped?); nothing of this call was recorded: repeat it",
+    "no answer on this connection": "the network or the server has died on the way; nothing is known of this call: repeat "
+    "it, an episode is never counted twice",
+    "onnection": _UNREACHABLE,
+}
 
 _BATCH = 20_000  # rows read or written at once
 _PARAMETERS = 500  # in one statement
@@ -40,8 +113,8 @@ _CREATING = 0x5AFE2EA1  # the name of a lock on a PostgreSQL database
 # Made once: a check of a long record asks thousands of times, and every transaction asks for the second.
 _POLICY = sql.select(_policies.c.content).where(_policies.c.digest == sql.bindparam("digest"))
 
-_IDENTITY = sql.select(_campaign.c.name, _events.c.digest).select_from(
-    _campaign.outerjoin(_events, _events.c.sequence == sql.bindparam("sequence"))
+_IDENTITY = sql.select(campaign_table.c.name, _events.c.digest).select_from(
+    campaign_table.outerjoin(_events, _events.c.sequence == sql.bindparam("sequence"))
 )
 
 
@@ -74,7 +147,7 @@ class SQLJournal(Journal):
         with undisturbed, self._connected(writing=writing) as connection:
             if writing and self.file is None:
                 bound_idleness(connection)
-                connection.execute(sql.select(_campaign.c.name).with_for_update())
+                connection.execute(sql.select(campaign_table.c.name).with_for_update())
             yield SQLTransaction(connection, self.place)
             if writing and self.file is not None:
                 self.file.check_in_place(connection)
@@ -91,14 +164,14 @@ class SQLJournal(Journal):
             if self.file is None:  # there is no row to lock yet; of two creators one has to wait
                 connection.execute(sql.select(sql.func.pg_advisory_xact_lock(_CREATING)))
             present = sql.inspect(connection).get_table_names()
-            if _campaign.name in present:
+            if campaign_table.name in present:
                 raise Conflict(f"{self.place} holds a campaign already; open it, or choose another place for a new one")
             if present and self.file is not None:
                 raise Conflict(
                     f"{self.place} is the database of something else (tables {', '.join(present[:5])}); choose another"
                 )
             _tables.create_all(connection)
-            connection.execute(_campaign.insert().values(**asdict(header)))
+            connection.execute(campaign_table.insert().values(**asdict(header)))
             transaction = SQLTransaction(connection, self.place)
             transaction.keys = self.keys
             yield transaction
@@ -133,7 +206,7 @@ class SQLTransaction(Transaction):
         self._connection, self.place = connection, place
 
     def name(self) -> str | None:
-        names = self._connection.execute(sql.select(_campaign.c.name)).scalars().all()
+        names = self._connection.execute(sql.select(campaign_table.c.name)).scalars().all()
         return str(names[0]) if len(names) == 1 else None
 
     def identity(self, sequence: int) -> tuple[str | None, str | None]:
@@ -141,17 +214,17 @@ class SQLTransaction(Transaction):
         return (str(rows[0].name), rows[0].digest) if len(rows) == 1 else (None, None)
 
     def header(self) -> Header | None:
-        if not sql.inspect(self._connection).has_table(_campaign.name):
+        if not sql.inspect(self._connection).has_table(campaign_table.name):
             return None
-        formats = self._connection.execute(sql.select(_campaign.c.format)).scalars().all()
+        formats = self._connection.execute(sql.select(campaign_table.c.format)).scalars().all()
         if len(formats) != 1:
             raise StorageFailure(f"{self.place} holds {len(formats)} campaigns where one belongs; restore a copy")
         check_format(formats[0], self.place)  # before columns are read that a newer format may not have
-        row = self._connection.execute(sql.select(_campaign.c.name, _campaign.c.specification)).one()
+        row = self._connection.execute(sql.select(campaign_table.c.name, campaign_table.c.specification)).one()
         return Header(row.name, row.specification, formats[0])
 
     def put_header(self, header: Header) -> None:
-        self._connection.execute(_campaign.update().values(**asdict(header)))
+        self._connection.execute(campaign_table.update().values(**asdict(header)))
 
     def events(self, after: int = 0, until: int | None = None) -> Iterator[Event]:
         within = [] if until is None else [_events.c.sequence <= until]
@@ -237,3 +310,17 @@ class SQLTransaction(Transaction):
         if not isinstance(content, (bytes, memoryview)):  # of a number, `bytes` would make so many zeros
             raise StorageFailure(f"{self.place}: the policy {str(name)[:12]} cannot be read: {DAMAGED}")
         return bytes(content)
+
+
+def explained(error: DBAPIError | sqlite3.Error | UnicodeDecodeError, place: str) -> str:
+    """Return what a database said when it failed, with what helps and without secrets."""
+    if isinstance(error, UnicodeDecodeError):  # a name in a damaged schema, which the driver wanted to tell of
+        return f"{place}: {DAMAGED}"
+    said = without_secrets(str(error.orig if isinstance(error, DBAPIError) else error).strip())
+    for sign, cure in _CURES.items():
+        if sign in said:
+            return f"{place}: {cure} ({said.splitlines()[0]})"
+    if isinstance(error, DBAPIError) and error.connection_invalidated:  # perhaps after the commit, so promise nothing
+        return f"{place}: {_UNREACHABLE} ({said.splitlines()[0] if said else type(error).__name__})"
+    what = "the database refused" if isinstance(error, ProgrammingError) else "the database failed"
+    return f"{place}: {what}; nothing of this call was recorded ({said.splitlines()[0] if said else type(error).__name__})"
