@@ -195,7 +195,7 @@ def test_both_databases_keep_the_contract(url):
         late = campaign.tell(two.id, system.episode(two))
         assert late.new
         with pytest.raises(InvalidInput, match="was never handed out"):
-            campaign.tell(f"{campaign.name}-999999999", episode)
+            campaign.tell(f"{campaign.name}-999999999-000000", episode)
         log = [system.episode(three)]
         policy = three.policy
         imported = campaign.import_log("Lager, März", policy, log, overlap="count")
