@@ -4,7 +4,6 @@ import json
 import sqlite3
 import string
 from collections import Counter
-from functools import partial
 
 import numpy as np
 import pytest
@@ -302,11 +301,7 @@ def test_create_refuses_and_leaves_no_file_behind(tmp_path, share):
         st.tuples(st.just("settings"), st.sampled_from([*JUNK, chosen])),
         st.tuples(st.just("known"), st.sampled_from([*JUNK[1:], np.zeros((S, A)), np.zeros((A, S), dtype=bool)])),
         changes.filter(lambda change: change[0] != "seed" or change[1] is not None).map(  # without a seed one is drawn
-<<<<<<< HEAD
             lambda change: ("settings", {"change": change})
-=======
-            lambda change: ("settings", partial(Settings, **{**chosen, change[0]: change[1]}))
->>>>>>> 6f8ef78 (Tests: settings refuse when they are built, ids have their digits, what counts is patched by its name)
         ),
     )
 
@@ -314,18 +309,12 @@ def test_create_refuses_and_leaves_no_file_behind(tmp_path, share):
     @given(parts)
     def check(part):
         name, value = part
-<<<<<<< HEAD
         fields = {"simulator": good.simulator, "baseline": good.baseline, "settings": good.settings, name: value}
         changed = dict([value["change"]]) if isinstance(value, dict) and "change" in value else None
         with pytest.raises(InvalidInput) as caught:
             Campaign.create(
                 path, Problem(**(fields if changed is None else {**fields, "settings": Settings(**chosen | changed)}))
             )
-=======
-        fields = {"simulator": good.simulator, "baseline": good.baseline, "settings": good.settings}
-        with pytest.raises(InvalidInput) as caught:
-            Campaign.create(path, Problem(**fields | {name: value() if isinstance(value, partial) else value}))
->>>>>>> 6f8ef78 (Tests: settings refuse when they are built, ids have their digits, what counts is patched by its name)
         assert_helpful(caught.value, "|".join(["settings", *chosen]) if name == "settings" else name)
         assert list(tmp_path.iterdir()) == []
         refused[name] += 1
