@@ -7,7 +7,7 @@ import safe2real as s2r
 from safe2real import radii
 from safe2real._compiled import belief
 from safe2real.evidence.hybrid import HybridModel
-from safe2real.evidence.row_rule import Separation
+from safe2real.evidence.row_rule import Separation, StatedRows
 from safe2real.exploration import roll_out
 from safe2real.refinements import NearSets
 from safe2real.standing import DoubtCode, Standing
@@ -25,9 +25,7 @@ def test_a_wrong_known_row_is_found_however_rarely_plans_are_made(growth):
     learner = forked_learner(growth, refinements=())
     run = s2r.simulate(learner, forked(True), max_rounds=2_000)
     row = int(learner.evidence.counts.visits[0, 1])
-    alone = HybridModel(
-        learner.simulator.kernel, 3, separation=Separation(0.0, 0.5), radius=radii.Adaptive(), delta=0.05, known=None
-    )
+    alone = HybridModel(learner.simulator.kernel, 3, separation=Separation(0.0, 0.5), radius=radii.Adaptive(), delta=0.05)
     needed = next(n for n in range(1, 100) if radius_at(alone.rule, 1, n, 1) < 1.0)
     assert row == needed  # the first visit that proves it is the last
     assert learner.standing is Standing.REFUTED
@@ -73,7 +71,7 @@ def test_a_lazy_learner_knows_of_a_refutation_in_the_round_in_which_it_happens(k
         radius=radii.Adaptive(),
         delta=0.05,
         bonus_scale=1.0,
-        known=marked.reshape(-1),
+        stated=StatedRows(marked.reshape(-1)),
         refinements=settings.refinements,
     )
     rounds, planned = [], np.zeros_like(learner.evidence.counts.tally.visits)
@@ -108,7 +106,12 @@ def test_no_contradiction_is_missed_between_two_looks(radius, kind):
         simulator = rng.dirichlet(np.ones(4))
         kernel = s2r.Kernel.from_dense(np.broadcast_to(simulator, (4, 1, 4)).copy())
         hybrid = HybridModel(
-            kernel, 1, separation=Separation(gap, 0.9), radius=radius, delta=0.3, known=np.full(4, kind == "known")
+            kernel,
+            1,
+            separation=Separation(gap, 0.9),
+            radius=radius,
+            delta=0.3,
+            stated=StatedRows(np.full(4, kind == "known")),
         )
         hybrid.belief.suspect[:] = False
         hybrid.update()
@@ -136,7 +139,7 @@ def near_ten_of(states: int, radius: radii.Radius, first: float = 0.1) -> Hybrid
     row = np.array([first, *[(1.0 - first) / 9] * 9, *[0.0] * (states - 10)])
     kernel = s2r.Kernel.from_dense(np.broadcast_to(row, (states, 1, states)).copy())
     chosen = {"separation": Separation(0.0, 0.9), "radius": radius, "delta": 0.3, "refinements": (NearSets(),)}
-    hybrid = HybridModel(kernel, 1, known=np.ones(states, dtype=np.bool_), **chosen)
+    hybrid = HybridModel(kernel, 1, stated=StatedRows(np.ones(states, dtype=np.bool_)), **chosen)
     hybrid.update()
     return hybrid
 

@@ -5,6 +5,7 @@ import pytest
 
 from safe2real import radii
 from safe2real.evidence.hybrid import HybridModel
+from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.kernel import Kernel
 from safe2real.radii import Radius, System, radius_after
 from tests.cases import each
@@ -23,7 +24,8 @@ def test_a_declared_support_shrinks_the_radius(radius: Radius) -> None:
     delta, n = 0.1, 5000
     for kind in (radius, radii.Literal()):
         plain, shrunk = (
-            HybridModel(simulator, 1, separation=None, radius=kind, delta=delta, support=given) for given in (None, support)
+            HybridModel(simulator, 1, separation=None, radius=kind, delta=delta, stated=StatedRows(support=given))
+            for given in (None, support)
         )
         for model in (plain, shrunk):
             model.counts.tally.visits[:] = n

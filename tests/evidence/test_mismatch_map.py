@@ -9,7 +9,7 @@ import safe2real as s2r
 from safe2real import radii
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mismatch_map import Verdict, map_mismatch
-from safe2real.evidence.row_rule import Separation
+from safe2real.evidence.row_rule import Separation, StatedRows
 from tests.cases import each
 
 DELTA, SCALE = 0.1, 0.2
@@ -46,7 +46,7 @@ def rho(n, horizon=1, scale=SCALE):
 def observed(separation=Separation(NEAR, FAR), radius=radii.Scaled(SCALE), known=KNOWN):  # noqa: B008 - both are frozen
     """The model after all that was seen."""
     model, exact = s2r.CMDP.of(s2r.Kernel.from_dense(SIMULATOR), 1, 0), known.reshape(-1)
-    hybrid = HybridModel(model.kernel, 1, separation=separation, radius=radius, delta=DELTA, known=exact)
+    hybrid = HybridModel(model.kernel, 1, separation=separation, radius=radius, delta=DELTA, stated=StatedRows(exact))
     for action, successors in enumerate(SEEN.values()):
         for successor in successors:
             hybrid.observe(s2r.Trajectory.of(model, [0, successor], [action]))
@@ -201,7 +201,12 @@ def test_dynamics_that_change_with_the_step_have_a_map_for_every_step():
     known = np.zeros((2, 2, ACTIONS), dtype=bool)
     known[1, 0, 1] = known[0, 1, 0] = True
     hybrid = HybridModel(
-        model.kernel, 2, separation=Separation(NEAR, FAR), radius=radii.Scaled(SCALE), delta=DELTA, known=known.reshape(-1)
+        model.kernel,
+        2,
+        separation=Separation(NEAR, FAR),
+        radius=radii.Scaled(SCALE),
+        delta=DELTA,
+        stated=StatedRows(known.reshape(-1)),
     )
     for _ in range(40):
         hybrid.observe(s2r.Trajectory.of(model, [0, 0, 1], [0, 0]))

@@ -84,7 +84,7 @@ def test_a_row_is_cleared_at_exactly_the_predicted_count():
     threshold = 0.5 * (0.02 + 0.9)
     needed = next(n for n in range(1, 10_000) if radius_after(radii.Literal(), n, system, delta) <= threshold)
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.02, 0.9), radius=radii.Literal(), delta=delta, known=None)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.02, 0.9), radius=radii.Literal(), delta=delta)
     for n in range(1, needed + 1):
         assert hybrid.suspects[0, 0], n
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
@@ -97,7 +97,7 @@ def test_a_row_is_cleared_at_exactly_the_predicted_count():
 
 def test_deletion_is_permanent_and_counts_go_on():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 1.0), radius=radii.Scaled(0.1), delta=0.1, known=None)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 1.0), radius=radii.Scaled(0.1), delta=0.1)
     for _ in range(30):
         hybrid.observe(s2r.Trajectory.of(model, [0, 0], [0]))
     assert not hybrid.suspects[0, 0]
@@ -111,7 +111,7 @@ def test_deletion_is_permanent_and_counts_go_on():
 
 def test_a_wrong_row_stays_suspect():
     model = s2r.CMDP.of(s2r.Kernel.from_dense(ROWS), 1, 0)
-    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.4), radius=radii.Literal(), delta=0.1, known=None)
+    hybrid = HybridModel(model.kernel, 1, separation=Separation(0.0, 0.4), radius=radii.Literal(), delta=0.1)
     rng = np.random.default_rng(0)
     for _ in range(20_000):
         hybrid.observe(s2r.Trajectory.of(model, [0, int(rng.random() < 0.4)], [0]))

@@ -5,6 +5,7 @@ import pytest
 
 from safe2real import radii
 from safe2real.evidence.hybrid import HybridModel
+from safe2real.evidence.row_rule import StatedRows
 from safe2real.model.kernel import Kernel
 from safe2real.radii import Radius, RowShape, System
 from safe2real.testing import RadiusContract
@@ -38,7 +39,9 @@ def test_the_plain_radius_is_the_one_that_models_are_built_with(radius: Radius):
     system = System(states, 1, horizon)
     for visits in (1, 2, 9, 100, 12_345, 10**8):
         for seen in (1, 2, 11, 30):
-            model = HybridModel(simulator, horizon, separation=None, radius=radius, delta=delta, support=simulator)
+            model = HybridModel(
+                simulator, horizon, separation=None, radius=radius, delta=delta, stated=StatedRows(support=simulator)
+            )
             model.counts.tally.visits[:] = visits
             model.counts.tally.length[:] = np.minimum(seen, np.pad(possible, (0, states - 4), constant_values=states))
             for row, size in enumerate(possible.tolist()):

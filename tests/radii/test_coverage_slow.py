@@ -15,7 +15,7 @@ from numba import njit
 
 from safe2real import radii
 from safe2real._compiled import radii as _kernels
-from safe2real.evidence.row_rule import rule_of
+from safe2real.evidence.row_rule import RowFacts, rule_of
 from safe2real.radii import Radius, System
 
 pytestmark = pytest.mark.slow
@@ -66,7 +66,7 @@ def shapes() -> dict[str, dict[str, np.ndarray[Any, Any]]]:
 
 def rule_at(radius: Radius, size: int) -> _kernels.Rule:
     """One row's rule, without the cap at 1: TV never exceeds 1, so the cap cannot make a radius fail."""
-    rule = rule_of(radius, System(1, 1, 1), np.array([size]), DELTA)
+    rule = rule_of(radius, System(1, 1, 1), RowFacts(np.array([size])), DELTA)
     # log(2 / delta) for one row, and the weight of as many states
     return rule._replace(scale=1e-6, weight=float(size))
 

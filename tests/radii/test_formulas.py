@@ -10,7 +10,7 @@ import pytest
 from experiments.oracles.run_length_bounds import literal_beta
 from safe2real import radii
 from safe2real._compiled import radii as _kernels
-from safe2real.evidence.row_rule import rule_of
+from safe2real.evidence.row_rule import RowFacts, rule_of
 from safe2real.radii import Radius, System, literal_constants, radius_after, subset_costs
 from tests.cases import each
 from tests.compiled.calling import radius_at
@@ -23,7 +23,7 @@ LONG = sorted({*range(1, 200), *(int(n) for n in np.geomspace(200, 1e15, 120))})
 
 def rule_for(radius: Radius, sizes: list[int], delta: float, system: System | None = None) -> _kernels.Rule:
     """As `HybridModel` makes it; the rest of the rule has no part in the radius."""
-    return rule_of(radius, system or System(len(sizes), 1, 1), np.array(sizes, dtype=np.int64), delta)
+    return rule_of(radius, system or System(len(sizes), 1, 1), RowFacts(np.array(sizes, dtype=np.int64)), delta)
 
 
 def numbers_seen(m: int) -> list[int]:
@@ -43,7 +43,7 @@ def test_the_compiled_radius_is_its_formula(radius: Radius, delta: float) -> Non
     """One rule for rows of all sizes: a row for every size, number of successors seen, and n."""
     cases = [(m, seen) for m in SIZES for seen in numbers_seen(m)]
     sizes, seen = (np.repeat(part, len(LONG)) for part in zip(*cases, strict=True))
-    rule = rule_of(radius, System(1, 1, 1), sizes, delta)
+    rule = rule_of(radius, System(1, 1, 1), RowFacts(sizes), delta)
     rows = compiled_radii(rule, np.tile(LONG, len(cases)), seen).reshape(len(cases), -1)
     for (m, k), compiled in zip(cases, rows, strict=True):
         if m == 1:

@@ -10,7 +10,7 @@ from gymnasium.spaces import Discrete
 from safe2real import radii
 from safe2real.campaign import Campaign
 from safe2real.errors import InvalidInput
-from safe2real.evidence.row_rule import rule_of
+from safe2real.evidence.row_rule import RowFacts, rule_of
 from safe2real.model import MarkovPolicy
 from safe2real.model.constraint_text import rounded_up
 from safe2real.radii import System
@@ -331,7 +331,7 @@ def test_the_accuracy_is_the_radius_of_what_is_possible_before_the_data_are_seen
         found = estimate_by_sampling(
             Chain(), 3, SystemDescription(start=0, cost=cost, limit=None if cost is None else 1, ended=0), samples_per_row=40
         )
-        rule = rule_of(radii.Adaptive(), System(possible, 2, 3), np.full(6, possible), 0.05)
+        rule = rule_of(radii.Adaptive(), System(possible, 2, 3), RowFacts(np.full(6, possible)), 0.05)
         seen = len(found.table[0][1])
         assert found.accuracy[0, 1] == radius_at(rule, 1, 40, seen)
 

@@ -18,7 +18,7 @@ from safe2real.evidence.assumptions import assumptions_of, doubts_of
 from safe2real.evidence.baseline_margin import BaselineTrust
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.mean_bounds import CandidateReturns
-from safe2real.evidence.row_rule import Separation
+from safe2real.evidence.row_rule import Separation, StatedRows
 from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count
@@ -51,10 +51,8 @@ class Evidence(HybridModel):
             radius=settings.radius,
             delta=settings.delta,
             bonus_scale=settings.bonus_scale,
-            known=problem.known_rows(),
-            support=problem.support,
-            within=problem.within_rows(),
             refinements=settings.refinements,
+            stated=StatedRows(problem.known_rows(), problem.support, problem.within_rows()),
         )
         self.problem, self.keeps_safe = problem, keeps_safe
         self.stated = problem.margins  # [K]

@@ -19,7 +19,7 @@ from safe2real._compiled import radii as compiled_radii
 from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts, places_of
-from safe2real.evidence.row_rule import Separation, near_of, rule_of
+from safe2real.evidence.row_rule import NOTHING_STATED, RowFacts, Separation, StatedRows, near_of, rule_of
 from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
@@ -43,23 +43,27 @@ class HybridModel:
         radius: Radius,
         delta: float,
         bonus_scale: float = 1.0,
-        known: NDArray[np.bool_] | None = None,
-        support: Kernel | None = None,
-        within: Floats | None = None,
         refinements: Sequence[Refinement] = (),
+        stated: StatedRows = NOTHING_STATED,
     ) -> None:
-        """`separation=None` never clears a row (Algorithm 2). `known` [R] marks rows that the simulator has right, `within`
-        [R] says how far off a row can be at most (1: nothing is known).
+        """Count nothing yet.
 
-        `support` names the possible successors of every row: a kernel of the simulator's shape whose probabilities do not
-        matter; a uniform row allows every state.
+        Args:
+            simulator: R rows.
+            horizon: steps of an episode that are summed.
+            separation: the two gaps; None never clears a row (Algorithm 2).
+            radius: how far a row can be from what was seen of it.
+            delta: the probability of failure that all rows share.
+            bonus_scale: times the bonus of suspect rows.
+            refinements: what makes the sets smaller.
+            stated: what is known of rows.
         """
         self.counts = Counts(simulator, horizon)
         rows = simulator.num_rows
         gaps = separation or Separation(0.0, 0.0)
         self.separation, self.reuses_simulator = gaps, separation is not None
         self.certified = radius.certified
-        self.reach = reach_of(support, simulator)
+        self.reach = reach_of(stated.support, simulator)
         self._left = 0  # episodes counted that went where there is no state
         self.behind = False  # whether episodes were counted that the model does not know of yet
         self.outside_support = 0  # transitions counted that the declared support rules out
@@ -67,21 +71,16 @@ class HybridModel:
         self.announced_outside = 0  # those that are known of, counted or not
         self.broken_off: dict[str, int] = {}  # of those that departed, the ones whose end has another cause: how many
         self.departed = 0  # episodes that went where there is no state, as far as anybody knows of them
-        exact = np.zeros(rows, dtype=np.bool_) if known is None else known.copy()
+        exact = np.zeros(rows, dtype=np.bool_) if stated.known is None else stated.known.copy()
+        near = self._near() if find(refinements, NearSets) else None
         self.rule = rule_of(
             radius,
             self._system(),
-            self._sizes(),
+            RowFacts(self._sizes(), exact, near, stated.within),
             delta,
             refinements=refinements,
-            known=exact,
-            near=self._near() if find(refinements, NearSets) else None,
-            within=within,
-            threshold=-1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap),
-            suspect_bonus=float(bonus_scale * horizon),
-            cleared_bonus=float(horizon * gaps.calibrated_gap),
-            cleared_gap=gaps.calibrated_gap,
-            mismatch_gap=gaps.mismatch_gap,
+            separation=separation,
+            bonus_scale=bonus_scale,
         )
         self.belief = compiled_belief.Belief(
             begin=np.zeros(rows, dtype=np.uint32),

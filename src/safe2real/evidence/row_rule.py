@@ -107,31 +107,63 @@ class Separation:
     mismatch_gap: float  # sigma_s
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class StatedRows:
+    """What is stated of the simulator's rows beside the two gaps."""
+
+    known: NDArray[np.bool_] | None = None  # [R] rows that are exact
+    support: Kernel | None = (
+        None  # whose successors are the possible ones; of the simulator's shape, a uniform row allows all
+    )
+    within: Floats | None = None  # [R] TV distance within which a row is right for sure; 1: nothing is known
+
+
+NOTHING_STATED = StatedRows()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class RowFacts:
+    """What a rule depends on, row by row."""
+
+    sizes: NDArray[np.int64]  # [R] possible successors
+    known: NDArray[np.bool_] | None = None  # [R] rows that are exact, and only tested
+    near: Reach | None = None  # [R] near successors
+    within: Floats | None = None  # [R] as in `StatedRows`
+
+
 def rule_of(
     radius: Radius,
     system: System,
-    sizes: NDArray[np.int64],
+    rows: RowFacts,
     delta: float,
     *,
     refinements: Sequence[Refinement] = (),
-    known: NDArray[np.bool_] | None = None,
-    near: Reach | None = None,
-    within: Floats | None = None,
-    threshold: float = -1.0,
-    suspect_bonus: float = 1.0,
-    cleared_bonus: float = 0.0,
-    cleared_gap: float = 0.0,
-    mismatch_gap: float = 1.0,
+    separation: Separation | None = None,
+    bonus_scale: float = 1.0,
 ) -> compiled_radii.Rule:
-    """What the compiled code needs of a radius, for rows with `sizes` [R] possible successors each.
+    """Return what compiled code needs to bound rows by a radius.
 
     A radius from elsewhere is tabulated: exactly where visits are few, and at the next smaller number of visits of a fine
-    grid beyond, which is on the safe side because a radius never grows with the visits. That is looked at here.
-    `refinements` each take their share of delta. `near` names the near successors of rows, `within` [R] the TV distances
-    within which the simulator's rows are right for sure; rows that are `known` [R] are only tested.
+    grid beyond, which is conservative because a radius never grows with the visits. That is checked here.
+
+    Args:
+        radius: how far a row can be from what was seen of it.
+        system: the sizes of the system that the rows are of.
+        rows: R of them.
+        delta: the probability of failure that all rows share.
+        refinements: each takes its share of delta.
+        separation: the two gaps; without them no row is ever cleared.
+        bonus_scale: times the bonus of suspect rows.
+
+    Raises:
+        InvalidInput: a radius from elsewhere grows with the visits, or has values below 0.
     """
+    sizes, near, within = rows.sizes, rows.near, rows.within
+    gaps = Separation(0.0, 0.0) if separation is None else separation
+    threshold = -1.0 if separation is None else 0.5 * (gaps.calibrated_gap + gaps.mismatch_gap)
+    cleared_gap, mismatch_gap = gaps.calibrated_gap, gaps.mismatch_gap
     kind = radius.kind if type(radius) in ALL else None  # what a class from elsewhere says of compiled code is not believed
-    exact = np.zeros(sizes.size, dtype=np.bool_) if known is None else known
+    exact = np.zeros(sizes.size, dtype=np.bool_) if rows.known is None else rows.known
     clearing = find(refinements, SequentialClearing) or find(refinements, BelowGap)
     balls = find(refinements, LikelihoodBalls)
     clears = clearing is not None and threshold >= 0.0
@@ -156,7 +188,7 @@ def rule_of(
     if kind is None:
         distinct, profile = np.unique(np.stack([sizes, apart]), axis=1, return_inverse=True)
         levels = [tested if own_level else shared for own_level in distinct[1]]
-        shapes = [RowShape(int(size), rows, system, share) for size, (rows, share) in zip(distinct[0], levels, strict=True)]
+        shapes = [RowShape(int(size), among, system, part) for size, (among, part) in zip(distinct[0], levels, strict=True)]
         grid, table = tabulated(radius, shapes)
     gap = mismatch_gap / clearing.protection if clearing is not None else mismatch_gap
     nothing = np.empty(0, dtype=np.uint32)
@@ -185,8 +217,8 @@ def rule_of(
         clearing_eta=float(cleared_gap + _BET * (gap - cleared_gap)),
         clearing_level=math.log(open_rows / (SequentialClearing.share * delta)),
         threshold=float(threshold),
-        suspect_bonus=float(suspect_bonus),
-        cleared_bonus=float(cleared_bonus),
+        suspect_bonus=float(bonus_scale * system.horizon),
+        cleared_bonus=float(system.horizon * cleared_gap),
         cleared_gap=float(cleared_gap),
         mismatch_gap=float(mismatch_gap),
         proves=bool(radius.certified),

@@ -17,7 +17,7 @@ from safe2real.evidence.counts import Counts
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.pooling import Ints, Pooling, pooling_of
-from safe2real.evidence.row_rule import Separation
+from safe2real.evidence.row_rule import Separation, StatedRows
 from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
@@ -42,10 +42,8 @@ class UnitModel(HybridModel):
             radius=settings.radius,
             delta=settings.delta,
             bonus_scale=settings.bonus_scale,
-            known=pooling.known,
-            support=pooling.support,
-            within=pooling.within,
             refinements=settings.refinements,
+            stated=StatedRows(pooling.known, pooling.support, pooling.within),
         )
 
     def _system(self) -> System:

@@ -14,7 +14,7 @@ from safe2real._compiled import radii as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.mean_bounds import mean_bounds
-from safe2real.evidence.row_rule import rule_of
+from safe2real.evidence.row_rule import RowFacts, rule_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count, rounded_down, rounded_up
 from safe2real.model.environment_seeds import refuse_repeated
@@ -102,7 +102,7 @@ def radii_after(radius: Radius, visits: NDArray[Any], seen: NDArray[Any], system
     visited, different = visits.reshape(-1).astype(np.float64), seen.reshape(-1).astype(np.int64)
     result = np.empty(visits.size)
     _kernels.radii(
-        rule_of(radius, system, possible, delta), visited, different, np.ones(visits.size, dtype=np.bool_), result
+        rule_of(radius, system, RowFacts(possible), delta), visited, different, np.ones(visits.size, dtype=np.bool_), result
     )
     return result.reshape(visits.shape)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real._compiled import radii as compiled
-from safe2real.evidence.row_rule import rule_of
+from safe2real.evidence.row_rule import RowFacts, rule_of
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate
 from safe2real.model.validation import Floats
@@ -149,7 +149,7 @@ class RadiusContract(ABC):
 
     def test_compiled_code_uses_no_smaller_one(self) -> None:
         radius, sizes = self.make(), np.array([2, 3, 5, 30], dtype=np.int64)
-        rule = rule_of(radius, _SYSTEM, sizes, 0.05)
+        rule = rule_of(radius, _SYSTEM, RowFacts(sizes), 0.05)
         for visits in (1, 2, 17, 1_000, 4_097, 123_456):
             found = np.empty(sizes.size)
             near = np.ones(sizes.size, dtype=np.bool_)
