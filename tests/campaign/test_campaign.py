@@ -393,7 +393,7 @@ def test_data_that_refute_an_assumption_end_certification(place: Path) -> None:
     campaign.abandon(early.id, "not needed")  # the log comes after it
     late = campaign.ask(worker="late").certificate
     assert not late.certified
-    assert "contradict what was assumed" in late.reason_uncertified
+    assert "contradict what was assumed" in late.describe(width=None)
     assert not campaign.status(forecast=False).certified
     ledger = campaign.verify()
     assert ledger.holds
@@ -430,7 +430,7 @@ def test_a_transition_outside_the_declared_support_ends_certification(place: Pat
     states = [int(state) for state in np.flatnonzero(MODEL.start)] + [0] * 12  # from the corner at the bottom to the top
     campaign.tell_json(deployment.id, {"states": states, "actions": [0] * 12})
     after = campaign.ask(worker="arm")
-    assert "declared support rules out" in after.certificate.reason_uncertified
+    assert "declared support rules out" in after.certificate.describe(width=None)
     assert campaign.status(forecast=False).samples == 12  # and the sample is kept
     assert campaign.verify().holds
     with Campaign.open(place) as again:

@@ -82,7 +82,7 @@ def test_plans_with_heuristic_settings_are_labelled(changes):
     certificate = learner.plan(np.ones((25, 4))).certificate
     assert not certificate.certified
     assert certificate.describe().startswith("HEURISTIC")
-    assert ("the radius is 0.4 x" if "radius" in changes else "the bonus is 0.5 times") in certificate.reason_uncertified
+    assert ("the radius is 0.4 x" if "radius" in changes else "the bonus is 0.5 times") in certificate.describe(width=None)
 
 
 # ----------------------------------------------------------------- random systems whose real kernel is within the balls

@@ -9,7 +9,8 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.exploration import explore
-from safe2real.exploration.explore import MISWIRED
+from safe2real.exploration.explore import MISWIRED, Environment, Unfinished
+from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from tests.cases import each
 from tests.evidence.small_learners import stay
@@ -281,3 +282,25 @@ def test_what_an_environment_raises_is_the_cause_and_is_raised_with_a_note():
         explore(learner, Broken(learner.simulator, KeyError("sensor"), 0), max_rounds=5)
     assert "this learner certifies nothing any more" in caught.value.__notes__[0]
     assert "KeyError: 'sensor'" in learner.doubts()[0].text
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_labels_must_reach_to_the_horizon(ends):
+    """A first episode that ends early has no labels for the rest of its steps, which is a mistake in the wiring."""
+
+    class Ends:
+        def reset(self, *, seed):
+            return 0, {}
+
+        def step(self, action):
+            return 0, 0.0, ends, False, {"noise": 1}
+
+    stays = s2r.Kernel.from_dense(np.eye(2)[:, None, :].repeat(2, axis=1))
+    model = s2r.CMDP.of(stays, 3, 0, [])
+    policy = s2r.MarkovPolicy.uniform(horizon=3, num_states=2, num_actions=2)
+    world = Environment(model, Ends(), EnvironmentSeeds(1), reported=True)
+    if ends:
+        with pytest.raises(InvalidInput, match="ended the episode after 1 steps, and the ties say that all 3"):
+            world.run(policy, 1, Unfinished())
+    else:
+        assert world.run(policy, 1, Unfinished()).labels.tolist() == [1, 1, 1]

@@ -413,7 +413,7 @@ def test_a_transition_outside_the_declared_support_ends_certification(growth):
         assert learner.propose().reason is Reason.BASELINE  # at once, also where the plan before would have stood for long
         for certificate in (learner.propose().certificate, learner.plan(reward).certificate):
             assert not certificate.certified
-            assert certificate.reason_uncertified.startswith("the data hold 1 transition that the declared support")
+            assert str(certificate.doubts[0]).startswith("the data hold 1 transition that the declared support")
             assert certificate.standing is s2r.Standing.REFUTED
             assert not certificate.holds
             assert certificate.describe().startswith("REFUTED, not a guarantee")
@@ -422,7 +422,7 @@ def test_a_transition_outside_the_declared_support_ends_certification(growth):
     other = Learner(Problem(tiny(), stay(), Settings(**PLAIN), support=neighbours(EITHER, EITHER, ONLY_1, ONLY_1)))
     states, actions = np.array([0, 1, 0, 0, 1, 0], dtype=np.uint32), np.zeros(4, dtype=np.uint32)
     other.count(states, actions, np.array([0, 2, 4]))
-    assert "the data hold 2 transitions" in other.propose().certificate.reason_uncertified
+    assert "the data hold 2 transitions" in other.propose().certificate.describe(width=None)
     assert other.evidence.counts.visits.tolist() == [[2, 0], [2, 0]]
 
 

@@ -62,11 +62,6 @@ class Certificate:
         """Whether every threshold is reached by bounds that are certified: what is deployed may rely on this alone."""
         return self.certified and self.reaches
 
-    @property
-    def reason_uncertified(self) -> str:
-        """The doubts in words; empty when certified."""
-        return "; ".join(map(str, self.doubts))
-
     def assuming(self, more: Sequence[Assumption]) -> Certificate:
         """Return the same statement, resting on `more` assumptions besides."""
         return replace(self, assumptions=(*self.assumptions, *more)) if more else self

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -262,30 +261,46 @@ class Environment:
         self._tried = False  # whether a step has come back as it must
 
     def run(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
+        """Run one episode; what does not fit until a first step came back is taken for a mistake in the wiring.
+
+        Not so a state that the model has not, which is what the system did, and a limit of steps, which names itself.
+        """
+        try:
+            return self._episode(policy, round_number, seen)
+        except InvalidInput as error:
+            if self._tried or isinstance(error, (OutsideModel, StepLimit)):
+                raise
+            raise (Miswired if seen.states else NotBegun)(str(error)) from error
+
+    def _episode(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
         model, table = self.model, policy.probabilities
-        with self._trying(NotBegun):
-            begun = _state(_shaped(self._reset(round_number, seen), 2, "env.reset")[0], model.num_states, "env.reset")
+        seen.seed = self.seeds.of_round(round_number)
+        begun = _state(_shaped(self.env.reset(seed=seen.seed), 2, "env.reset")[0], model.num_states, "env.reset")
         if model.start[begun] == 0.0:
             raise OutsideModel(f"env.reset showed state {begun}; episodes of the model start in {_starts(model)}")
         seen.states.append(begun)
-        terminated = False
+        terminated, last = False, model.steps - 1
         labels: list[int] = []
         for h in range(model.steps):
             here = seen.states[-1]
             seen.acting = drawn(table[h, here], self.seeds.draw(round_number, 2 + 2 * h))
             if not terminated:
-                with self._trying(Miswired):
-                    observed, _, terminated, truncated, info = _shaped(self.env.step(seen.acting), 5, "env.step")
-                    seen.after = here = _state(observed, model.num_states, "env.step")
-                    if self.reported:
-                        labels.append(_label(info))
+                observed, _, terminated, truncated, info = _shaped(self.env.step(seen.acting), 5, "env.step")
+                seen.after = here = _state(observed, model.num_states, "env.step")
+                if self.reported:
+                    labels.append(_label(info))
                 self._tried = True
-                if terminated and h + 1 < model.steps and not _absorbs(model, here, h + 1):
+                if terminated and h < last and not _absorbs(model, here, h + 1):
                     raise InvalidInput(
                         f"the environment ended the episode in state {here} after {h + 1} steps, but the simulator's "
                         "rows there are not self-loops; add an absorbing state for the end of the episode"
                     )
-                if truncated and not terminated and h + 1 < model.steps:
+                if terminated and h < last and self.reported:
+                    raise InvalidInput(
+                        f"the environment ended the episode after {h + 1} steps, and the ties say that all {model.steps} "
+                        "report the number of a label; let it go on to the horizon, or say that labels are not reported"
+                    )
+                if truncated and not terminated and h < last:
                     raise StepLimit(
                         f"the environment cut the episode off after {h + 1} steps, before the horizon of {model.steps}; "
                         "raise its max_episode_steps to the horizon"
@@ -295,23 +310,6 @@ class Environment:
             seen.acting = seen.after = None
         labelled = _numbers(labels) if self.reported else None  # each was looked at as it came; `observe` checks the whole
         return Trajectory(_numbers(seen.states), _numbers(seen.actions), labelled, seen.seed)
-
-    def _reset(self, round_number: int, seen: Unfinished) -> Any:
-        seen.seed = self.seeds.of_round(round_number)
-        return self.env.reset(seed=seen.seed)
-
-    @contextmanager
-    def _trying(self, wrong: type[InvalidInput]) -> Iterator[None]:
-        """Until a first step came back as it must, what does not fit is a slip of whoever wired it: `wrong`.
-
-        A state that the model has not is none: that is what the system did. A limit of steps names itself.
-        """
-        try:
-            yield
-        except InvalidInput as error:
-            if self._tried or isinstance(error, (OutsideModel, StepLimit)):
-                raise
-            raise wrong(str(error)) from error
 
 
 def _numbers(listed: list[int]) -> Indices:
