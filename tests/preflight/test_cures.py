@@ -16,7 +16,7 @@ from safe2real.model.constraint_text import roughly
 from safe2real.preflight.baseline import baseline_findings, ranges_of, threshold_findings
 from safe2real.preflight.conditions import estimated_rows, stop_floor, theorem
 from safe2real.preflight.findings import Code, Level
-from safe2real.preflight.gaps import gap_findings
+from safe2real.preflight.gaps import clearing_findings, reality_findings
 from safe2real.preflight.hypothetical_reality import Guess, guess_reality
 from safe2real.problem.problem import RowAccuracy
 from safe2real.refinements import SequentialClearing
@@ -63,11 +63,8 @@ def findings_of(problem, kernel, seed):
     guess = Guess(rows=None, gap=float(np.random.default_rng(seed).choice([0.02, 0.1, 0.4])), seed=seed)
     real = guess_reality(replace(problem, support=None), guess).kernel
     found = [*theorem(problem, METHOD)[1], *stop_floor(problem, METHOD), *estimated_rows(problem, METHOD)]
-    try:
-        learner = s2r.Learner(problem, METHOD, trust_margin=True)
-    except InvalidInput:
-        learner = None
-    found += gap_findings(problem, METHOD, learner, real, guessed=True)
+    found += reality_findings(problem, METHOD, real, guessed=True)
+    found += clearing_findings(problem, s2r.Learner(problem, METHOD, trust_margin=True), guessed=True)
     ranges = ranges_of(problem, real, None, settings.delta)
     found += threshold_findings(problem, ranges)
     return [*found, *baseline_findings(problem, ranges, real, guessed=False, rollouts=0, delta=settings.delta)]

@@ -80,7 +80,7 @@ def check(
     if as_json:
         answer(found.to_document())
     else:
-        _print(found, spec, out)
+        _print(found, out)
     if not found.ready:
         raise typer.Exit(NOT_READY)
 
@@ -109,25 +109,13 @@ def _write(found: Preflight, spec: Path, out: Path) -> None:
     write_document(out / "preflight.json", found.to_document())
 
 
-def _print(found: Preflight, spec: Path, out: Path | None) -> None:
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    colours = {"ok": "green", "advice": "cyan", "warning": "yellow", "failure": "red"}
-    console = Console(highlight=False)
-    table = Table(title=f"Pre-flight of {spec.name}", title_justify="left", show_lines=True)
-    for column in ("level", "what was looked at", "what was found"):
-        table.add_column(column, overflow="fold")
+def _print(found: Preflight, out: Path | None) -> None:
+    colours = {"advice": "cyan", "warning": "yellow", "failure": "red"}
     for finding in found.worst_first:
-        mended = f"\n{finding.cure_word}: {escape(finding.cure)}" if finding.cure else ""
-        colour = colours[finding.level.value]
-        table.add_row(f"[{colour}]{finding.level.upper()}[/]", escape(finding.name), escape(finding.what) + mended)
-    console.print(table)
+        typer.secho(str(finding), fg=colours.get(finding.level.value))
     for claim, why in found.guarantees.items():
-        console.print(f"{claim}: {f'NOT guaranteed ({escape(why)})' if why else 'stands, if the assumptions are true'}")
-    console.print(f"Rehearsed on a {'guessed' if found.guessed else 'stated'} reality.")
+        typer.echo(f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}")
+    typer.echo(f"Rehearsed on a {'guessed' if found.guessed else 'stated'} reality.")
     if out is not None:
-        console.print(f"page: {escape(str(out / 'preflight.html'))}", soft_wrap=True)
-        console.print(f"figure: {escape(str(out / 'preflight.png'))}", soft_wrap=True)
-    console.print(f"[bold]{escape(found.verdict())}.[/]", soft_wrap=True)
+        typer.echo(f"page: {out / 'preflight.html'}\nfigure: {out / 'preflight.png'}")
+    typer.secho(f"{found.verdict()}.", bold=True)

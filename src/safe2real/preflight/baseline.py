@@ -49,7 +49,7 @@ class Range:
     def largest_threshold(self) -> float | None:
         """The largest threshold that leaves the baseline its stated margin, on simulator and rehearsed reality.
 
-        None where the margin is none, or where that threshold would constrain nothing.
+        None where that threshold would constrain nothing.
         """
         return self.threshold_below(min(self.baseline, self.baseline_real))
 
@@ -60,7 +60,7 @@ class Range:
 
     def threshold_below(self, value: float) -> float | None:
         """A threshold by the stated margin below `value`, if that is one to choose."""
-        return value - self.margin if self.margin > 0.0 and value - self.margin > self.lowest + ROUNDING else None
+        return value - self.margin if value - self.margin > self.lowest + ROUNDING else None
 
 
 def check_rollouts(problem: Problem, rollouts: Sequence[Trajectory], what: str) -> None:
@@ -179,7 +179,7 @@ def baseline_findings(
         findings.append(_exact(there, one, one.baseline_real, overruled if guessed else ""))
         decided = overruled or ("" if guessed else "; the reality decides")
         findings.append(_exact(Code.BASELINE_ON_SIMULATOR, one, one.baseline, decided))
-        if one.rollouts is None and one.kept and one.margin > 0.0:
+        if one.rollouts is None and one.kept:
             findings.append(_rollouts_needed(problem, real, k, one, len(ranges), delta))
     return findings
 

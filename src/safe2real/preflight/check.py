@@ -41,7 +41,7 @@ from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular
 
-_WHY_NOT = {Code.LIBRARY: "no run can begin", Code.STOP_FLOOR: "no run reaches its stop"}
+_WHY_NOT = {Code.LIBRARY: "what is stated contradicts itself", Code.STOP_FLOOR: "no run reaches its stop"}
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -171,7 +171,7 @@ def check_problem(
     reality = Guess() if reality is None else reality
     if not isinstance(reality, (Kernel, Guess)):
         raise InvalidInput(f"reality is a {type(reality).__name__}; give the Kernel to rehearse on, or a Guess")
-    learner, begun = conditions.accepted(problem, method)
+    learner, begun = conditions.begun(problem, method)
     conditional, stated = conditions.theorem(problem, method)
     findings = [*conditions.constrained(problem), begun, *stated]
     findings += [*conditions.stop_floor(problem, method), *conditions.estimated_rows(problem, method)]
@@ -183,7 +183,8 @@ def check_problem(
     else:
         real = reality
         problem.simulator.with_kernel(real)  # refuse another shape before anything is computed
-    findings += gaps.gap_findings(problem, method, learner, real, guessed)
+    findings += gaps.reality_findings(problem, method, real, guessed)
+    findings += gaps.clearing_findings(problem, learner, guessed)
     check_rollouts(problem, rollouts, "rollouts")
     findings += gaps.rollout_findings(problem, rollouts)
     ranges = ranges_of(problem, real, rollouts, delta)
@@ -192,7 +193,7 @@ def check_problem(
     assumed = _standing(learner, findings, ranges)
     rehearsals: list[Rehearsal] = []
     # Outside the declared support, or of its exact ties, no row is as it was said to be: there is nothing to rehearse.
-    if learner is not None and not any(_is_elsewhere(finding) for finding in findings):
+    if not any(_is_elsewhere(finding) for finding in findings):
         with progress_bar("rehearsed rounds", progress) as report:
             parts = effort.runs + (alternatives(problem, method) if effort.compare else 0)
             if effort.seconds is not None:
@@ -230,9 +231,9 @@ def _is_elsewhere(finding: Finding) -> bool:
     return finding.code is Code.SUPPORT or (finding.code is Code.TIES and finding.level is Level.FAILURE)
 
 
-def _standing(learner: Learner | None, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:
+def _standing(learner: Learner, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:
     """What a rehearsal is worth: the margin must be there on THIS reality, whatever rollouts say of the real one."""
-    if learner is not None and learner.standing is not Standing.CERTIFIED:
+    if learner.standing is not Standing.CERTIFIED:
         return learner.standing
     holds = not against(findings, Guarantee.SAFETY) and all(one.kept for one in ranges)
     return Standing.CERTIFIED if holds else Standing.REFUTED

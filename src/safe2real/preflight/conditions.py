@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real.errors import InvalidInput
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.methods.for_rewards import ForRewards
@@ -37,13 +36,13 @@ _CERTIFIED_BY = {  # what would certify a run that is doubted for this reason be
 }
 
 
-def accepted(problem: Problem, method: Method) -> tuple[Learner | None, Finding]:
-    """A fresh learner, if the library makes one."""
-    try:
-        learner = Learner(problem, method, warm_start=False, trust_margin=True)  # a lost margin is a finding of its own
-    except InvalidInput as error:
-        said = f"no run can begin: {error}"
-        return None, Finding(Code.LIBRARY, Level.FAILURE, said, "change what the message names", affects=EVERY_CLAIM)
+def begun(problem: Problem, method: Method) -> tuple[Learner, Finding]:
+    """Return a fresh learner, and whether what it will deploy is certified.
+
+    Raises:
+        InvalidInput: the method does not fit the problem.
+    """
+    learner = Learner(problem, method, warm_start=False, trust_margin=True)  # a lost margin is a finding of its own
     found = learner.doubts()
     doubts, codes = "; ".join(map(str, found)), [one.code for one in found]
     if learner.standing is Standing.REFUTED:
@@ -51,9 +50,9 @@ def accepted(problem: Problem, method: Method) -> tuple[Learner | None, Finding]
         return learner, Finding(Code.LIBRARY, Level.FAILURE, said, "mend what fails below", affects=EVERY_CLAIM)
     if learner.standing is not Standing.CERTIFIED:
         worth = "HEURISTIC, nothing is guaranteed" if learner.standing is Standing.HEURISTIC else "not guaranteed"
-        said = f"runs will be {worth}: {doubts}"
         cure = " and ".join(dict.fromkeys(_CERTIFIED_BY[code] for code in codes if code in _CERTIFIED_BY))
-        return learner, Finding(Code.LIBRARY, Level.WARNING, said, cure, {"doubts": [code.value for code in codes]})
+        numbers = {"doubts": [code.value for code in codes]}
+        return learner, Finding(Code.LIBRARY, Level.WARNING, f"runs will be {worth}: {doubts}", cure, numbers)
     return learner, Finding(Code.LIBRARY, Level.OK, "a run can begin, with certified constants")
 
 
@@ -72,15 +71,10 @@ def smallest_margin(problem: Problem) -> float:
     return float(stated.min(initial=np.inf)) if stated.size else float(problem.simulator.horizon)
 
 
-def largest_margin(problem: Problem) -> float:
-    """What no margin exceeds: H minus the largest threshold."""
-    return problem.simulator.horizon - float(problem.simulator.thresholds.max(initial=0.0))
-
-
 def theorem(problem: Problem, method: Method) -> tuple[Conditions, list[Finding]]:
-    """Every condition of Theorem 1 for the epsilon that the tolerance stands for, or 1, the largest there is.
+    """Return the conditions of Theorem 1 for the epsilon that the tolerance stands for, or 1, the largest there is.
 
-    Of a method whose stop does not cover any reward only those that safety rests on: it does not stop at the tolerance.
+    Those that safety rests on hold for every problem. The others are found for methods that stop at the tolerance only.
     """
     settings, horizon, margin = problem.settings, problem.simulator.horizon, smallest_margin(problem)
     tau, small = settings.tolerance, settings.calibrated_gap
@@ -94,23 +88,20 @@ def theorem(problem: Problem, method: Method) -> tuple[Conditions, list[Finding]
         mismatch_gap=settings.mismatch_gap,
         delta=settings.delta,
         tolerance=tau,
-        largest_margin=largest_margin(problem),
+        largest_margin=horizon - float(problem.simulator.thresholds.max(initial=0.0)),
     )
     findings = []
-    for condition in conditions.items:
-        if condition.name is ConditionName.TOLERANCE_AGAINST_EPSILON:
-            continue  # said in words below: a tolerance is chosen here, not an epsilon
-        if not method.covers_any_reward and Guarantee.SAFETY not in condition.needed_for:
-            continue
-        grave = Guarantee.SAFETY in condition.needed_for or condition.name is ConditionName.TOLERANCE_AGAINST_MARGIN
+    for condition in conditions.items if method.covers_any_reward else ():
+        if condition.name is ConditionName.TOLERANCE_AGAINST_EPSILON or Guarantee.SAFETY in condition.needed_for:
+            continue  # the first is said in words below: a tolerance is chosen here, not an epsilon
+        grave = condition.name is ConditionName.TOLERANCE_AGAINST_MARGIN
         level = Level.OK if condition.holds else Level.FAILURE if grave else Level.WARNING
-        # Without safety there is no claim left.
-        affects = EVERY_CLAIM if Guarantee.SAFETY in condition.needed_for else condition.needed_for
-        said, cure, subject, changes = condition.explanation, condition.cure, condition.name.value, condition.changes
+        said, cure, changes = condition.explanation, condition.cure, condition.changes
         if condition.name is ConditionName.EPSILON:  # nobody has stated one
             said = said.replace(f"epsilon is {epsilon:.10g}", _stands_for(tau, meant), 1)
             changes = tuple(one for one in changes if one.name != "epsilon")  # it follows from the tolerance here
             cure = cure and (one_of(changes) or "mend the tolerance, which it follows from")
+        subject, affects = condition.name.value, condition.needed_for
         findings.append(Finding(Code.CONDITION, level, said, cure, subject=subject, affects=affects, changes=changes))
     return conditions, [*findings, *_promised(problem, method, margin)]
 
@@ -138,7 +129,7 @@ def _promised(problem: Problem, method: Method, margin: float) -> list[Finding]:
         )
         numbers = {"accuracy": method.accuracy, "relative": method.relative, "rewards": list(method.rewards)}
         return [Finding(Code.PLANNING_ACCURACY, Level.OK, said, numbers=numbers)]
-    if not method.covers_any_reward or not (0.0 < margin <= horizon and 0.0 < tau <= margin / 4.0 * (1.0 + 1e-12)):
+    if not method.covers_any_reward or tau > margin / 4.0 * (1.0 + 1e-12):
         return []
     bound = accuracy_of(tau, horizon, margin)
     said = f"after the stop every plan is within {rounded_up(bound)} of the best{caveat}"
@@ -200,7 +191,7 @@ def gaps_fit(
     clearing = find(settings.refinements, SequentialClearing) or find(settings.refinements, BelowGap)
     small = settings.calibrated_gap if calibrated_gap is None else calibrated_gap
     large = settings.mismatch_gap if mismatch_gap is None else mismatch_gap
-    if not 0.0 <= small <= large / (1.0 if clearing is None else clearing.protection) or not 0.0 < large <= 1.0:
+    if small > large / (1.0 if clearing is None else clearing.protection) or not 0.0 < large <= 1.0:
         return False
     return calibrated_gap is None or small * floor_of(problem, method) < settings.tolerance
 
@@ -274,13 +265,6 @@ def _tolerance_floor(problem: Problem, method: Method) -> Finding:
     enough = settings.tolerance / unit if unit > 0.0 else 1.0
     numbers = {"floor": floor, "tolerance": settings.tolerance, "largest_calibrated_gap": max(0.0, min(1.0, enough))}
     changes: tuple[Change, ...] = ()
-    if settings.tolerance <= 0.0:
-        said = f"the uncertainty never comes down to a tolerance of {settings.tolerance:g}: no run stops"
-        margin = smallest_margin(problem)
-        if 0.0 < margin <= largest_margin(problem):
-            changes = (change("tolerance", rounded_down(margin / 4.0), "choose a tolerance above 0; {} is a good start"),)
-        cure = one_of(changes) or "choose a positive tolerance, once there is a margin"
-        return _stop(Level.FAILURE, said, cure, numbers, changes)
     if floor < settings.tolerance:
         said = f"the uncertainty can come down to {floor:.4g}, below the tolerance {settings.tolerance:.4g}"
         close = floor > settings.tolerance / 2.0
@@ -295,7 +279,7 @@ def _tolerance_floor(problem: Problem, method: Method) -> Finding:
         f"{settings.calibrated_gap:g} at every step; the tolerance {settings.tolerance:.4g} is not reached. Safety is not "
         "touched, and plans still improve"
     )
-    most = min(enough, settings.mismatch_gap if 0.0 < settings.mismatch_gap <= 1.0 else 1.0)
+    most = min(enough, settings.mismatch_gap)
     text = f"justify a calibrated_gap below {rounded_down(most)} (half of it leaves room for the data)"
     changes = (Change("calibrated_gap", most / 2.0, text),)
     cure = one_of(changes, "declare rows known", "plan without waiting for the stop")

@@ -32,17 +32,22 @@ from safe2real.refinements import BelowGap, SequentialClearing, find
 _CAREFUL = 2.0  # the protection to use where the gap is a guess
 
 
-def gap_findings(problem: Problem, method: Method, learner: Learner | None, real: Kernel, guessed: bool) -> list[Finding]:
-    """Whether the two gaps fit `real`, and whether they can fit anything."""
+def reality_findings(problem: Problem, method: Method, real: Kernel, guessed: bool) -> list[Finding]:
+    """Whether what is stated of rows is true of `real`."""
     return [
         *_outside_support(problem, real),
         *_ties(problem, real),
         *_rows_between(problem, method, real, guessed),
         *(_distances_possible(problem, method) if method.reuses_simulator else ()),
-        *_clearing(learner),
-        *_protection(problem, learner, guessed),
         _coverage(problem, real, guessed),
     ]
+
+
+def clearing_findings(problem: Problem, learner: Learner, guessed: bool) -> list[Finding]:
+    """What the gaps do before any data: after how many visits a right row is cleared, and which wrong one never is."""
+    if not learner.method.reuses_simulator or not learner.evidence.suspects.any():
+        return []
+    return [_clearing(learner), *_protection(problem, learner, guessed)]
 
 
 def redrawn(guess: GuessedReality) -> list[Finding]:
@@ -191,24 +196,21 @@ def largest_distances(kernel: Kernel, support: Kernel | None) -> Floats:
     return result
 
 
-def _clearing(learner: Learner | None) -> list[Finding]:
-    if learner is None or not learner.method.reuses_simulator or not learner.evidence.suspects.any():
-        return []
-    needed = map_mismatch(learner.evidence).visits_needed[learner.evidence.suspects]
-    most = float(needed.max())
-    if not np.isfinite(most):
-        said = "with these gaps no row is ever cleared: the simulator is not used, and every row is learnt from real data"
-        cure = "justify a larger mismatch_gap, or do without gaps (methods.RewardFree)"
-        return [Finding(Code.CLEARING, Level.WARNING, said, cure)]
-    said = f"a row that is right is cleared after {roughly(most, 'visit')}"
-    return [Finding(Code.CLEARING, Level.OK, said, numbers={"visits": most})]
+def _clearing(learner: Learner) -> Finding:
+    most = float(map_mismatch(learner.evidence).visits_needed[learner.evidence.suspects].max())
+    if np.isfinite(most):
+        said = f"a row that is right is cleared after {roughly(most, 'visit')}"
+        return Finding(Code.CLEARING, Level.OK, said, numbers={"visits": most})
+    said = "with these gaps no row is ever cleared: the simulator is not used, and every row is learnt from real data"
+    cure = "justify a larger mismatch_gap, or do without gaps (methods.RewardFree)"
+    return Finding(Code.CLEARING, Level.WARNING, said, cure)
 
 
-def _protection(problem: Problem, learner: Learner | None, guessed: bool) -> list[Finding]:
+def _protection(problem: Problem, learner: Learner, guessed: bool) -> list[Finding]:
     """A gap that is overstated is dangerous where rows are cleared by all that the assumption allows."""
     settings = problem.settings
     clearing = find(settings.refinements, SequentialClearing) or find(settings.refinements, BelowGap)
-    if clearing is None or learner is None or not learner.method.reuses_simulator or not learner.evidence.suspects.any():
+    if clearing is None:
         return []
     gap, numbers = settings.mismatch_gap / clearing.protection, {"protection": clearing.protection}
     said = f"rows that are wrong by {rounded_up(gap)} or more are never cleared, but by a chance that delta covers"

@@ -35,7 +35,7 @@ from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
 from safe2real.preflight.baseline import baseline_findings, ranges_of
 from safe2real.preflight.findings import About, Finding, Level
-from safe2real.preflight.gaps import gap_findings
+from safe2real.preflight.gaps import reality_findings
 from safe2real.problem.document import without_words
 from safe2real.problem.problem import Problem
 from safe2real.standing import Doubt, DoubtCode, Standing
@@ -126,7 +126,7 @@ class RehearsedCampaign:
 def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guessed: bool) -> list[Finding]:
     """What this reality does not grant that the settings assume: the guarantee does not speak of it then."""
     ranges = ranges_of(problem, real, None, problem.settings.delta)
-    found = gap_findings(problem, method, None, real, guessed)
+    found = reality_findings(problem, method, real, guessed)
     found += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=0, delta=problem.settings.delta)
     # What the baseline is worth on the simulator is no statement about this reality.
     return [one for one in found if one.level is Level.FAILURE and one.about is not About.SIMULATOR]
