@@ -10,7 +10,7 @@ from safe2real.campaign import Campaign
 from safe2real.campaign.ask import hand_out
 from safe2real.campaign.signing import who_calls
 from safe2real.cli import app
-from safe2real.errors import Conflict, InvalidInput
+from safe2real.errors import Conflict, InvalidInput, StorageFailure
 from safe2real.service.storage import checked_name, places_at
 from safe2real.service.tokens import PREFIX, Role, Tokens
 from tests.campaign.systems import three_states
@@ -44,6 +44,12 @@ def test_a_name_is_used_once_and_a_revoked_token_is_refused(tokens):
     with pytest.raises(InvalidInput, match="give one of worker, operator, auditor"):
         tokens.add("bob", "king")
     assert [(one.name, one.revoked is None) for one in tokens.all()] == [("ann", False)]
+
+
+def test_a_token_that_cannot_be_kept_is_a_failure_of_storage(tokens, tmp_path):
+    (tmp_path / "safe2real-service.db").write_text("this is no database")
+    with pytest.raises(StorageFailure):
+        tokens.add("ann", "operator")
 
 
 @pytest.mark.parametrize("name", ["", "A", "a/b", "..", "a.db", "1a", "a" * 64, "safe2real-service", "pg_temp", None, "a b"])

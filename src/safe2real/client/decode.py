@@ -71,7 +71,7 @@ def status_from(document: Any) -> CampaignStatus:
             "held": tuple((one["id"], one["worker"], one["at"]) for one in document["held"]),
             "overdue": tuple(document["overdue"]),
             "notices": tuple(document["notices"]),
-            "uncertified": tuple(document.get("uncertified", ())),  # a service of 0.1 does not say
+            "uncertified": tuple(document["uncertified"]),
             "uncertainty": _number(document["uncertainty"], math.inf),
             "forecast": None if forecast is None else forecast_from(forecast),
             "rewards": tuple(RewardStatus(**one) for one in document["rewards"]),

@@ -17,7 +17,7 @@ from safe2real.campaign.deployment import Deployment, Receipt
 from safe2real.campaign.events import Event
 from safe2real.campaign.status import CampaignStatus
 from safe2real.campaign.verify import Ledger
-from safe2real.client import decode as reading
+from safe2real.client import decode
 from safe2real.client.transport import Address, Refusal, Transport
 from safe2real.errors import InvalidInput, StorageFailure
 from safe2real.evidence.mismatch_map import MismatchMap
@@ -31,17 +31,13 @@ from safe2real.methods.base import Method
 from safe2real.methods.document import document_of, problem_and_method
 from safe2real.methods.sim_to_real import SimToReal
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.serialization import (
-    array_to_json,
-    check_keys,
-    policy_from_bytes,
-    policy_to_json,
-    to_text,
-)
+from safe2real.model.serialization import array_to_json, check_keys, policy_from_bytes, policy_to_json, to_text
 from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 
-_SPOOL = 8 << 20
+_SPOOL = 8 << 20  # bytes of a log that stay in memory
+_LONG = 600.0  # seconds for what may take long: imports, plans, maps, forecasts, whole records
+_FIRST_LOOK, _LAST_LOOK = 0.05, 1.0  # seconds between two looks at a check
 # All of `Campaign` that a remote one does not have, and why; a test compares the two.
 LEFT_OUT = MappingProxyType(
     {
@@ -142,7 +138,7 @@ class RemoteCampaign:
         """`n` deployments to run; see `Campaign.ask_batch`."""
         body = {"n": n, "mixture": True, "packed": True, **_given(worker=worker)}
         answer = self._transport.campaign("POST", "/ask", body)
-        return [reading.deployment_from(one, answer["withdrawn"]) for one in answer["deployments"]]
+        return [decode.deployment_from(one, answer["withdrawn"]) for one in answer["deployments"]]
 
     def tell(
         self,
@@ -175,12 +171,12 @@ class RemoteCampaign:
         check_keys(episode, "the episode", required=("states", "actions"), optional=("left_model",))
         said = {"left_model": True} if left_model else {}
         body = {**episode, **said, "partial": partial, **_given(worker=worker, force=force)}
-        return reading.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/tell", body))
+        return decode.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/tell", body))
 
     def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
         """Give up on a deployment; see `Campaign.abandon`."""
         body = {"reason": reason, **_given(worker=worker, force=force)}
-        return reading.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/abandon", body))
+        return decode.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/abandon", body))
 
     def abandon_all(self, worker: str, reason: str) -> list[str]:
         """Give up on everything that `worker` holds; returns the ids."""
@@ -188,7 +184,7 @@ class RemoteCampaign:
 
     def branch(self, reason: str) -> Receipt:
         """Say that the record was restored from a copy and goes on from here; see `Campaign.branch`."""
-        return reading.receipt_from(self._transport.campaign("POST", "/branch", {"reason": reason}, again=False))
+        return decode.receipt_from(self._transport.campaign("POST", "/branch", {"reason": reason}, again=False))
 
     def import_log(
         self,
@@ -206,14 +202,15 @@ class RemoteCampaign:
                 for document in (head, *(_episode(one) for one in episodes)):
                     packed.write(to_text(document).encode() + b"\n")
             log: IO[bytes] = spool
-            return reading.receipt_from(self._transport.campaign("POST", "/import", log=log, timeout=LONG))
+            return decode.receipt_from(self._transport.campaign("POST", "/import", log=log, timeout=_LONG))
 
     # Directing
 
     def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
         """Add rewards to those that are explored for, or drop some; see `Campaign.declare`."""
-        body = {"rewards": _arrays(rewards), "drop": list(drop)}
-        return reading.receipt_from(self._transport.campaign("POST", "/declare", body, again=False))
+        arrays = None if rewards is None else {name: _array(values) for name, values in rewards.items()}
+        body = {"rewards": arrays, "drop": list(drop)}
+        return decode.receipt_from(self._transport.campaign("POST", "/declare", body, again=False))
 
     # Reading: nothing below changes the campaign
 
@@ -230,7 +227,7 @@ class RemoteCampaign:
         return self._stated()[1]
 
     def _stated(self) -> tuple[Problem, Method]:
-        return problem_and_method(to_text(self._transport.campaign("GET", "/problem", timeout=LONG)))
+        return problem_and_method(to_text(self._transport.campaign("GET", "/problem", timeout=_LONG)))
 
     @property
     def name(self) -> str:
@@ -244,36 +241,35 @@ class RemoteCampaign:
 
     def status(self, *, forecast: bool = True) -> CampaignStatus:
         """Where the campaign stands; `forecast` rehearses the rest of it."""
-        return reading.status_from(self._status(forecast))
+        return decode.status_from(self._status(forecast))
 
     def forecast(self) -> Forecast:
         """Rounds and samples until the stop, by a rehearsal on the learnt model."""
-        return reading.forecast_from(self._status(True)["forecast"])
+        return decode.forecast_from(self._status(True)["forecast"])
 
     def assurance(self) -> Certificate:
         """What everything that is handed out now is worth, with all it rests on."""
-        return reading.certificate_from(self._status(False)["assurance"])
+        return decode.certificate_from(self._status(False)["assurance"])
 
     def _status(self, forecast: bool) -> Any:
         query = {"forecast": "true" if forecast else "false"}
-        return self._transport.campaign("GET", "/status", query=query, timeout=LONG)
+        return self._transport.campaign("GET", "/status", query=query, timeout=_LONG)
 
     def plan(self, reward: ArrayLike) -> Plan:
         """A policy for any reward in [0, 1]; see `Campaign.plan`."""
-        body = {"reward": array_to_json(np.asarray(reward, dtype=np.float64))}
-        return reading.plan_from(self._transport.campaign("POST", "/plan", body, timeout=LONG))
+        return decode.plan_from(self._transport.campaign("POST", "/plan", {"reward": _array(reward)}, timeout=_LONG))
 
     def floors(self) -> dict[str, float]:
         """What is certain of the method's candidate alone, by name; a trial has such floors."""
-        return dict(self._transport.campaign("GET", "/floors", timeout=LONG)["floors"])
+        return dict(self._transport.campaign("GET", "/floors", timeout=_LONG)["floors"])
 
     def proposal(self) -> Proposal:
         """What the next deployment would be made from; nothing is recorded."""
-        return reading.proposal_from(self._transport.campaign("GET", "/proposal", timeout=LONG))
+        return decode.proposal_from(self._transport.campaign("GET", "/proposal", timeout=_LONG))
 
     def mismatch_map(self) -> MismatchMap:
         """For every row how far it is from the simulator, and what is known about it."""
-        return reading.map_from(self._transport.campaign("GET", "/map", query={"form": "arrays"}, timeout=LONG))
+        return decode.map_from(self._transport.campaign("GET", "/map", query={"form": "arrays"}, timeout=_LONG))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
         """Have every certificate computed again from the record, by the service; see `Campaign.verify`."""
@@ -291,7 +287,7 @@ class RemoteCampaign:
                 progress(job["done"], job["total"])
         if job["ledger"] is None:
             raise StorageFailure(str(job["problem"]))
-        return reading.ledger_from(job["ledger"])
+        return decode.ledger_from(job["ledger"])
 
     def events(self) -> Sequence[Event]:
         """The whole record, oldest first."""
@@ -308,7 +304,7 @@ class RemoteCampaign:
         return Learner(problem, method, warm_start=False, trust_margin=True)  # `create` asked
 
     def _exported(self) -> Any:
-        return self._transport.campaign("GET", "/export", query={"format": "json"}, timeout=LONG)
+        return self._transport.campaign("GET", "/export", query={"format": "json"}, timeout=_LONG)
 
 
 def _given(**named: Any) -> dict[str, Any]:
@@ -338,13 +334,3 @@ def _episode(episode: Any) -> Any:
 
 def _array(values: ArrayLike) -> Any:
     return array_to_json(np.asarray(values, dtype=np.float64))
-
-
-def _arrays(rewards: Mapping[str, ArrayLike] | None) -> dict[str, Any] | None:
-    return None if rewards is None else {name: _array(values) for name, values in rewards.items()}
-
-
-LONG = 600.0  # seconds for what may take long: imports, plans, maps, forecasts, whole records
-
-
-_FIRST_LOOK, _LAST_LOOK = 0.05, 1.0  # seconds between two looks at a check

@@ -20,14 +20,14 @@ from starlette.staticfiles import StaticFiles
 
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import label_of
-from safe2real.errors import Safe2RealError
+from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.methods.document import problem_and_method
 from safe2real.model.serialization import finite_or_none, to_text
 from safe2real.service import event_stream, read_endpoints, record_endpoints, request, worker_endpoints
 from safe2real.service.alerts import AlertTerms, watching
 from safe2real.service.campaign_pool import Service
 from safe2real.service.middleware import Shield, campaign_lines, unreadable_line
-from safe2real.service.problem_documents import Forbidden, hidden, problem, problem_of
+from safe2real.service.problem_documents import INTERNAL, Forbidden, NotFound, hidden, problem
 from safe2real.service.request import API, EVERYBODY, OPERATORS, READERS, Body, InService
 from safe2real.service.storage import checked_name
 from safe2real.version import __version__
@@ -193,7 +193,7 @@ async def _refused(asked: Request, error: Exception) -> Response:
     service: Service = asked.app.state.service
     if not isinstance(error, Safe2RealError):
         return await _mistake(asked, error)
-    return problem_of(error, service.without_places(str(error), asked.path_params.get("name", "")))
+    return problem(error.kind, service.without_places(str(error), asked.path_params.get("name", "")))
 
 
 async def _invalid(asked: Request, error: Exception) -> Response:
@@ -205,14 +205,14 @@ async def _invalid(asked: Request, error: Exception) -> Response:
 
 
 async def _not_there(_: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 404
+    status = error.status_code if isinstance(error, HTTPException) else None
     if status == 405:
-        return problem("not-found", 405, "this address is there, but not for this method; see /api/v1/openapi.json")
-    return problem("not-found", 404, "there is nothing at this address; see /api/v1/openapi.json")
+        return problem(NotFound.kind, f"this address is there, but not for this method; see {API}/openapi.json", status=405)
+    return problem(NotFound.kind, f"there is nothing at this address; see {API}/openapi.json")
 
 
 async def _mistake(_: Request, error: Exception) -> Response:
     if isinstance(error, MemoryError | RecursionError):
         what = "memory" if isinstance(error, MemoryError) else "depth"
-        return problem("invalid-input", 422, f"what was given needs more {what} than there is; give something smaller")
-    return problem("internal", 500, f"{type(error).__name__}: a mistake of safe2real; please report it")
+        return problem(InvalidInput.kind, f"what was given needs more {what} than there is; give something smaller")
+    return problem(INTERNAL, f"{type(error).__name__}: a mistake of safe2real; please report it")

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from safe2real.campaign.campaign import Campaign
-from safe2real.service.problem_documents import problem
+from safe2real.service.problem_documents import Forbidden, problem
 from safe2real.standing import Standing
 
 _NOTHING = b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -54,7 +54,7 @@ class Shield:
 
         if self._loopback_only and not _is_at_home(scope):
             refusal = problem(
-                "forbidden", 403, "without tokens the service answers programs and pages of its own machine alone"
+                Forbidden.kind, "without tokens the service answers programs and pages of its own machine alone"
             )
             await refusal(scope, receive, shielded)
             return

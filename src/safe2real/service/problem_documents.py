@@ -69,46 +69,32 @@ class Busy(Refused):
     kind, status = "busy", 503
 
 
-STATUS = {
-    InvalidInput.kind: 422,
-    Conflict.kind: 409,
-    OutOfOrder.kind: 410,
-    Halted.kind: 423,
-    StorageFailure.kind: 503,
-    "internal": 500,
+INTERNAL = "internal"
+PROBLEMS: dict[str, tuple[int, str]] = {  # of each kind the status and the title
+    InvalidInput.kind: (422, "What was given is wrong; nothing was recorded"),
+    Conflict.kind: (409, "The record says otherwise already; it stays"),
+    OutOfOrder.kind: (410, "Nothing is left to deploy; plans are as good as they will be"),
+    Halted.kind: (423, "The data refute the margin of the baseline: stop the machine"),
+    StorageFailure.kind: (503, "The database cannot be read or written as it should"),
+    **{one.kind: (one.status, (one.__doc__ or "").rstrip(".")) for one in Refused.__subclasses__()},
+    INTERNAL: (500, "A mistake of safe2real itself; please report it"),
 }
-TITLES = {
-    InvalidInput.kind: "What was given is wrong; nothing was recorded",
-    Conflict.kind: "The record says otherwise already; it stays",
-    OutOfOrder.kind: "Nothing is left to deploy; plans are as good as they will be",
-    Halted.kind: "The data refute the margin of the baseline: stop the machine",
-    StorageFailure.kind: "The database cannot be read or written as it should",
-    **{kind.kind: (kind.__doc__ or "").rstrip(".") for kind in Refused.__subclasses__()},
-    "internal": "A mistake of safe2real itself; please report it",
-}
-AGAIN = ("busy", "too-many", StorageFailure.kind)  # kinds after which the same request may be sent again
+AGAIN = (Busy.kind, TooMany.kind, StorageFailure.kind)  # kinds after which the same request may be sent again
 
 
-def problem_responses() -> dict[int | str, dict[str, Any]]:
-    """What routes say of their refusals in the OpenAPI document: an entry for each status, which names the kinds of it."""
-    statuses = {**STATUS, **{kind.kind: kind.status for kind in Refused.__subclasses__()}}
-    found: dict[int | str, dict[str, Any]] = {}
-    for kind, status in sorted(statuses.items()):
-        entry = found.setdefault(status, {"description": "", "content": {MEDIA_TYPE: {"examples": {}}}})
-        entry["description"] += f"{'; ' if entry['description'] else ''}{kind}: {TITLES[kind]}"
-        example = problem_document(kind, status, "The place, the value, and what helps.")
-        entry["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
-    return found
+def problem(kind: str, message: str, *, status: int | None = None) -> Response:
+    """The answer to what is refused; `status` where it is not the usual one of its kind."""
+    document = problem_document(kind, message, status)
+    headers = {"Retry-After": "1"} if kind in AGAIN else {}
+    if kind == NoToken.kind:
+        headers["WWW-Authenticate"] = 'Bearer realm="safe2real"'
+    return Response(json.dumps(document), document["status"], headers, MEDIA_TYPE)
 
 
-def problem_document(kind: str, status: int, message: str) -> dict[str, Any]:
-    return {
-        "type": f"urn:safe2real:problem:{kind}",
-        "title": TITLES.get(kind, kind),
-        "status": status,
-        "kind": kind,
-        "detail": hidden(message),
-    }
+def problem_document(kind: str, message: str, status: int | None = None) -> dict[str, Any]:
+    usual, title = PROBLEMS[kind]
+    about = {"type": f"urn:safe2real:problem:{kind}", "title": title, "status": status or usual}
+    return {**about, "kind": kind, "detail": hidden(message)}
 
 
 def hidden(message: str) -> str:
@@ -117,15 +103,12 @@ def hidden(message: str) -> str:
     return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."
 
 
-def problem_of(error: Safe2RealError, message: str) -> Response:
-    """The answer to an error, with what clients may see of its message."""
-    status = error.status if isinstance(error, Refused) else STATUS[error.kind]
-    return problem(error.kind, status, message)
-
-
-def problem(kind: str, status: int, message: str) -> Response:
-    headers = {"Retry-After": "1"} if kind in AGAIN else {}
-    if status == 401:
-        headers["WWW-Authenticate"] = 'Bearer realm="safe2real"'
-    content = json.dumps(problem_document(kind, status, message))
-    return Response(content, status, headers, MEDIA_TYPE)
+def problem_responses() -> dict[int | str, dict[str, Any]]:
+    """What routes say of their refusals in the OpenAPI document: an entry for each status, which names the kinds of it."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for kind, (status, title) in sorted(PROBLEMS.items()):
+        entry = found.setdefault(status, {"description": "", "content": {MEDIA_TYPE: {"examples": {}}}})
+        entry["description"] += f"{'; ' if entry['description'] else ''}{kind}: {title}"
+        example = problem_document(kind, "The place, the value, and what helps.")
+        entry["content"][MEDIA_TYPE]["examples"][kind] = {"value": example}
+    return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import sqlalchemy as sql
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from safe2real.campaign.journal.postgresql import postgresql_engine
 from safe2real.campaign.journal.sql import PATIENCE, campaign_table, explained
@@ -56,6 +56,8 @@ class Places(ABC):
         """What the database says, in the words of this package and without secrets."""
         try:
             yield
+        except IntegrityError:  # what is stored already, which its caller explains
+            raise
         except DBAPIError as error:
             raise StorageFailure(explained(error, self.shown)) from harmless_cause(error)
 

@@ -129,7 +129,7 @@ class Tokens:
             return connection.execute(statement).all()
 
     def _write(self, statement: Any) -> int:
-        with self._engine.begin() as connection:
+        with self._places.explaining(), self._engine.begin() as connection:
             changed = connection.execute(statement).rowcount
         self._read_at = float("-inf")
         return changed
