@@ -42,6 +42,7 @@ _FIRST_LOOK, _LAST_LOOK = 0.05, 1.0  # seconds between two looks at a check
 LEFT_OUT = MappingProxyType(
     {
         "journal": "the record stays with the service; `events`, `stored_policies` and `verify` read it",
+        "record": "the same: what was read of it stays with the service",
         "acting_as": "a token acts for the one whose name it has; a worker's tells are for itself",
         "extensions": "classes from elsewhere are found by the service's own process, by their entry points",
         "import_logs": "a request holds one log; `carry_over` and `import_logs` run beside the record",
