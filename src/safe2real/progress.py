@@ -64,7 +64,7 @@ def progress_bar(label: str, wanted: bool | Report | None = None, *, after: floa
 
 
 class _Bar:
-    """Shown from the first report on that comes late enough, and not drawn more often than anybody can see."""
+    """Shown from the first report on that comes late enough, and drawn ten times a second at most."""
 
     def __init__(self, label: str, after: float, show: Callable[[str], _Shown]) -> None:
         self._label, self._from, self._show = label, time.monotonic() + after, show

@@ -102,7 +102,7 @@ class Certificate:
 
 
 def _listed(sentence: str, items: Sequence[Assumption | Doubt], width: int | None) -> str:
-    """A sentence and a list below it, within so many columns; or one line."""
+    """A sentence and a list below it, lines of at most `width` columns; or one line."""
     if width is None:
         return f"{sentence} {'; '.join(map(str, items))}."
     lines = textwrap.wrap(sentence, width, break_on_hyphens=False)

@@ -284,7 +284,7 @@ def packed(episodes: list[Any]) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Of one policy: one episode or a whole log; without content, one that nobody saw."""
+    """Of one policy: an episode or a whole log; without content an episode that was lost."""
 
     contents: Sequence[Any]
     of_baseline: bool
@@ -478,7 +478,7 @@ REFUSE, COUNT = "refuse", "count"
 
 
 class ImportedLogs:
-    """The logs that one learner has counted: no episode of them counts twice unless somebody says that it is another.
+    """The logs that one learner has counted: no episode of them counts twice unless the user says that it is another.
 
     Two episodes that both have an `id` are the same when it is the same. Otherwise all there is to go by is what was seen.
     """

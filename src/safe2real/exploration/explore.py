@@ -146,7 +146,7 @@ def _is_slip(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
 
 
 def _break_off(learner: Learner, states: list[int], actions: list[int], error: BaseException) -> None:
-    """Count an episode whose last outcome is not one of the model's, as far as anybody knows; say why, and what follows."""
+    """Count an episode whose last outcome is taken for one that the model lacks; say why, and what follows."""
     learner.leave_model(states[: len(actions)], actions)
     cause = (str(error) if isinstance(error, OutsideModel) else f"{type(error).__name__}: {error}")[:_LONGEST_CAUSE]
     causes = learner.evidence.broken_off

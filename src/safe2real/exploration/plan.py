@@ -127,7 +127,7 @@ class Plan(Tabular):
         lists = check_keys(archive.entry("certificate", dict), f"{archive.name}, certificate", required=tuple(_STATED))
         try:
             stated = {name: tuple(read(**one) for one in lists[name]) for name, read in _STATED.items()}
-        except (TypeError, ValueError) as error:  # codes that are none, lists that are no lists
+        except (TypeError, ValueError) as error:  # unknown codes, and what should be a list
             raise archive.wrong(f"the certificate cannot be read ({error})") from error
         value, bound, suboptimality = archive.array("numbers", np.float64, (3,)).tolist()
         certificate = Certificate(lower_bounds, thresholds, **stated)
@@ -144,7 +144,7 @@ class Plan(Tabular):
             The files.
 
         Raises:
-            InvalidInput: the folder cannot be one, or the system is none.
+            InvalidInput: the folder cannot be made, or `system` is no finite system.
             StorageFailure: a file cannot be written.
         """
         return export_plan(self, Path(folder), system=system)
@@ -449,12 +449,17 @@ def tightened(
 
 
 def improved(evidence: Evidence, found: Plan, interval: Interval) -> Plan:
-    """`found` with what is certain of its reward besides: the better policy, and the smaller upper bound."""
-    if interval.lower > found.value:
-        certificate = certify(evidence, interval.lower_bounds)
-        found = replace(found, policy=interval.policy, value=interval.lower, certificate=certificate)
-    bound = max(min(found.bound, interval.upper), found.value)
-    return replace(found, bound=bound, suboptimality=bound - found.value)
+    """Return the better of a plan and the policy of an interval of the same reward, with the smaller upper bound."""
+    certificate = certify(evidence, interval.lower_bounds)
+    other = replace(found, policy=interval.policy, value=interval.lower, bound=interval.upper, certificate=certificate)
+    return _better(found, other)
+
+
+def _better(one: Plan, other: Plan) -> Plan:
+    """The plan that is worth more, with the smaller upper bound of both; both speak of one reward."""
+    best = other if other.value > one.value else one
+    bound = max(min(one.bound, other.bound), best.value)
+    return replace(best, bound=bound, suboptimality=bound - best.value)
 
 
 class KeptPlans:
@@ -513,14 +518,8 @@ class KeptPlans:
         before = self._plans.pop(key, None)
         best = found
         if before is not None:
-            best = before if before.value > found.value else found
-            bound = max(min(before.bound, found.bound), best.value)
-            best = replace(
-                best,
-                bound=bound,
-                suboptimality=bound - best.value,
-                certificate=certify(evidence, best.certificate.lower_bounds),
-            )
+            best = _better(found, before)
+            best = replace(best, certificate=certify(evidence, best.certificate.lower_bounds))
         self._plans[key] = best
         if len(self._plans) > _MOST_KEPT:
             self._plans.popitem(last=False)

@@ -98,7 +98,7 @@ def export_plan(plan: Plan, folder: Path, *, system: Any = None) -> list[Path]:
     """Write plan.json and policy.csv, and states.csv where a `system` is given; files of that name are replaced.
 
     Raises:
-        InvalidInput: the folder cannot be one, or the system is none.
+        InvalidInput: the folder cannot be made, or `system` is no finite system.
         StorageFailure: a file cannot be written.
     """
     states = None if system is None else list(state_rows(system))

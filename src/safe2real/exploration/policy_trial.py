@@ -6,8 +6,8 @@ own episodes, and a coin that shows the candidate as often as the baseline's mar
 it needs no state, no model and no Markov property.
 
 A trial is a function of its terms and of what was told, in order. It is kept as one JSON document, written before an episode
-is handed out and after it was told: an episode that nobody told, because the program died with it, counts for the worst, and
-a number that leaves its range is recorded and refutes the trial for good.
+is handed out and after it was told: an episode that was never told, because the program died with it, counts for the worst,
+and a number that leaves its range is recorded and refutes the trial for good.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class PolicyTrial:
                 trial that is there already is never overwritten: `PolicyTrial.load` comes back to it.
 
         Raises:
-            InvalidInput: `terms` are none.
+            InvalidInput: `terms` is not a `TrialTerms`.
             Conflict: there is a file at `path`.
         """
         if not isinstance(terms, TrialTerms):
@@ -252,7 +252,7 @@ class PolicyTrial:
 
         Raises:
             OutOfOrder: nothing was asked for.
-            InvalidInput: a number is missing, or is none; nothing is changed.
+            InvalidInput: a number is missing, or not finite; nothing is changed.
             OutsideModel: a number is outside the range that no episode was to leave. It IS recorded, and that is final:
                 nothing is certified from then on, and the baseline alone is handed out.
             Conflict: another process has written the trial's file since; nothing is counted, and nothing is overwritten.
@@ -389,7 +389,7 @@ class PolicyTrial:
             place: what messages call the list.
 
         Raises:
-            InvalidInput: an entry is none, or is of the policy that the coin does not show.
+            InvalidInput: an entry is not of this form, or is of the policy that the coin does not show.
         """
         for number, entry in enumerate(told, start=1):
             if not isinstance(entry, list) or len(entry) != 3:
@@ -434,7 +434,7 @@ class PolicyTrial:
             The trial.
 
         Raises:
-            InvalidInput: the file cannot be read, or is none of a trial.
+            InvalidInput: the file cannot be read, or is not that of a trial.
             Conflict: another process writes it at the same time.
         """
         try:
