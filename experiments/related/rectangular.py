@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.related import rectangular_kernels as rectangular
-from safe2real._compiled import outcomes, pessimistic
+from safe2real._compiled import column_generation, outcomes
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
@@ -233,7 +233,7 @@ def _mixed(lines: Floats, thresholds: Floats) -> tuple[Floats, Floats]:
     weights, dual = np.zeros(len(lines)), np.zeros(thresholds.size + 1)
     scale = np.maximum(1.0, np.abs(lines[:, 1:] - thresholds).max(axis=0))  # [K]; the simplex's tolerances are absolute
     small = np.hstack([lines[:, :1], (lines[:, 1:] - thresholds) / scale])
-    pessimistic.best_mixture(small, np.zeros(thresholds.size), weights, dual)
+    column_generation.best_mixture(small, np.zeros(thresholds.size), weights, dual)
     dual[:-1] /= scale
     return weights, dual
 

@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit
 
 from safe2real._compiled import chain, clearing, likelihood, radii, worst_rows
+from safe2real._compiled.rows import Sets
+from safe2real._compiled.transitions import longest_of
 
 
 def radius_at(rule: radii.Rule, row: int, visits: int, seen: int, all_near: bool = True) -> float:
@@ -14,15 +16,11 @@ def radius_at(rule: radii.Rule, row: int, visits: int, seen: int, all_near: bool
     return float(out[row])
 
 
-@njit
-def worst_expectation(sets: Any, row: Any, values: Any) -> Any:
+def worst_expectation(sets: Sets, row: int, values: np.ndarray) -> float:
     """The least expectation of one row."""
-    longest, out = worst_rows.longest_row(sets.rows), np.empty(1)
-    room, heap = np.empty(longest), np.empty(longest, dtype=np.int64)
-    later = worst_rows.later_of(values, worst_rows.needs_order(sets))
-    everybody, nobody = np.empty((0, 0)), np.empty(0, dtype=np.uint32)
-    worst_rows.least_of_rows(sets, row, later, nobody, everybody, 0, 1, 1, room, heap, out)
-    return out[0]
+    out, longest = np.empty(1), longest_of(sets.rows)
+    worst_rows.least_of_step(sets, row, values, worst_rows.EVERY_ACTION, worst_rows.EVERY_ROW, 1, longest, out, 0, 1)
+    return float(out[0])
 
 
 @njit

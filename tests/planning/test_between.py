@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 
 import safe2real as s2r
-from safe2real._compiled import bracket
+from safe2real._compiled import sweeps
 from tests.planning.test_solve import check_against_duality
 from tests.planning.test_threads import bits
 from tests.random_models import Recipe, build
 
 
 def recipe(seed: int, threshold: str = "active") -> Recipe:
-    """70 states and 60 steps: above `bracket.SMALL`, and still quick to check in plain NumPy."""
+    """70 states and 60 steps: above `sweeps.SMALL`, and still quick to check in plain NumPy."""
     kinds = itertools.product((False, True), ("dense", "sparse", "mixed"), ("random", "binary", "step"))
     per_step, rows, utilities = list(kinds)[seed % 18]
     return Recipe(seed, 70, 2 + seed % 4, 60, 1, per_step, rows, utilities, threshold, seed % 5 == 0)
@@ -20,7 +20,7 @@ def recipe(seed: int, threshold: str = "active") -> Recipe:
 
 def test_every_plan_is_proved_by_all_actions():
     """Weak duality, computed apart from the search: what few actions said is never taken for a bound."""
-    assert bracket.SMALL <= 70 * 60
+    assert sweeps.SMALL <= 70 * 60
     passes = []
     for seed in range(18):
         model, reward = build(recipe(seed))

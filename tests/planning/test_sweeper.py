@@ -25,15 +25,17 @@ class PlainSweeper:
         self.actions = np.zeros((slots_for(model.num_constraints), H, S), dtype=np.uint32)
         self.passes = 0
 
-    def sweep(self, weights: np.ndarray, slots: Sequence[int]) -> np.ndarray:
-        assert len(weights) == len(slots) == len(set(slots)) <= LANES
+    def sweep(self, weights: np.ndarray, slots: np.ndarray, lines: np.ndarray, one: int, other: int) -> None:
+        assert len(weights) == len(slots) == LANES
+        assert one == other == -1
         self.passes += 1
-        return np.stack([self._one(row, slot, 0.0) for row, slot in zip(weights, slots, strict=True)])
+        for row, slot in zip(weights, slots.tolist(), strict=True):
+            lines[slot] = self._one(row, slot, 0.0)
 
-    def break_ties(self, slot: int, tie: float) -> np.ndarray:
+    def break_ties(self, slot: int, tie: float, lines: np.ndarray) -> None:
         assert len(self.tables) == 2
         self.passes += 1
-        return self._one(np.array([0.0, 1.0]), slot, tie)
+        lines[slot] = self._one(np.array([0.0, 1.0]), slot, tie)
 
     def _one(self, weights: np.ndarray, slot: int, tie: float) -> np.ndarray:
         values = np.zeros((len(self.tables), self.shape[1]))
@@ -46,12 +48,15 @@ class PlainSweeper:
             values = q[:, np.arange(self.shape[1]), chosen]
         return values @ self.start
 
-    def evaluate(self, slot: int) -> np.ndarray:
+    def narrow_to(self, one: int, other: int) -> bool:
+        return False
+
+    def evaluate(self, slot: int, lines: np.ndarray) -> None:
         values = np.zeros((len(self.tables), self.shape[1]))
         for h in range(self.shape[0] - 1, -1, -1):
             q = self.tables[:, h] + np.einsum("sat,kt->ksa", self.rows[h], values)
             values = q[:, np.arange(self.shape[1]), self.actions[slot, h]]
-        return values @ self.start
+        lines[slot] = values @ self.start
 
     def put(self, slot: int, actions: np.ndarray) -> None:
         self.actions[slot] = actions

@@ -4,13 +4,11 @@ import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-import numba
 import numpy as np
 import pytest
 
 import safe2real as s2r
 from safe2real import parallel
-from safe2real._compiled.team import wait_for_all
 from safe2real.planning import threads
 from tests.cases import each, sampled
 from tests.planning.test_solve import fixed_recipe
@@ -111,38 +109,7 @@ def _cores(_):
 
 def test_a_plan_within_one_of_many_tasks_has_one_thread(monkeypatch):
     monkeypatch.setattr(parallel.os, "sched_getaffinity", lambda _: range(8), raising=False)
-    monkeypatch.setattr(threads.team, "most_threads", lambda: 8)
+    monkeypatch.setattr(threads, "most_threads", lambda: 8)
     assert threads.cores() == 8
     assert list(parallel.run(_cores, range(2), jobs=2, compiled=True)) == [(0, 1), (1, 1)]
     assert threads.cores() == 8
-
-
-def _waiting(team):
-    wait_for_all(team)
-
-
-@pytest.mark.parametrize("who", [0, 1])
-def test_nobody_waits_for_a_member_that_is_gone(who):
-    """An interrupt or a lack of memory in one thread ends the plan: the others do not spin for ever."""
-
-    waiting = numba.njit(nogil=True)(_waiting)
-
-    def member(team):
-        if team.member == who:
-            raise MemoryError("no room")
-        waiting(team)
-        return 1
-
-    found = []
-
-    def run():
-        try:
-            threads.run_together(member, 3)
-        except MemoryError as error:
-            found.append(error)
-
-    watched = threading.Thread(target=run, daemon=True)
-    watched.start()
-    watched.join(60.0)
-    assert not watched.is_alive()
-    assert len(found) == 1

@@ -1,4 +1,8 @@
-"""The two decorators of compiled functions, and where their machine code is kept between processes.
+"""The decorators of compiled functions, and where their machine code is kept between processes.
+
+What Python calls is `compiled`, what only compiled functions call is `inner`; `shared` functions are plain Python for Python
+and compiled within compiled functions. Every combination of argument types is compiled once more, so all callers give the
+same.
 
 numba's own cache looks at the file of a function and not at the functions that it calls in others, so that a changed callee
 is served stale; and two processes that compile one function for different types at once can mix their files up. Here a file
@@ -19,37 +23,107 @@ import pickle
 import sys
 import uuid
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba import extending
 from numba.core import caching, compiler, serialize
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.runtime.nrt import rtsys
+from numba.core.typed_passes import NativeLowering
 
+_dynfunc = import_module("numba._dynfunc")
 _SEAL = hashlib.sha256().digest_size
 
 
 def compiled(function: Any) -> Any:
-    """A function that Python calls. Division by zero gives inf or NaN, as in numpy: a check would be code at every one."""
-    return _jit(function)
-
-
-def released(function: Any) -> Any:
-    """As `compiled`; the name says that several threads of Python's are in it at once, without the interpreter's lock."""
-    return _jit(function)
+    """Compile a function that Python calls; its machine code is kept on disk."""
+    dispatcher = _njit(no_cfunc_wrapper=True)(function)
+    dispatcher._cache = SourceCache(function)
+    return dispatcher
 
 
 def inner(function: Any) -> Any:
-    """A function that only compiled functions call: without the code that takes Python's arguments apart."""
-    return _jit(function, no_cpython_wrapper=True)
+    """Compile a function that only compiled functions call: its code becomes a part of theirs."""
+    return _njit(**_PART)(function)
 
 
-def _jit(function: Any, **options: bool) -> Any:
+def shared(function: Any) -> Any:
+    """Leave a function as it is for Python, and compile it where a compiled function calls it: the same source for both."""
+    return instead_of(function)(function)
+
+
+def instead_of(function: Any) -> Any:
+    """Decorate what compiled functions run where they call `function`, which is for Python alone."""
+
+    def register(implementation: Any) -> Any:
+        for called in {function, implementation}:
+            extending.overload(called, jit_options=_OPTIONS | _PART, strict=False)(lambda *args: implementation)
+        return implementation
+
+    return register
+
+
+def most_threads() -> int:
+    """What the environment allows a process, in NUMBA_NUM_THREADS; all cores if it says nothing."""
+    settings: Any = numba.config
+    return int(settings.NUMBA_NUM_THREADS)
+
+
+def _njit(**options: Any) -> Any:
     njit: Any = numba.njit
-    # Without the lock of the interpreter: other threads of a process go on while one plans. No two share what is written.
-    dispatcher = njit(error_model="numpy", no_cfunc_wrapper=True, nogil=True, **options)(function)
-    dispatcher._cache = SourceCache(function)
-    return dispatcher
+    return njit(**_OPTIONS, **options)
+
+
+class _Part(JITCodeLibrary):
+    """Code that is linked into its callers' code, and optimised and emitted there alone. numba would do both twice."""
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _PartLowering(NativeLowering):
+    """numba's, into a `_Part`. The function that is returned is a key by which callers find the code; it has none."""
+
+    _name = "part_lowering"
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = _Part(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.flags.no_compile = True
+        super().run_pass(state)
+        lowered = state["cr"]
+        found = lowered.fndesc
+        key = _dynfunc.make_function(found.lookup_module(), found.qualname, "", 0, lowered.env, (state.library,))
+        state.targetctx.insert_user_function(key, found, [state.library])
+        state["cr"] = lowered._replace(cfunc=key)
+        return True
+
+
+class _PartCompiler(CompilerBase):
+    def define_pipelines(self) -> list[Any]:
+        pipeline = PassManager("part")
+        for one, text in DefaultPassBuilder.define_nopython_pipeline(self.state).passes:
+            pipeline.add_pass(_PartLowering if one is NativeLowering else one, text)
+        pipeline.finalize()
+        return [pipeline]
+
+
+# Division by zero gives inf or NaN, as in numpy: no checks in the generated code. Without the interpreter's lock: other
+# threads of a process go on while one plans, and no two share what is written.
+_OPTIONS: Any = {"error_model": "numpy", "nogil": True}
+_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler}
 
 
 def _digest_of_sources() -> bytes:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import inner
+from safe2real._compiled.cache import compiled, shared
 from safe2real._compiled.transitions import rows_per_step, spread
 
 LEAST = 1e-6  # of the tolerance: the smallest s_j
 
 
-@inner
+@shared
 def first_scales(H, tolerance):
     """[H] s_j that grow like the square root of j and take half of the tolerance; s_0 is not used."""
     scales, total = np.zeros(H), 0.0
@@ -27,7 +27,7 @@ def first_scales(H, tolerance):
     return scales
 
 
-@inner
+@shared
 def tails_of(scales):
     """[H] sum over j > h of 1 / (4 s_j)."""
     H = scales.size
@@ -37,7 +37,7 @@ def tails_of(scales):
     return tails
 
 
-@inner
+@compiled
 def chain_bonus(sets, tails, H, S, A):
     """[H, S, A] what each step of a row costs."""
     out, stride = np.empty((H, S, A)), rows_per_step(sets.gap, S, A)
@@ -50,13 +50,13 @@ def chain_bonus(sets, tails, H, S, A):
     return out
 
 
-@inner
+@shared
 def cost_of(sets, row, tail, span):
     by_gap = sets.gap[row] * span
     return min(by_gap, sets.divergence[row] * tail) if sets.divergence[row] < np.inf else by_gap
 
 
-@inner
+@compiled
 def follow(sets, start, actions, weights, tails, least, scales, A):
     """Where the candidate goes on the model: new `scales` [H] from its divergences, in place; none below `least`.
 
@@ -73,7 +73,8 @@ def follow(sets, start, actions, weights, tails, least, scales, A):
         for s in range(S):
             here[s] = start[s]
         for h in range(H):
-            there[:] = 0.0
+            for s in range(S):
+                there[s] = 0.0
             everywhere = 0.0
             for s in range(S):
                 if here[s] > 0.0:

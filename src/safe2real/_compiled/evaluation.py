@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from safe2real._compiled.cache import compiled, inner
-from safe2real._compiled.team import share_of, wait_for_all
 from safe2real._compiled.transitions import dot, expectation, mean_of, rows_per_step, spread
 
 
@@ -19,7 +18,8 @@ def occupancy(rows, start, policy):
     for s in range(S):
         here[s] = start[s]
     for h in range(H):
-        there[:] = 0.0
+        for s in range(S):
+            there[s] = 0.0
         everywhere = 0.0
         for s in range(S):
             for a in range(A):
@@ -54,18 +54,19 @@ def value_functions(rows, utility, policy):
 
 
 @inner
-def evaluate_actions(instance, actions, line, parts, team):
+def evaluate_actions(task, actions, line):
     """Values of the reward and of K >= 1 constraints under the policy `actions` [H, S], into `line` [1 + K].
 
-    `parts` [2, 1 + K, S] is working space that the team shares; written like `sweeps.sweep_over`.
+    `task` has rows, start, reward, utilities, H, uniform and working space for 2 (1 + K) S numbers in `room`.
     """
-    begin, length, successor, probability = instance.rows
-    reward, utilities, H, uniform = instance.reward, instance.utilities, instance.H, instance.uniform
+    begin, length, successor, probability = task.rows
+    reward, utilities, H, uniform = task.reward, task.utilities, task.H, task.uniform
     S, A, K = reward.shape[1], reward.shape[2], utilities.shape[0]
     stride = rows_per_step(begin, S, A)
-    begun, ended = share_of(team, S)
-    parts[H % 2, :, begun:ended] = 0.0
-    wait_for_all(team)
+    parts = task.room[: 2 * (1 + K) * S].reshape((2, 1 + K, S))
+    for k in range(1 + K):
+        for s in range(S):
+            parts[H % 2, k, s] = 0.0
     for h in range(H - 1, -1, -1):
         later, now = np.uint64((h + 1) % 2), np.uint64(h % 2)
         reward_step = np.uint64(h if reward.shape[0] > 1 else 0)
@@ -74,8 +75,8 @@ def evaluate_actions(instance, actions, line, parts, team):
             part = np.uint64(1 + k)
             mean = mean_of(parts[later, 0]) if uniform else 0.0
             other_mean = mean_of(parts[later, part]) if uniform else 0.0
-            first = np.uint64(h * stride + begun * A)
-            for s in range(begun, ended):
+            first = np.uint64(h * stride)
+            for s in range(S):
                 a = np.uint64(actions[h, s])
                 row = first + a
                 first += np.uint64(A)
@@ -92,7 +93,5 @@ def evaluate_actions(instance, actions, line, parts, team):
                     i += np.uint64(1)
                 parts[now, 0, s] = total
                 parts[now, part, s] = other
-        wait_for_all(team)
     for j in range(1 + K):
-        line[j] = dot(instance.start, parts[0, j])
-    wait_for_all(team)  # before anybody writes values again
+        line[j] = dot(task.start, parts[0, j])

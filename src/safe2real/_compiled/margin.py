@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner, released
-from safe2real._compiled.robust import follow
+from safe2real._compiled.cache import compiled, inner, shared
 from safe2real._compiled.rows import Array
-from safe2real._compiled.team import alone
+from safe2real._compiled.transitions import any_of
+from safe2real._compiled.worst_rows import follow
 
 SAMPLES, NEXT, EPISODES = 0, 1, 2  # places in `counters`
 LEFT, HALTED = 0, 1  # places in `flags`
@@ -108,34 +108,19 @@ def take_log(trust, states, actions, ends):
             trust.refuted[k] = trust.flags[HALTED] = True
 
 
-@compiled
-def look(trust, sets, refuted):
+@shared
+def look(trust, sets, refuted, threads):
     """The baseline's V_c at its worst and at its best over the confidence sets, and what follows."""
-    look_with(trust, sets, refuted, np.empty((2, trust.start.size)), alone())
-
-
-@released
-def look_with(trust, sets, refuted, values, team):
-    """`look` by a team, which is given `values` [2, S] to work in; the first member concludes."""
-    if team.member == 0:
-        trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
-    if trust.flags[LEFT]:
-        return
-    for row in range(refuted.size):
-        if refuted[row]:
-            return  # the sets are worth nothing any more
-    nobody = np.empty((0, 0), dtype=np.uint32)
+    trust.counters[NEXT] = trust.counters[SAMPLES] + max(trust.baseline.shape[0], trust.counters[SAMPLES] // LOOKS)
+    if trust.flags[LEFT] or any_of(refuted):
+        return  # the sets are worth nothing any more
+    values, nobody = np.empty((2, trust.start.size)), np.empty((0, 0), dtype=np.uint32)
     for k in range(trust.thresholds.size):
-        for sign in (-1.0, 1.0):  # the best is minus the worst of minus the utility
-            if sign > 0.0 and not trust.raises:
-                continue
-            utility = sign * trust.utilities[k]
-            bound = sign * follow(sets, utility, trust.baseline, nobody, trust.start, values, team)
-            if team.member > 0:
-                continue
-            if sign < 0.0:
-                trust.ceiling[k] = min(trust.ceiling[k], bound)
-                if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:
-                    trust.refuted[k] = trust.flags[HALTED] = True
-            else:
-                trust.margins[k] = max(trust.margins[k], bound - trust.thresholds[k])
+        # The best is minus the worst of minus the utility.
+        best = -follow(sets, -trust.utilities[k], trust.baseline, nobody, trust.start, values, threads)
+        trust.ceiling[k] = min(trust.ceiling[k], best)
+        if trust.ceiling[k] < trust.thresholds[k] + trust.stated[k] - ROUNDING:
+            trust.refuted[k] = trust.flags[HALTED] = True
+        if trust.raises:
+            worst = follow(sets, trust.utilities[k], trust.baseline, nobody, trust.start, values, threads)
+            trust.margins[k] = max(trust.margins[k], worst - trust.thresholds[k])

@@ -10,19 +10,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled import chain, columns, crossing, margin
+from safe2real._compiled import chain, margin
 from safe2real._compiled.belief import observe_episode, record_watching, update_all
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import compiled, inner, instead_of, shared
 from safe2real._compiled.draws import pick, stream, uniform
 from safe2real._compiled.evaluation import evaluate_actions, value_functions
 from safe2real._compiled.kinds import BASELINE, HALT, MIXTURE, STOP
 from safe2real._compiled.outcomes import INFEASIBLE
-from safe2real._compiled.robust import worst_value
 from safe2real._compiled.rollout import roll_out
-from safe2real._compiled.rows import Array, Instance, Rows, Sets
+from safe2real._compiled.rows import Array, Rows, Sets
+from safe2real._compiled.search import solve
+from safe2real._compiled.sweeps import Task
 from safe2real._compiled.tally import lacks_room
-from safe2real._compiled.team import alone
-from safe2real._compiled.transitions import dot, rows_per_step
+from safe2real._compiled.transitions import any_of, dot, rows_per_step
+from safe2real._compiled.worst_rows import follow
 
 CHAINS = 3  # chains tried, each with scales from the last
 HOPELESS = 1.5  # times the tolerance: where the candidate alone is beyond it no chain is tried
@@ -42,6 +43,7 @@ class Terms(NamedTuple):
     robust: bool  # whether safety is judged by the worst kernel within the radii, too
     certified: bool  # whether the radii prove anything, so that data can refute an assumption
     H: int
+    like: tuple[int, ...] | None  # `search.like_of(K)`
     steps: int  # actions of an episode: H, or one fewer where the last step only collects
 
 
@@ -76,17 +78,13 @@ class Log(NamedTuple):
     suspects: Array  # [T]
 
 
-def searches(terms: Terms) -> tuple[bool | None, tuple[int, ...] | None]:
-    """The arguments `one` and `several`: which search is used, for K <= 1 or K >= 2; the other is None, and not compiled.
-
-    `several` is a tuple of 1 + K, so that their number is known when a search is compiled.
-    """
-    return (None, (0,) * (1 + terms.thresholds.size)) if terms.thresholds.size > 1 else (True, None)
-
-
-@inner
 def step_bonus(bonus, spans, S, A):
     """The bonus the planner sees: [1 or H, S, A], rows [R] times the span of what can still be earned after each step."""
+    return spans.reshape(-1, 1, 1) * bonus.reshape(-1, S, A)
+
+
+@instead_of(step_bonus)
+def compiled_step_bonus(bonus, spans, S, A):
     steps, stride = max(spans.size, bonus.size // (S * A)), rows_per_step(bonus, S, A)
     out = np.empty((steps, S, A))
     for h in range(steps):
@@ -98,7 +96,7 @@ def step_bonus(bonus, spans, S, A):
     return out
 
 
-@compiled
+@shared
 def candidate_share(lower, thresholds, margins):
     """alpha: the share of a candidate with lower bounds `lower` [K] for which the baseline's margins pay (Line 13)."""
     alpha = 1.0
@@ -108,26 +106,18 @@ def candidate_share(lower, thresholds, margins):
     return alpha
 
 
-@inner
-def search(one, several, rows, terms, bonus, warm, candidate):
+@shared
+def search(rows, terms, bonus, warm, candidate):
     """The policy of the largest `bonus` [1 or H, S, A] that is feasible on the model, into `candidate`: (status, bound)."""
-    begin, length, successor, probability = rows
-    status, bound = INFEASIBLE, -np.inf
-    if several is not None:
-        status, bound, _, _ = columns.solve(
-            several, begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H,
-            warm, candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
-        )  # fmt: skip
-    if one is not None:
-        status, bound, _, _ = crossing.solve(
-            begin, length, successor, probability, terms.start, bonus, terms.utilities, terms.thresholds, terms.H, warm,
-            candidate.actions, candidate.lines, candidate.weights, candidate.multipliers,
-        )  # fmt: skip
+    status, bound, _, _ = solve(
+        terms.like, rows, terms.start, bonus, terms.utilities, terms.thresholds, terms.H, warm,
+        candidate.actions, candidate.lines, candidate.weights, candidate.multipliers, 1,
+    )  # fmt: skip
     return status, bound
 
 
-@compiled
-def chained_uncertainty(one, several, sets, terms, candidate, used):
+@shared
+def chained_uncertainty(sets, terms, candidate, used):
     """Delta by a chain of divergences; inf where the candidate alone shows that it is well above the tolerance."""
     H, S, A = terms.H, terms.baseline.shape[1], terms.baseline.shape[2]
     least = chain.LEAST * terms.tolerance
@@ -144,7 +134,7 @@ def chained_uncertainty(one, several, sets, terms, candidate, used):
         tails, halves = chain.tails_of(scales), 0.0
         for j in range(1, H):
             halves += 0.5 * scales[j]
-        status, bound = search(one, several, sets.rows, terms, chain.chain_bonus(sets, tails, H, S, A), used, other)
+        status, bound = search(sets.rows, terms, chain.chain_bonus(sets, tails, H, S, A), used, other)
         if status == INFEASIBLE:
             break
         best = min(best, halves + max(bound, dot(other.weights, other.lines[:, 0])))
@@ -162,15 +152,15 @@ def baseline_values(rows, terms, out):
         out[k] = dot(terms.start, value_functions(rows, terms.utilities[k], terms.baseline)[0])
 
 
-@compiled
-def most_uncertain(one, several, rows, terms, bonus, warm, candidate):
+@shared
+def most_uncertain(rows, terms, bonus, warm, candidate):
     """The policy of the largest bonus that is feasible on the model, into `candidate` (Line 8).
 
     Returns (status, uncertainty, used): a dual upper bound on the bonus of EVERY feasible policy, and in how many of the
     first slots the candidate's policies are.
     """
     S, A = terms.baseline.shape[1], terms.baseline.shape[2]
-    status, bound = search(one, several, rows, terms, step_bonus(bonus, terms.spans, S, A), warm, candidate)
+    status, bound = search(rows, terms, step_bonus(bonus, terms.spans, S, A), warm, candidate)
     used = np.int64(0)  # of a type that does not say which number: what is called with it is compiled once
     if status == INFEASIBLE:
         return status, np.inf, used
@@ -187,45 +177,45 @@ def most_uncertain(one, several, rows, terms, bonus, warm, candidate):
     return status, max(bound, dot(candidate.weights, candidate.lines[:, 0])), used
 
 
-@compiled
+@shared
 def lower_bounds(sets, terms, candidate, used, uncertainty):
     """Lower bounds on the candidate's real V_c into `candidate.lower` [K] (Lemma 3; and, if `robust`, the worst kernel)."""
-    nobody = np.empty((0, 0, 0))
+    nobody, values = np.empty((0, 0, 0)), np.empty((2, terms.start.size))
     for k in range(terms.thresholds.size):
         candidate.lower[k] = dot(candidate.weights, candidate.lines[:, 1 + k]) - uncertainty
         if terms.robust:
             worst = 0.0
             for slot in range(used):
-                worst += candidate.weights[slot] * worst_value(
-                    sets, terms.utilities[k], nobody, candidate.actions[slot], terms.start
+                worst += candidate.weights[slot] * follow(
+                    sets, terms.utilities[k], nobody, candidate.actions[slot], terms.start, values, 1
                 )
             candidate.lower[k] = max(candidate.lower[k], worst)
 
 
 @inner
-def propose(one, several, sets, bonus, refuted, flags, margins, terms, candidate, warm):
+def propose(sets, bonus, refuted, flags, margins, terms, candidate, warm):
     """Lines 5 to 13 of Algorithm 1, as `methods.SimToReal.propose`: (reason, Delta, alpha, policies to start from next).
 
     Without constraints (K = 0) it is Algorithm 3: no Line 5, and the candidate is deployed as it is. The margin that pays
     for the candidate is the one that may be used, which data can have raised above the stated one. `bonus` and `refuted`
-    [R] are the belief's, `flags` and `margins` the trust's, `one` and `several` from `searches`.
+    [R] are the belief's, `flags` and `margins` the trust's.
     """
     K = terms.thresholds.size
     if flags[margin.HALTED]:
         return HALT, np.inf, 0.0, warm  # not even the baseline can be relied on
-    if flags[margin.LEFT] or (terms.certified and count_true(refuted) > 0):
+    if flags[margin.LEFT] or (terms.certified and any_of(refuted)):
         return BASELINE, np.inf, 0.0, warm  # nothing that was computed can be relied on; the baseline rests on its margin
     baseline_values(sets.rows, terms, candidate.baseline_values)
     for k in range(K):
         if candidate.baseline_values[k] < terms.thresholds[k] + 0.5 * terms.margins[k]:
             return BASELINE, np.inf, 0.0, warm
-    status, delta, used = most_uncertain(one, several, sets.rows, terms, bonus, warm, candidate)
+    status, delta, used = most_uncertain(sets.rows, terms, bonus, warm, candidate)
     if status == INFEASIBLE:
         # Cannot happen after Line 5; if rounding ever makes it happen, the safe answer is the baseline.
         return BASELINE, np.inf, 0.0, np.int64(0)
     delta = min(float(terms.H), delta)
     if terms.chained and delta > terms.tolerance:
-        delta = min(delta, chained_uncertainty(one, several, sets, terms, candidate, used))
+        delta = min(delta, chained_uncertainty(sets, terms, candidate, used))
     if delta <= terms.tolerance:
         return STOP, delta, 0.0, used
     lower_bounds(sets, terms, candidate, used, delta)
@@ -249,16 +239,22 @@ def deployed_shares(candidate, alpha, shares):
 
 @inner
 def count_true(flags):
-    """Written out, like all copies below: numba compiles NumPy's own to much more."""
+    """Written out: numba compiles NumPy's own to much more."""
     found = 0
     for i in range(flags.size):
         found += flags[i]
     return found
 
 
-@inner
 def copy_actions(source, target):
     """Both [H, S]. Says whether they were different."""
+    changed = bool((target != source).any())
+    target[...] = source
+    return changed
+
+
+@instead_of(copy_actions)
+def compiled_copy_actions(source, target):
     changed = False
     for h in range(source.shape[0]):
         for s in range(source.shape[1]):
@@ -277,14 +273,13 @@ def real_values(reality, terms, candidate, alpha, seen, lines, parts, out):
         out[k] = (1.0 - alpha) * reality.baseline_values[k]
     if alpha == 0.0:
         return
-    instance = Instance(
-        reality.rows, terms.start, reality.utilities[0], reality.utilities, reality.baseline_values, terms.H,
-        reality.uniform, False,
-    )  # fmt: skip
+    task = Task(
+        (0,), reality.rows, terms.start, reality.utilities[0], reality.utilities, terms.H, reality.uniform, seen, parts
+    )
     for slot in range(candidate.weights.size):
         if candidate.weights[slot] > 0.0:
             if copy_actions(candidate.actions[slot], seen[slot]):
-                evaluate_actions(instance, seen[slot], lines[slot], parts, alone())
+                evaluate_actions(task, seen[slot], lines[slot])
             for k in range(out.size):
                 out[k] += alpha * candidate.weights[slot] * lines[slot, 1 + k]
 
@@ -323,7 +318,7 @@ def deploy(
 
 @compiled
 def run(
-    one, several, tally, belief, rule, reach, terms, trust, candidate, reality, seed, first_round, most, growth, planned,
+    tally, belief, rule, reach, terms, trust, candidate, reality, seed, first_round, most, growth, planned,
     warm, stay_warm, pending, log, state_visits,
 ):  # fmt: skip
     """At most `most` rounds from `first_round` on, on a known real system, until the stop, until `log` is full, or
@@ -338,7 +333,7 @@ def run(
     shares = np.empty(candidate.weights.size + 1)
     lines = np.empty((candidate.weights.size, 1 + K))
     seen = np.full(candidate.actions.shape, A, dtype=np.uint32)  # no action at all
-    parts = np.empty((2, 1 + K, S))
+    parts = np.empty(2 * (1 + K) * S)
     model = Rows(belief.begin, belief.length, tally.successor, tally.probability)
     sets = Sets(model, reach, belief.gap, belief.divergence)
     done = 0
@@ -346,7 +341,7 @@ def run(
     for t in range(log.reason.size):
         if reason < 0:
             reason, delta, alpha, warm = propose(
-                one, several, sets, belief.bonus, belief.refuted, trust.flags, trust.margins, terms, candidate,
+                sets, belief.bonus, belief.refuted, trust.flags, trust.margins, terms, candidate,
                 warm if stay_warm else np.int64(0),
             )  # fmt: skip
             for row in range(planned.size):
@@ -370,7 +365,7 @@ def run(
             if growth > 0.0:
                 update_all(tally, belief, rule, S)
             if trust.counters[margin.SAMPLES] >= trust.counters[margin.NEXT]:
-                margin.look(trust, sets, belief.refuted)
+                margin.look(trust, sets, belief.refuted, 1)
         if full or done == most:
             return t + 1, done, False, warm, (reason, delta, alpha)
     return log.reason.size, done, False, warm, (reason, delta, alpha)

@@ -35,16 +35,3 @@ class Sets(NamedTuple):
     reach: Reach
     gap: Array  # [R] TV distance; 1 says nothing
     divergence: Array  # [R] KL(row, real row) is at most this; inf says nothing
-
-
-class Instance(NamedTuple):
-    """A CMDP and a reward as bare arrays; the letters are explained in `transitions`."""
-
-    rows: Rows
-    start: Array
-    reward: Array
-    utilities: Array
-    thresholds: Array
-    H: int
-    uniform: bool  # whether any row is uniform; if not, means need not be computed
-    packed: bool  # whether every row is stored right after the one before

@@ -1,124 +1,49 @@
-"""Threads that sweep together: each takes a share of the states, and nobody begins a step before all have ended the last.
+"""Threads that share out the states of every step, and end a step together before the next begins.
 
-numba's own parallel loops are no choice for a library: of its threading layers one aborts the process when two threads of a
-service plan at once, another one in a process that was forked, and the third must be installed. Here every member of a team
-is a thread of Python's that runs the SAME compiled search without the interpreter's lock: all compute the same numbers, so
-all decide alike, and only the sweeps are shared out. A state's values are computed by one member from the values one step
-later, in an order that the team does not change: results are the same bits for every size of the team.
+A state's values are computed by one thread from the values one step later, in an order that the others do not change:
+results are the same bits for any number of threads. Plain threads of Python: compiled code runs without the interpreter's
+lock, and numba's own parallel loops abort the process after a fork (OpenMP) or when two threads of a service plan at once
+(workqueue).
 """
 
 from __future__ import annotations
 
-import sys
-from typing import Any, NamedTuple
-
-import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-from safe2real._compiled.cache import inner
-from safe2real._compiled.rows import Array
-
-ARRIVED, ROUND, ABANDONED = 0, 16, 32  # places of the counters in `signals`, on cache lines of their own
-SIGNALS = 48
-PATIENCE = 2_000  # looks at a counter before the processor is offered to somebody else
-_WORD = ir.IntType(64)
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any
 
 
-class Team(NamedTuple):
-    """One member's view."""
+class Team:
+    """`size` threads, the caller's among them, for as long as the `with` block: nothing is left that a fork could break."""
 
-    member: int  # which of them
-    size: int
-    signals: Array  # [SIGNALS] int64, zeros at first; shared
+    def __init__(self, size: int, states: int) -> None:
+        self.size, self._bounds = size, [i * states // size for i in range(size + 1)]
+        self._pool = ThreadPoolExecutor(size - 1) if size > 1 else None
 
+    def __enter__(self) -> Team:
+        return self
 
-def _address(context, builder, kind, array, place):
-    return builder.gep(context.make_array(kind)(context, builder, array).data, [place])
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
+    def share(self, function: Callable[..., Any], *given: Any) -> None:
+        """`function(*given, first, last)` for all states, each once; returns when all are done.
 
-@intrinsic
-def arrive(typing_context, signals, place):
-    """Add 1 to a counter in one step; returns what it was."""
-
-    def generate(context, builder, sig, args):
-        address = _address(context, builder, sig.args[0], *args)
-        return builder.atomic_rmw("add", address, ir.Constant(_WORD, 1), "seq_cst")
-
-    return types.int64(signals, types.int64), generate
-
-
-@intrinsic
-def look(typing_context, signals, place):
-    """What a counter is now, and with it all that was written before it became that."""
-
-    def generate(context, builder, sig, args):
-        return builder.load_atomic(_address(context, builder, sig.args[0], *args), "seq_cst", 8)
-
-    return types.int64(signals, types.int64), generate
-
-
-@intrinsic
-def reset(typing_context, signals, place):
-    """Set a counter to 0."""
-
-    def generate(context, builder, sig, args):
-        builder.store_atomic(ir.Constant(_WORD, 0), _address(context, builder, sig.args[0], *args), "seq_cst", 8)
-        return context.get_dummy_value()
-
-    return types.void(signals, types.int64), generate
-
-
-@intrinsic
-def offer_processor(typing_context):
-    """Let another thread run, where the system has a way to say so."""
-
-    def generate(context, builder, sig, args):
-        if sys.platform != "win32":
-            kind = ir.FunctionType(ir.IntType(32), [])
-            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
-        return context.get_dummy_value()
-
-    return types.void(), generate
-
-
-@inner
-def wait_for_all(team):
-    """Go on when every member has come here. Spins, because a step lasts microseconds.
-
-    Once a member is gone (`ABANDONED`) nobody is waited for: what is computed then is thrown away.
-    """
-    if team.size == 1:
-        return
-    here = look(team.signals, ROUND)
-    if arrive(team.signals, ARRIVED) == team.size - 1:
-        reset(team.signals, ARRIVED)
-        arrive(team.signals, ROUND)
-        return
-    looked = 0
-    while look(team.signals, ROUND) == here:
-        looked += 1
-        if looked > PATIENCE:
-            if look(team.signals, ABANDONED) > 0:
-                return
-            offer_processor()
-
-
-@inner
-def share_of(team, states):
-    """(first state of this member, first state of the next)."""
-    return np.int64(team.member * states // team.size), np.int64((team.member + 1) * states // team.size)
-
-
-@inner
-def alone():
-    """A team of one."""
-    return Team(0, 1, np.empty(0, dtype=np.int64))
-
-
-def most_threads() -> int:
-    """What the environment allows a process, in NUMBA_NUM_THREADS; all cores if it says nothing."""
-    settings: Any = config
-    return int(settings.NUMBA_NUM_THREADS)
+        Where the system gives no more threads the caller does the work alone.
+        """
+        begun, bounds = [], self._bounds
+        if self._pool is not None and self.size > 1:
+            try:
+                for i in range(1, self.size):
+                    begun.append(self._pool.submit(function, *given, bounds[i], bounds[i + 1]))
+            except RuntimeError:  # no thread can be started
+                self.size = 1
+        if self.size == 1:
+            function(*given, bounds[0], bounds[-1])
+        else:
+            function(*given, bounds[0], bounds[1])
+        for future in begun:
+            if self.size > 1 or not future.cancel():
+                future.result()

@@ -14,27 +14,43 @@ from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import inner
+from safe2real._compiled.cache import inner, instead_of, shared
+from safe2real._compiled.rows import Array, Rows
 
 
-@inner
+@shared
 def dot(x, y):
+    """One term after the other, as all sums here: NumPy's own round differently, and as the processor's BLAS likes."""
     total = 0.0
     for i in range(x.size):
         total += x[i] * y[i]
     return total
 
 
-@inner
+@shared
+def total_of(x):
+    total = 0.0
+    for i in range(x.size):
+        total += x[i]
+    return total
+
+
+@shared
 def mean_of(values):
     """What a uniform row expects of `values` [S]."""
-    total = 0.0
-    for i in range(values.size):
-        total += values[i]
-    return total / values.size
+    return total_of(values) / values.size
 
 
-@inner
+@shared
+def alike(n, value):
+    """[n] of one value; numba compiles `np.full` to much more."""
+    out = np.empty(n)
+    for i in range(n):
+        out[i] = value
+    return out
+
+
+@shared
 def rows_per_step(begin, S, A):
     """How many rows further the rows of the next step are: 0 for stationary dynamics."""
     return 0 if begin.size == S * A else S * A
@@ -65,15 +81,40 @@ def spread(rows, row, mass, arrived):
     return mass if n == 0 else 0.0
 
 
-@inner
-def layout(rows, pairs):
-    """(whether any row is uniform, whether within every step of `pairs` rows each is stored right after the one before)."""
-    uniform, packed = rows.length[0] == 0, True
-    step_end = pairs
-    for row in range(1, rows.length.size):
-        uniform |= rows.length[row] == 0
-        if row == step_end:
-            step_end += pairs
-        else:
-            packed &= rows.begin[row] == rows.begin[row - 1] + rows.length[row - 1]
-    return uniform, packed
+def any_of(flags: Array) -> bool:
+    """Whether any is true; numba compiles NumPy's own to much more."""
+    return bool(flags.any())
+
+
+@instead_of(any_of)
+def compiled_any_of(flags):
+    for i in range(flags.size):
+        if flags[i]:
+            return True
+    return False
+
+
+def longest_of(rows: Rows) -> int:
+    """Most transitions of a row, at least 1."""
+    return max(1, int(rows.length.max()))
+
+
+@instead_of(longest_of)
+def compiled_longest_of(rows):
+    longest = 1
+    for row in range(rows.length.size):
+        n = np.int64(rows.length[row])
+        longest = n if n > longest else longest
+    return longest
+
+
+def any_uniform(rows: Rows) -> bool:
+    return int(rows.length.min()) == 0
+
+
+@instead_of(any_uniform)
+def compiled_any_uniform(rows):
+    for row in range(rows.length.size):
+        if rows.length[row] == 0:
+            return True
+    return False

@@ -1,58 +1,23 @@
 """The least expectation of rows over their TV and KL balls, row after row of one step.
 
 A row takes time in proportion to its stored transitions. The mass that moves within a TV ball comes from the successors of
-the highest value: found one after the other where a row is short, from a heap where it is long, by one order for all rows
-where it is uniform. All take them in the same order, the higher first and of equals the one stored first, so that it does
-not matter for the number, to its last bit, which way was taken.
+the highest value: found one after the other where a row is short, from a heap where it is long or uniform. Both take them in
+the same order, the higher first and of equals the one stored first, so that it does not matter for the number, to its last
+bit, which way was taken.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from safe2real._compiled.cache import inner
-from safe2real._compiled.rows import Array
-from safe2real._compiled.transitions import mean_of
+from safe2real._compiled.cache import compiled, inner, instead_of
+from safe2real._compiled.rows import Array, Sets
+from safe2real._compiled.team import Team
+from safe2real._compiled.transitions import dot, longest_of, mean_of, rows_per_step
 
 NEAR = 0.02  # the search for nu ends where the bound is within about 1e-4 of its distance to the mean
 LOOKS = 8  # for the highest successor of a row, one after the other, before a heap is made of what is left
-
-
-class Later(NamedTuple):
-    """The values after a step, and what all rows of the step need to know of them."""
-
-    values: Array  # [S]
-    lowest: float
-    mean: float
-    order: Array  # [S] states from the highest value to the lowest; [0] where no row asks for it
-
-
-@inner
-def longest_row(rows):
-    longest = 1
-    for row in range(rows.length.size):
-        longest = max(longest, np.int64(rows.length[row]))
-    return longest
-
-
-@inner
-def needs_order(sets):
-    """Whether a uniform row has a ball that is more than the row itself and less than everything."""
-    for row in range(sets.gap.size):
-        if sets.rows.length[row] == 0 and 0.0 < sets.gap[row] < 1.0:
-            return True
-    return False
-
-
-@inner
-def later_of(values, ordered):
-    lowest = values[0]
-    for s in range(values.size):
-        lowest = min(lowest, values[s])
-    order = np.argsort(-values, kind="mergesort") if ordered else np.empty(0, dtype=np.int64)
-    return Later(values, lowest, mean_of(values), order)
+EVERY_ROW, EVERY_ACTION = np.empty((0, 0)), np.empty(0, dtype=np.uint32)  # `shares` and `chosen` that leave nothing out
 
 
 @inner
@@ -102,10 +67,13 @@ def least_by_likelihood(probability, first, above, n, divergence, bottom):
 
 
 @inner
-def emptied_by_heap(total, probability, first, values, n, gap, bottom, heap):
-    """`total` after the mass `gap` has moved from the highest `values` [n] of a row to the value `bottom`."""
+def emptied_by_heap(total, probability, first, alike, values, n, gap, bottom, heap):
+    """`total` after the mass `gap` has moved from the highest `values` [n] of a row to the value `bottom`.
+
+    The row is probability[first : first + n], or `alike` everywhere where that is positive. `heap` has n places.
+    """
     size = 0
-    for i in range(np.int64(n)):
+    for i in range(n):
         if values[i] > bottom:
             heap[size] = i
             size += 1
@@ -117,7 +85,8 @@ def emptied_by_heap(total, probability, first, values, n, gap, bottom, heap):
             at = building
         elif size > 0 and remaining > 0.0:
             highest = heap[0]
-            moved = min(remaining, probability[np.int64(first) + highest])
+            share = alike if alike > 0.0 else probability[first + highest]
+            moved = share if share < remaining else remaining
             total -= moved * (values[highest] - bottom)
             remaining -= moved
             size -= 1
@@ -143,21 +112,7 @@ def emptied_by_heap(total, probability, first, values, n, gap, bottom, heap):
 
 
 @inner
-def emptied_in_order(later, gap, bottom):
-    """The same for a uniform row, from its mean on."""
-    values, total, remaining = later.values, later.mean, gap
-    for k in range(later.order.size):
-        value = values[later.order[k]]
-        if remaining <= 0.0 or value <= bottom:
-            break
-        moved = min(remaining, 1.0 / values.size)
-        total -= moved * (value - bottom)
-        remaining -= moved
-    return total
-
-
-@inner
-def least_of_rows(sets, first_row, later, chosen, shares, low, high, A, room, heap, out):
+def least_of_rows(sets, first_row, values, chosen, shares, A, longest, out, low, high):
     """Lower bounds on P . values over the sets of the rows of states `low` to `high` of a step, into `out`.
 
     TV: mass moves from the successors of the highest value to the lowest that can be reached, the lowest of all where that
@@ -166,17 +121,21 @@ def least_of_rows(sets, first_row, later, chosen, shares, low, high, A, room, he
 
     The rows of the step begin at `first_row`, A for each state: all of them, those with shares[s, a] > 0 where `shares`
     [S, A] is not empty, or one for each state, that of the action chosen[s], where `chosen` [S] is not. `out` has one
-    place for each row of these states, or for each state where actions are chosen; places of rows that are left out stay as
-    they are. `room` and `heap` have `longest_row` places. Everything is in one loop: a call for each row would cost more
+    place for each row of the step, or for each state where actions are chosen; places of rows that are left out stay as
+    they are. No row has more than `longest` transitions. Everything is in one loop: a call for each row would cost more
     than the row.
     """
     begin, length, successor, probability = sets.rows
     reach_begin, reach_length, reach_successor = sets.reach
-    gaps, divergences, values = sets.gap, sets.divergence, later.values
+    gaps, divergences = sets.gap, sets.divergence
+    lowest, mean = values[0], mean_of(values)
+    for s in range(values.size):
+        lowest = values[s] if values[s] < lowest else lowest
+    room, heap = np.empty(longest), np.empty(max(longest, values.size), dtype=np.int64)
     is_chosen, is_shared, is_limited = chosen.size > 0, shares.size > 0, reach_begin.size > 0
     one = np.uint64(1)
     known_gap, known_bottom, known = -1.0, 0.0, 0.0  # of the last uniform row: many are alike
-    at = np.uint64(0)  # in `out`
+    at = np.uint64(low) if is_chosen else np.uint64(low * A)  # in `out`
     for s in range(low, high):
         first_action = np.int64(chosen[s]) if is_chosen else 0
         last_action = first_action + 1 if is_chosen else A
@@ -186,23 +145,27 @@ def least_of_rows(sets, first_row, later, chosen, shares, low, high, A, room, he
             if is_shared and shares[s, a] <= 0.0:
                 continue
             row = np.uint64(first_row + s * A + a)
-            gap, bottom, total = gaps[row], later.lowest, 0.0
+            gap, bottom, total = gaps[row], lowest, 0.0
             first, n = np.uint64(begin[row]), np.uint64(length[row])
             if is_limited:
                 i = np.uint64(reach_begin[row])
                 end = i + np.uint64(reach_length[row])
                 bottom = bottom if i == end else np.inf
                 while i < end:
-                    bottom = min(bottom, values[reach_successor[i]])
+                    value = values[reach_successor[i]]
+                    bottom = value if value < bottom else bottom
                     i += one
             if gap >= 1.0:
                 total = bottom
             elif n == 0:
                 if gap <= 0.0:
-                    total = later.mean
+                    total = mean
                 else:
                     if gap != known_gap or bottom != known_bottom:
-                        known_gap, known_bottom, known = gap, bottom, emptied_in_order(later, gap, bottom)
+                        known_gap, known_bottom = gap, bottom
+                        known = emptied_by_heap(
+                            mean, probability, 0, 1.0 / values.size, values, values.size, gap, bottom, heap
+                        )
                     total = known
             else:
                 k = np.uint64(0)
@@ -214,7 +177,9 @@ def least_of_rows(sets, first_row, later, chosen, shares, low, high, A, room, he
                 remaining, looks = gap, 0
                 while remaining > 0.0:
                     if looks == LOOKS:
-                        total = emptied_by_heap(total, probability, first, room, n, remaining, bottom, heap)
+                        total = emptied_by_heap(
+                            total, probability, np.int64(first), 0.0, room, np.int64(n), remaining, bottom, heap
+                        )
                         break
                     looks += 1
                     best, highest = bottom, n
@@ -226,7 +191,8 @@ def least_of_rows(sets, first_row, later, chosen, shares, low, high, A, room, he
                         k += one
                     if highest == n:
                         break
-                    moved = min(remaining, probability[first + highest])
+                    share = probability[first + highest]
+                    moved = share if share < remaining else remaining
                     total -= moved * (best - bottom)
                     remaining -= moved
                     room[highest] = -np.inf
@@ -235,5 +201,61 @@ def least_of_rows(sets, first_row, later, chosen, shares, low, high, A, room, he
                 while k < n:
                     room[k] = values[successor[first + k]] - bottom
                     k += one
-                total = max(total, least_by_likelihood(probability, first, room, n, divergences[row], bottom))
+                bound = least_by_likelihood(probability, first, room, n, divergences[row], bottom)
+                total = bound if bound > total else total
             out[place] = total
+
+
+@compiled
+def least_of_step(sets, first_row, values, chosen, shares, A, longest, out, low, high):
+    least_of_rows(sets, first_row, values, chosen, shares, A, longest, out, low, high)
+
+
+def follow(sets: Sets, utility: Array, policy: Array, fixed: Array, start: Array, values: Array, threads: int) -> float:
+    """A lower bound on V_f of a policy over all kernels in `sets`, row by row and step by step; the minimum for TV alone.
+
+    Follows the deterministic actions `fixed` [H, S] when that is not empty, otherwise `policy` [H, S, A]; `utility`
+    is [1 or H, S, A]. `values` is [H + 1, S], or [2, S] where only those of the first step are asked for: step h is in
+    line h modulo its length. For values at their best hand in the negative of the utility, and negate what comes back.
+    """
+    H, S, A = len(fixed) or len(policy), start.size, utility.shape[2]
+    stride, longest, states = rows_per_step(sets.gap, S, A), longest_of(sets.rows), np.arange(S)
+    values[H % len(values)] = 0.0
+    with Team(threads, S) as team:
+        for h in range(H - 1, -1, -1):
+            later, earned = values[(h + 1) % len(values)], utility[h if len(utility) > 1 else 0]
+            if fixed.size:
+                least = np.empty(S)
+                team.share(least_of_step, sets, h * stride, later, fixed[h], EVERY_ROW, A, longest, least)
+                values[h % len(values)] = earned[states, fixed[h]] + least
+                continue
+            least, total = np.zeros(S * A), np.zeros(S)
+            team.share(least_of_step, sets, h * stride, later, EVERY_ACTION, policy[h], A, longest, least)
+            for a in range(A):  # one after the other, as compiled code adds them
+                total += policy[h][:, a] * (earned[:, a] + least[a::A])
+            values[h % len(values)] = total
+    return float(np.add.accumulate(start * values[0])[-1])
+
+
+@instead_of(follow)
+def compiled_follow(sets, utility, policy, fixed, start, values, threads):
+    is_fixed, kept, S, A = fixed.size > 0, values.shape[0], start.size, utility.shape[2]
+    H = fixed.shape[0] if is_fixed else policy.shape[0]
+    stride, longest = rows_per_step(sets.gap, S, A), longest_of(sets.rows)
+    nobody, everybody, least = np.empty(0, dtype=np.uint32), np.empty((0, 0)), np.empty(S if is_fixed else S * A)
+    for s in range(S):
+        values[H % kept, s] = 0.0
+    for h in range(H - 1, -1, -1):
+        chosen, shares = fixed[h] if is_fixed else nobody, everybody if is_fixed else policy[h]
+        least_of_rows(sets, h * stride, values[(h + 1) % kept], chosen, shares, A, longest, least, 0, S)
+        step = h if utility.shape[0] > 1 else 0
+        for s in range(S):
+            total = 0.0
+            if is_fixed:
+                total = utility[step, s, np.int64(chosen[s])] + least[s]
+            else:
+                for a in range(A):
+                    if shares[s, a] > 0.0:
+                        total += shares[s, a] * (utility[step, s, a] + least[s * A + a])
+            values[h % kept, s] = total
+    return dot(start, values[0])

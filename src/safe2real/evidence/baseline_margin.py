@@ -17,7 +17,7 @@ from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import Floats, Indices, bare
-from safe2real.planning.threads import run_together, threads_for
+from safe2real.planning.threads import threads_for
 
 RETURNS_SHARE = 0.1
 """The returns of a baseline that has its margin refute it with probability at most this share of delta: a false alarm."""
@@ -131,7 +131,5 @@ class BaselineTrust:
 
     def look(self, hybrid: HybridModel) -> None:
         """Hold the baseline against the confidence sets as they are."""
-        values = np.empty((2, self.compiled.start.size))
-        given = self.compiled, hybrid.row_sets, hybrid.belief.refuted, values
-        size = threads_for(hybrid.counts.simulator, hybrid.counts.horizon, None)
-        run_together(lambda team: compiled_margin.look_with(*given, team), size)
+        threads = threads_for(hybrid.counts.simulator, hybrid.counts.horizon, None)
+        compiled_margin.look(self.compiled, hybrid.row_sets, hybrid.belief.refuted, threads)

@@ -143,7 +143,6 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
     while done < max_rounds and not ended:
         log, before = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints), evidence.samples
         entries, rounds, ended, warm, pending = compiled_rounds.run(
-            *compiled_rounds.searches(terms),
             evidence.counts.tally,
             evidence.belief,
             evidence.rule,

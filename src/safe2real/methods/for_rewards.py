@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real._compiled import kinds, pessimistic
+from safe2real._compiled import kinds
 from safe2real._compiled import radii as compiled_radii
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
@@ -38,7 +38,7 @@ from safe2real.model.serialization import array_from_json
 from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, shown
 from safe2real.planning.certified_mixture import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.evaluate import occupancy
-from safe2real.planning.robust import Ceiling, RowSets, ceiling, optimistic_policy, worst_values
+from safe2real.planning.robust import Ceiling, RowSets, add_open, ceiling, optimistic_policy, worst_values
 from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem
 
@@ -128,7 +128,7 @@ def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: Found) -> Floats
 
     def add(values: Floats, visits: Floats, weight: float) -> None:
         if weight > 0.0:
-            pessimistic.add_stakes(sets.arrays, rows, values, visits, weight, stake)
+            add_open(sets, rows, values, visits, weight, stake)
 
     prices = found.top.prices
     weighted = reward + np.tensordot(prices, model.utilities, axes=1) if prices.size else reward

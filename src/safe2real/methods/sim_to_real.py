@@ -18,6 +18,7 @@ import numpy as np
 
 from safe2real._compiled import rounds
 from safe2real._compiled.outcomes import INFEASIBLE
+from safe2real._compiled.search import like_of
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
 from safe2real.methods.base import Decision, Method, Reason, Recorded, refuted_decision
@@ -63,15 +64,14 @@ class SimToReal(Method):
         if (candidate.baseline_values < terms.thresholds + 0.5 * terms.margins).any():  # Line 5
             return Decision(Reason.BASELINE, memory=memory)  # Line 6
 
-        searches = rounds.searches(terms)
         status, uncertainty, used = rounds.most_uncertain(  # Line 8
-            *searches, model.rows, terms, evidence.belief.bonus, memory.warm, candidate
+            model.rows, terms, evidence.belief.bonus, memory.warm, candidate
         )
         if status == INFEASIBLE:  # only by rounding, since the baseline is feasible here
             return Decision(Reason.BASELINE, memory=memory._replace(warm=0))
         delta = min(float(terms.H), uncertainty)  # Line 9, by a dual UPPER bound: rounding can only delay the stop
         if terms.chained and delta > terms.tolerance:  # the refinement `Chain`; docs/samples.md
-            delta = min(delta, rounds.chained_uncertainty(*searches, model, terms, candidate, used))
+            delta = min(delta, rounds.chained_uncertainty(model, terms, candidate, used))
         memory = memory._replace(warm=int(used))
         if delta <= terms.tolerance:  # Line 10
             return Decision(Reason.STOP, uncertainty=delta, memory=memory)  # Line 11
@@ -127,6 +127,7 @@ def terms_of(problem: Problem, kept: int) -> rounds.Terms:
         robust=settings.robust_safety,
         certified=settings.certified,
         H=horizon,
+        like=like_of(kept),
         steps=model.steps,
     )
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from safe2real._compiled import pessimistic
+from safe2real._compiled import column_generation
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import Floats, bare, frozen
-from safe2real.planning.robust import RowSets
+from safe2real.planning.robust import RowSets, greedy
 
 ROUNDS = 8  # policies that one search tries
 _GAIN = 1e-4  # of the value: less than that is not worth another policy
@@ -71,12 +71,7 @@ def greedy_column(balls: RowSets, reward: Floats, prices: Floats, reward_balls: 
     """The policy of one robust backward induction at `prices` [K], or [1 + K] with the reward's own price in front."""
     model = balls.model
     weights = prices if prices.size == model.num_constraints + 1 else np.concatenate([[1.0], prices])
-    actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
-    line = np.empty(1 + model.num_constraints)
-    sets, others = balls.arrays, (balls if reward_balls is None else reward_balls).arrays
-    values = np.zeros((2, line.size, model.num_states))
-    given = (bare(reward), model.compiled_arrays.utilities, weights, model.compiled_arrays.start, actions, line, values)
-    balls.together(lambda team: pessimistic.sweep(others, sets, *given, team))
+    actions, line = greedy(balls, balls if reward_balls is None else reward_balls, reward, weights)
     return Column(MarkovPolicy(*model.shape, frozen(actions), None), line)
 
 
@@ -87,7 +82,7 @@ def mix(columns: Sequence[Column], thresholds: Floats) -> CertifiedMixture:
     """
     lines = np.array([column.line for column in columns])  # [C, 1 + K]
     weights, dual = np.zeros(len(columns)), np.zeros(thresholds.size + 1)
-    pessimistic.best_mixture(lines, bare(thresholds), weights, dual)
+    column_generation.best_mixture(lines, bare(thresholds), weights, dual)
     totals = _totals(weights, lines)
     # What rounding has left below a threshold is paid for by the first column, which is above or on it.
     slack, share = np.maximum(lines[0, 1:] - totals[1:], np.finfo(float).tiny), 0.0

@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from safe2real._compiled import robust
-from safe2real._compiled.rows import Reach, Sets
+from safe2real._compiled import worst_rows
+from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.team import Team
+from safe2real._compiled.transitions import longest_of
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
-from safe2real.model.validation import Floats, bare, finite_floats, frozen
+from safe2real.model.validation import Floats, Indices, bare, finite_floats, frozen
 from safe2real.planning.evaluate import checked_utility
-from safe2real.planning.threads import run_together, threads_for
+from safe2real.planning.threads import threads_for
 
 
 def worst_value(model: CMDP, policy: Policy, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
@@ -60,13 +60,10 @@ class RowSets:
         So many `threads` share the states out, None for as many as pay; the numbers are the same for any number of them.
         """
         self.model, self.gaps, self.reach = model, gaps, reach
-        self._threads = threads_for(model.kernel, model.horizon, threads)
+        self.threads = threads_for(model.kernel, model.horizon, threads)
         self.divergences = np.full(gaps.shape, np.inf) if divergences is None else divergences
-
-    @property
-    def arrays(self) -> Sets:
-        """For compiled code."""
-        return Sets(self.model.kernel.compiled_rows, self.reach, self.gaps, self.divergences)
+        self.arrays = Sets(model.kernel.compiled_rows, reach, gaps, self.divergences)
+        self._longest = longest_of(model.kernel.compiled_rows)
 
     def worst(self, policy: Policy, utility: Floats) -> float:
         """`worst_value` of a utility [1 or H, S, A] that has been checked."""
@@ -83,11 +80,26 @@ class RowSets:
         fixed = np.empty((0, 0), dtype=np.uint32) if policy.actions is None else bare(policy.actions)
         table = np.empty((0, 0, 0)) if policy.table is None else bare(policy.table)
         given = self.arrays, bare(utility), table, fixed, self.model.compiled_arrays.start, values
-        return float(self.together(lambda team: robust.follow(*given, team)))
+        return float(worst_rows.follow(*given, self.threads))
 
-    def together(self, member: Callable[[Team], Any]) -> Any:
-        """What a compiled pass gives that takes its share of the states from a team."""
-        return run_together(member, self._threads)
+    def least(self, team: Team, h: int, values: Floats) -> Floats:
+        """The least expectation [S, A] of every row of step h, of the `values` [S] one step later."""
+        return _least(self.arrays, team, h, values, self.model, self._longest, worst_rows.EVERY_ROW)
+
+    def cheapest(self, cost: Floats, values: Floats) -> Indices:
+        """The policy [H, S] of the least expected sum of `cost` [1 or H, S, A] over policies and kernels.
+
+        What it costs from every step and state on goes into `values` [H + 1, S]; each is a lower bound.
+        """
+        H, S, _ = self.model.shape
+        actions = np.empty((H, S), dtype=np.uint32)
+        values[H] = 0.0
+        with Team(self.threads, S) as team:
+            for h in range(H - 1, -1, -1):
+                total = cost[h if len(cost) > 1 else 0] + self.least(team, h, values[h + 1])
+                actions[h] = total.argmin(axis=1)
+                values[h] = total.min(axis=1)
+        return actions
 
     def worst_constraints(self, policy: Policy) -> Floats:
         """[K]"""
@@ -95,10 +107,9 @@ class RowSets:
 
     def best(self, utility: Floats) -> float:
         """`best_value` of a utility [1 or H, S, A] that has been checked."""
-        model = self.model
-        values, nobody = np.empty((2, model.num_states)), np.empty((0, 0), dtype=np.uint32)
-        given = self.arrays, -utility, model.compiled_arrays.start, model.horizon, values, nobody
-        return -float(self.together(lambda team: robust.cheapest(*given, team)))
+        values = np.empty((self.model.horizon + 1, self.model.num_states))
+        self.cheapest(-utility, values)
+        return -summed(self.model.compiled_arrays.start, values[0])
 
     def best_feasible(self, reward: Floats, multipliers: Floats, largest: float) -> float:
         """An upper bound on V_r of every policy that meets the constraints in reality, by Lagrangian duality.
@@ -127,6 +138,61 @@ class RowSets:
             if found.fun < best:
                 best, weights[k] = float(found.fun), float(found.x)
         return min(best, bound(np.zeros_like(weights)))
+
+
+def summed(weights: Floats, values: Floats) -> float:
+    """The sum of weights[s] * values[s], term after term as in compiled code: BLAS rounds as the processor likes."""
+    return float(np.add.accumulate(weights * values)[-1])
+
+
+def greedy(balls: RowSets, reward_balls: RowSets, reward: Floats, prices: Floats) -> tuple[Indices, Floats]:
+    """The policy [H, S] that is greedy for prices[0] L_r + sum_k prices[1 + k] L_ck, and its worst values [1 + K].
+
+    Every L is carried under its own worst kernel: that of the `reward` [1 or H, S, A] over `reward_balls`, those of the
+    constraints over `balls`. Whatever was chosen, the numbers are the policy's own worst values.
+    """
+    model, states = balls.model, np.arange(balls.model.num_states)
+    H, S, _ = model.shape
+    tables = [(reward_balls, bare(reward)), *((balls, utility) for utility in model.compiled_arrays.utilities)]
+    values, actions = np.zeros((len(tables), S)), np.empty((H, S), dtype=np.uint32)
+    with Team(balls.threads, S) as team:
+        for h in range(H - 1, -1, -1):
+            worth = [
+                table[h if len(table) > 1 else 0] + over.least(team, h, later)
+                for (over, table), later in zip(tables, values, strict=True)
+            ]
+            total = prices[0] * worth[0]
+            for price, one in zip(prices[1:], worth[1:], strict=True):
+                total = total + price * one
+            actions[h] = chosen = total.argmax(axis=1)
+            values = np.stack([one[states, chosen] for one in worth])
+    return actions, np.array([summed(model.compiled_arrays.start, line) for line in values])
+
+
+def add_open(balls: RowSets, guess: Rows, values: Floats, visits: Floats, weight: float, out: Floats) -> None:
+    """Add to `out` [R], for every row, `weight` times its visits times what its set leaves open about `values` [H + 1, S].
+
+    `visits` [H, S, A] are expected on the rows `guess`; what is open at a step is the distance between the guess's
+    expectation and the least over the row's set.
+    """
+    model, sets, nothing = balls.model, balls.arrays, np.empty(0, dtype=np.uint32)
+    exact = Sets(guess, Reach(nothing, nothing, nothing), np.zeros_like(sets.gap), np.full_like(sets.gap, np.inf))
+    shape, longest = model.kernel.shape, max(longest_of(guess), longest_of(sets.rows))
+    stakes, is_open = out.reshape(shape), (sets.gap > 0.0).reshape(shape)
+    with Team(balls.threads, model.num_states) as team:
+        for h in range(model.horizon):
+            guessed, least = (_least(one, team, h, values[h + 1], model, longest, visits[h]) for one in (exact, sets))
+            step = ... if model.kernel.is_stationary else h
+            stakes[step] += np.where(is_open[step], weight * visits[h] * np.abs(guessed - least), 0.0)
+
+
+def _least(sets: Sets, team: Team, h: int, values: Floats, model: CMDP, longest: int, shares: Floats) -> Floats:
+    """[S, A] the least expectation of the rows of step h; 0 where `shares` [S, A] are 0, if there are any."""
+    _, S, A = model.shape
+    out = np.zeros(S * A)
+    first = 0 if model.kernel.is_stationary else h * S * A
+    team.share(worst_rows.least_of_step, sets, first, values, worst_rows.EVERY_ACTION, shares, A, longest, out)
+    return out.reshape(S, A)
 
 
 def _sets(model: CMDP, gaps: ArrayLike, support: Kernel | None) -> RowSets:
@@ -245,10 +311,8 @@ def optimistic_policy(balls: RowSets, utility: Floats) -> tuple[MarkovPolicy, Fl
     The values [H + 1, S] are upper bounds on what ANY policy earns of the utility from a step and state on.
     """
     model = balls.model
-    actions = np.empty((model.horizon, model.num_states), dtype=np.uint32)
     values = np.empty((model.horizon + 1, model.num_states))
-    given = balls.arrays, -utility, model.compiled_arrays.start, model.horizon, values, actions
-    balls.together(lambda team: robust.cheapest(*given, team))
+    actions = balls.cheapest(-utility, values)
     return MarkovPolicy(*model.shape, frozen(actions), None), -values
 
 

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from safe2real._compiled import columns, crossing, outcomes
-from safe2real._compiled.sweeps import room_for
-from safe2real._compiled.team import Team
+from safe2real._compiled import outcomes, search
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import Wording, rounded_up
@@ -27,7 +25,7 @@ from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import Floats, Indices, frozen
 from safe2real.planning.evaluate import checked_utility
 from safe2real.planning.sweeper import Outcome, Sweeper, search_by, slots_for
-from safe2real.planning.threads import run_together, threads_for
+from safe2real.planning.threads import threads_for
 
 
 class Status(Enum):
@@ -117,26 +115,11 @@ def solve(
     multipliers = warm_multipliers(model, warm)
     start, utilities, thresholds = model.compiled_arrays
     lines, weights = np.zeros((slots, 1 + constraints)), np.zeros(slots)
-    like = ((0,) * (1 + constraints),) if constraints > 1 else ()  # how many, where code is compiled for their number
-    search = columns if constraints > 1 else crossing
-    if not large:
-        status, bound, shortfall, sweeps = search.solve(
-            *like, *model.kernel.compiled_rows, start, objective, utilities, thresholds, model.horizon,
-            len(parts), policies, lines, weights, multipliers,
-        )  # fmt: skip
-        found = Outcome(status, bound, shortfall, sweeps, lines, weights, multipliers)
-    else:
-        room = np.empty(room_for(model.num_states, 1 + constraints))
-
-        def member(team: Team) -> Outcome:
-            own = (lines.copy(), weights.copy(), multipliers.copy())
-            status, bound, shortfall, sweeps = search.solve_together(
-                *like, model.kernel.compiled_rows, start, objective, utilities, thresholds, model.horizon,
-                len(parts), policies, *own, room, team,
-            )  # fmt: skip
-            return Outcome(status, bound, shortfall, sweeps, *own)
-
-        found = run_together(member, together)
+    status, bound, shortfall, sweeps = search.solve(
+        search.like_of(constraints), model.kernel.compiled_rows, start, objective, utilities, thresholds, model.horizon,
+        len(parts), policies, lines, weights, multipliers, together,
+    )  # fmt: skip
+    found = Outcome(status, bound, shortfall, sweeps, lines, weights, multipliers)
     return as_solution(model, found, lambda used: _policies(model, policies.take(used, axis=0)))
 
 

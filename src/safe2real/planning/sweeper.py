@@ -12,35 +12,43 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from safe2real._compiled import bracket, lanes, outcomes, pricing
+from safe2real._compiled import dual_search, lanes, search
 from safe2real.model.validation import Floats, Indices
 
 
 class Sweeper(Protocol):
-    """A model, a reward, K constraints, and slots that each hold one deterministic policy."""
+    """A model, a reward, K constraints, and slots that each hold one deterministic policy.
 
-    def sweep(self, weights: Floats, slots: Sequence[int]) -> Floats:
+    `lines` [C, 1 + K] are the values, from the start, of the reward and of every utility for the policy of each slot.
+    """
+
+    def sweep(self, weights: Floats, slots: Indices, lines: Floats, one: int, other: int) -> None:
         """Backward induction on weights[i, 0] * reward + sum of weights[i, 1 + k] * utility k, for every i in one pass.
 
-        Args:
-            weights: [n, 1 + K], at most `LANES` rows.
-            slots: [n] where the greedy policies go; different ones. Of equally good actions the first is taken.
+        The greedy policies go into slots[i], their values into lines[slots[i]]. Of equally good actions the first is taken.
 
-        Returns:
-            [n, 1 + K] values of the reward and of every utility for each of these policies, from the start.
+        Args:
+            weights: [LANES, 1 + K]; lanes that are not needed repeat the first.
+            slots: [LANES] where the greedy policies go.
+            lines: [C, 1 + K], written.
+            one, other: two slots whose policies' actions are the only ones looked at; -1 and -1 for all actions.
         """
 
-    def break_ties(self, slot: int, tie: float) -> Floats:
+    def break_ties(self, slot: int, tie: float, lines: Floats) -> None:
         """Backward induction on utility 0 alone; of the actions within `tie` of the best, the one with the most reward.
 
-        It is asked for where K = 1 alone.
-
-        Returns:
-            [1 + K] values of that policy, which goes to `slot`.
+        It is asked for where K = 1 alone. The policy goes into `slot` and its values into lines[slot].
         """
 
-    def evaluate(self, slot: int) -> Floats:
-        """[1 + K] values of the policy in a slot."""
+    def evaluate(self, slot: int, lines: Floats) -> None:
+        """The values of the policy in a slot, into lines[slot]."""
+
+    def narrow_to(self, one: int, other: int) -> bool:
+        """Whether it pays to go on with the actions of the policies in two slots alone.
+
+        If so, every slot besides `other` holds the policy `one` afterwards. A sweeper that always looks at all actions
+        answers False.
+        """
 
     def put(self, slot: int, actions: Indices) -> None:
         """Put a policy [H, S] into a slot, to start from."""
@@ -49,7 +57,7 @@ class Sweeper(Protocol):
         """[n, H, S] the policies of some slots."""
 
 
-LANES, SLOTS = lanes.LANES, bracket.SLOTS
+LANES, SLOTS = lanes.LANES, dual_search.SLOTS
 
 
 def slots_for(constraints: int) -> int:
@@ -70,7 +78,7 @@ class Outcome(NamedTuple):
 
 
 def search_by(sweeper: Sweeper, thresholds: Floats, horizon: int, *, rate: float, warm: int, multipliers: Floats) -> Outcome:
-    """The best mixture under K constraints; what `_compiled.crossing` and `columns` do, with the sweeps of `sweeper`.
+    """The best mixture under K constraints, with the sweeps of `sweeper`.
 
     Args:
         sweeper: its first `warm` slots hold policies to start from; it has `slots_for(K)` of them.
@@ -85,42 +93,8 @@ def search_by(sweeper: Sweeper, thresholds: Floats, horizon: int, *, rate: float
     """
     slots = slots_for(thresholds.size)
     lines, weights = np.zeros((slots, 1 + thresholds.size)), np.zeros(slots)
-    if thresholds.size == 0:
-        lines[:1] = sweeper.sweep(np.ones((1, 1)), [0])
-        weights[0] = 1.0
-        return Outcome(outcomes.OPTIMAL, float(lines[0, 0]), 0.0, 1, lines, weights, multipliers)
-    for slot in range(warm):
-        lines[slot] = sweeper.evaluate(slot)
-    if thresholds.size == 1:
-        one = bracket.begin(lines, weights, multipliers, thresholds, horizon, warm, rate)
-        return _outcome(_search_bracket(sweeper, one), one, one.numbers[[bracket.BOUND, bracket.SHORTFALL, bracket.PASSES]])
-    several = pricing.begin(lines, weights, multipliers, thresholds, horizon, warm)
-    status = bracket.GO_ON
-    while status == bracket.GO_ON:
-        pricing.ask(several)
-        lines[several.slots] = sweeper.sweep(several.asked, several.slots.tolist())
-        status = pricing.tell(several)
-    return _outcome(status, several, several.numbers[[pricing.BOUND, pricing.SHORTFALL, pricing.PASSES]])
-
-
-def _search_bracket(sweeper: Sweeper, search: bracket.Search) -> int:
-    """Ask and tell until the search for one multiplier has ended; returns its status."""
-    status = bracket.GO_ON
-    while status == bracket.GO_ON:
-        count = bracket.ask(search)
-        slots = search.slots[: abs(count)].tolist()
-        if count == bracket.BREAK_TIES:
-            search.lines[slots[0]] = sweeper.break_ties(slots[0], bracket.TIE * search.H)
-        else:
-            search.lines[slots] = sweeper.sweep(weights_of(search.asked[:count]), slots)
-        status = bracket.tell(search, count)
-    return status
-
-
-def _outcome(status: int, search: bracket.Search | pricing.Search, numbers: Floats) -> Outcome:
-    """`numbers`: bound, shortfall, passes."""
-    bound, shortfall, passes = numbers.tolist()
-    return Outcome(int(status), bound, shortfall, int(passes), search.lines, search.weights, search.multipliers)
+    status, bound, shortfall, passes = search.find(sweeper, lines, weights, multipliers, thresholds, horizon, warm, rate)
+    return Outcome(status, bound, shortfall, passes, lines, weights, multipliers)
 
 
 def weights_of(multipliers: Floats) -> Floats:

@@ -1,14 +1,10 @@
-"""How many threads plan together, and how they are started; what they do is in `_compiled.team`."""
+"""How many threads plan together; what they do is in `_compiled.team`."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
-from safe2real._compiled import team
+from safe2real._compiled.cache import most_threads
 from safe2real.errors import InvalidInput
 from safe2real.model.kernel import Kernel
 from safe2real.model.validation import shown
@@ -48,52 +44,4 @@ def threads_for(kernel: Kernel, horizon: int, threads: int | None) -> int:
 
 def cores() -> int:
     """Cores that a plan may use: one where many tasks run side by side."""
-    return min(cores_of_task(), team.most_threads(), MOST)
-
-
-def run_together(member: Callable[[team.Team], Any], size: int) -> Any:
-    """`member(team)` on `size` threads at once, this one among them; what the first member returns.
-
-    Threads live as long as one plan: nothing is left over that a fork could break, and plans of several threads of a service
-    do not wait for each other. Where one member raises (an interrupt, lack of memory), the others stop waiting for it, and
-    that is raised here.
-    """
-    signals = np.zeros(team.SIGNALS, dtype=np.int64)
-    begin, agreed = threading.Event(), 1
-    others: list[threading.Thread] = []
-    failed: list[BaseException] = []
-
-    def take_part(index: int) -> Any:
-        try:
-            return member(team.Team(index, agreed, signals))
-        except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised below, by the thread that was asked
-            signals[team.ABANDONED] = 1
-            failed.append(error)
-            return None
-
-    def follow(index: int) -> None:
-        begin.wait()
-        if not signals[team.ABANDONED]:
-            take_part(index)
-
-    try:
-        for index in range(1, size):
-            other = threading.Thread(target=follow, args=(index,), name=f"safe2real-{index}", daemon=True)
-            try:
-                other.start()
-            except RuntimeError:  # the system gives no more threads: do with fewer
-                break
-            others.append(other)
-        agreed = 1 + len(others)
-        begin.set()
-        found = take_part(0)
-    except BaseException:  # an interrupt between the lines above
-        signals[team.ABANDONED] = 1
-        raise
-    finally:
-        begin.set()
-        for other in others:
-            other.join()
-    if failed:
-        raise failed[0]
-    return found
+    return min(cores_of_task(), most_threads(), MOST)

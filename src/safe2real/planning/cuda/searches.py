@@ -1,7 +1,7 @@
 """The searches of a batch, one for each system, answered together: every pass sweeps for whatever all of them ask.
 
-The searches, their stopping rules and their dual bounds are those of the CPU (`_compiled.bracket` for one constraint,
-`_compiled.pricing` for several); only the sweeps are the device's.
+The searches, their stopping rules and their dual bounds are those of the CPU (`_compiled.dual_search` for one constraint,
+`_compiled.column_generation` for several); only the sweeps are the device's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import bracket, brackets, pricing, pricings
+from safe2real._compiled import column_generation, dual_search
 from safe2real.model.validation import Floats
 from safe2real.planning.cuda.sweeper import Sweeper
 from safe2real.planning.sweeper import LANES, slots_for, weights_of
@@ -52,7 +52,7 @@ def search_all(sweeper: Sweeper, thresholds: Floats, warm: int, multipliers: Flo
 def _search_one(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, multipliers: Floats) -> Found:
     """K = 1; `lines` and `multipliers` are overwritten."""
     extents, systems = sweeper.batch.extents, len(lines)
-    searches = brackets.Searches(
+    searches = dual_search.Searches(
         lines=lines,
         at=np.empty(lines.shape[:2]),
         held=np.empty((systems, 4), dtype=np.int64),
@@ -62,27 +62,30 @@ def _search_one(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, 
         multipliers=multipliers,
         thresholds=thresholds,
         H=sweeper.batch.shape[0],
-        numbers=np.empty((systems, bracket.NUMBERS)),
+        numbers=np.zeros((systems, dual_search.NUMBERS)),
+        aside=np.empty((systems, 7)),
     )
-    brackets.begin(searches, warm, np.array(np.broadcast_to(extents[:, 0] / np.maximum(extents[:, 1], 1e-300), systems)))
-    status, counts = np.full(systems, bracket.GO_ON), np.zeros(systems, dtype=np.int64)
-    while (status == bracket.GO_ON).any():
-        brackets.ask(searches, status, counts)
-        tied = counts == bracket.BREAK_TIES
+    dual_search.begin_all(
+        searches, warm, np.array(np.broadcast_to(extents[:, 0] / np.maximum(extents[:, 1], 1e-300), systems))
+    )
+    status, counts = np.full(systems, dual_search.GO_ON), np.zeros(systems, dtype=np.int64)
+    while (status == dual_search.GO_ON).any():
+        dual_search.ask_all(searches, status, counts)
+        tied = counts == dual_search.BREAK_TIES
         if tied.any():
             slots = np.where(tied, searches.slots[:, 0], -1).astype(np.int32)[:, None]
             which = np.flatnonzero(tied)
-            lines[which, searches.slots[which, 0]] = sweeper.safest(bracket.TIE * searches.H, slots)[which, 0]
+            lines[which, searches.slots[which, 0]] = sweeper.safest(dual_search.TIE * searches.H, slots)[which, 0]
         _sweep(sweeper, lines, weights_of(searches.asked), searches.slots, counts)
-        brackets.tell(searches, status, counts)
-    bound, shortfall, passes = searches.numbers[:, [bracket.BOUND, bracket.SHORTFALL, bracket.PASSES]].T
+        dual_search.tell_all(searches, status, counts)
+    bound, shortfall, passes = searches.numbers[:, [dual_search.BOUND, dual_search.SHORTFALL, dual_search.PASSES]].T
     return Found(status, lines, searches.weights, bound, multipliers, shortfall, passes.astype(np.int64))
 
 
 def _search_several(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: int, multipliers: Floats) -> Found:
     """K >= 2; `lines` and `multipliers` are overwritten."""
     systems, slots, parts = lines.shape
-    searches = pricings.Searches(
+    searches = column_generation.Searches(
         lines=lines,
         used=np.zeros((systems, slots), dtype=np.bool_),
         limits=thresholds.copy(),
@@ -95,15 +98,17 @@ def _search_several(sweeper: Sweeper, lines: Floats, thresholds: Floats, warm: i
         weights=np.zeros((systems, slots)),
         multipliers=multipliers,
         H=sweeper.batch.shape[0],
-        numbers=np.zeros((systems, pricing.NUMBERS)),
+        numbers=np.zeros((systems, column_generation.NUMBERS)),
     )
-    pricings.begin(searches, warm)
-    status, counts = np.full(systems, bracket.GO_ON), np.zeros(systems, dtype=np.int64)
-    while (status == bracket.GO_ON).any():
-        pricings.ask(searches, status, counts)
+    column_generation.begin_all(searches, warm)
+    status, counts = np.full(systems, dual_search.GO_ON), np.zeros(systems, dtype=np.int64)
+    while (status == dual_search.GO_ON).any():
+        column_generation.ask_all(searches, status, counts)
         _sweep(sweeper, lines, searches.asked, searches.slots, counts)
-        pricings.tell(searches, status, counts)
-    bound, shortfall, passes = searches.numbers[:, [pricing.BOUND, pricing.SHORTFALL, pricing.PASSES]].T
+        column_generation.tell_all(searches, status, counts)
+    bound, shortfall, passes = searches.numbers[
+        :, [column_generation.BOUND, column_generation.SHORTFALL, column_generation.PASSES]
+    ].T
     return Found(status, lines, searches.weights, bound, multipliers, shortfall, passes.astype(np.int64))
 
 

@@ -8,8 +8,8 @@ A solution is accepted only because a feasible mixture's value meets such a boun
 Once the two policies that are held differ in few states, a search over the actions of these two alone costs a fraction of
 the rows and ends where the whole search would, or nearly: a pass over all actions then proves it, or goes on from there.
 
-The search says which multipliers it wants to know about (`ask`), somebody sweeps there and writes down the lines, and it
-draws its conclusions (`tell`): so the same search serves compiled sweeps, threads, and devices that Python drives.
+The search says which multipliers it wants to know about (`ask`), a sweeper finds the lines there, and it draws its
+conclusions (`tell`): so the same source serves Python, compiled rounds, threads, and devices that Python drives.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from safe2real._compiled import outcomes
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import compiled, shared
 from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Array
+from safe2real._compiled.sweeps import break_ties, evaluate, narrow_to, sweep
 
 TIE = 1e-15  # actions whose safety differs by less than this times H are equally safe
 SLOTS = LANES + 4  # policies held at once: those of a pass, the two that are mixed, and two whose actions are compared
@@ -36,11 +37,9 @@ WARM_REACH = 0.02
 # How far around an estimate of the multiplier the next ones to try lie, as a share of what is between the two policies:
 # at first, at most, and by how much it changes when the multiplier did or did not lie there. Tuned by counting passes.
 FIRST_SHARE, LARGEST_SHARE, HIT, MISS = 1.0 / 32.0, 0.25, 0.5, 8.0
-# Below so many actions of a policy a pass costs less than what is done between two.
-SMALL = 4_096
-# The share of states in which two policies may differ for their actions to be looked at alone, how often that is done, and
-# how far around what came out of it all actions are looked at again, as a share of what lay between the two.
-NARROW, MOST_BETWEEN, CLOSELY = 1.0 / 16.0, 3.0, 1.0 / 256.0
+# How often the actions of two policies are looked at alone, by how many passes each time, and how far around what came out
+# of it all actions are looked at again, as a share of what lay between the two.
+MOST_BETWEEN, MOST_PASSES_BETWEEN, CLOSELY = 3.0, 40, 1.0 / 256.0
 
 
 class Search(NamedTuple):
@@ -65,15 +64,25 @@ NUMBERS = 14
 BOUND, SHORTFALL, PASSES, GUESS, REACH, SHARE, LOW, HIGH, CROSSING, WARM, RATE, TIED, BETWEEN, TO_PROVE = range(NUMBERS)
 
 
-@compiled
+@shared
 def begin(lines, weights, multipliers, thresholds, H, warm, rate):
     """The search before its first question. The first `warm` slots hold policies whose lines are known; `multipliers` went
     with them. `rate` makes the whole range of the utility worth that of the reward, which is nearer to most solutions than
     infinity is.
     """
-    at, held = np.full(SLOTS, np.nan), np.full(4, -1)
-    asked, slots, numbers = np.zeros(LANES), np.zeros(LANES, dtype=np.int64), np.zeros(NUMBERS)
+    at, held, numbers = np.empty(SLOTS), np.empty(4, dtype=np.int64), np.zeros(NUMBERS)
+    asked, slots = np.zeros(LANES), np.zeros(LANES, dtype=np.int64)
     search = Search(lines, at, held, asked, slots, weights, multipliers, thresholds[0], H, numbers, np.empty(7))
+    start(search, warm, rate)
+    return search
+
+
+@shared
+def start(search, warm, rate):
+    """As `begin`, for a search whose arrays are there."""
+    lines, held, numbers, multipliers = search.lines, search.held, search.numbers, search.multipliers
+    search.at[:] = np.nan
+    held[:] = -1
     for slot in range(warm):
         held[0 if meets(search, slot) else 1] = slot
     if held[0] >= 0 and held[1] >= 0 and lines[held[0], 1] - lines[held[1], 1] < NARROWEST_BRACKET:
@@ -84,33 +93,40 @@ def begin(lines, weights, multipliers, thresholds, H, warm, rate):
     if numbers[WARM] == 0.0 or not 0.0 < multipliers[0] < np.inf:
         guess_from_rate(search)
     numbers[BOUND], numbers[SHARE] = np.inf, FIRST_SHARE
-    return search
 
 
-@inner
+@shared
 def guess_from_rate(search):
     """Without a warm start a quarter of the rate and the rate itself are tried."""
     search.numbers[GUESS], search.numbers[REACH] = 0.625 * search.numbers[RATE], 0.6
 
 
-@inner
+@shared
 def meets(search, slot):
     slack = outcomes.FEASIBILITY_TOLERANCE * max(1.0, search.H)
     return search.lines[slot, 1] >= search.threshold - slack
 
 
-@inner
+@shared
+def is_held(search, slot):
+    for i in range(4):
+        if search.held[i] == slot:
+            return True
+    return False
+
+
+@shared
 def choose_slots(search, count):
     """Slots for so many new policies, besides the two that are held."""
     slot = 0
     for lane in range(count):
-        while (slot == search.held).any():
+        while is_held(search, slot):
             slot += 1
         search.slots[lane] = slot
         slot += 1
 
 
-@compiled
+@shared
 def ask(search):
     """How many multipliers `asked` to sweep at, with their policies into `slots`; or BREAK_TIES, with its policy there."""
     numbers, asked, at = search.numbers, search.asked, search.at
@@ -132,7 +148,7 @@ def ask(search):
     return count
 
 
-@inner
+@shared
 def ask_between(search, safe, unsafe):
     """The crossing of the two lines that are held, and around the place where the dual function is estimated to be least."""
     lines, numbers, asked = search.lines, search.numbers, search.asked
@@ -153,27 +169,28 @@ def ask_between(search, safe, unsafe):
     if high == np.inf or (low > 0.0 and high > 8.0 * low):
         # Orders of magnitude apart: by equal factors.
         first, last = max(low, 1e-3 * crossing), min(high, crossing) if high == np.inf else high
-        for lane in range(1, 4):
-            asked[lane] = first * (last / first) ** (0.25 * lane)
+        half = np.sqrt(last / first)
+        quarter = np.sqrt(half)
+        asked[1], asked[2], asked[3] = first * quarter, first * half, first * half * quarter
         return 4
     numbers[LOW], estimate, numbers[HIGH] = around_least(search, safe, unsafe, low, high)
     asked[1], asked[2], asked[3] = numbers[LOW], estimate, numbers[HIGH]
     return 4
 
 
-@inner
+@shared
 def height(search, slot, multiplier):
     """Of a policy's line at a multiplier."""
     return search.lines[slot, 0] + multiplier * (search.lines[slot, 1] - search.threshold)
 
 
-@inner
+@shared
 def rounding(search, scale):
     """How much higher than the crossing the dual function may seem to be there."""
     return outcomes.ROUNDING * (scale + search.H * search.asked[0])
 
 
-@inner
+@shared
 def around_least(search, safe, unsafe, low, high):
     """Where the cubic with the dual function's values and slopes at both ends is least, and a little to both sides."""
     width = high - low
@@ -192,7 +209,7 @@ def around_least(search, safe, unsafe, low, high):
     )
 
 
-@compiled
+@shared
 def tell(search, count):
     """Draw the conclusions from the lines of the `count` multipliers asked for: a status, or GO_ON."""
     lines, held, numbers = search.lines, search.held, search.numbers
@@ -248,25 +265,16 @@ def tell(search, count):
     return GO_ON
 
 
-@inner
-def narrow(search, actions):
+@shared
+def narrow(search, sweeper):
     """Whether the two policies that are held differ so little that what is best between them is most likely made of them."""
     safe, unsafe, numbers = search.held[0], search.held[1], search.numbers
     if safe < 0 or unsafe < 0 or numbers[BETWEEN] >= MOST_BETWEEN:
         return False
-    low, high = search.at[unsafe], search.at[safe]
-    if not 0.0 <= low < high < np.inf:
-        return False
-    one, other = actions[safe].reshape(-1), actions[unsafe].reshape(-1)
-    if one.size < SMALL:
-        return False
-    different = 0
-    for i in range(one.size):
-        different += one[i] != other[i]
-    return different <= NARROW * one.size
+    return 0.0 <= search.at[unsafe] < search.at[safe] < np.inf and narrow_to(sweeper, safe, unsafe)
 
 
-@inner
+@shared
 def begin_between(search):
     """From here on `tell` is told of the actions of the two policies that are held alone; its bound holds for no others."""
     numbers, held, aside = search.numbers, search.held, search.aside
@@ -278,7 +286,7 @@ def begin_between(search):
     numbers[BETWEEN] += 1.0
 
 
-@inner
+@shared
 def end_between(search):
     """All actions again: the next pass is to prove that what was found is best of all, or to begin anew around it."""
     numbers, aside = search.numbers, search.aside
@@ -287,7 +295,7 @@ def end_between(search):
     numbers[TO_PROVE] = 1.0
 
 
-@inner
+@shared
 def proved(search):
     """Whether the best mixture of few actions is best of all; if not, the two policies whose actions they were are held."""
     numbers, held = search.numbers, search.held
@@ -302,7 +310,7 @@ def proved(search):
     return False
 
 
-@inner
+@shared
 def only(search, slot, status, multiplier):
     search.weights[:] = 0.0
     search.weights[slot] = 1.0
@@ -310,7 +318,7 @@ def only(search, slot, status, multiplier):
     return status
 
 
-@inner
+@shared
 def hold_best(search, count):
     """Hold, of the policies held and the `count` new ones, the two whose mixture is worth most; returns its value."""
     slots, safe, unsafe = search.slots, search.held[0], search.held[1]
@@ -330,7 +338,7 @@ def hold_best(search, count):
     return mix(search, safe, unsafe)
 
 
-@inner
+@shared
 def mix(search, safe, unsafe):
     """Weights of the best mixture of a safe and an unsafe policy that meets the threshold; returns its value."""
     lines = search.lines
@@ -341,3 +349,90 @@ def mix(search, safe, unsafe):
     search.weights[safe] = share
     search.weights[unsafe] = 1.0 - share
     return share * lines[safe, 0] + (1.0 - share) * lines[unsafe, 0]
+
+
+@shared
+def find(sweeper, lines, weights, multipliers, thresholds, H, warm, rate):
+    """The best mixture under one constraint: (status, bound, shortfall, passes), its policies in the sweeper's slots.
+
+    The first `warm` slots hold policies to start from, and `multipliers` what went with them. `lines` [SLOTS, 2] and
+    `weights` [SLOTS] are written.
+    """
+    for slot in range(warm):
+        evaluate(sweeper, slot, lines)
+    search = begin(lines, weights, multipliers, thresholds, H, warm, rate)
+    status, factors = GO_ON, np.empty((LANES, 2))
+    while status == GO_ON:
+        status = advance(sweeper, search, factors, -1)
+        if status == GO_ON and narrow(search, sweeper):
+            # Most of the way with the actions of these two alone, for a fraction of the rows.
+            begin_between(search)
+            left = MOST_PASSES_BETWEEN
+            while status == GO_ON and left > 0:
+                status = advance(sweeper, search, factors, search.held[3])
+                left -= 1
+            end_between(search)
+            status = GO_ON
+    return status, search.numbers[BOUND], search.numbers[SHORTFALL], int(search.numbers[PASSES])
+
+
+@shared
+def advance(sweeper, search, factors, other):
+    """Ask, sweep and tell once; of the actions of slots held[2] and `other` alone, where that is not -1."""
+    count = ask(search)
+    if count == BREAK_TIES:
+        break_ties(sweeper, search.slots[0], TIE * search.H, search.lines)
+    else:
+        for j in range(LANES):
+            if j >= count:  # unused lanes repeat lane 0
+                search.asked[j], search.slots[j] = search.asked[0], search.slots[0]
+            last = search.asked[j] == np.inf  # the utility alone
+            factors[j, 0], factors[j, 1] = 0.0 if last else 1.0, 1.0 if last else search.asked[j]
+        sweep(sweeper, factors, search.slots, search.lines, search.held[2] if other >= 0 else -1, other)
+    return tell(search, count)
+
+
+class Searches(NamedTuple):
+    """The arrays of N `Search`es, each with an axis for the systems before its own."""
+
+    lines: Array  # [N, C, 2]
+    at: Array  # [N, C]
+    held: Array  # [N, 4]
+    asked: Array  # [N, LANES]
+    slots: Array  # [N, LANES]
+    weights: Array  # [N, C]
+    multipliers: Array  # [N, 1]
+    thresholds: Array  # [N, 1]
+    H: int
+    numbers: Array  # [N, NUMBERS]
+    aside: Array  # [N, 7]
+
+
+@shared
+def search_of(searches, i):
+    return Search(
+        searches.lines[i], searches.at[i], searches.held[i], searches.asked[i], searches.slots[i], searches.weights[i],
+        searches.multipliers[i], searches.thresholds[i, 0], searches.H, searches.numbers[i], searches.aside[i],
+    )  # fmt: skip
+
+
+@compiled
+def begin_all(searches, warm, rates):
+    """Every search before its first question; `rates` [N]."""
+    for i in range(len(searches.lines)):
+        start(search_of(searches, i), warm, rates[i])
+
+
+@compiled
+def ask_all(searches, status, counts):
+    """What each search that goes on asks, into `counts` [N]; 0 where it has ended."""
+    for i in range(len(searches.lines)):
+        counts[i] = ask(search_of(searches, i)) if status[i] == GO_ON else 0
+
+
+@compiled
+def tell_all(searches, status, counts):
+    """Let each search that asked draw its conclusions from `lines`, into `status` [N]."""
+    for i in range(len(searches.lines)):
+        if counts[i] != 0:
+            status[i] = tell(search_of(searches, i), counts[i])
