@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from experiments.paper.windy_instances import with_mismatch
 from safe2real import CMDP, AtLeast, Kernel, solve
 from safe2real._compiled.rows import Rows
 from safe2real.model.validation import Floats
 from safe2real.planning import Solution, constraint_values
-from safe2real.systems import WindyGrid
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -107,7 +107,7 @@ def without_limits(instance: Instance) -> Instance:
 def grid_instance(rng: np.random.Generator, size: Size) -> Instance:
     """A windy grid with a random reward and a threshold halfway between what reward alone and safety alone reach."""
     side = math.isqrt(size.states)
-    grid = WindyGrid.with_mismatch(max(3, size.states // 8), 0.8, 0, size=side, horizon=size.horizon)
+    grid = with_mismatch(max(3, size.states // 8), 0.8, 0, size=side, horizon=size.horizon)
     loose, reward = grid.cmdp(grid.real(), 0.0), rng.random((size.states, size.actions))
     rewarding = constraint_values(loose, solve(loose, reward).policy)
     safest = constraint_values(loose, solve(loose, grid.safety()).policy)

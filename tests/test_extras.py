@@ -37,11 +37,6 @@ MISSING = [
         "from safe2real.parallel import workers; workers('ray').__enter__()",
         "Ray clusters need the package ray,{}[ray]'",
     ),
-    (
-        "matplotlib",
-        "from safe2real.systems import WindyGridEnv; e = WindyGridEnv(render_mode='rgb_array'); e.reset(); e.render()",
-        "pictures need the package matplotlib,{}[report]'",
-    ),
 ]
 
 # Each in a fork of a process that has imported the core: what one of them imports, the next has not.

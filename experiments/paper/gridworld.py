@@ -7,9 +7,9 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from experiments.artefact import Artefact, Outcome, save_figure
+from experiments.paper.windy_instances import draw_grid
 from experiments.store import Row
 from safe2real.standing import Standing
-from safe2real.systems import draw_grid
 from safe2real.systems.windy_grid import WindyGrid
 
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from experiments.paper.windy_instances import equispaced_wind, with_mismatch
 from safe2real import radii
 from safe2real.exploration.learner import Learner
 from safe2real.methods.base import Method
 from safe2real.model.policy import MarkovPolicy
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
-from safe2real.systems.windy_grid import WindyGrid, equispaced_wind
+from safe2real.systems.windy_grid import WindyGrid
 
 # Orders cells at the same distance from the wall. This one makes the first three windy cells those of Figure 1.
 INSTANCE_SEED = 3
@@ -71,12 +72,12 @@ def grid_of(kind: str, wind: float, windy: int) -> WindyGrid:
     """An instance of the misspecification table, Figure 1, or the first `windy` cells of the order."""
     if kind in ("I", "II", "III"):
         return misspecification_grid(kind)
-    return WindyGrid.paper(wind) if kind == "paper" else WindyGrid.with_mismatch(windy, wind, INSTANCE_SEED)
+    return WindyGrid.paper(wind) if kind == "paper" else with_mismatch(windy, wind, INSTANCE_SEED)
 
 
 def misspecification_grid(instance: str) -> WindyGrid:
     """Instances I, II and III of the misspecification table: 16 windy cells (64 pairs)."""
-    return WindyGrid.with_mismatch(16, wind_profile(instance, 16), INSTANCE_SEED)
+    return with_mismatch(16, wind_profile(instance, 16), INSTANCE_SEED)
 
 
 def estimation_grid(instance: str) -> WindyGrid:

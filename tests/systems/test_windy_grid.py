@@ -1,18 +1,16 @@
 """The windy grid against rows worked out by hand, the paper's reported constants, and Gymnasium's own checks."""
 
-import itertools
 import warnings
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 import safe2real as s2r
+from experiments.paper.windy_instances import equispaced_wind, with_mismatch
 from safe2real.errors import InvalidInput
-from safe2real.systems import WINDY_GRID_ID, WindyGrid, WindyGridEnv, draw_grid, equispaced_wind, windy_order
+from safe2real.systems import WINDY_GRID_ID, WindyGrid, WindyGridEnv
 from tests.cases import each, sampled
 
 UP, RIGHT, DOWN, LEFT = range(4)
@@ -30,7 +28,7 @@ def row_of(grid: WindyGrid, kernel: s2r.Kernel, cell, action) -> dict:
 
 @each(
     "grid",
-    [PAPER, WindyGrid.with_mismatch(25, 0.35, 3), WindyGrid(size=2, wall=[(0, 0)], windy=[(1, 1)]), WindyGrid(intended=1.0)],
+    [PAPER, with_mismatch(25, 0.35, 3), WindyGrid(size=2, wall=[(0, 0)], windy=[(1, 1)]), WindyGrid(intended=1.0)],
 )
 def test_rows_are_distributions(grid):
     for kernel in (grid.simulator(), grid.real()):
@@ -72,7 +70,7 @@ def test_windy_rows_by_hand(grid, cell, action, expected):
 
 
 def test_wind_is_the_formula_of_the_appendix():
-    grid = WindyGrid.with_mismatch(16, equispaced_wind(16), seed=1)
+    grid = with_mismatch(16, equispaced_wind(16), seed=1)
     simulated, real = grid.simulator().to_dense(), grid.real().to_dense()
     expected = simulated.copy()
     for cell, p in zip(grid.windy, grid.wind, strict=True):
@@ -92,7 +90,7 @@ def test_paper_layout():
     assert PAPER.windy == ((3, 2), (1, 2), (1, 3))
     beside_the_wall = {(r + dr, c + dc) for r, c in PAPER.wall for dr, dc in ((1, 0), (-1, 0), (0, 1), (0, -1))}
     assert set(PAPER.windy) <= beside_the_wall
-    assert WindyGrid.with_mismatch(3, 0.8, seed=3) == PAPER  # one that the priority order produces
+    assert with_mismatch(3, 0.8, seed=3) == PAPER  # one that the priority order produces
 
 
 @each("dynamics", ["simulator", "real"])
@@ -129,7 +127,7 @@ def test_separation_of_the_paper(wind, sigma):
 
 
 def test_gap_is_the_same_for_every_pair_even_at_the_edges():
-    grid = WindyGrid.with_mismatch(25, equispaced_wind(25), seed=0)
+    grid = with_mismatch(25, equispaced_wind(25), seed=0)
     gaps = grid.gaps()
     dense = np.abs(grid.real().to_dense() - grid.simulator().to_dense()).sum(axis=2) / 2.0
     np.testing.assert_allclose(gaps, dense, atol=1e-15)
@@ -140,56 +138,20 @@ def test_gap_is_the_same_for_every_pair_even_at_the_edges():
 
 @each("pairs", [4, 8, 12, 24, 40, 64, 84, 100])
 def test_four_mismatch_pairs_per_windy_cell(pairs):
-    grid = WindyGrid.with_mismatch(pairs // 4, 0.8, seed=2)
+    grid = with_mismatch(pairs // 4, 0.8, seed=2)
     assert grid.mismatch().shape == (25, 4)
     assert grid.mismatch().sum() == pairs
     assert grid.mismatch_gap() == pytest.approx(0.68)
 
 
 def test_no_wind_no_mismatch():
-    calm = WindyGrid.with_mismatch(0, 0.8, seed=0)
+    calm = with_mismatch(0, 0.8, seed=0)
     assert calm.mismatch().sum() == 0
     assert calm.mismatch_gap() == 1.0
 
 
-# --- the order in which cells become windy ----------------------------------------------------------------------------
-
-
-@each("seed", range(5))
-def test_priority_order(seed):
-    order = windy_order(PAPER, seed)
-    assert len(set(order)) == 25
-    assert order[21:] == ((2, 1), (2, 2), (2, 3), (4, 0))
-    distances = [abs(r - 2) + abs(c - 2) for r, c in order[:21]]
-    assert distances == sorted(distances)
-    assert set(order[:2]) == {(1, 2), (3, 2)}
-
-
-def test_ties_depend_on_the_seed_alone():
-    orders = {seed: windy_order(PAPER, seed) for seed in range(20)}
-    assert len(set(orders.values())) > 10
-    assert orders[7] == windy_order(WindyGrid(), 7)
-
-
-@each("seed", [0, 1, 12])
-def test_windy_sets_are_nested(seed):
-    grids = [WindyGrid.with_mismatch(n, 0.8, seed) for n in range(26)]
-    for smaller, larger in itertools.pairwise(grids):
-        assert larger.windy[: len(smaller.windy)] == smaller.windy
-        assert (smaller.mismatch() <= larger.mismatch()).all()
-
-
-def test_equispaced_wind_is_weakest_next_to_the_wall():
-    assert equispaced_wind(3) == pytest.approx((0.2, 0.5, 0.8))
-    assert equispaced_wind(1) == (0.2,)
-    grid = WindyGrid.with_mismatch(16, equispaced_wind(16), seed=4)
-    distances = [abs(r - 2) + abs(c - 2) for r, c in grid.windy]
-    assert distances == sorted(distances)
-    assert np.diff(grid.wind) == pytest.approx(0.04)
-
-
 def test_other_sizes():
-    grid = WindyGrid.with_mismatch(7, 0.8, 0, size=9, horizon=30)
+    grid = with_mismatch(7, 0.8, 0, size=9, horizon=30)
     assert (grid.start, grid.wall, grid.horizon) == ((8, 0), ((4, 3), (4, 4), (4, 5)), 30)
     assert grid.mismatch().sum() == 28
     assert grid.cmdp(grid.real(), 20.0).num_states == 81
@@ -221,14 +183,9 @@ def test_grids_are_values():
         (lambda: WindyGrid.paper(0.0), r"wind is 0; .* left out of `windy`"),
         (lambda: WindyGrid.paper([0.5, 0.5, 1.2]), r"wind\[2\] is 1.2; .* at most 1"),
         (lambda: WindyGrid.paper([0.5, 0.5]), r"wind has shape \(2,\) for 3 windy cells; give one number, or one per"),
-        (lambda: WindyGrid.with_mismatch(26, 0.8, 0), r"num_windy is 26; .* 0 to 25"),
-        (lambda: WindyGrid.with_mismatch(3, 0.8, -1), r"seed is -1"),
-        (lambda: windy_order(WindyGrid(wall=[]), 0), r"no wall"),
-        (lambda: equispaced_wind(3, 0.8, 0.2), r"0\.8 to 0\.2; choose 0 < weakest"),
         (lambda: PAPER.cell(25), r"state is 25; states run from 0 to 24"),
         (lambda: WindyGridEnv(grid=5), r"grid is a int; give a WindyGrid"),
         (lambda: WindyGridEnv(dynamics="sim"), r"dynamics is 'sim'; choose 'real'"),
-        (lambda: WindyGridEnv(render_mode="ascii"), r"render_mode is 'ascii'; choose one of"),
     ],
 )
 def test_mistakes_name_place_value_and_cure(build, message):
@@ -243,7 +200,7 @@ def test_mistakes_name_place_value_and_cure(build, message):
 def test_gymnasium_accepts_it(dynamics):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(gymnasium.make(WINDY_GRID_ID, dynamics=dynamics, render_mode="rgb_array").unwrapped)
+        check_env(gymnasium.make(WINDY_GRID_ID, dynamics=dynamics).unwrapped)
 
 
 def test_registered_once():
@@ -267,7 +224,7 @@ def test_table_gives_the_kernel_back(dynamics):
 
 @sampled("steps", [6_000, 60_000], keep=[0])
 def test_step_frequencies_match_the_kernel(steps):
-    env = WindyGridEnv(WindyGrid.with_mismatch(25, 0.8, 0))
+    env = WindyGridEnv(with_mismatch(25, 0.8, 0))
     dense = env.grid.real().to_dense()
     rng = np.random.default_rng(0)
     counts = np.zeros((25, 4, 25))
@@ -338,41 +295,3 @@ def test_seeding():
     assert states(5) == states(5)
     assert states(5) != states(6)
     assert states(5)[0] == states(5)[13] == 20
-
-
-def test_render():
-    env = gymnasium.make(WINDY_GRID_ID, render_mode="rgb_array")
-    env.reset(seed=0)
-    before = env.render()
-    assert before.dtype == np.uint8
-    assert before.ndim == 3
-    assert before.shape[2] == 3
-    np.testing.assert_array_equal(env.render(), before)
-    while env.step(UP)[0] == 20:
-        pass
-    assert (env.render() != before).any()
-    with pytest.warns(UserWarning, match="render mode"):
-        assert WindyGridEnv().render() is None
-
-
-@each(
-    ("grid", "labels"),
-    [
-        (PAPER, ["start", "unsafe wall", "wind 0.8"]),
-        (WindyGrid.paper(equispaced_wind(3)), ["start", "unsafe wall", "wind 0.2", "wind 0.5", "wind 0.8"]),
-        (WindyGrid.with_mismatch(16, equispaced_wind(16), 0), ["start", "unsafe wall", "wind 0.2", "wind 0.8"]),
-        (WindyGrid(wall=[]), ["start"]),
-    ],
-)
-def test_drawing_and_its_legend_fit_the_figure(grid, labels):
-    figure = Figure(figsize=(5.8, 4.4), layout="constrained")
-    canvas = FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    draw_grid(grid, axes)
-    canvas.draw()
-    legend = axes.get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == labels
-    frame = legend.get_window_extent()
-    assert not frame.overlaps(axes.get_window_extent())
-    assert frame.x1 <= figure.bbox.x1
-    draw_grid(grid, figure.add_subplot(), legend=False)

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
         Cell,
         WindyGrid,
         WindyGridEnv,
-        draw_grid,
-        equispaced_wind,
-        windy_order,
     )
 
 __all__ = [
@@ -53,15 +50,12 @@ __all__ = [
     "SystemDescription",
     "WindyGrid",
     "WindyGridEnv",
-    "draw_grid",
-    "equispaced_wind",
     "estimate_by_running",
     "estimate_by_sampling",
     "estimate_from_log",
     "from_dynamics",
     "from_gymnasium",
     "read_episodes",
-    "windy_order",
 ]
 
 

@@ -26,15 +26,14 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from safe2real.errors import InvalidInput, needed_for
+from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtLeast, Kernel
 from safe2real.model.names import Legend
-from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, is_whole, positive_integer
+from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, positive_integer
 from safe2real.systems.finite_env import grid_positions
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
-    from matplotlib.axes import Axes
+    pass
 
 WINDY_GRID_ID = "safe2real/WindyGrid-v0"
 """What `gymnasium.make` knows the paper's grid by, once this module is imported."""
@@ -51,7 +50,7 @@ _PAPER_WINDY: tuple[Cell, ...] = ((3, 2), (1, 2), (1, 3))
 
 @dataclass(frozen=True, slots=True, init=False)
 class WindyGrid:
-    """A square grid with an unsafe wall and windy cells, n of them; `paper` and `with_mismatch` build the paper's.
+    """A square grid with an unsafe wall and windy cells, n of them; `paper` builds the paper's.
 
     The wall is unsafe, not solid: the agent walks through it and pays for it. `wind` is one strength for all windy cells or
     one per cell, in the order of `windy`. By default the wall is the three central cells of the middle row and the start is
@@ -105,17 +104,6 @@ class WindyGrid:
         paper's example, *up* sending the agent downward, is a move away from the wall that ends in it.
         """
         return cls(windy=_PAPER_WINDY, wind=wind)
-
-    @classmethod
-    def with_mismatch(
-        cls, num_windy: int, wind: float | Sequence[float] = 0.8, seed: int = 0, *, size: int = 5, horizon: int = 12
-    ) -> WindyGrid:
-        """The first `num_windy` cells of `windy_order` are windy: for one seed, fewer windy cells are a subset of more."""
-        calm = cls(size=size, horizon=horizon)
-        order = windy_order(calm, seed)
-        if not is_whole(num_windy) or not 0 <= num_windy <= len(order):
-            raise InvalidInput(f"num_windy is {num_windy!r}; this grid can have 0 to {len(order)} windy cells")
-        return cls(size=size, horizon=horizon, windy=order[:num_windy], wind=wind)
 
     @property
     def num_states(self) -> int:
@@ -215,34 +203,6 @@ def central_wall(size: int) -> tuple[Cell, ...]:
     return tuple((middle, column) for column in range(middle - 1, middle + 2))
 
 
-def windy_order(grid: WindyGrid, seed: int) -> tuple[Cell, ...]:
-    """All cells in the order in which the paper makes them windy (appendix on |B|).
-
-    First the cells that are neither wall nor start, by increasing Manhattan distance to the centre of the wall, ties in a
-    random order fixed by `seed`; then the wall cells; then the start.
-    """
-    if not grid.wall:
-        raise InvalidInput("the grid has no wall, so no cell is closest to it; give the windy cells yourself")
-    if not is_whole(seed) or seed < 0:
-        raise InvalidInput(f"seed is {seed!r}; it must be a whole number of at least 0")
-    every = [grid.cell(state) for state in range(grid.num_states)]
-    regular = [cell for cell in every if cell not in grid.wall and cell != grid.start]
-    shuffled = [regular[i] for i in np.random.default_rng(seed).permutation(len(regular))]
-    # The centre is the mean of the wall cells; distances are multiplied by their number to compare whole numbers.
-    count, rows, columns = len(grid.wall), sum(r for r, _ in grid.wall), sum(c for _, c in grid.wall)
-    shuffled.sort(key=lambda cell: abs(count * cell[0] - rows) + abs(count * cell[1] - columns))  # stable: keeps the shuffle
-    return (*shuffled, *grid.wall, grid.start)
-
-
-def equispaced_wind(num_windy: int, weakest: float = 0.2, strongest: float = 0.8) -> tuple[float, ...]:
-    """Wind of the heterogeneous instance III: equispaced along the order of windy cells, the weakest closest to the wall."""
-    count = positive_integer("num_windy", num_windy)
-    low, high = finite_number("weakest", weakest), finite_number("strongest", strongest)
-    if not 0.0 < low <= high <= 1.0:
-        raise InvalidInput(f"the wind goes from {low:g} to {high:g}; choose 0 < weakest <= strongest <= 1")
-    return tuple(float(value) for value in np.linspace(low, high, count))
-
-
 def _grid_size(value: Any) -> int:
     size = positive_integer("size", value)
     if size < 2:
@@ -329,30 +289,22 @@ class WindyGridEnv(gymnasium.Env[np.int64, np.int64]):
     import gymnasium
     from safe2real.systems.windy_grid import WindyGrid
 
-    gymnasium.make("safe2real/WindyGrid-v0", grid=WindyGrid.paper(), dynamics="real", render_mode=None)
+    gymnasium.make("safe2real/WindyGrid-v0", grid=WindyGrid.paper(), dynamics="real")
     ```
     - `grid`: the layout, the horizon and the wind.
     - `dynamics`: `"real"` with the wind, `"simulator"` without.
-    - `render_mode`: `"rgb_array"` or None.
 
     ## Version history
     - v0: the first version.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 4}  # noqa: RUF012 (an instance attribute to Gymnasium)
-
-    def __init__(
-        self, grid: WindyGrid = PAPER_GRID, dynamics: Literal["real", "simulator"] = "real", render_mode: str | None = None
-    ) -> None:
+    def __init__(self, grid: WindyGrid = PAPER_GRID, dynamics: Literal["real", "simulator"] = "real") -> None:
         if not isinstance(grid, WindyGrid):
             raise InvalidInput(f"grid is a {type(grid).__name__}; give a WindyGrid, e.g. WindyGrid.paper()")
         if dynamics not in ("real", "simulator"):
             raise InvalidInput(f"dynamics is {dynamics!r}; choose 'real' (with wind) or 'simulator' (without)")
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise InvalidInput(f"render_mode is {render_mode!r}; choose one of {self.metadata['render_modes']} or None")
         self.grid = grid
         self.dynamics = dynamics
-        self.render_mode = render_mode
         self.observation_space = spaces.Discrete(grid.num_states)
         self.action_space = spaces.Discrete(grid.num_actions)
         self._kernel = grid.real() if dynamics == "real" else grid.simulator()
@@ -385,76 +337,3 @@ class WindyGridEnv(gymnasium.Env[np.int64, np.int64]):
         self._state = int(self.np_random.choice(successors, p=probabilities))
         self._steps_left -= 1
         return np.int64(self._state), 0.0, False, self._steps_left == 0, {"cost": cost}
-
-    def render(self) -> NDArray[np.uint8] | None:
-        """The grid as an RGB image [height, width, 3]."""
-        if self.render_mode is None:
-            gymnasium.logger.warn('render() draws nothing without a render mode; make the environment with "rgb_array"')
-            return None
-        # Matplotlib is slow to import and only drawing needs it. A figure of one's own leaves pyplot's global state alone.
-        with needed_for("pictures", "report"):
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(5.8, 4.4), dpi=100, layout="constrained")
-        canvas = FigureCanvasAgg(figure)
-        draw_grid(self.grid, figure.add_subplot(), agent=self._state)
-        canvas.draw()  # type: ignore[no-untyped-call]
-        return np.array(canvas.buffer_rgba(), dtype=np.uint8)[..., :3].copy()  # type: ignore[no-untyped-call]
-
-
-def draw_grid(grid: WindyGrid, axes: Axes, *, agent: int | None = None, legend: bool = True) -> None:
-    """Draw Figure 1(a): a star at the start, the wall hatched, windy cells red (redder in stronger wind), the agent a ring.
-
-    Cell (row, column) is the unit square centred at x = column, y = row, as `imshow` has it, so heat maps can lie under it.
-    The legend goes to the right of the axes; make room for it, e.g. with a constrained layout.
-    """
-    with needed_for("pictures", "report"):
-        from matplotlib.lines import Line2D
-        from matplotlib.patches import Circle, Patch, PathPatch, Rectangle
-        from matplotlib.path import Path
-
-    def square(cell: tuple[int, int], **style: Any) -> None:
-        axes.add_patch(Rectangle((cell[1] - 0.5, cell[0] - 0.5), 1.0, 1.0, **style))
-
-    def red(strength: float) -> tuple[float, float, float, float]:
-        return (0.84, 0.15, 0.16, 0.15 + 0.75 * strength)
-
-    hatched: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.25", "hatch": "///", "linewidth": 0.0}
-    for cell, strength in zip(grid.windy, grid.wind, strict=True):
-        square(cell, facecolor=red(strength), edgecolor="none", zorder=1)
-    for cell in grid.wall:
-        square(cell, **hatched, zorder=2)
-    for line in range(grid.size + 1):
-        style: dict[str, Any] = {"color": "0.6", "linewidth": 0.8, "zorder": 3, "clip_on": False}
-        axes.plot([line - 0.5, line - 0.5], [-0.5, grid.size - 0.5], **style)
-        axes.plot([-0.5, grid.size - 0.5], [line - 0.5, line - 0.5], **style)
-    star = Path.unit_regular_star(5, 0.42)
-    points = np.asarray(star.vertices) * (0.26, -0.26) + (grid.start[1], grid.start[0])  # y grows downwards here
-    axes.add_patch(PathPatch(Path(points, star.codes), facecolor="gold", edgecolor="black", linewidth=0.8, zorder=4))
-    if agent is not None:
-        row, column = grid.cell(agent)
-        axes.add_patch(Circle((column, row), 0.34, facecolor="none", edgecolor="tab:blue", linewidth=3.0, zorder=5))
-
-    axes.set(xlim=(-0.5, grid.size - 0.5), ylim=(grid.size - 0.5, -0.5), aspect="equal", xlabel="column", ylabel="row")
-    ticks = range(0, grid.size, -(-grid.size // 10))  # at most ten
-    axes.set_xticks(ticks)
-    axes.set_yticks(ticks)
-    axes.tick_params(length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-    if not legend:
-        return
-    handles: list[Artist] = [
-        Line2D([], [], marker="*", linestyle="none", markersize=14, color="gold", markeredgecolor="black", label="start")
-    ]
-    if grid.wall:
-        handles.append(Patch(**hatched, label="unsafe wall"))
-    strengths = sorted(set(grid.wind))
-    if len(strengths) > 4:  # the ends of the scale say enough
-        strengths = [strengths[0], strengths[-1]]
-    handles += [Patch(facecolor=red(p), edgecolor="none", label=f"wind {p:.3g}") for p in strengths]
-    if agent is not None:
-        ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": "tab:blue", "markeredgewidth": 2.5}
-        handles.append(Line2D([], [], marker="o", linestyle="none", markersize=11, label="agent", **ring))
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0, frameon=False)
