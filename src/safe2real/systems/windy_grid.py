@@ -97,11 +97,11 @@ class WindyGrid:
         """Figure 1: windy cells (3, 2), (1, 2) and (1, 3) around the wall (2, 1), (2, 2), (2, 3); sigma_s = 0.85 * wind.
 
         The text does not list the figure's cells. Three adjacent to the wall with which an order by distance can begin are
-        the two at distance 1 of its centre, (3, 2) and (1, 2), and one at distance 2. The figure on estimating sigma_s tells more:
-        with the literal radius and the uniform policy, C = B first holds near the reported 2.4e5, 1.2e6 and 6e5 samples only
-        if the weakest wind of instance III blows on (3, 2), between the start and the wall, and the third cell is (1, 3) or
-        (2, 4), which the uniform policy visits about equally rarely. Of these two, (1, 3) has the wall below it: there the
-        paper's example, *up* sending the agent downward, is a move away from the wall that ends in it.
+        the two at distance 1 of its centre, (3, 2) and (1, 2), and one at distance 2. The figure on estimating sigma_s
+        tells more: with the literal radius and the uniform policy, C = B first holds near the reported 2.4e5, 1.2e6 and 6e5
+        samples only if the weakest wind of instance III blows on (3, 2), between the start and the wall, and the third cell
+        is (1, 3) or (2, 4), which the uniform policy visits about equally rarely. Of these two, (1, 3) has the wall below
+        it: there the paper's example, *up* sending the agent downward, is a move away from the wall that ends in it.
         """
         return cls(windy=_PAPER_WINDY, wind=wind)
 
