@@ -465,10 +465,14 @@ def test_the_database_of_something_else_is_left_alone(place, mode):
             "mysql databases are not supported; give a file name, sqlite:///file, or postgres",
             None,
         ),
-        ("nosuch://host/campaign", "'nosuch://host/campaign' is not a place for a campaign .*; give a file name", None),
+        (
+            "nosuch://host/campaign",
+            r"\(nosuch://\*\*\*\) is no URL of a database that is known here; give a file name",
+            None,
+        ),
         (
             "postgresql://a:secret@host:port/x",
-            r"'postgresql://\*\*\*@host:port/x' is not a place for a campaign.*; give a file name",
+            r"\(postgresql://\*\*\*\) is no URL of a database that is known here; give a file name",
             None,
         ),
         ("sqlite://", "a campaign in memory would be lost with the process; give a file name", None),
