@@ -26,7 +26,7 @@ def check(
     ] = None,
     runs: Annotated[int, typer.Option(min=1, help="Rehearsals.")] = 3,
     max_rounds: Annotated[int, typer.Option(min=1, help="Rounds of a rehearsal at most.")] = 20_000,
-    seconds: Annotated[float, typer.Option(min=0.0, help="End the rehearsals after about so long in all.")] = 60.0,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time for all rehearsals; none begins a batch later.")] = 60.0,
     guess_rows: GuessRows = None,
     guess_gap: GuessGap = None,
     compare: Annotated[
@@ -86,7 +86,7 @@ def check(
 
 
 def asked_guess(given: SpecFile, rows: int | None, gap: float | None) -> Guess | None:
-    """The guess of the options, on top of the file's; None where no option is given."""
+    """Return the guess of the options, on top of the file's; None without options."""
     from dataclasses import replace
 
     from safe2real.preflight.hypothetical_reality import Guess

@@ -78,7 +78,7 @@ class _InJson:
             what = "memory" if isinstance(error, MemoryError) else "depth"
             _fail("invalid-input", f"what was given needs more {what} than there is; give something smaller", 2, error)
         except OSError as error:
-            if error.errno == errno.EPIPE:  # nobody reads the answer any more, nor would anybody read this
+            if error.errno == errno.EPIPE:  # the reader of the answer has gone
                 raise
             _fail("storage", f"the system refused ({error}); check names, permissions and the space on the disk", 5, error)
 
@@ -124,18 +124,18 @@ def _line(kind: str, message: str) -> str:
 
 
 def keep_to_one_line() -> None:
-    """Nobody but us writes to standard error: no tracebacks, which show what was typed, and no chatter of libraries."""
+    """Keep standard error to our own lines: no tracebacks, which show what was typed, and no warnings of libraries."""
     sys.excepthook = _last_word
     for argument in sys.argv[1:]:  # wherever it stands: a place may have been given where something else belongs
         remember_secrets(argument)
     for name in _CHATTY:
         logging.getLogger(name).addHandler(logging.NullHandler())
-    if not sys.warnoptions:  # whoever asks for warnings gets them
+    if not sys.warnoptions:  # asked for with -W
         warnings.simplefilter("ignore")
 
 
 def _last_word(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """What is said of an error that nobody foresaw."""
+    """Report an unforeseen error."""
     frames = traceback.extract_tb(trace)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
     message = (
@@ -150,7 +150,7 @@ STANDARD_INPUT = "-"
 
 
 def read_text(file: str, limit: int | None = None) -> str:
-    """The whole of a file, or of standard input for `-`; UTF-8, with or without the mark some editors put before it."""
+    """Read a whole file, or standard input for `-`: UTF-8, with or without a byte order mark."""
     name = _name_of(file)
     if file == STANDARD_INPUT and sys.stdin is None:
         raise InvalidInput("standard input is closed; give a file, or a pipe that stays open")
@@ -168,12 +168,12 @@ def read_text(file: str, limit: int | None = None) -> str:
 
 
 def read_document(file: str, limit: int | None = None) -> Any:
-    """One JSON document, of at most `limit` bytes; of the usual limit of texts by default."""
+    """Read one JSON document of at most `limit` bytes; by default the limit of texts."""
     return from_text(read_text(file, limit), _name_of(file))
 
 
 def read_array(file: str, name: str) -> Any:
-    """An array as specifications name it, "file.npy" or "file.npz:name"; else nested lists or a packed array in JSON."""
+    """Read an array from "file.npy" or "file.npz:name", else nested lists or a packed array from JSON."""
     if file.endswith((".npy", ".npz")) or ".npz:" in file:
         from safe2real.preflight.array_files import ArrayFiles
 
@@ -182,19 +182,19 @@ def read_array(file: str, name: str) -> Any:
 
 
 def read_lines(file: str) -> list[Any]:
-    """JSON Lines: one document a line; empty lines are passed over."""
+    """Read JSON Lines, one document a line; empty lines are skipped."""
     # Not splitlines, which would also cut at characters that may stand inside a JSON text.
     numbered = enumerate(read_text(file).split("\n"), start=1)
     return [from_text(line, f"line {number} of {_name_of(file)}") for number, line in numbered if line.strip()]
 
 
 def answer(document: Any) -> None:
-    """The command's one document; ASCII, so that no terminal or pipe can spoil it."""
+    """Print the command's one document; ASCII, so that no terminal or pipe can spoil it."""
     typer.echo(json.dumps(document, allow_nan=False, indent=2 if _watched(sys.stdout) else None))
 
 
 def progress_bar(label: str) -> AbstractContextManager[Report | None]:
-    """`report(done, total)` for a bar with the time left, where somebody is watching; None where nobody is."""
+    """Show a bar with the time left on a terminal: yields `report(done, total)`, and None off a terminal."""
     return progress.progress_bar(label, after=0.0)
 
 
@@ -203,5 +203,5 @@ def _name_of(file: str) -> str:
 
 
 def _watched(stream: TextIO | None) -> bool:
-    """Whether somebody reads this on a terminal; a daemon may have closed the stream altogether."""
+    """Whether the stream is a terminal; a daemon may have closed it."""
     return stream is not None and stream.isatty()

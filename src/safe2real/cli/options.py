@@ -19,7 +19,8 @@ FilesAnywhere = Annotated[
     bool, typer.Option("--files-anywhere", help="SPEC may name files outside its own folder, links followed.")
 ]
 GuessRows = Annotated[
-    int | None, typer.Option(help="Rehearse on a guess with so many wrong rows, drawn at random, instead of the file's own.")
+    int | None,
+    typer.Option(help="Rehearse on a guess with this number of wrong rows, drawn at random, instead of the file's own."),
 ]
 GuessGap = Annotated[
     float | None, typer.Option(help="TV distance of the wrong rows of the guess; mismatch_gap of the settings if none.")

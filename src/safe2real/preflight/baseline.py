@@ -43,6 +43,7 @@ class Range:
 
     @property
     def name(self) -> str:
+        """The constraint's label."""
         return self.wording.label
 
     @property
@@ -59,7 +60,7 @@ class Range:
         return self.baseline_real >= self.threshold + self.margin - ROUNDING
 
     def threshold_below(self, value: float) -> float | None:
-        """A threshold by the stated margin below `value`, if that is one to choose."""
+        """Return the threshold that lies the stated margin below `value`; None if every policy meets it."""
         return value - self.margin if value - self.margin > self.lowest + ROUNDING else None
 
 
@@ -74,7 +75,7 @@ def check_rollouts(problem: Problem, rollouts: Sequence[Trajectory], what: str) 
 
 
 def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | None, delta: float) -> tuple[Range, ...]:
-    """What is reachable for every constraint."""
+    """Return, for each constraint, what policies reach on the simulator and what the baseline is worth."""
     model, margins = problem.simulator, problem.margins
     free = without_constraints(model)
     own = constraint_values(model, problem.baseline)
@@ -113,7 +114,7 @@ def _declared(problem: Problem) -> dict[str, Any]:
 
 
 def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Finding]:
-    """Which limits and thresholds are achievable, alone and together."""
+    """Check which limits and thresholds are achievable, alone and together."""
     findings = []
     for one in ranges:
         words, limit = one.wording, one.wording.bound(one.threshold)
@@ -167,7 +168,7 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
 def baseline_findings(
     problem: Problem, ranges: Sequence[Range], real: Kernel, *, guessed: bool, rollouts: int, delta: float
 ) -> list[Finding]:
-    """Whether the baseline has its stated margin; the best evidence decides: rollouts, then a stated reality."""
+    """Check whether the baseline has its stated margin; the best evidence decides: rollouts, then a stated reality."""
     findings = []
     for k, one in enumerate(ranges):
         needed = one.threshold + one.margin
@@ -270,7 +271,7 @@ def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constra
 
 
 def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
-    """Standard deviation of the sum of constraint `k` over an episode, exactly.
+    """Return the exact standard deviation of the sum of constraint `k` over an episode.
 
     What is expected of an episode changes with every step, by c + V(next state) - V(state): these changes are uncorrelated,
     so their mean squares add up to the variance.

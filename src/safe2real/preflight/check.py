@@ -99,7 +99,7 @@ class Preflight(Tabular):
         return f"READY{worth}: nothing fails{warned}. {assumed} remain assumptions about the real system"
 
     def describe(self) -> str:
-        """The verdict, the three claims, and one line for every finding."""
+        """Return the verdict, the three claims, and one line for every finding."""
         claims = [
             f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
             for claim, why in self.guarantees.items()
@@ -107,12 +107,12 @@ class Preflight(Tabular):
         return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
 
     def to_table(self) -> list[Row]:
-        """One line for each finding."""
+        """Return one row for each finding."""
         keys = ("level", "name", "what", "cure", "code", "subject", "about")
         return [{key: document[key] for key in keys} for document in map(Finding.to_document, self.findings)]
 
     def to_document(self) -> dict[str, Any]:
-        """All of it for other programs, as JSON can hold it."""
+        """Return all of it as plain JSON values."""
         return {
             "ready": self.ready,
             "verdict": self.verdict(),

@@ -57,7 +57,7 @@ def begun(problem: Problem, method: Method) -> tuple[Learner, Finding]:
 
 
 def constrained(problem: Problem) -> list[Finding]:
-    """Without a constraint there is nothing to be safe by: that must not look like a promise."""
+    """Warn if there is no constraint: then no promise is made about safety."""
     if problem.simulator.num_constraints:
         return []
     cure = "state what must not happen as a constraint; the margin has no meaning without one"
@@ -65,7 +65,7 @@ def constrained(problem: Problem) -> list[Finding]:
 
 
 def smallest_margin(problem: Problem) -> float:
-    """Of all constraints; as stated where there is none."""
+    """Return the smallest margin of all constraints; the stated one without constraints."""
     constraints = problem.simulator.num_constraints
     stated = problem.margins if constraints else np.asarray(problem.settings.margin, dtype=np.float64)
     return float(stated.min(initial=np.inf)) if stated.size else float(problem.simulator.horizon)
@@ -97,7 +97,7 @@ def theorem(problem: Problem, method: Method) -> tuple[Conditions, list[Finding]
         grave = condition.name is ConditionName.TOLERANCE_AGAINST_MARGIN
         level = Level.OK if condition.holds else Level.FAILURE if grave else Level.WARNING
         said, cure, changes = condition.explanation, condition.cure, condition.changes
-        if condition.name is ConditionName.EPSILON:  # nobody has stated one
+        if condition.name is ConditionName.EPSILON:  # it was not stated
             said = said.replace(f"epsilon is {epsilon:.10g}", _stands_for(tau, meant), 1)
             changes = tuple(one for one in changes if one.name != "epsilon")  # it follows from the tolerance here
             cure = cure and (one_of(changes) or "mend the tolerance, which it follows from")
@@ -139,7 +139,7 @@ def _promised(problem: Problem, method: Method, margin: float) -> list[Finding]:
 
 
 def estimated_rows(problem: Problem, method: Method) -> list[Finding]:
-    """Whether calibrated_gap covers what sampling left open of a simulator that was estimated."""
+    """Check whether calibrated_gap covers the accuracy of a simulator that was estimated."""
     rows, settings = problem.estimated, problem.settings
     if rows is None:
         return []
@@ -186,7 +186,7 @@ def estimated_rows(problem: Problem, method: Method) -> list[Finding]:
 def gaps_fit(
     problem: Problem, method: Method, *, calibrated_gap: float | None = None, mismatch_gap: float | None = None
 ) -> bool:
-    """Whether the gaps can be stated so: rows can be cleared, and where the calibrated one is new, a run can still stop."""
+    """Return whether rows can be cleared with these gaps and, with a new calibrated gap, a run can still stop."""
     settings = problem.settings
     clearing = find(settings.refinements, SequentialClearing) or find(settings.refinements, BelowGap)
     small = settings.calibrated_gap if calibrated_gap is None else calibrated_gap
@@ -203,7 +203,7 @@ def _larger_calibrated_gap(problem: Problem, method: Method, needed: float) -> t
 
 
 def floor_of(problem: Problem, method: Method) -> float:
-    """What Delta tends to per unit of calibrated_gap: cleared rows go on paying for it at every step.
+    """Return what Delta tends to per unit of calibrated_gap: cleared rows go on paying for it at every step.
 
     The largest value of H (span of the step) over rows that are not known, among policies feasible on the simulator: at most
     H (H - 1) / 2 with the span bonus and H^2 without.
@@ -219,12 +219,12 @@ def floor_of(problem: Problem, method: Method) -> float:
 
 
 def goal_of(method: Method) -> str:
-    """What a run stops by, in one word."""
+    """Return what a run stops by: "accuracy" of declared rewards or "tolerance"."""
     return "accuracy" if isinstance(method, ForRewards) else "tolerance"
 
 
 def stop_floor(problem: Problem, method: Method) -> list[Finding]:
-    """Whether what the method stops by can come down to where it stops; nothing where no tolerance or accuracy decides."""
+    """Check whether the uncertainty can come down to the tolerance, or the accuracy, at which the method stops."""
     if isinstance(method, ForRewards):
         return [_accuracy_floor(problem, method)]
     return [_tolerance_floor(problem, method)] if method.covers_any_reward else []
@@ -292,12 +292,12 @@ def _stop(level: Level, said: str, cure: str, numbers: dict[str, float], changes
 
 
 def without_constraints(model: CMDP) -> CMDP:
-    """The same rows for as many summed steps; what is summed counts in each of them, the end like any other."""
+    """Return the model without its constraints; each of its summed steps counts, the end like any other."""
     return CMDP.of(model.kernel, model.horizon, model.start)
 
 
 def remaining(problem: Problem) -> str:
-    """What stays the user's word about the real system, whatever is checked here: in words, for verdicts."""
+    """Return the assumptions about the real system that no check can prove, in words, for verdicts."""
     stated = ["the margin", "the gaps"]
     if problem.known_rows().any():
         stated.append("the known rows")

@@ -122,7 +122,7 @@ class Finding:
         return f"{self.level.upper():8} {self.name}: {self.what}.{mended}"
 
     def to_document(self) -> dict[str, Any]:
-        """All of it as JSON can hold it."""
+        """Return all of it as plain JSON values."""
         return {
             "code": self.code.value,
             "subject": self.subject,
@@ -137,10 +137,10 @@ class Finding:
         }
 
     def as_doubt(self) -> Doubt:
-        """Why nothing is a guarantee on a system of which this assumption is false."""
+        """Return the doubt about everything on a system for which this assumption is false."""
         return Doubt(DoubtCode.FALSE_OF_REALITY, f"{self.name}: {self.what}", self.subject)
 
 
 def against(findings: Iterable[Finding], claim: Guarantee) -> tuple[Finding, ...]:
-    """The failures because of which a claim does not stand."""
+    """Return the failures because of which a claim does not stand."""
     return tuple(one for one in findings if one.level is Level.FAILURE and claim in one.affects)

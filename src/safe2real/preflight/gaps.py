@@ -33,7 +33,7 @@ _CAREFUL = 2.0  # the protection to use where the gap is a guess
 
 
 def reality_findings(problem: Problem, method: Method, real: Kernel, guessed: bool) -> list[Finding]:
-    """Whether what is stated of rows is true of `real`."""
+    """Check whether what is stated of rows is true of `real`."""
     return [
         *_outside_support(problem, real),
         *_ties(problem, real),
@@ -44,14 +44,14 @@ def reality_findings(problem: Problem, method: Method, real: Kernel, guessed: bo
 
 
 def clearing_findings(problem: Problem, learner: Learner, guessed: bool) -> list[Finding]:
-    """What the gaps do before any data: after how many visits a right row is cleared, and which wrong one never is."""
+    """Return after how many visits a right row is cleared with these gaps, and which wrong rows never are."""
     if not learner.method.reuses_simulator or not learner.evidence.suspects.any():
         return []
     return [_clearing(learner), *_protection(problem, learner, guessed)]
 
 
 def redrawn(guess: GuessedReality) -> list[Finding]:
-    """How often a mismatch of this size would take the baseline's margin."""
+    """Warn if the baseline lost its margin in random draws of wrong rows."""
     if guess.drawn <= 1 and not guess.lost_margin:
         return []
     wrong = int(guess.wrong.sum())
@@ -183,7 +183,7 @@ def _distances_possible(problem: Problem, method: Method) -> list[Finding]:
 
 
 def largest_distances(kernel: Kernel, support: Kernel | None) -> Floats:
-    """[R] 1 - the smallest probability of a possible successor: how far from its row any distribution can be in TV."""
+    """Return the largest TV distance from each row [R]: 1 - the smallest probability of a possible successor."""
     result = np.ones(kernel.num_rows)
     for row in range(kernel.num_rows):
         successors, probabilities = kernel.row(row)
@@ -217,8 +217,8 @@ def _protection(problem: Problem, learner: Learner, guessed: bool) -> list[Findi
     if not guessed or clearing.protection > 1.0 or settings.mismatch_gap <= settings.calibrated_gap:
         return [Finding(Code.PROTECTION, Level.OK, said, numbers=numbers)]
     said = (
-        f"mismatch_gap {settings.mismatch_gap:g} is taken at its word: a row that is wrong by less can be cleared, and "
-        "nothing may ever object"
+        f"mismatch_gap {settings.mismatch_gap:g} is trusted: a row that is wrong by less can be cleared, and "
+        "the data may never contradict it"
     )
     if settings.mismatch_gap / _CAREFUL <= settings.calibrated_gap:
         cure = "if the gap is a guess, state the smallest error that you want found"
@@ -235,7 +235,7 @@ def _protection(problem: Problem, learner: Learner, guessed: bool) -> list[Findi
 
 
 def _coverage(problem: Problem, real: Kernel, guessed: bool) -> Finding:
-    """What nobody visits is not found wrong and hurts nobody; what the baseline does not visit, its data do not show."""
+    """Unvisited rows are neither detected as wrong nor used; rollouts of the baseline show only the rows it visits."""
     model = problem.simulator
     reality = model.with_kernel(real)
     reached, visited = reachable_rows(reality), visited_rows(reality, problem.baseline)
@@ -257,7 +257,7 @@ def _coverage(problem: Problem, real: Kernel, guessed: bool) -> Finding:
 
 
 def rollout_findings(problem: Problem, rollouts: Sequence[Trajectory]) -> list[Finding]:
-    """Whether steps of the real system contradict the declared support, or rows that are declared known.
+    """Check whether steps of the real system contradict the declared support, or rows that are declared known.
 
     Args:
         problem: what is declared.
@@ -282,9 +282,9 @@ def rollout_findings(problem: Problem, rollouts: Sequence[Trajectory]) -> list[F
 
 
 def rows_left(kernel: Kernel, rollouts: Sequence[Trajectory]) -> NDArray[np.bool_]:
-    """[R] rows from which a rollout went to a state that `kernel` rules out there."""
+    """Return the rows [R] from which a rollout went to a state that `kernel` rules out there."""
     left, pairs = np.zeros(kernel.num_rows, dtype=np.bool_), kernel.num_states * kernel.num_actions
-    possible: dict[int, set[int]] = {}  # successors of the rows that were come by
+    possible: dict[int, set[int]] = {}  # successors of the rows that were visited
     for episode in rollouts:
         rows = episode.states[:-1].astype(np.int64) * kernel.num_actions + episode.actions
         if not kernel.is_stationary:

@@ -66,7 +66,11 @@ class GuessedReality:
 
 
 def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
-    """The simulator with the rows of `guess` moved; the same guess gives the same system, bit for bit."""
+    """Return the simulator with the rows of `guess` moved; the same guess gives the same system, bit for bit.
+
+    Raises:
+        InvalidInput: the guess is invalid, or so many rows cannot be so far from the simulator's.
+    """
     model, settings = problem.simulator, problem.settings
     gap = settings.mismatch_gap if guess.gap is None else finite_number("guess.gap", guess.gap)
     if guess.gap is None and gap == 0.0:
@@ -96,13 +100,13 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
 
 
 def reachable_rows(model: CMDP) -> NDArray[np.bool_]:
-    """[R] rows that some episode of `model` comes to."""
+    """Return the rows [R] that some policy visits on `model`."""
     anyone = MarkovPolicy.uniform(horizon=model.horizon, num_states=model.num_states, num_actions=model.num_actions)
     return visited_rows(model, anyone)
 
 
 def visited_rows(model: CMDP, policy: MarkovPolicy) -> NDArray[np.bool_]:
-    """[R] rows that episodes of `policy` on `model` can come to."""
+    """Return the rows [R] that `policy` visits on `model` with positive probability."""
     visits = occupancy(model, policy)[: model.steps]
     return np.asarray((visits.sum(axis=0) if model.kernel.is_stationary else visits).reshape(-1) > 0.0)
 

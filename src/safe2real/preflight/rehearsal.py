@@ -64,7 +64,7 @@ class Effort:
 
     runs: int = 3  # with seeds coin_seed, coin_seed + 1, ...
     max_rounds: int = 20_000  # episodes of each at most
-    seconds: float | None = None  # end the rehearsals after about so long in all
+    seconds: float | None = None  # after which the rehearsals end, in all
     compare: bool = True  # also rehearse the alternatives: with or without the simulator's rows, its support declared
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ class Rehearsal:
         return None if self.further is None else self.rounds + self.further
 
     def rounds_to(self, bound: float) -> float:
-        """Episodes until plans are within `bound`, between two looks by powers; all of them where they never are."""
+        """Return the episodes until plans are within `bound`, interpolated in logarithms; all of them if they never are."""
         reached = np.flatnonzero(self.plan_bounds <= bound * (1.0 + ROUNDING))
         if not reached.size:
             return float(self.rounds)
@@ -257,7 +257,7 @@ def _to_find(problem: Problem, real: Kernel) -> NDArray[np.bool_]:
 def rehearsal_findings(
     problem: Problem, method: Method, rehearsals: Sequence[Rehearsal], assumed: Standing
 ) -> list[Finding]:
-    """What the rehearsals say, all seeds together; `assumed` is what they are worth by the assumptions."""
+    """Return what the rehearsals show, all seeds together; `assumed` is what they are worth by the assumptions."""
     standing = shown_standing(rehearsals, assumed)
     return [
         *([_safety(rehearsals, assumed)] if problem.simulator.num_constraints else ()),
@@ -268,7 +268,7 @@ def rehearsal_findings(
 
 
 def shown_standing(rehearsals: Sequence[Rehearsal], assumed: Standing) -> Standing:
-    """What the rehearsals are worth after all: they may have shown that an assumption is false."""
+    """Return what the rehearsals are worth: REFUTED if they show that an assumption is false, else `assumed`."""
     false = any(one.refuted or one.lost or one.unsafe_rounds for one in rehearsals)
     return Standing.REFUTED if false and assumed is Standing.CERTIFIED else assumed
 
@@ -390,7 +390,7 @@ def alternative_findings(
     real: Kernel,
     rollouts: Sequence[Trajectory] = (),
 ) -> list[Finding]:
-    """Whether fewer episodes are expected with another choice: the other method, or the simulator's support declared.
+    """Compare with two other choices by the episodes they need: the other method, and the simulator's support declared.
 
     Args:
         problem: what is given and assumed.

@@ -55,6 +55,7 @@ class Exact:
 
     @property
     def unsafe(self) -> int:
+        """Deployments that violate a constraint on the reality."""
         return int((self.values < self.thresholds - ROUNDING).any(axis=1).sum())
 
     @property
@@ -77,6 +78,7 @@ class RehearsedPlan:
 
     @property
     def as_promised(self) -> bool:
+        """Whether it is feasible in reality, worth its value there, and within its suboptimality."""
         gap = self.real_best - self.real_value
         return self.feasible and self.real_value >= self.value - ROUNDING and gap <= self.suboptimality + 1e-7
 
@@ -104,6 +106,7 @@ class RehearsedCampaign:
 
     @property
     def certified(self) -> bool:
+        """Whether everything that was handed out is certified."""
         return self.standing is Standing.CERTIFIED
 
     @property
@@ -124,7 +127,7 @@ class RehearsedCampaign:
 
 
 def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guessed: bool) -> list[Finding]:
-    """What this reality does not grant that the settings assume: the guarantee does not speak of it then."""
+    """Return the assumptions that are false on this reality, for which no guarantee is given."""
     ranges = ranges_of(problem, real, None, problem.settings.delta)
     found = reality_findings(problem, method, real, guessed)
     found += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=0, delta=problem.settings.delta)
@@ -133,7 +136,11 @@ def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guesse
 
 
 def open_or_begin(problem: Problem, method: Method, real: Kernel, seed: int, folder: Path) -> Campaign:
-    """The campaign in `folder`, begun there if there is none; one of another study is left alone."""
+    """Open the campaign in `folder`, or begin one there.
+
+    Raises:
+        Conflict: the folder holds the campaign of another specification, reality or seed; it is left alone.
+    """
     # Refuse before anything is written. Whether the margin is there is known here, on the reality itself.
     learner = Learner(problem, method, trust_margin=True)
     if learner.simulator.kernel.horizon != real.horizon:
@@ -220,7 +227,7 @@ def conclude(
 
 
 def exact_values(campaign: Campaign, model: CMDP) -> Exact:
-    """V_c on `model` of every mixture that was handed out; values are linear in its weights."""
+    """Evaluate every deployed mixture on `model`; values are linear in its weights."""
     entries = entries_of(campaign.name, campaign.events(), model)
     worth = {digest: constraint_values(model, policy) for digest, policy in campaign.stored_policies().items()}
     constraints = model.num_constraints

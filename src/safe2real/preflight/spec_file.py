@@ -307,7 +307,7 @@ class _States:
     system: FiniteSystem | None = None
 
     def over_states(self, array: NDArray[Any], axes: int, name: str) -> NDArray[Any]:
-        """[S] (`axes` 1) or [S, A] (2), or with steps before it, over the file's states, as one over the model's."""
+        """Return an array [S] (`axes` 1) or [S, A] (2), steps first, over the file's states as one over the model's."""
         if self.system is None:
             return array
         axis = array.ndim - axes
@@ -318,7 +318,7 @@ class _States:
         return np.moveaxis(self.system.per_state(np.moveaxis(array, axis, 0)), 0, axis)
 
     def rows(self, value: Any, name: str) -> Kernel:
-        """The rows of another system of the same shape: [real] or [support]."""
+        """Read the rows of another system of the same shape: [real] or [support]."""
         if self.system is None:
             return kernel_from_json(value, name)
         given = check_keys(value, name, required=("gymnasium",), optional=("arguments",))
@@ -326,7 +326,7 @@ class _States:
             return self.system.kernel_of(_made(given, name))
 
     def reward(self, value: Any, name: str) -> Floats:
-        """A reward [S, A] or [H, S, A] over the model's states; [S], [S, A] or [H, S, A] over the file's."""
+        """Read a reward [S], [S, A] or [H, S, A] over the file's states as [S, A] or [H, S, A] over the model's."""
         if self.system is not None and isinstance(value, str) and value == _ENVIRONMENT:
             return self.system.unit_reward
         array = numbers_from_json(value, name)

@@ -42,7 +42,7 @@ _BY_CHANCE = "The guarantee assumes that this had nothing to do with what happen
 def warnings_of(
     status: CampaignStatus, found: MismatchMap, entries: Sequence[Entry], course: Course, now: datetime
 ) -> list[str]:
-    """One text for each thing, the gravest first."""
+    """Return what is wrong or waits, one text each, the gravest first."""
     warnings = []
     refuted = found.count(Verdict.CONTRADICTED)
     if refuted:
@@ -166,7 +166,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
 
 
 def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list[tuple[int, int]], list[Known]]:
-    """The state after all events; on the way, after so many deployments, the suspect rows and the declared rewards."""
+    """The state after all events, and on the way (deployments, suspect rows) and (deployments, declared rewards)."""
     replay, every = Replay(campaign.fresh_learner()), max(1, len(events) // _LOOKS)
     rarely, moments = max(1, len(events) // _MOMENTS), list[Known]()
     looks = [(0, int(replay.learner.evidence.belief.suspect.sum()))]

@@ -31,7 +31,7 @@ _NO_MINARI = "the Minari package is not installed; get it with: pip install 'saf
 
 
 def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
-    """transitions.csv, deployments.csv and mismatch.csv in `folder`; files of that name are replaced.
+    """Write transitions.csv, deployments.csv and mismatch.csv into `folder`; files of that name are replaced.
 
     All of them are about the same moment. Steps, states and actions count from 0; a cell without a value is empty. A text
     that a spreadsheet would compute (it begins with =, +, -, @) has an apostrophe before it; JSON has it as it was given.
@@ -57,7 +57,7 @@ def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
 
 
 def export_json(campaign: Campaign, path: Path) -> Path:
-    """The whole record as one document, which can be checked without this package.
+    """Write the whole record as one document, which can be checked without this package.
 
     Bodies of events and contents of policies are the very texts that their SHA-256 digests are of, so they are strings. How
     an event's digest is made from its columns and the digest before it: `Event.digest_after`.
@@ -84,7 +84,7 @@ def export_json(campaign: Campaign, path: Path) -> Path:
 
 
 def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
-    """A Minari dataset of all episodes, under MINARI_DATASETS_PATH or in Minari's usual place.
+    """Write all episodes as a Minari dataset, under MINARI_DATASETS_PATH or in Minari's usual place.
 
     Rewards are the utilities of the first constraint, or 0 without one. Every episode ends as a truncation. Its metadata
     (`dataset.storage.get_episode_metadata`) say where it comes from: deployment, worker, source, policy, partial, and
@@ -114,7 +114,7 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
         raise InvalidInput(f"campaign {campaign.name} has no episode yet, and Minari keeps no empty dataset; tell one first")
     buffers = [EpisodeBuffer(**_steps(model, episode)) for episode in episodes]
     try:
-        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that nobody is named as its author
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # that it has no author
             dataset = minari.create_dataset_from_buffers(
                 dataset_id,
                 buffers,
@@ -137,7 +137,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff2
 
 
 def _harmless(cell: Any) -> Any:
-    """A name that somebody chose must not become a formula in somebody else's spreadsheet."""
+    """Escape a text that a spreadsheet would run as a formula."""
     return f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(_FORMULA) else cell
 
 

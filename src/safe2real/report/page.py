@@ -42,12 +42,12 @@ def render(template: str, *, folder: Path = _TEMPLATES, **data: Any) -> str:
 
 
 def moment(at: str) -> str:
-    """A recorded time, to the second."""
+    """Return a recorded time, to the second."""
     return f"{datetime.fromisoformat(at):%Y-%m-%d %H:%M:%S}"
 
 
 def since(at: str, now: datetime) -> str:
-    """For how long, in words."""
+    """Return the time from `at` to `now`, in words."""
     seconds = max(0.0, (now - datetime.fromisoformat(at)).total_seconds())
     for size, unit in ((86_400.0, "days"), (3_600.0, "hours"), (60.0, "minutes")):
         if seconds >= 2.0 * size:

@@ -32,9 +32,9 @@ _BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
 
 
 def draw_exact(exact: Exact, wordings: Sequence[Wording], bound: str) -> Figure:
-    """What every deployment really does against its limit or threshold, with the bound of its certificate, called `bound`.
+    """Draw the exact value of every deployment beside its limit or threshold, and the bound of its certificate.
 
-    A cost is drawn as a cost: more of it is higher.
+    A cost is drawn as a cost: more of it is higher. The legend calls the bound `bound`.
     """
     panels = max(1, min(_MOST_PANELS, len(wordings)))
     figure = Figure(figsize=(10.5, 0.9 + 2.9 * panels), layout="constrained")
@@ -84,7 +84,7 @@ _FEW_LABELS, _MANY_LABELS = 1.5, 3.0  # decades up to which 2 and 5 are labelled
 
 
 def draw_preflight(found: Preflight) -> Figure:
-    """Number lines above; the uncertainty and the bound of plans over rehearsed samples below."""
+    """Draw number lines of the constraints, and below them the uncertainty and the bound of plans over rehearsed samples."""
     lines = found.ranges[:_MOST_LINES]
     rows = max(1, len(lines))
     below = 3.1 if found.rehearsals else 0.0
@@ -187,7 +187,7 @@ def _dress(axes: Axes, across: NDArray[Any], up: NDArray[Any]) -> None:
 
 
 def _scale(axes: Axes, axis: Axis, values: NDArray[Any], form: str, decades: float) -> None:
-    """Logarithmic from a factor of ten on, with labels between the powers up to so many decades; else linear from 0."""
+    """Logarithmic from a factor of ten on, with labels between the powers up to `decades`; else linear from 0."""
     name = "x" if axis is axes.xaxis else "y"
     low, high = (float(values.min()), float(values.max())) if values.size else (0.0, 0.0)
     if low > 0.0 and high >= 10.0 * low:
@@ -202,7 +202,7 @@ def _scale(axes: Axes, axis: Axis, values: NDArray[Any], form: str, decades: flo
 
 
 def preflight_page(found: Preflight, figure: Figure, name: str) -> str:
-    """The page as text; `figure` is that of `draw_preflight`, `name` says what was checked."""
+    """Return the page as text; `figure` is that of `draw_preflight`, `name` says what was checked."""
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=130)
     return render(
