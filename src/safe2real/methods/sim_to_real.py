@@ -1,4 +1,4 @@
-"""Algorithms 1, 2 and 3 of the paper, with its line numbers in the comments of `SimToReal.propose`.
+"""Algorithms 1, 2 and 3 of the paper; the numbers in the comments of `SimToReal.propose` are those of Algorithm 1's lines.
 
 Problem: choose, episode after episode, a policy that meets every constraint on a real system that differs from the
 simulator in an unknown region, and stop when a near-optimal plan for any reward is possible. Algorithm: keep a hybrid
@@ -6,6 +6,9 @@ model; if the baseline does not look safe on it, deploy the baseline (Line 5); o
 most uncertain among those feasible on the model (Line 8), and deploy it mixed with the baseline so that the baseline's
 margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertainty, Delta, is at most the tolerance (Line
 10).
+
+Line 2, the loop, and Line 14, the rollout, are `explore`; Line 1 and Lines 3 and 4 are `Evidence`, which brings suspects and
+hybrid model up to date with every episode that is counted; what is planned on the model at the end is `plan`.
 """
 
 from __future__ import annotations
@@ -21,19 +24,12 @@ from safe2real._compiled.outcomes import INFEASIBLE
 from safe2real._compiled.search import like_of
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence
-from safe2real.methods.base import Decision, Method, Reason, Recorded, refuted_decision
+from safe2real.methods.base import Decision, Method, Reason, Recorded, candidate_share, refuted_decision
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import ROUNDING, Floats
 from safe2real.planning.sweeper import slots_for
 from safe2real.problem.problem import Problem
 from safe2real.refinements import Chain, find
-
-
-class Memory(NamedTuple):
-    """What the compiled rounds continue from."""
-
-    candidate: rounds.Candidate
-    warm: int  # how many of its policies to start from
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,42 +45,34 @@ class SimToReal(Method):
     has_compiled_rounds: ClassVar[bool] = True
 
     def propose(self, problem: Problem, evidence: Evidence, *, seed: int, round_number: int, memory: Any = None) -> Decision:
-        """Lines 3 to 13 of Algorithm 1; Algorithms 2 and 3 are the subclasses below. `simulate` compiles the same lines.
-
-        Counting an episode (Line 14) has brought the suspects (Line 3) and the hybrid model (Line 4) up to date.
-        """
-        model, terms = evidence.row_sets, terms_of(problem, evidence.kept)
-        memory = copy_of(memory) if isinstance(memory, Memory) else empty_memory(problem, evidence.kept)
-        candidate, margins = memory.candidate, evidence.trust.compiled.margins  # data may have raised the stated margins
+        """Return what Lines 5 to 13 of Algorithm 1 deploy; `simulate` compiles the same lines, and the bits are the same."""
+        model = HybridRound(problem, evidence, memory)  # Lines 3 and 4: counting has brought the hybrid model up to date
+        thresholds, stated = model.terms.thresholds, model.terms.margins  # l and xi, [K]
+        margins = evidence.trust.compiled.margins  # [K] xi, or more where the data prove it
         refuted = refuted_decision(evidence)
         if refuted is not None:  # not in the paper, which assumes that no assumption is false
-            return replace(refuted, memory=memory)
+            return replace(refuted, memory=model.memory)
 
-        rounds.baseline_values(model.rows, terms, candidate.baseline_values)  # V_c of the baseline on the hybrid model
-        if (candidate.baseline_values < terms.thresholds + 0.5 * terms.margins).any():  # Line 5
-            return Decision(Reason.BASELINE, memory=memory)  # Line 6
+        if (model.baseline_values() < thresholds + stated / 2.0).any():  # Line 5
+            return Decision(Reason.BASELINE, memory=model.memory)  # Line 6
 
-        status, uncertainty, used = rounds.most_uncertain(  # Line 8
-            model.rows, terms, evidence.belief.bonus, memory.warm, candidate
-        )
-        if status == INFEASIBLE:  # only by rounding, since the baseline is feasible here
-            return Decision(Reason.BASELINE, memory=memory._replace(warm=0))
-        delta = min(float(terms.H), uncertainty)  # Line 9, by a dual UPPER bound: rounding can only delay the stop
-        if terms.chained and delta > terms.tolerance:  # the refinement `Chain`; docs/samples.md
-            delta = min(delta, rounds.chained_uncertainty(model, terms, candidate, used))
-        memory = memory._replace(warm=int(used))
-        if delta <= terms.tolerance:  # Line 10
-            return Decision(Reason.STOP, uncertainty=delta, memory=memory)  # Line 11
+        bound = model.most_uncertain()  # Line 8: finds the candidate, and bounds its bonus from ABOVE
+        if bound is None:  # infeasible, and only by rounding, since the baseline is feasible here
+            return Decision(Reason.BASELINE, memory=model.forgotten)
+        delta = min(float(problem.simulator.horizon), bound)  # Line 9: rounding can only delay the stop
+        delta = model.chained(delta)  # the refinement `Chain` bounds the same more tightly; docs/samples.md
+        if delta <= problem.settings.tolerance:  # Line 10
+            return Decision(Reason.STOP, uncertainty=delta, memory=model.memory)  # Line 11
 
-        rounds.lower_bounds(model, terms, candidate, used, delta)
-        alpha = rounds.candidate_share(candidate.lower, terms.thresholds, margins)  # Line 13
-        mixed = alpha * candidate.lower + (1.0 - alpha) * (terms.thresholds + margins)
-        if not (mixed >= terms.thresholds - ROUNDING).all():  # the last check before deployment; it also catches NaN
-            return Decision(Reason.BASELINE, memory=memory._replace(warm=0))
-        return mixture_of(delta, alpha, memory, problem.simulator.num_actions)
+        lower = model.lower_bounds(delta)  # on V_c of the candidate (Lemma 3)
+        alpha = candidate_share(lower, thresholds, margins)  # Line 13
+        mixed = alpha * lower + (1.0 - alpha) * (thresholds + margins)
+        if not (mixed >= thresholds - ROUNDING).all():  # the last check before deployment; it also catches NaN
+            return Decision(Reason.BASELINE, memory=model.forgotten)
+        return mixture_of(delta, alpha, model.memory, problem.simulator.num_actions)
 
     def recheck(self, recorded: Recorded, evidence: Evidence, now: Decision) -> Floats:
-        """Delta was computed again, and the recorded policies are evaluated on the model (paper, Lemma 3).
+        """Return the bounds of the recorded candidate: Delta was computed again, and it is evaluated on the model (Lemma 3).
 
         The planner may break a tie differently on another machine: the policies need not be the ones that would be proposed
         here and now, they need to be certified.
@@ -95,6 +83,100 @@ class SimToReal(Method):
             raise InvalidInput(f"the uncertainty is {now.uncertainty:.12g} on these data, not {recorded.uncertainty:.12g}")
         # A Delta that claims less than could be claimed is as good: it bounds the same thing.
         return evidence.lower_bounds(recorded.candidate, now.uncertainty)
+
+
+@dataclass(frozen=True, slots=True)
+class RewardFree(SimToReal):
+    """Algorithm 2: the lines of Algorithm 1 on a model in which no row is ever cleared (its Line 3 is left out).
+
+    The paper's version stops at tau / 2; here it stops at `Settings.tolerance`, as Algorithm 1 does.
+    """
+
+    name: ClassVar[str] = "reward-free safe RL"
+    reuses_simulator: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unconstrained(SimToReal):
+    """Algorithm 3: the lines of Algorithm 1 without constraints, so Lines 5, 6 and 13 are void. Compare with it only.
+
+    The paper's version stops at tau / 2; here it stops at `Settings.tolerance`, as Algorithm 1 does.
+    """
+
+    name: ClassVar[str] = "unconstrained sim-to-real RL"
+    keeps_safe: ClassVar[bool] = False
+
+    @property
+    def can_be_rechecked(self) -> bool:
+        """Never: it claims nothing of what it deploys."""
+        return False
+
+
+# What the lines compute with: the functions that compiled rounds call, and what the next round continues from.
+
+
+class Memory(NamedTuple):
+    """What the compiled rounds continue from."""
+
+    candidate: rounds.Candidate
+    warm: int  # how many of its policies to start from
+
+
+class HybridRound:
+    """The hybrid model as it is in one round, and the candidate that is found on it.
+
+    Its methods are called in the order of the lines. They call what compiled rounds call, so that both give the same bits.
+    """
+
+    def __init__(self, problem: Problem, evidence: Evidence, memory: Any) -> None:
+        """Look at the evidence as it is.
+
+        Args:
+            problem: what is given and assumed.
+            evidence: nothing is counted in it until the round is decided.
+            memory: the `Memory` of an earlier round, which stays as it is, or anything else for none.
+        """
+        self.terms = terms_of(problem, evidence.kept)
+        self.memory = copy_of(memory) if isinstance(memory, Memory) else empty_memory(problem, evidence.kept)
+        self._sets, self._bonus = evidence.row_sets, evidence.belief.bonus
+
+    @property
+    def forgotten(self) -> Memory:
+        """The memory, but the next search starts from nothing."""
+        return self.memory._replace(warm=0)
+
+    def baseline_values(self) -> Floats:
+        """[K] V_c of the baseline on the hybrid model."""
+        values: Floats = self.memory.candidate.baseline_values
+        rounds.baseline_values(self._sets.rows, self.terms, values)
+        return values
+
+    def most_uncertain(self) -> float | None:
+        """Find the candidate, the policy of the largest bonus that is feasible on the model.
+
+        Returns:
+            An upper bound on the bonus of EVERY feasible policy; None where none is feasible.
+        """
+        memory, terms = self.memory, self.terms
+        status, bound, used = rounds.most_uncertain(self._sets.rows, terms, self._bonus, memory.warm, memory.candidate)
+        if status == INFEASIBLE:
+            return None
+        self.memory = memory._replace(warm=int(used))
+        return float(bound)
+
+    def chained(self, delta: float) -> float:
+        """Return the smaller of `delta` and the bound by a chain of divergences, where it is used and could end the run."""
+        candidate, terms = self.memory.candidate, self.terms
+        if not terms.chained or delta <= terms.tolerance:
+            return delta
+        used = np.int64(self.memory.warm)
+        return min(delta, float(rounds.chained_uncertainty(self._sets, terms, candidate, used)))
+
+    def lower_bounds(self, delta: float) -> Floats:
+        """[K] lower bounds on the candidate's V_c on the real system, where feasible policies are off by at most `delta`."""
+        lower: Floats = self.memory.candidate.lower
+        rounds.lower_bounds(self._sets, self.terms, self.memory.candidate, self.memory.warm, delta)
+        return lower
 
 
 def spans_of(problem: Problem) -> Floats:
@@ -169,24 +251,3 @@ def mixture_of(uncertainty: float, alpha: float, memory: Memory, num_actions: in
         uncertainty=uncertainty,
         memory=memory,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class RewardFree(SimToReal):
-    """Algorithm 2: the lines of `SimToReal` on a model in which no row is ever cleared (Line 3 is left out)."""
-
-    name: ClassVar[str] = "reward-free safe RL"
-    reuses_simulator: ClassVar[bool] = False
-
-
-@dataclass(frozen=True, slots=True)
-class Unconstrained(SimToReal):
-    """Algorithm 3: the lines of `SimToReal` without constraints, so Lines 5, 6 and 13 are void. Compare with it only."""
-
-    name: ClassVar[str] = "unconstrained sim-to-real RL"
-    keeps_safe: ClassVar[bool] = False
-
-    @property
-    def can_be_rechecked(self) -> bool:
-        """Never: it claims nothing of what it deploys."""
-        return False  # nothing is claimed of what it deploys
