@@ -160,8 +160,8 @@ def test_an_episode_taken_in_by_half_is_neither_dropped_nor_doubled(tmp_path, mo
             assert (client.ask().status_code, client.ask().json()["kind"]) == (503, "busy")
         for _ in range(2):
             client.tell(client.ask().json()["deployments"][0])
-        field = client.service.open_now()[0].field._campaign.status(forecast=False)
-        assert (field.told, field.samples, field.samples_counted) == (5, 20, 20)
+        writer = client.service.open_now()[0].writer._campaign.status(forecast=False)
+        assert (writer.told, writer.samples, writer.samples_counted) == (5, 20, 20)
         with Campaign.open(tmp_path / "arm.db") as campaign:
             assert campaign.verify().holds
 
@@ -205,8 +205,8 @@ def test_a_branch_waits_for_no_plan_and_nothing_is_handed_out_before_it(tmp_path
         client.service.limits = Limits(answering=5.0)
         busy = threading.Event()
         hosted = client.service.open_now()[0]
-        hosted.study._thread.submit(busy.wait, 60.0)  # as a long plan does
-        hosted.desk._thread.submit(busy.wait, 60.0)
+        hosted.planner._thread.submit(busy.wait, 60.0)  # as a long plan does
+        hosted.reader._thread.submit(busy.wait, 60.0)
         try:
             assert branched(client, "restored").status_code == 200
             assert client.tell(client.ask().json()["deployments"][0]).json()["new"]
@@ -243,7 +243,7 @@ def test_plans_keep_no_third_object_and_notice_a_record_that_went_back(tmp_path)
         client.tell(client.ask().json()["deployments"][0])
         assert planned().status_code == 200
         hosted = client.service.open_now()[0]
-        assert (hosted.field._campaign is None, hosted.study._campaign is None) == (False, True)
+        assert (hosted.writer._campaign is None, hosted.planner._campaign is None) == (False, True)
         for ending in ("-wal", "-shm"):
             place.with_name(place.name + ending).unlink(missing_ok=True)
         (tmp_path / "copy").replace(place)

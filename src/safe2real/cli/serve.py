@@ -72,7 +72,7 @@ def run(
             metavar="ADDRESS",
             envvar="SAFE2REAL_TRUSTED_PROXY",
             show_envvar=True,
-            help="The proxy (address or network) whose X-Forwarded-For is believed; of nobody else, and by default of none.",
+            help="The proxy (address or network) whose X-Forwarded-For is believed; by default of none.",
         ),
     ] = None,
 ) -> None:
@@ -81,7 +81,7 @@ def run(
     from safe2real.service.server import run as serve
 
     if silent_after is not None and alert_url is None:
-        raise InvalidInput("--silent-after is given and no --alert-url: nobody would be told; give both")
+        raise InvalidInput("--silent-after is given and no --alert-url: no alert could be sent; give both")
     alerts = None if alert_url is None else AlertTerms(alert_url, silent_after)
     with suppress(KeyboardInterrupt):  # the way to stop it
         serve(place, host, port, auth=not no_auth, alerts=alerts, trusted_proxy=trusted_proxy)

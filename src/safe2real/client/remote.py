@@ -313,14 +313,14 @@ def _given(**named: Any) -> dict[str, Any]:
 
 
 def _segment(id: Any) -> str:
-    """An id as part of an address; one that is none reaches nothing else."""
+    """An id as a segment of an address; other texts are refused, so that they reach no other address."""
     if not isinstance(id, str) or not id or not id.replace("-", "").isalnum() or not id.isascii():
         raise InvalidInput(f"the deployment's id is {str(id)[:60]!r}; give the id of the answer to ask")
     return id
 
 
 def _episode(episode: Any) -> Any:
-    """An episode as an object; what is none is sent as it is, and refused."""
+    """An episode as an object; the service refuses what is no episode."""
     if isinstance(episode, Trajectory):
         episode = (episode.states, episode.actions)
     if is_pair(episode):

@@ -41,11 +41,11 @@ class Address:
         """Read an address.
 
         Raises:
-            InvalidInput: It is none, holds a secret, or would send a token in the clear over a network.
+            InvalidInput: It is no address of a campaign, holds a secret, or would send a token in the clear over a network.
         """
         try:
             parts = urlsplit(url) if isinstance(url, str) else None
-            _ = None if parts is None else parts.port  # which may be none either
+            _ = None if parts is None else parts.port  # raises ValueError where the port is no number
         except ValueError:
             parts = None
         before, middle, name = ("", "", "") if parts is None else parts.path.rstrip("/").rpartition("/campaigns/")
@@ -106,7 +106,7 @@ class Transport:
             document: the body, as JSON.
             query: what follows the ?.
             log: a compressed body of JSON Lines instead.
-            again: whether the request may be sent again when nobody knows what became of it.
+            again: whether the request may be sent again when its outcome is unknown.
             timeout: seconds until an answer begins, if not the usual ones.
 
         Raises:

@@ -36,7 +36,7 @@ _log = logging.getLogger("safe2real.service.alerts")
 
 
 class Cause(StrEnum):
-    """Why somebody is told."""
+    """The cause of an alert."""
 
     REFUTED = "refuted"
     """The data contradict an assumption: nothing is a guarantee any more."""
@@ -135,14 +135,14 @@ class Watchman:
 
     async def look(self) -> None:
         """Begin a look at every campaign whose last one is over. What the webhook did not take is told after the next."""
-        for name in await self._service.aside(self._service.places.names):
+        for name in await self._service.in_helper_thread(self._service.places.names):
             if name not in self._looks or self._looks[name].done():
                 self._looks[name] = asyncio.create_task(self._look_at(name))
 
     async def _look_at(self, name: str) -> None:
         with _going_on(name):  # one that cannot be read must not hide the others; its page says why
             hosted = await self._service.hosted(name)
-            document = await hosted.desk.do(
+            document = await hosted.reader.do(
                 lambda campaign: status_with(campaign, forecast=False), patience=self._service.limits.answering
             )
             found = alerts_in(name, document, self._terms.silent_after, now())
@@ -179,7 +179,7 @@ class Watchman:
 
 
 def posted(url: str, alert: Alert) -> bool:
-    """Whether the webhook took it. A redirection is not followed: it would take the alert to somebody else."""
+    """Whether the webhook took it. Redirections are not followed: another host would receive the alert."""
     content = json.dumps({**asdict(alert), "at": now()}).encode()
     request = urllib.request.Request(url, content, {"Content-Type": "application/json"}, method="POST")
     try:
@@ -193,7 +193,7 @@ def posted(url: str, alert: Alert) -> bool:
 
 @contextmanager
 def _going_on(subject: str) -> Iterator[None]:
-    """The watchman outlives whatever happens here: an alert that nobody sends is the worst of all mistakes."""
+    """Log any error and go on: one broken campaign must not stop the alerts of the others."""
     try:
         yield
     except Safe2RealError:
@@ -209,7 +209,7 @@ class _NoRedirection(urllib.request.HTTPRedirectHandler):
 
 @asynccontextmanager
 async def watching(service: Service, terms: AlertTerms | None) -> AsyncIterator[None]:
-    """A watchman for as long as the service runs; nobody where no terms are given."""
+    """Run a watchman while the service runs, if terms are given."""
     if terms is None:
         yield
         return
@@ -225,5 +225,5 @@ async def watching(service: Service, terms: AlertTerms | None) -> AsyncIterator[
 def _seconds(since: str, at: str) -> float:
     try:
         return (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds()
-    except (ValueError, TypeError):  # a time that nobody of ours wrote
+    except (ValueError, TypeError):  # a time that this package did not write
         return 0.0

@@ -102,7 +102,7 @@ async def overview(call: InService) -> Response:
 async def _briefly(service: Service, name: str) -> dict[str, Any]:
     try:
         hosted = await service.hosted(name)
-        return {"name": name, "problem": None, **await hosted.desk.do(_in_brief, patience=service.limits.answering)}
+        return {"name": name, "problem": None, **await hosted.reader.do(_in_brief, patience=service.limits.answering)}
     except Safe2RealError as error:  # one that cannot be opened must not hide the others
         return {"name": name, "problem": hidden(service.without_places(str(error), name))}
 
@@ -135,7 +135,7 @@ async def create(call: InService, body: Create) -> Response:
     """Begin a campaign; an existing one is never overwritten."""
     if call.caller.campaign is not None:
         raise Forbidden(f"this token is for the campaign {call.caller.campaign!r} alone")
-    return JSONResponse(await call.service.slowly(_created, call.service, body), 201)
+    return JSONResponse(await call.service.in_slow_thread(_created, call.service, body), 201)
 
 
 def _created(service: Service, body: Create) -> dict[str, Any]:
@@ -162,7 +162,7 @@ async def metrics(call: InService) -> Response:
     for hosted in call.service.open_now():
         if call.caller.campaign in (None, hosted.name):
             try:
-                lines += await hosted.desk.do(partial(campaign_lines, hosted.name), patience=call.limits.answering)
+                lines += await hosted.reader.do(partial(campaign_lines, hosted.name), patience=call.limits.answering)
             except Safe2RealError:  # one that cannot be read must not hide the others
                 lines.append(unreadable_line(hosted.name))
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
@@ -182,7 +182,7 @@ async def health(_: Request) -> Response:
 async def ready(asked: Request) -> Response:
     """Whether the database answers too."""
     service: Service = asked.app.state.service
-    await service.aside(service.places.names)  # one that cannot be reached is a problem document
+    await service.in_helper_thread(service.places.names)  # one that cannot be reached is a problem document
     return JSONResponse({"status": "ready"})
 
 

@@ -1,10 +1,13 @@
-"""A running service and its campaigns: replayed objects that stay in memory, each used by one thread of its own.
+"""A running service and its campaigns: replayed `Campaign` objects, each used by one thread of its own.
 
-`Campaign` is not for several threads, so each object has one, which does what it is given in order. A campaign keeps two:
-the field's, which asks and tells, and the desk's, which says where it stands. So looking never blocks asking. What may take
-minutes (plans, forecasts) has a third thread, the study's, so that no page and no alert waits in line behind a plan; its
-object is opened for one call and let go after it. The journal decides what is true, for these as for other servers on the
-same database.
+A `Campaign` must not be shared between threads. Each hosted campaign has three threads:
+
+- the writer asks and tells, and keeps its object in memory;
+- the reader answers where the campaign stands, and keeps its object in memory: looking never blocks asking;
+- the planner computes plans and forecasts, which may take minutes, so that no page and no alert waits for them. It opens an
+  object for each call and closes it afterwards.
+
+The journal decides what is true, for these objects as for other servers on the same database.
 """
 
 from __future__ import annotations
@@ -59,17 +62,17 @@ class Limits:
 
 
 class Rate:
-    """So many a second for each key, and twice as many at once."""
+    """A rate limit for each key: `per_second` requests on average, twice as many at once."""
 
     def __init__(self, per_second: float) -> None:
         self._rate, self._most = per_second, 2.0 * per_second
         self._left: dict[str, tuple[float, float]] = {}  # key -> (left, at)
 
     def take(self, key: str) -> None:
-        """Count one.
+        """Count one request of `key`.
 
         Raises:
-            TooMany: There were too many.
+            TooMany: The key has used up its rate.
         """
         at = time.monotonic()
         left = self._now(key, at) - 1.0
@@ -84,8 +87,8 @@ class Rate:
         return min(self._most, left + (at - since) * self._rate)
 
 
-class Actor:
-    """One `Campaign` object and the thread that uses it.
+class CampaignThread:
+    """A thread and the `Campaign` object that it uses; calls are done in order.
 
     Args:
         place: Where the campaign is.
@@ -95,7 +98,7 @@ class Actor:
     def __init__(self, place: str, *, keeps: bool = True) -> None:
         self._place, self._keeps, self._waiting = place, keeps, 0
         self._campaign: Campaign | None = None
-        self._known: Head = (0, BEFORE_THE_FIRST)  # by an object that is gone
+        self._known: Head = (0, BEFORE_THE_FIRST)  # last event that a closed object knew of
         self._thread = ThreadPoolExecutor(1, "campaign")
 
     async def do(self, work: Work[_Answer], *, patience: float, by: str | None = None, anew: bool = False) -> _Answer:
@@ -110,7 +113,7 @@ class Actor:
                 `work` fails, the object that knows more than the record goes on to refuse it.
 
         Raises:
-            Busy: Too many wait, or it was not done in time. What had begun goes on to its end.
+            Busy: Too many calls wait, or this one timed out. Work that had begun goes on to its end.
         """
         if self._waiting >= QUEUE:
             raise Busy(f"{self._waiting} calls wait for this campaign already; try again in a moment")
@@ -135,12 +138,12 @@ class Actor:
                 return work(self._campaign)
         except Safe2RealError:
             raise
-        except BaseException:  # no refusal but a mistake, or too little memory: what it was about may be done by half
+        except BaseException:  # a bug or too little memory: the object may have changed by half, so it is not used again
             keeps = False
             raise
         finally:
             if not keeps:
-                self._known = self._campaign.journal.known  # a record that went back is still noticed
+                self._known = self._campaign.journal.known  # the next object still notices a restored record
                 self._close()
 
     def _do_anew(self, work: Work[_Answer], by: str | None) -> _Answer:
@@ -156,7 +159,7 @@ class Actor:
         return answer
 
     def renew(self, forget: Callable[[], None] | None = None) -> None:
-        """Forget what was read, when all that waits now is done: the call after that opens the record as it is then."""
+        """Close the object after all waiting calls; the next call opens the record as it is then."""
         self._thread.submit(self._forget)
         if forget is not None:
             self._thread.submit(forget)
@@ -179,34 +182,35 @@ def _acting_as(by: str | None, campaign: Campaign) -> AbstractContextManager[Non
     return nullcontext() if by is None else campaign.acting_as(by)
 
 
-class Hosted:
+class HostedCampaign:
     """One campaign of the service."""
 
     def __init__(self, name: str, place: str) -> None:
         self.name, self.place, self.shown_place = name, place, shown_place(place)
-        self.field, self.desk, self.study = Actor(place), Actor(place), Actor(place, keeps=False)
-        self.changed = asyncio.Event()  # replaced after each change that this server knows of
-        self._history: DeploymentHistory | None = None  # the desk's
+        self.writer, self.reader = CampaignThread(place), CampaignThread(place)
+        self.planner = CampaignThread(place, keeps=False)
+        self.changed = asyncio.Event()  # replaced after each change that this server records
+        self._history: DeploymentHistory | None = None  # used by the reader alone
         self.verification: Verification | None = None  # the last one
         self._head: Head = (0, "")
         self._looked_at = float("-inf")
         self._status: tuple[Head, str] = ((-1, ""), "")
 
     async def head(self, patience: float) -> Head:
-        """Of the record, as it was less than half a second ago; read once for all who watch."""
+        """Head of the record, at most a quarter of a second old; read once for all streams."""
         if time.monotonic() - self._looked_at >= LOOK / 2:
-            self._looked_at = time.monotonic()  # before the answer: others need not ask too
-            self._head = await self.desk.do(_head, patience=patience)
+            self._looked_at = time.monotonic()  # before the answer, so that other streams do not read it too
+            self._head = await self.reader.do(_head, patience=patience)
         return self._head
 
     async def status(self, patience: float) -> tuple[Head, str]:
-        """The status document, and the head that it is of; computed once for each head."""
+        """The head, and the status document at that head as JSON; computed once for each head."""
         if self._status[0] != self._head:
-            self._status = await self.desk.do(_status, patience=patience)
+            self._status = await self.reader.do(_status, patience=patience)
         return self._status
 
     def deployments(self, campaign: Campaign) -> list[Entry]:
-        """All of them, in the order in which they were handed out; `campaign` is the desk's object."""
+        """All of them, in the order in which they were handed out; `campaign` is the reader's object."""
         if self._history is None:
             self._history = DeploymentHistory(campaign.name, campaign.problem.simulator)
         with campaign.journal.reading() as transaction:
@@ -214,22 +218,22 @@ class Hosted:
         return self._history.entries
 
     def has_changed(self) -> None:
-        """Something was recorded here: wake those who watch."""
+        """Wake all streams after something was recorded by this server."""
         self._looked_at = float("-inf")
         self.changed.set()
         self.changed = asyncio.Event()
 
     def renew_readers(self) -> None:
-        """The record was restored from a copy, and the field has said so: read it as it is now."""
-        self.desk.renew(self._forget_history)
-        self.study.renew()
+        """Let reader and planner read the record anew, after a branch was recorded on a restored copy."""
+        self.reader.renew(self._forget_history)
+        self.planner.renew()
 
     def _forget_history(self) -> None:
         self._history = None
 
     def close(self) -> None:
-        for actor in (self.field, self.desk, self.study):
-            actor.close()
+        for thread in (self.writer, self.reader, self.planner):
+            thread.close()
 
 
 def _head(campaign: Campaign) -> Head:
@@ -253,7 +257,7 @@ def status_with(campaign: Campaign, *, forecast: bool) -> dict[str, Any]:
 
 
 class Service:
-    """Everything that requests share: campaigns, tokens, limits and numbers.
+    """What all requests share: campaigns, tokens, limits and metrics.
 
     Args:
         places: Where the campaigns are.
@@ -264,29 +268,32 @@ class Service:
     def __init__(self, places: Places, *, auth: bool = True, limits: Limits | None = None) -> None:
         self.places, self.auth, self.limits = places, auth, limits or Limits()
         self.tokens = Tokens(places) if auth else None
-        self.nobody = Caller(who_calls(keys_from_environment()), Role.OPERATOR)  # who calls where no token is needed
+        self.anonymous = Caller(who_calls(keys_from_environment()), Role.OPERATOR)  # the caller where no token is needed
         self.rate, self.failures = Rate(self.limits.rate), Rate(self.limits.failures)
         self.metrics = Metrics()
         self.streams: Counter[str] = Counter()  # pages that watch, by the token's name
-        self._hosted: dict[str, Hosted] = {}
+        self._hosted: dict[str, HostedCampaign] = {}
         self._helpers = ThreadPoolExecutor(2, "service")  # for the database of tokens and names
-        self._makers = ThreadPoolExecutor(2, "making")  # for what takes long: new campaigns, copies; no token waits for it
+        self._makers = ThreadPoolExecutor(2, "making")  # for new campaigns, exports and logs; tokens never wait for these
 
     async def admitted(self, authorization: str | None, address: str, roles: frozenset[Role], name: str | None) -> Caller:
-        """Who shows this header, where the token is for this.
+        """Authenticate and authorise a request.
 
         Args:
-            authorization: The header.
-            address: Where the request comes from.
-            roles: Those who may.
-            name: The campaign that the request is for, if it is for one.
+            authorization: The header of that name.
+            address: The client's address; failures are limited for each.
+            roles: The roles that are admitted.
+            name: The campaign in the address of the request, if it has one.
+
+        Returns:
+            Whom the token was made for.
 
         Raises:
-            NoToken: The header shows no valid token.
-            TooMany: There are too many requests.
-            Forbidden: The token is not for this; the same is said of campaigns that are there and that are not.
+            NoToken: The header has no valid token.
+            TooMany: The token or the address has used up its rate.
+            Forbidden: Another role or campaign is needed; the message does not tell whether the campaign exists.
         """
-        caller = self.nobody if self.tokens is None else await self._caller(self.tokens, authorization)
+        caller = self.anonymous if self.tokens is None else await self._caller(self.tokens, authorization)
         if caller is None:
             self.failures.take(address)
             raise NoToken("this needs a token that is valid: send the header `Authorization: Bearer TOKEN`")
@@ -299,7 +306,7 @@ class Service:
         return caller
 
     async def is_still(self, caller: Caller, authorization: str | None) -> bool:
-        """Whether this header still shows the same: a stream lives longer than some tokens."""
+        """Whether the header's token is still valid: a stream may outlive its token."""
         return self.tokens is None or await self._caller(self.tokens, authorization) == caller
 
     async def _caller(self, tokens: Tokens, authorization: str | None) -> Caller | None:
@@ -309,43 +316,43 @@ class Service:
             return None
         if tokens.is_fresh:  # a thread only where the disk may have to be waited for
             return tokens.caller(shown)
-        found: Caller | None = await self.aside(tokens.caller, shown)
+        found: Caller | None = await self.in_helper_thread(tokens.caller, shown)
         return found
 
-    async def hosted(self, name: str) -> Hosted:
-        """The campaign of that name.
+    async def hosted(self, name: str) -> HostedCampaign:
+        """The campaign `name`, opened when it is first used.
 
         Raises:
-            NotFound: There is none.
+            NotFound: No campaign has this name.
         """
         if name not in self._hosted:
-            if name not in await self.aside(self.places.names):
+            if name not in await self.in_helper_thread(self.places.names):
                 raise NotFound("there is no campaign of this name; see GET /api/v1/campaigns")
-            # Another request may have been faster meanwhile.
-            self._hosted.setdefault(name, Hosted(name, self.places.place_of(name)))
+            # Another request may have made it meanwhile.
+            self._hosted.setdefault(name, HostedCampaign(name, self.places.place_of(name)))
         return self._hosted[name]
 
     async def names(self, caller: Caller) -> list[str]:
-        """The campaigns that a caller may see."""
-        found = await self.aside(self.places.names)
+        """Names of the campaigns that a caller may see."""
+        found = await self.in_helper_thread(self.places.names)
         return [name for name in found if caller.campaign in (None, name)]
 
-    async def aside(self, work: Any, *arguments: Any) -> Any:
-        """What may wait for a disk, in a thread."""
+    async def in_helper_thread(self, work: Any, *arguments: Any) -> Any:
+        """Run what may wait for a disk."""
         return await asyncio.get_running_loop().run_in_executor(self._helpers, work, *arguments)
 
-    async def slowly(self, work: Any, *arguments: Any) -> Any:
-        """What may take minutes, in one of two threads."""
+    async def in_slow_thread(self, work: Any, *arguments: Any) -> Any:
+        """Run what may take minutes, in one of two threads."""
         return await asyncio.get_running_loop().run_in_executor(self._makers, work, *arguments)
 
     def without_places(self, message: str, name: str) -> str:
-        """A message for clients, who need not know where the campaigns are kept."""
+        """A message for clients, without the places where campaigns are stored."""
         if name in self._hosted:
             message = message.replace(self._hosted[name].shown_place, f"campaign {name}")
         return message.replace(self.places.shown, "the service's database")
 
-    def open_now(self) -> list[Hosted]:
-        """Those that were asked for since the start."""
+    def open_now(self) -> list[HostedCampaign]:
+        """Campaigns that were used since the start."""
         return list(self._hosted.values())
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ from safe2real.errors import InvalidInput, Safe2RealError
 from safe2real.exploration.episode_log import transitions_in
 from safe2real.model.serialization import from_text
 from safe2real.service import request
-from safe2real.service.campaign_pool import LOOK, Hosted
+from safe2real.service.campaign_pool import LOOK, HostedCampaign
 from safe2real.service.problem_documents import Busy, NoToken, hidden
 from safe2real.service.request import OF_A_CAMPAIGN, READERS, InCampaign
 
@@ -81,7 +81,7 @@ async def _while_valid(call: InCampaign, after: Seen | None) -> AsyncIterator[st
         yield message
 
 
-async def _messages(hosted: Hosted, after: Seen | None, patience: float) -> AsyncIterator[str]:
+async def _messages(hosted: HostedCampaign, after: Seen | None, patience: float) -> AsyncIterator[str]:
     """The stream of one page, from the event after `after` on; of a new page, from the last few."""
     try:
         head = await hosted.head(patience)
@@ -94,7 +94,7 @@ async def _messages(hosted: Hosted, after: Seen | None, patience: float) -> Asyn
             changed = hosted.changed
             head = await hosted.head(patience)
             if head not in (sent, looked):
-                lost, events = await hosted.desk.do(_news(sent), patience=patience)
+                lost, events = await hosted.reader.do(_news(sent), patience=patience)
                 if lost:
                     yield _said("restart", json.dumps({"events": head[0], "head": head[1]}))
                     sent = (0, None)

@@ -28,31 +28,31 @@ class Refused(Safe2RealError):
 
 
 class NoToken(Refused):
-    """Nobody is known by what was shown."""
+    """A valid token is needed."""
 
     kind, status = "unauthorised", 401
 
 
 class Forbidden(Refused):
-    """The token is not for this."""
+    """The token has no right to do this."""
 
     kind, status = "forbidden", 403
 
 
 class NotFound(Refused):
-    """There is no such thing here."""
+    """There is nothing at this address."""
 
     kind, status = "not-found", 404
 
 
 class TooLarge(Refused):
-    """More was sent than is taken."""
+    """The body is too long."""
 
     kind, status = "too-large", 413
 
 
 class WrongType(Refused):
-    """It was sent in a form that is not read."""
+    """The body has a media type or encoding that is not read here."""
 
     kind, status = "wrong-type", 415
 
@@ -64,7 +64,7 @@ class TooMany(Refused):
 
 
 class Busy(Refused):
-    """Too many wait already, or it took too long; to be tried again."""
+    """The service is busy; send the request again."""
 
     kind, status = "busy", 503
 
@@ -98,7 +98,7 @@ def problem_document(kind: str, message: str, status: int | None = None) -> dict
 
 
 def hidden(message: str) -> str:
-    """Every message of the service passes here: what somebody sent, or a driver wrote, may hold a token or a password."""
+    """A message without tokens and passwords, which a client's text or a driver's error may hold; all messages pass here."""
     safe = _TOKEN.sub(HIDDEN, without_secrets(message[: 10 * _LONGEST]))
     return safe if len(safe) <= _LONGEST else f"{safe[:_LONGEST]}..."
 

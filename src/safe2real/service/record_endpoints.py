@@ -123,7 +123,7 @@ async def add_log(call: InCampaign, arriving: Request) -> Response:
 
     JSON Lines, gzip or not: first {"source": NAME, "policy": ..., "partial": ..., "overlap": ...}, then the episodes.
     """
-    log = await call.service.slowly(read_log, await _spooled(arriving, call))
+    log = await call.service.in_slow_thread(read_log, await _spooled(arriving, call))
     return await call.record(lambda campaign: import_log(campaign, log), patience=call.limits.importing)
 
 
@@ -131,7 +131,7 @@ async def _spooled(arriving: Request, call: InCampaign) -> IO[bytes]:
     """The body in a temporary file, at its beginning."""
     if request.media_type(arriving) not in ("application/x-ndjson", "application/jsonl"):
         raise WrongType("content-type is not application/x-ndjson; send JSON Lines, the first of which says what the log is")
-    spool: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed by whoever reads it)
+    spool: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 (closed by its reader)
     try:
         async for part in request.chunks(arriving, limit=call.limits.log, seconds=call.limits.importing):
             spool.write(part)
@@ -288,7 +288,7 @@ Form = Annotated[Literal["json", "csv"], Query(alias="format", description="One 
 @checking.get("/export")
 async def export(call: InCampaign, form: Form = "json") -> Response:
     """The whole record for other programs."""
-    copy, size = await call.service.slowly(_exported, call.hosted.place, form)
+    copy, size = await call.service.in_slow_thread(_exported, call.hosted.place, form)
     kind, ending = ("application/json", "json") if form == "json" else ("application/zip", "zip")
     headers = {"Content-Length": str(size), "Content-Disposition": f'attachment; filename="{call.hosted.name}.{ending}"'}
     return StreamingResponse(_read(copy), media_type=kind, headers=headers)

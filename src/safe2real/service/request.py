@@ -23,7 +23,7 @@ from starlette.responses import Response
 from safe2real.errors import InvalidInput
 from safe2real.model.serialization import check_unpacked, from_text
 from safe2real.model.validation import human, shown
-from safe2real.service.campaign_pool import Hosted, Service, Work
+from safe2real.service.campaign_pool import HostedCampaign, Service, Work
 from safe2real.service.problem_documents import TOKEN_IN_BYTES, Busy, Forbidden, TooLarge, WrongType, problem_responses
 from safe2real.service.tokens import Caller, Role
 
@@ -33,13 +33,13 @@ READERS = frozenset((Role.OPERATOR, Role.AUDITOR))
 EVERYBODY = frozenset(Role)
 API = "/api/v1"
 OF_A_CAMPAIGN = f"{API}/campaigns/{{name}}"
-_SHORT = 64 << 10  # bytes of a body that takes no time to be parsed
+_SHORT = 64 << 10  # bytes of a body that is parsed in the event loop
 _KEYS = 20
 _BEARER = HTTPBearer(scheme_name="token", description="Made by `safe2real serve token add`.", auto_error=False)
 
 
 class Body(BaseModel):
-    """What may be sent: exactly these keys, of exactly these kinds. What a value means is checked by the campaign."""
+    """Base of the bodies of requests: unknown keys and values of another type are refused. The campaign checks the rest."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -81,14 +81,14 @@ def router(roles: frozenset[Role], prefix: str, *, longest: int | None = None) -
 
             return admit
 
-    # The scheme is named for the OpenAPI document; `admit` has looked at the header before.
+    # The scheme is named for the OpenAPI document; `admit` checks the header.
     shown_by = Security(_BEARER)
     tags: list[str | Enum] = [f"for {', '.join(sorted(roles))}"]
     return APIRouter(prefix=prefix, route_class=Guarded, dependencies=[shown_by], responses=problem_responses(), tags=tags)
 
 
 class _Received(Request):
-    """A request whose body is here; FastAPI parses it by `json`, as strictly as everything that a record may hold."""
+    """A request whose body was read and parsed: JSON without NaN, repeated keys and oversized packed arrays."""
 
     def __init__(self, request: Request, content: bytes, document: Any) -> None:
         super().__init__(request.scope, request.receive)
@@ -116,7 +116,7 @@ async def _received(request: Request, most: int, seconds: float) -> _Received:
         raise WrongType("content-type is not application/json; send the body as JSON")
     if TOKEN_IN_BYTES.search(content):
         raise InvalidInput("the body holds a token, which must not be recorded; send it in the header Authorization alone")
-    # What is long is parsed in a thread: everybody's requests pass through this one.
+    # A long body is parsed in a thread, so that the event loop goes on with other requests.
     document = _parsed(content) if len(content) <= _SHORT else await asyncio.to_thread(_parsed, content)
     return _Received(request, content, document)
 
@@ -124,24 +124,29 @@ async def _received(request: Request, most: int, seconds: float) -> _Received:
 def _parsed(content: bytes) -> Any:
     document = from_text(content, "the body") if content else None
     check_unpacked(document, "the body")
-    if isinstance(document, dict) and len(document) > _KEYS:  # or each that is not known would be an error of its own
+    if isinstance(document, dict) and len(document) > _KEYS:  # pydantic would make an error for each unknown key
         raise InvalidInput(f"the body has {len(document)} keys; no body has more than {_KEYS}")
     return document
 
 
 def media_type(request: Request) -> str:
-    """What the body is said to be."""
+    """The media type in the header, without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 async def chunks(request: Request, *, limit: int, seconds: float) -> AsyncIterator[bytes]:
-    """The body as it arrives, written out where it was compressed; never more than `limit` bytes of it.
+    """Yield the body as it arrives, decompressed if it is gzip.
+
+    Args:
+        request: The request.
+        limit: Bytes of the body at most, compressed and decompressed.
+        seconds: Until all of it must have arrived.
 
     Raises:
-        TooLarge: It is longer, compressed or written out.
-        WrongType: It is compressed in a way that is not known.
+        TooLarge: The body is longer than `limit`.
+        WrongType: Its encoding is not gzip.
         Busy: It did not arrive in time.
-        InvalidInput: It cannot be written out, or ended too early.
+        InvalidInput: It cannot be decompressed, or ended too early.
     """
     coding = request.headers.get("content-encoding", "identity").strip().lower()
     if coding not in ("identity", "gzip"):
@@ -184,7 +189,7 @@ def _written_out(unpacker: zlib._Decompress, chunk: bytes, room: int) -> bytes:
 
 
 class Call:
-    """One admitted request: who calls, and the service."""
+    """An admitted request: the caller and the service."""
 
     def __init__(self, request: Request) -> None:
         self.service: Service = request.app.state.service
@@ -193,10 +198,10 @@ class Call:
         self.authorization = request.headers.get("authorization")
 
     def worker(self, given: str | None) -> str | None:
-        """Whom a call is for: a worker's token speaks for itself alone.
+        """The worker that a call is about: `given`, or a worker's own name.
 
         Raises:
-            Forbidden: A worker names another.
+            Forbidden: A worker's token names another worker.
         """
         if self.caller.role is not Role.WORKER:
             return given
@@ -206,31 +211,31 @@ class Call:
 
 
 class CampaignCall(Call):
-    """One admitted request to a campaign. Work is done in a thread of the campaign, the writing of its answer too."""
+    """An admitted request to a campaign. Work is done, and its answer written, in a thread of the campaign."""
 
-    def __init__(self, request: Request, hosted: Hosted) -> None:
+    def __init__(self, request: Request, hosted: HostedCampaign) -> None:
         super().__init__(request)
         self.hosted = hosted
 
     async def record(self, work: Work[Any], *, patience: float | None = None, anew: bool = False) -> Response:
-        """What `work` answers, which records under the caller's name.
+        """Do work that records, in the caller's name, and answer its result.
 
         Args:
-            work: What is done with the campaign.
-            patience: Seconds until it has answered, if not the usual ones.
-            anew: Whether the record is read as it is now, whatever was known of it before.
+            work: What is done with the campaign; returns a JSON document.
+            patience: Timeout in seconds; `Limits.answering` if not given.
+            anew: Whether the record is read anew before; see `CampaignThread.do`.
         """
         patience = self.limits.answering if patience is None else patience
         try:
-            content = await self.hosted.field.do(_in_json(work), patience=patience, by=self.caller.name, anew=anew)
+            content = await self.hosted.writer.do(_in_json(work), patience=patience, by=self.caller.name, anew=anew)
         except MemoryError:  # of the server, not of what was sent
             raise Busy("the server has too little memory at the moment; send the same again") from None
         self.hosted.has_changed()
         return Response(content, media_type="application/json")
 
     async def read(self, work: Work[Any], *, is_long: bool = False) -> Response:
-        """What `work` answers, which records nothing; what may take long keeps nobody waiting who asks for less."""
-        reader = self.hosted.study if is_long else self.hosted.desk
+        """Answer the result of work that records nothing; long work is done by the planner."""
+        reader = self.hosted.planner if is_long else self.hosted.reader
         return Response(await reader.do(_in_json(work), patience=self.limits.planning), media_type="application/json")
 
 
@@ -271,7 +276,7 @@ _FIXES = {
 
 
 def invalid(error: Mapping[str, Any], document: str) -> InvalidInput:
-    """What pydantic found wrong, in the words of the package: the place, the value and the fix."""
+    """An error of pydantic as an error of this package: the place, the value and the fix."""
     kind, context, place = str(error["type"]), error.get("ctx", {}), [str(part)[:40] for part in error["loc"]]
     where = ".".join(place) or document
     if kind == "missing":

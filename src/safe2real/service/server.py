@@ -57,15 +57,15 @@ def run(
         host: the address to listen on.
         port: 0 for any that is free; the line on standard output says which.
         auth: whether a token is needed.
-        alerts: whom to tell of what must not wait for somebody to look; nobody if not given.
+        alerts: the webhook that receives alerts; none are sent if not given.
         trusted_proxy: the address or network of the proxy whose X-Forwarded-For says whose request it is; if not given,
             the header is ignored.
 
     Raises:
-        InvalidInput: The place or the proxy's address is none, the address cannot be listened on, or it needs no token and
-            is not loopback.
+        InvalidInput: The place or the proxy's address is invalid, the address cannot be listened on, or no token is needed
+            and the address is not loopback.
     """
-    if not auth and host not in ("127.0.0.1", "::1", "localhost"):  # else anybody who reaches the service may do anything
+    if not auth and host not in ("127.0.0.1", "::1", "localhost"):  # each client could do everything
         raise InvalidInput(f"--no-auth with --host {host}: without tokens the service answers on loopback alone, 127.0.0.1")
     service = Service(places_at(place), auth=auth)
     _log_without_secrets()
@@ -81,7 +81,7 @@ def configured(app: FastAPI, trusted_proxy: str | None = None) -> uvicorn.Config
     """How the application is run, here and in tests.
 
     Raises:
-        InvalidInput: The proxy's address is none.
+        InvalidInput: The proxy's address is invalid.
     """
     if trusted_proxy is not None:
         _check_address(trusted_proxy)
@@ -116,7 +116,7 @@ def listener_at(host: str, port: int) -> socket.socket:
     """A socket that is listened on.
 
     Raises:
-        InvalidInput: Another program has it, or the address is none of this machine.
+        InvalidInput: Another program listens there, or this machine does not have the address.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -163,7 +163,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _look(self) -> None:
-        """While a request is answered there is nothing to wait for here; else the time runs, and more bytes do not help."""
+        """Stop the clock while a request is answered; start it otherwise. More bytes do not restart it."""
         if self.cycle is not None and not self.cycle.response_complete:
             self._arriving = _cancelled(self._arriving)
         elif self._arriving is None and not self.transport.is_closing():
@@ -193,7 +193,7 @@ def _log_without_secrets() -> None:
 
 
 def warm() -> None:
-    """Compile what the service runs before anybody asks: the first ask of a fresh installation would take a minute.
+    """Compile what the service runs, so that the first ask of a fresh installation does not take a minute.
 
     Small campaigns in memory are driven through all that the service does, with one constraint and with two. Machine code
     is kept on disk (see `_compiled.cache`).

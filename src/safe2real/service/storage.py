@@ -81,7 +81,7 @@ class Folder(Places):
         return None
 
     def engine(self) -> sql.Engine:
-        # Its name is none that a campaign can have: see `checked_name`.
+        # No campaign can have this name: see `checked_name`.
         return sql.create_engine(sql.URL.create("sqlite", database=str(self.folder / f"{_OWN}{_ENDING}")))
 
 

@@ -1,7 +1,7 @@
 """Who may ask the service: tokens of 256 random bits, of which only SHA-256 digests are kept.
 
-A token is shown once, when it is made. Nothing that is stored lets anybody act as its owner: a digest of so many random bits
-cannot be turned back, and needs no salt. A revoked one is refused within `REMEMBERED` seconds by every server.
+A token is shown once, when it is made. A stored digest is useless to a thief: 256 random bits cannot be guessed, so that it
+needs no salt. Every server refuses a revoked token within `REMEMBERED` seconds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from safe2real.errors import Conflict, InvalidInput
 from safe2real.service.storage import Places, checked_name
 
 REMEMBERED = 1.0  # seconds for which the table is not read again
-PREFIX = "s2r_"  # so that whoever looks for secrets in repositories and logs knows one
+PREFIX = "s2r_"  # by which scanners of repositories and logs find tokens
 _tables = sql.MetaData()
 _tokens = sql.Table(
     "safe2real_token",
@@ -51,7 +51,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who showed a token; `name` is what the record says of who did it."""
+    """The owner of a valid token; records name the owner by `name`."""
 
     name: str
     role: Role
@@ -98,7 +98,7 @@ class Tokens:
         """From now on the token is refused; False if it was revoked before.
 
         Raises:
-            InvalidInput: There is none of that name.
+            InvalidInput: No token has this name.
         """
         if name not in {one.name for one in self.all()}:
             raise InvalidInput(f"there is no token of the name {name[:60]!r}; see `safe2real serve token list`")
@@ -116,7 +116,7 @@ class Tokens:
         return time.monotonic() - self._read_at <= REMEMBERED
 
     def caller(self, token: str) -> Caller | None:
-        """Who shows this token; None if it is none, or was revoked."""
+        """The owner of a token; None if it is unknown or revoked."""
         with self._lock:
             if not self.is_fresh:
                 rows = self._read(sql.select(_tokens).where(_tokens.c.revoked.is_(None)))
