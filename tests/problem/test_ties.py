@@ -88,17 +88,17 @@ def moved(array, at, value):
 )
 def test_ties_that_do_not_fit_are_refused_by_place_value_and_cure(given, words):
     with pytest.raises(InvalidInput) as caught:
-        chain(ties=Ties(**({"classes": CLASSES, "successors": LEADS} | given))).check()
+        chain(ties=Ties(**({"classes": CLASSES, "successors": LEADS} | given)))
     assert_helpful(caught.value, words)
 
 
 def test_a_class_whose_rows_are_not_one_law_is_refused_by_the_row_that_differs():
     with pytest.raises(InvalidInput, match=r"\[1, 0\]: the simulator goes to state 1 with probability 0.4, and the law"):
-        chain(moved(ROWS, (1, 0), [0.0, 0.4, 0.6]), ties=Ties(CLASSES, LEADS)).check()
+        chain(moved(ROWS, (1, 0), [0.0, 0.4, 0.6]), ties=Ties(CLASSES, LEADS))
     with pytest.raises(InvalidInput, match=r"ties.classes has shape"):
-        chain(ties=Ties(np.zeros((2, 1), dtype=int), LEADS[:2] * 0)).check()
+        chain(ties=Ties(np.zeros((2, 1), dtype=int), LEADS[:2] * 0))
     with pytest.raises(InvalidInput, match=r"ties is a dict; give Ties\(classes"):
-        chain(ties={"classes": CLASSES}).check()
+        chain(ties={"classes": CLASSES})
 
 
 @each(
@@ -112,7 +112,7 @@ def test_a_class_whose_rows_are_not_one_law_is_refused_by_the_row_that_differs()
 )
 def test_copies_that_do_not_fit_are_refused(given, words):
     with pytest.raises(InvalidInput) as caught:
-        chain(**given).check()
+        chain(**given)
     assert_helpful(caught.value, words)
 
 

@@ -11,6 +11,7 @@ from starlette.responses import Response
 from safe2real.campaign.campaign import Campaign
 from safe2real.campaign.documents import deployment_document, receipt_document
 from safe2real.errors import InvalidInput
+from safe2real.model.constraint_text import count
 from safe2real.model.serialization import mixture_to_json, policy_to_json
 from safe2real.model.validation import shown
 from safe2real.service import request
@@ -62,7 +63,7 @@ async def ask(call: InCampaign, body: Ask = _ASK) -> Response:
         raise InvalidInput("the body lacks 'worker': who runs the episodes, a different name for each machine")
     if body.n > _AT_ONCE:
         raise InvalidInput(
-            f"n is {shown(body.n)}; the service hands out at most {_AT_ONCE} deployments to one worker at once, because "
+            f"n is {shown(body.n)}; one worker is handed at most {count(_AT_ONCE, 'deployment')} at once, because "
             f"all other workers wait meanwhile: ask for n <= {_AT_ONCE}, and ask again when these are told or abandoned"
         )
 
