@@ -301,7 +301,7 @@ class Replay:
     # Keeping
 
     def state(self) -> dict[str, Any]:
-        """Return, as plain data, all that it holds besides the learner; `from_state` makes a replay of it."""
+        """Return, as plain data, all that it holds besides the learner; `restore` takes it in."""
         return {
             "numbers": {name: getattr(self, name) for name in _NUMBERS},
             "held": [asdict(held.event) for held in self.held.values()],
@@ -313,25 +313,22 @@ class Replay:
             "said": [[one.code.value, one.text, one.subject] for one in self._said],
         }
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], learner: Learner) -> Replay:
-        """Return the replay whose `state` this is; `learner` knows what that one's learner knew.
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take in the `state` of another replay; the learner knows already what that one's knew.
 
         Raises:
-            ValueError, KeyError or TypeError: It is not as `state` gives it.
+            ValueError, KeyError or TypeError: It is not as `state` gives it; this replay is of no use then.
         """
-        replay = cls(learner)
         for name in _NUMBERS:
-            setattr(replay, name, state["numbers"][name])
-        replay.held, replay.abandoned = _held_in(state["held"]), _held_in(state["abandoned"])
+            setattr(self, name, state["numbers"][name])
+        self.held, self.abandoned = _held_in(state["held"]), _held_in(state["abandoned"])
         for event, at, reason in state["withdrawn"]:
             ((number, held),) = _held_in([event]).items()
-            replay.withdrawn[number] = Withdrawn(held, at, reason)
-        replay._waiting = {number: None if one is None else Episodes(*one) for number, one in state["waiting"]}
-        replay._logs = deque((after, [_packed(*one) for one in logs]) for after, logs in state["logs"])
-        replay._parts = {log: [_packed(*one) for one in parts] for log, parts in state["parts"].items()}
-        replay._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in state["said"]]
-        return replay
+            self.withdrawn[number] = Withdrawn(held, at, reason)
+        self._waiting = {number: None if one is None else Episodes(*one) for number, one in state["waiting"]}
+        self._logs = deque((after, [_packed(*one) for one in logs]) for after, logs in state["logs"])
+        self._parts = {log: [_packed(*one) for one in parts] for log, parts in state["parts"].items()}
+        self._said = [Assumption(AssumptionCode(code), text, subject) for code, text, subject in state["said"]]
 
 
 def _held_in(events: Sequence[Mapping[str, Any]]) -> dict[int, Held]:

@@ -110,7 +110,8 @@ def _read(content: bytes, covered: tuple[int, str], learner: Learner, digest: st
 
 def _restored(archive: Archive, learner: Learner) -> Replay:
     learner.restore(archive.part("learner"))
-    replay = Replay.from_state(archive.entry("replay", dict), learner)
+    replay = Replay(learner)
+    replay.restore(archive.entry("replay", dict))
     if learner.samples != replay.samples - replay.uncounted_samples:
         raise InvalidInput("the snapshot has counted other samples than were recorded; delete it")
     return replay

@@ -36,7 +36,6 @@ from safe2real.planning.solve import solve
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.progress import Report, progress_bar
-from safe2real.systems.windy_grid import WindyGrid
 
 Progress = Callable[[int, float], None]
 _NO_PLAN = (-1, 0.0, 0.0)  # (reason, Delta, alpha) before a plan
@@ -307,6 +306,8 @@ def compile_everything() -> None:
 
     This is what problems with one constraint need. Of many processes one compiles, and no task has to wait for it.
     """
+    from safe2real.systems.windy_grid import WindyGrid  # which imports Gymnasium, a tenth of a second that others do without
+
     grid = WindyGrid.paper()
     model, shape = grid.cmdp(grid.simulator(), 0.0), (grid.num_states, grid.num_actions)
     baseline = MarkovPolicy.stochastic(np.full(shape, 1.0 / grid.num_actions), horizon=grid.horizon)
