@@ -121,42 +121,57 @@ def _given_rows(rows: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.bool_]:
 
 
 def _move(
-    problem: Problem,
-    order: NDArray[np.int64],
-    gap: float,
-    guess: Guess,
-    rng: np.random.Generator,
-    count: int | None = None,
+    problem: Problem, order: NDArray[np.int64], gap: float, guess: Guess, rng: np.random.Generator, count: int | None = None
 ) -> tuple[Kernel, NDArray[np.bool_]]:
     """Return the simulator with the rows in `order` moved, and which these are [R].
 
-    Of the rows the first `count` that can be moved so far, or all, where none may be left out.
+    Of the rows the first `count` that can be moved so far, or all, where none may be left out. Rows that are alike, by exact
+    ties or as copies, are one unit: its law is moved, and pushed to each of them.
     """
-    if problem.copies is not None or (problem.ties is not None and problem.ties.exact):
-        return _move_units(problem, order, gap, count, rng)
-    towards = guess.towards
-    kernel, support = problem.simulator.kernel, problem.support
-    wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
-    columns: list[tuple[NDArray[Any], ...]] = []  # of the moved rows, as `Kernel.transitions` has them
+    kernel, tied = problem.simulator.kernel, problem.ties is not None and problem.ties.exact
+    pooling = pooling_of(problem, ties=tied) if tied or problem.copies is not None else None
+    moved: dict[int, Floats] = {}  # the new distribution of each wrong row
+    unit_of, done = np.arange(kernel.num_rows), np.zeros(kernel.num_rows, dtype=np.bool_)
+    if pooling is not None:
+        unit_of, done = np.where(pooling.shared >= 0, pooling.shared, pooling.unit), pooling.known.copy()
+        within = problem.within_rows()
+        if count is not None and within is not None:  # a guess of ours keeps to what was stated
+            done[unit_of[within < gap - _ROUNDING]] = True
     for row in order.tolist():
-        if count is not None and len(columns) == count:
+        if count is not None and len(moved) >= count:
             break
-        moved = _moved(kernel, support, row, gap, towards, rng)
-        if moved is None:
-            if count is None:
-                place = np.unravel_index(row, (kernel.horizon or 1, kernel.num_states, kernel.num_actions))
-                raise InvalidInput(
-                    f"guess: row (state {place[1]}, action {place[2]}) cannot be {gap:g} away from the simulator's towards "
-                    f"{towards.value!r}; lower guess.gap, or choose towards = 'anywhere'"
-                )
+        unit = int(unit_of[row])
+        if done[unit]:
             continue
-        wrong[row] = True
-        columns.append((np.full(moved[0].size, row), *moved))
-    if count is not None and len(columns) < count and guess.rows is not None:
+        done[unit] = True
+        if pooling is None:
+            new, alike = _moved_row(kernel, problem.support, row, gap, guess.towards, rng), [row]
+        else:
+            new, alike = _moved_law(pooling, unit, gap, rng), np.flatnonzero(unit_of == unit).tolist()
+        if new is not None:
+            moved |= {one: new if pooling is None else _pushed(pooling, one, new, kernel) for one in alike}
+        elif count is None and pooling is None:
+            _, state, action = np.unravel_index(row, (kernel.horizon or 1, kernel.num_states, kernel.num_actions))
+            raise InvalidInput(
+                f"guess: row (state {state}, action {action}) cannot be {gap:g} away from the simulator's towards "
+                f"{guess.towards.value!r}; lower guess.gap, or choose towards = 'anywhere'"
+            )
+    if count is not None and len(moved) < count and guess.rows is not None and pooling is None:
         raise InvalidInput(
-            f"guess.rows is {count}, but only {len(columns)} rows can be {gap:g} away from the simulator's towards "
-            f"{towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"
+            f"guess.rows is {count}, but only {len(moved)} rows can be {gap:g} away from the simulator's towards "
+            f"{guess.towards.value!r}; lower guess.rows or guess.gap, or choose towards = 'anywhere'"
         )
+    wrong = np.zeros(kernel.num_rows, dtype=np.bool_)
+    wrong[list(moved)] = True
+    return _with_rows(kernel, moved, wrong), wrong
+
+
+def _with_rows(kernel: Kernel, moved: dict[int, Floats], wrong: NDArray[np.bool_]) -> Kernel:
+    """The kernel with the rows in `moved`, which are `wrong` [R], in place of its own."""
+    columns: list[tuple[NDArray[Any], ...]] = []  # as `Kernel.transitions` has them
+    for row, new in moved.items():
+        places = np.flatnonzero(new)
+        columns.append((np.full(places.size, row), places, new[places] / new.sum()))
     own = kernel.transitions()
     kept = ~wrong[own[0]]
     index, onto, shares = (np.concatenate(parts) for parts in zip([one[kept] for one in own], *columns, strict=True))
@@ -164,18 +179,18 @@ def _move(
     sizes: dict[str, Any] = {"num_states": kernel.num_states, "num_actions": kernel.num_actions}
     if kernel.horizon is not None:
         sizes |= {"steps": steps, "horizon": kernel.horizon}
-    return Kernel.from_triples(states, actions, onto, shares, **sizes), wrong
+    return Kernel.from_triples(states, actions, onto, shares, **sizes)
 
 
-def _moved(
+def _moved_row(
     kernel: Kernel, support: Kernel | None, row: int, gap: float, towards: Towards, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], Floats] | None:
-    """Successors and probabilities of the moved row; None where this direction does not reach so far."""
-    own = summed(*kernel.row(row), kernel.num_states)
+) -> Floats | None:
+    """The moved row [S]; None where this direction does not reach so far."""
     first = row - row % kernel.num_actions
-    siblings = [
-        summed(*kernel.row(other), kernel.num_states) for other in range(first, first + kernel.num_actions) if other != row
-    ]
+    own, *siblings = (
+        summed(*kernel.row(one), kernel.num_states)
+        for one in (row, *(other for other in range(first, first + kernel.num_actions) if other != row))
+    )
     possible = np.ones(kernel.num_states, dtype=np.bool_)
     if support is not None:
         possible = summed(*support.row(row), kernel.num_states) > 0.0
@@ -186,74 +201,38 @@ def _moved(
         around = np.logical_or.reduce([own > 0.0, *(sibling > 0.0 for sibling in siblings)]) & possible
         tries += [around / around.sum()] if around.any() else []
     if towards in (Towards.ANYWHERE, Towards.NEAREST):
-        free = np.flatnonzero(possible & (own <= own[possible].min()))
-        tries.append((np.arange(kernel.num_states) == rng.choice(free)).astype(np.float64))
-    for target in tries:
-        distance = float(np.abs(target - own).sum()) / 2.0
-        if distance < gap - _ROUNDING or (target > 0.0)[~possible].any():
-            continue
-        share = min(1.0, gap / distance)
-        mixed = (1.0 - share) * own + share * target
-        places = np.flatnonzero(mixed)
-        return places, mixed[places] / mixed.sum()
-    return None
+        tries.append(_least_likely(own, possible, rng))
+    mixed = (_mixed(own, target, gap) for target in tries if not (target > 0.0)[~possible].any())
+    return next((one for one in mixed if one is not None), None)
 
 
-# Rows that are alike, by exact ties or as copies, are moved together, by their law
-
-
-def _move_units(
-    problem: Problem, order: NDArray[np.int64], gap: float, count: int | None, rng: np.random.Generator
-) -> tuple[Kernel, NDArray[np.bool_]]:
-    """(the simulator with the laws of some units `gap` away, [R] the rows that are wrong): rows that are alike stay so.
-
-    The units are those of the rows in `order`; as many as have `count` rows or more, or all.
-    """
-    pooling = pooling_of(problem, ties=problem.ties is not None and problem.ties.exact)
-    laws = {unit: summed(*pooling.kernel.row(unit), pooling.kernel.num_states) for unit in range(pooling.classes.size)}
-    touched = np.zeros(pooling.classes.size, dtype=np.bool_) if count is None else _stated_nearer(problem, pooling, gap)
-    wrong = np.zeros(pooling.unit.size, dtype=np.bool_)
-    for row in order.tolist():
-        unit = int(pooling.shared[row] if pooling.shared[row] >= 0 else pooling.unit[row])
-        if count is not None and int(wrong.sum()) >= count:
-            break
-        moved = None if touched[unit] or pooling.known[unit] else _moved_law(pooling, unit, laws[unit], gap, rng)
-        touched[unit] = True
-        if moved is not None:
-            laws[unit] = moved
-            wrong |= (pooling.shared == unit) | ((pooling.unit == unit) & (pooling.shared < 0))
-    return _pushed(problem.simulator.kernel, pooling, laws), wrong
-
-
-def _stated_nearer(problem: Problem, pooling: Pooling, gap: float) -> NDArray[np.bool_]:
-    """[U] units with a row that is stated to be less than `gap` off: a guess of ours leaves them as they are."""
-    nearer, within = np.zeros(pooling.classes.size, dtype=np.bool_), problem.within_rows()
-    if within is not None:
-        near = within < gap - ROUNDING
-        nearer[np.where(pooling.shared >= 0, pooling.shared, pooling.unit)[near]] = True
-    return nearer
-
-
-def _moved_law(pooling: Pooling, unit: int, law: Floats, gap: float, rng: np.random.Generator) -> Floats | None:
-    """The law mixed with one of its least likely outcomes; None where none is so far away."""
-    possible = np.arange(law.size)
+def _moved_law(pooling: Pooling, unit: int, gap: float, rng: np.random.Generator) -> Floats | None:
+    """The law of a unit mixed with one of its least likely outcomes; None where none is so far away."""
+    law = summed(*pooling.kernel.row(unit), pooling.kernel.num_states)
+    possible = np.ones(law.size, dtype=np.bool_)
     if pooling.support is not None and pooling.support.length[unit]:
-        possible = pooling.support.row(unit)[0].astype(np.int64)
-    free = possible[law[possible] <= law[possible].min()]
-    target = int(rng.choice(free))
-    if 1.0 - law[target] < gap - ROUNDING:
+        possible = summed(*pooling.support.row(unit), law.size) > 0.0
+    return _mixed(law, _least_likely(law, possible, rng), gap)
+
+
+def _pushed(pooling: Pooling, row: int, law: Floats, kernel: Kernel) -> Floats:
+    """The row [S] that the law of its unit makes it."""
+    if pooling.shared[row] < 0:
+        return law[: kernel.num_states]
+    labels = np.flatnonzero(pooling.leads[row] >= 0)
+    return summed(pooling.leads[row, labels], law[labels], kernel.num_states)
+
+
+def _least_likely(own: Floats, possible: NDArray[np.bool_], rng: np.random.Generator) -> Floats:
+    """All on one of the least likely of the `possible` outcomes."""
+    free = np.flatnonzero(possible & (own <= own[possible].min()))
+    return np.asarray(np.arange(own.size) == rng.choice(free), dtype=np.float64)
+
+
+def _mixed(own: Floats, target: Floats, gap: float) -> Floats | None:
+    """`own` moved towards `target` until it is `gap` away; None where the target itself is nearer."""
+    distance = float(np.abs(target - own).sum()) / 2.0
+    if distance < gap - _ROUNDING:
         return None
-    share = min(1.0, gap / (1.0 - law[target]))
-    return np.asarray((1.0 - share) * law + share * (np.arange(law.size) == target))
-
-
-def _pushed(kernel: Kernel, pooling: Pooling, laws: dict[int, Floats]) -> Kernel:
-    """Every row as its unit's law makes it."""
-    dense = np.zeros((kernel.num_rows, kernel.num_states))
-    for row in range(kernel.num_rows):
-        if pooling.shared[row] < 0:
-            dense[row] = laws[int(pooling.unit[row])][: kernel.num_states]
-            continue
-        labels = np.flatnonzero(pooling.leads[row] >= 0)
-        dense[row] = summed(pooling.leads[row, labels], laws[int(pooling.shared[row])][labels], kernel.num_states)
-    return Kernel.from_dense(dense.reshape((*kernel.shape, kernel.num_states)))
+    share = min(1.0, gap / distance)
+    return np.asarray((1.0 - share) * own + share * target)
