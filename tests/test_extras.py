@@ -23,7 +23,7 @@ MISSING = [
     ("fastapi", "import safe2real.service.storage", "services need the package fastapi,{}[service]'"),
     ("typer", "from safe2real.cli import app", "commands need the package typer,{}[campaign]'"),
     ("matplotlib", "import safe2real.report.campaign_report", "figures need the package matplotlib,{}[report]'"),
-    ("matplotlib", "import safe2real.figures.policy", "figures need the package matplotlib,{}[report]'"),
+    ("matplotlib", "import safe2real.plots.policy", "figures need the package matplotlib,{}[report]'"),
     ("matplotlib", "import safe2real.report.preflight_report", "figures need the package matplotlib,{}[report]'"),
     ("jinja2", "from safe2real.report.page import render; render('')", "pages need the package jinja2,{}[report]'"),
     ("pandas", "from safe2real.tables import to_pandas; to_pandas([])", "data frames need the package pandas,{}[tables]'"),

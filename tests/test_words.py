@@ -14,8 +14,8 @@ import pytest
 
 import safe2real as s2r
 from safe2real.cli.run import _kept
-from safe2real.figures.mismatch import draw_visits_needed
 from safe2real.model.constraint_text import count, roughly
+from safe2real.plots.map import draw_visits_needed
 from safe2real.preflight.conditions import theorem
 from safe2real.preflight.rehearsed_campaign import RehearsedPlan
 from safe2real.systems.rollout import Agreement

@@ -16,6 +16,7 @@ import logging
 import os
 import socket
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,6 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from threading import Lock
 from typing import Any, Literal, TypeVar
 
 from safe2real.errors import InvalidInput, needed_for
@@ -35,6 +35,7 @@ MOST_LOSSES = 5
 """Workers lost in a row, with no result in between, after which `run` suspects its tasks."""
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+_PATIENCE = 10.0  # seconds, for threads that end by themselves
 _ALONE = ContextVar("_ALONE", default=True)
 
 
@@ -76,7 +77,7 @@ def run(
     shared = _Shared(function, at_once(jobs) == 1, digest_of_package())
     mode: Literal["list", "generator", "generator_unordered"] = "generator" if ordered else "generator_unordered"
     numbered, taken = enumerate(tasks), dict[int, Task]()
-    pulling, attempt, losses, lost = Lock(), 0, 0, None
+    pulling, attempt, losses, lost = threading.Lock(), 0, 0, None
 
     def calls(mine: int, again: Iterator[tuple[int, Task]]) -> Iterator[Any]:
         while True:
@@ -172,6 +173,7 @@ def _ray_backend(jobs: int, address: str | None) -> Iterator[str]:
     with needed_for("Ray clusters", "ray"):
         library = import_module("ray")
         module = import_module("ray.util.joblib.ray_backend")
+        pool = import_module("ray.util.multiprocessing.pool")
     from joblib import register_parallel_backend
 
     class OneByOne(module.RayBackend):  # type: ignore[misc, name-defined]
@@ -190,6 +192,9 @@ def _ray_backend(jobs: int, address: str | None) -> Iterator[str]:
     try:
         yield "safe2real-ray"
     finally:
+        for thread in threading.enumerate():
+            if isinstance(thread, pool.ResultThread):  # one that still looks at its result would start Ray again
+                thread.join(_PATIENCE)
         library.shutdown()
 
 

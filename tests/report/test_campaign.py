@@ -20,9 +20,10 @@ from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.evidence.row_rule import Separation
 from safe2real.exploration import roll_out
 from safe2real.exploration.forecast import Forecast
-from safe2real.figures.course import Course, draw_certificate, draw_safety, thinned
-from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
 from safe2real.model.constraint_text import Wording, roughly, rounded_down, rounded_up
+from safe2real.plots.course import Course, draw_certificate, draw_safety
+from safe2real.plots.map import draw_mismatch, draw_visits_needed
+from safe2real.plots.style import thinned
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.report import campaign_report as report
@@ -347,7 +348,7 @@ def test_the_certificate_shows_rounds_of_the_baseline_alone_the_tolerance_and_th
     texts = legend_of(figure)
     assert "baseline alone: 7 of 50 rounds" in texts
     assert "stopped after 50 rounds, at 0.0591" in texts
-    assert "tolerance 0.06" in texts
+    assert "tolerance 0.06: the stop" in texts
     assert points(lower, "#d9730d")[50] == 1.0
     assert points(right, "#2e8b57") == {0: 9, 50: 4}
 

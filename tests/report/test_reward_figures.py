@@ -7,7 +7,7 @@ import numpy as np
 import safe2real as s2r
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.exploration import roll_out
-from safe2real.figures.rewards import draw_rewards
+from safe2real.plots.rewards import draw_rewards
 from safe2real.report.campaign_report import write_campaign_report
 from safe2real.testing.systems import random_case
 

@@ -9,7 +9,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.evidence.mismatch_map import map_mismatch
-from safe2real.figures.mismatch import draw_mismatch
+from safe2real.plots.map import draw_mismatch
 from safe2real.preflight.spec_file import numbering_of, read_spec_file
 from safe2real.systems import Discretised, WindyGrid, from_dynamics, from_gymnasium
 from safe2real.systems.dynamics import Noise

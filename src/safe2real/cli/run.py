@@ -91,7 +91,7 @@ def run(
 def _write(campaign: Campaign, ended: RehearsedCampaign, folder: Path) -> dict[str, str]:
     """The report and the figures, by name."""
     from safe2real.evidence.row_rule import Separation
-    from safe2real.figures.mismatch import draw_mismatch
+    from safe2real.plots.map import draw_mismatch
     from safe2real.report.campaign_report import write_campaign_report
     from safe2real.report.preflight_report import draw_exact
 

@@ -15,13 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import Halted, InvalidInput, Stopped
 from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.history import Between, Moment, Moments
 from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
 from safe2real.exploration.certificate import Certificate, certify
 from safe2real.exploration.decision_state import put_decision, put_memory, take_decision, take_memory
 from safe2real.exploration.episode_log import ImportedLogs, count_in_order, pairs_of, seen_in
 from safe2real.exploration.plan import KeptPlans, Origin, Plan, checked_reward, improved, plan, plan_with_structure
 from safe2real.exploration.proposal import HALT_ADVICE, Proposal, coin_of
-from safe2real.figures.history import Between, Moment, Moments
 from safe2real.methods import ALL
 from safe2real.methods.base import Decision, Interval, Method, Reason
 from safe2real.methods.document import document_of, problem_and_method, settings_of
@@ -807,8 +807,8 @@ class Learner:
             MissingExtra: matplotlib is not installed.
             InvalidInput: the path cannot be written.
         """
-        from safe2real.figures.learning import draw_learning
-        from safe2real.figures.style import kept
+        from safe2real.plots.learner import draw_learning
+        from safe2real.plots.style import kept
 
         last = list(self.moments)[-1:]
         uncertainty = last[0].uncertainty if last else float("inf")

@@ -191,8 +191,8 @@ class Plan(Tabular):
             MissingExtra: matplotlib is not installed.
             InvalidInput: the path cannot be written, or the plan knows of no model and none is given.
         """
-        from safe2real.figures.policy import draw_policy
-        from safe2real.figures.style import kept
+        from safe2real.plots.policy import draw_policy
+        from safe2real.plots.style import kept
 
         on = self.model if model is None else model
         if on is None:

@@ -20,10 +20,10 @@ from safe2real._compiled import rollout
 from safe2real._compiled import rounds as compiled_rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
+from safe2real.evidence.history import Moment
 from safe2real.exploration.explore import Unfinished, drive
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal
-from safe2real.figures.history import Moment
 from safe2real.methods.base import Decision, Method, Reason
 from safe2real.methods.sim_to_real import SimToReal, copy_of, decision_of, empty_memory, terms_of
 from safe2real.model.cmdp import CMDP

@@ -22,12 +22,12 @@ from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.exploration.forecast import Forecast
 from safe2real.exploration.forecast import forecast as rehearsed
 from safe2real.exploration.learner import Learner
-from safe2real.figures.course import Course, draw_certificate, draw_safety
-from safe2real.figures.mismatch import draw_mismatch, draw_visits_needed
-from safe2real.figures.rewards import Known, draw_rewards
 from safe2real.methods.base import Reason
 from safe2real.model.constraint_text import bound_words, count, roughly, rounded_down, rounded_up
 from safe2real.model.validation import ROUNDING, Floats
+from safe2real.plots.course import Course, draw_certificate, draw_safety
+from safe2real.plots.map import draw_mismatch, draw_visits_needed
+from safe2real.plots.rewards import Known, draw_rewards
 from safe2real.problem.problem import Problem
 from safe2real.report.page import moment, render, since
 from safe2real.standing import Doubt, DoubtCode, Standing, standing_of

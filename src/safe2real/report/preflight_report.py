@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
-from safe2real.figures.course import count_deployments, shade_unsafe, thinned
 from safe2real.model.constraint_text import Wording
 from safe2real.model.validation import ROUNDING
+from safe2real.plots.course import shade_unsafe
+from safe2real.plots.style import count_deployments, thinned
 from safe2real.preflight.baseline import Range
 from safe2real.preflight.check import Preflight
 from safe2real.preflight.findings import WORTH

@@ -250,8 +250,8 @@ class FiniteSystem(Runnable):
             MissingExtra: matplotlib is not installed.
             InvalidInput: the path cannot be written.
         """
-        from safe2real.figures.style import kept
-        from safe2real.figures.system import draw_system
+        from safe2real.plots.style import kept
+        from safe2real.plots.system import draw_system
 
         return kept(draw_system(self.model), path)
 

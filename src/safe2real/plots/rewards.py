@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from safe2real.errors import needed_for
-from safe2real.figures.course import count_deployments
-from safe2real.figures.style import BLUE, GREEN, LINES
 from safe2real.model.constraint_text import rounded_down, rounded_up
+from safe2real.plots.style import BLUE, GREEN, LINES, MOST_PANELS, count_deployments
 
 with needed_for("figures", "report"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-MOST_PANELS = 6
 
 
 class Certain(Protocol):

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from safe2real.errors import needed_for
 from safe2real.evidence.mismatch_map import MismatchMap, Verdict
 from safe2real.evidence.row_rule import Separation
-from safe2real.figures.style import BLUE
 from safe2real.model.constraint_text import roughly
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats
+from safe2real.plots.style import BLUE, explain, panel, shortened
 
 with needed_for("figures", "report"):
     from matplotlib.artist import Artist
@@ -108,17 +108,8 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None, *, above: f
     words = "" if found.certified else " (heuristic radius)"
     title = f"Distance of the real rows to the simulator's{per_step}{words}"
     figure.text(left / total_width, 1.0 - (above + 0.3) / total_height, title, fontsize=11)
-    figure.legend(
-        handles=legend, loc="lower left", bbox_to_anchor=(left / total_width, 0.08 / total_height), ncols=beside,
-        fontsize=8.5, frameon=False, borderaxespad=0.0, borderpad=0.0,
-    )  # fmt: skip
+    explain(figure, legend, beside, left)
     return figure
-
-
-def panel(figure: Figure, left: float, below: float, width: float, height: float) -> Axes:
-    """At a place in inches."""
-    total_width, total_height = figure.get_size_inches()
-    return figure.add_axes((left / total_width, below / total_height, width / total_width, height / total_height))
 
 
 def _draw_band(axes: Axes, distance: Floats, verdict: NDArray[np.uint8], scale: ScalarMappable, cell: float) -> None:
@@ -181,11 +172,8 @@ def _names(legend: Legend, num_states: int, by_states: int, by_actions: int) -> 
     """What is written beside the map: names of what is not in groups, and of states only where they are few."""
     states = legend.states if by_states == 1 and num_states <= _MOST_NAMED else ()
     actions = legend.actions if by_actions == 1 else ()
-    return Legend(tuple(map(_cut, states)), tuple(map(_cut, actions)))
-
-
-def _cut(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    short = [tuple(shortened(name, _LONGEST_NAME) for name in names) for names in (states, actions)]
+    return Legend(short[0], short[1])
 
 
 def _axis_name(name: str, group: int) -> str:

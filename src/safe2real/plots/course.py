@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +12,18 @@ from numpy.typing import NDArray
 from safe2real.errors import needed_for
 from safe2real.model.constraint_text import Wording, bound_words, count, rounded_up
 from safe2real.model.validation import ROUNDING, Floats
+from safe2real.plots.style import (
+    BLUE,
+    GREEN,
+    LINES,
+    MOST_PANELS,
+    ORANGE,
+    RED,
+    count_deployments,
+    draw_suspects,
+    draw_uncertainty,
+    thinned,
+)
 
 with needed_for("figures", "report"):
     from matplotlib.artist import Artist
@@ -20,13 +31,10 @@ with needed_for("figures", "report"):
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-_BLUE, _ORANGE, _GREEN, _RED = "#2563a8", "#d9730d", "#2e8b57", "#b91c1c"
 _SHADE = 0.08
 _FEW = 60  # deployments that are drawn as dots
-_POINTS = 1_000  # columns of a curve; a picture has not many more
-_MOST_PANELS = 6
+_TICKS = 1_000  # across a picture
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -47,45 +55,30 @@ def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
     """The uncertainty on its way to the tolerance; below it the share of the candidate and the suspects."""
     figure = Figure(figsize=(10.5, 5.8), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2.0, 1.0))
-    planned = np.flatnonzero(~np.isnan(course.uncertainty))
-    kept = planned[thinned(course.uncertainty[planned])]
-    dots = "." if len(course.numbers) <= _FEW else ""  # one point alone is no line
-    deltas = course.uncertainty[kept]
-    upper.plot(course.numbers[kept], deltas, color=_BLUE, linewidth=1.2, marker=dots, label="uncertainty")
-    upper.axhline(tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance {tolerance:.4g}")
+    draw_uncertainty(upper, course.numbers, course.uncertainty, tolerance)
     if course.baseline.any():
         alone = course.numbers[course.baseline]
-        width = max(1, math.ceil(course.numbers[-1] / _POINTS))
+        width = max(1, math.ceil(course.numbers[-1] / _TICKS))
         ticks = np.unique(alone // width) * width
         rounds = f"baseline alone: {len(alone):,} of {len(course.numbers):,} rounds"
         above = upper.get_xaxis_transform()
-        upper.plot(ticks, np.full(len(ticks), 0.97), "|", color=_ORANGE, markersize=9, label=rounds, transform=above)
+        upper.plot(ticks, np.full(len(ticks), 0.97), "|", color=ORANGE, markersize=9, label=rounds, transform=above)
     if course.stop is not None:
         at, delta = course.stop
         upper.plot(
-            [at], [delta], "*", color=_GREEN, markersize=15, markeredgecolor="white", zorder=4, clip_on=False,
+            [at], [delta], "*", color=GREEN, markersize=15, markeredgecolor="white", zorder=4, clip_on=False,
             label=f"stopped after {count(at, 'round')}, at {rounded_up(delta)}",
         )  # fmt: skip
-    values = np.append(course.uncertainty[planned], [tolerance, tolerance if len(planned) else float(horizon)])
-    upper.set(yscale="log", ylim=(0.75 * values.min(), 2.0 * values.max()))
-    upper.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    upper.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    upper.yaxis.set_minor_formatter(NullFormatter())
-    upper.set_ylabel("largest uncertainty of a value\n(sum over an episode, log scale)")
+    bounded = course.uncertainty[np.isfinite(course.uncertainty)]
+    values = np.append(bounded, [tolerance, tolerance if len(bounded) else float(horizon)])
+    upper.set_ylim(0.75 * values.min(), 2.0 * values.max())
     figure.legend(loc="outside upper center", ncols=4, fontsize=9, frameon=False)
-    upper.grid(axis="y", color="0.92")
-
-    kept = thinned(course.exploration_weight)
-    lower.plot(course.numbers[kept], course.exploration_weight[kept], color=_ORANGE, linewidth=0.7, marker=dots)
+    kept, dots = thinned(course.exploration_weight), "." if len(course.numbers) <= _FEW else ""
+    lower.plot(course.numbers[kept], course.exploration_weight[kept], color=ORANGE, linewidth=0.7, marker=dots)
     lower.set_ylim(-0.03, 1.03)
-    lower.set_ylabel("share of the candidate", color=_ORANGE)
-    lower.tick_params(axis="y", colors=_ORANGE)
-    right = lower.twinx()
-    right.step(course.looked_at, course.suspects, where="post", color=_GREEN, linewidth=1.4)
-    right.set_ylim(0, max(1.0, 1.06 * course.suspects.max(initial=1)))
-    right.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    right.set_ylabel("suspect rows", color=_GREEN)
-    right.tick_params(axis="y", colors=_GREEN)
+    lower.set_ylabel("share of the candidate", color=ORANGE)
+    lower.tick_params(axis="y", colors=ORANGE)
+    draw_suspects(lower, course.looked_at, course.suspects, GREEN)
     _deployments_below(lower, course)
     return figure
 
@@ -96,18 +89,18 @@ def draw_safety(course: Course, wordings: Sequence[Wording], thresholds: Floats)
     A cost is drawn as a cost: more of it is higher, and what is shaded, above its limit, is unsafe; below a threshold it is.
     """
     worst_first = np.argsort(course.margins.min(axis=0), kind="stable")
-    shown = sorted(worst_first[:_MOST_PANELS].tolist())
+    shown = sorted(worst_first[:MOST_PANELS].tolist())
     figure = Figure(figsize=(10.5, 1.1 + 2.4 * len(shown)), layout="constrained")
     panels = figure.subplots(len(shown), 1, sharex=True, squeeze=False)[:, 0]
     for axes, k in zip(panels, shown, strict=True):
         margins, words = course.margins[:, k], wordings[k]
         limit, bounds = words.number(thresholds[k]), np.array([words.number(low) for low in margins + thresholds[k]])
-        for mask, colour, marker in ((course.baseline, _ORANGE, "s"), (~course.baseline, _BLUE, "o")):
+        for mask, colour, marker in ((course.baseline, ORANGE, "s"), (~course.baseline, BLUE, "o")):
             chosen = np.flatnonzero(mask)
             chosen = chosen[thinned(margins[chosen])]
             axes.plot(course.numbers[chosen], bounds[chosen], marker, color=colour, markersize=3.5, markeredgewidth=0.0)
         broken = np.flatnonzero(margins < -ROUNDING)
-        axes.plot(course.numbers[broken], bounds[broken], "x", color=_RED, markersize=8, markeredgewidth=2.0)
+        axes.plot(course.numbers[broken], bounds[broken], "x", color=RED, markersize=8, markeredgewidth=2.0)
         axes.axhline(limit, color="black", linestyle="--", linewidth=1.0, zorder=4)
         low, high = min(limit, bounds.min()), max(limit, bounds.max())
         room = 0.12 * (high - low) if high - low > 1e-6 else 0.5
@@ -116,15 +109,15 @@ def draw_safety(course: Course, wordings: Sequence[Wording], thresholds: Floats)
         title = f"{words.label[:80]}: {'at most' if words.is_cost else 'at least'} {limit:.6g}, in expectation"
         axes.set_title(title, fontsize=10, parse_math=False)
         axes.set_ylabel(f"{bound_name(words)}\n(sum over an episode)", parse_math=False)
-        axes.grid(axis="y", color="0.92")
+        axes.grid(axis="y", color=LINES)
     handles: list[Artist] = [
-        Line2D([], [], marker="s", linestyle="none", color=_ORANGE, label="baseline alone"),
-        Line2D([], [], marker="o", linestyle="none", color=_BLUE, label="candidate mixed with the baseline"),
+        Line2D([], [], marker="s", linestyle="none", color=ORANGE, label="baseline alone"),
+        Line2D([], [], marker="o", linestyle="none", color=BLUE, label="candidate mixed with the baseline"),
         Line2D([], [], linestyle="--", color="black", label=bound_words(wordings)),
-        Patch(facecolor=_RED, alpha=_SHADE, label="unsafe"),
+        Patch(facecolor=RED, alpha=_SHADE, label="unsafe"),
     ]
     if (course.margins < -ROUNDING).any():
-        cross = {"marker": "x", "linestyle": "none", "color": _RED, "markeredgewidth": 2.0}
+        cross = {"marker": "x", "linestyle": "none", "color": RED, "markeredgewidth": 2.0}
         handles.append(Line2D([], [], label="misses it", **cross))  # type: ignore[arg-type]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=9, frameon=False)
     _deployments_below(panels[-1], course)
@@ -139,17 +132,7 @@ def bound_name(words: Wording) -> str:
 def shade_unsafe(axes: Axes, words: Wording, limit: float) -> None:
     """The side of the limit or threshold on which nothing may be, within what is shown."""
     low, high = axes.get_ylim()
-    axes.axhspan(*((limit, high) if words.is_cost else (low, limit)), color=_RED, alpha=_SHADE, linewidth=0.0, zorder=0)
-
-
-def thinned(values: Floats) -> NDArray[np.int64]:
-    """Which points of a long curve to draw: the lowest and the highest of each column, and every one below 0."""
-    if len(values) <= 2 * _POINTS:
-        return np.arange(len(values))
-    edges = np.linspace(0, len(values), _POINTS + 1).astype(np.int64)
-    lowest = [first + int(np.argmin(values[first:last])) for first, last in pairwise(edges)]
-    highest = [first + int(np.argmax(values[first:last])) for first, last in pairwise(edges)]
-    return np.unique(np.concatenate([lowest, highest, np.flatnonzero(values < -ROUNDING), [0, len(values) - 1]]))
+    axes.axhspan(*((limit, high) if words.is_cost else (low, limit)), color=RED, alpha=_SHADE, linewidth=0.0, zorder=0)
 
 
 def _deployments_below(axes: Axes, course: Course) -> None:
@@ -158,9 +141,3 @@ def _deployments_below(axes: Axes, course: Course) -> None:
     axes.set_xlim(1 - room, last + room)
     count_deployments(axes)
     axes.set_xlabel("deployment")
-
-
-def count_deployments(axes: Axes) -> None:
-    """An axis of whole numbers below."""
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

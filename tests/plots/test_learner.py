@@ -7,11 +7,11 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput, MissingExtra
+from safe2real.evidence.history import Moment, Moments
 from safe2real.evidence.mismatch_map import Verdict
-from safe2real.figures.history import Moment, Moments
-from safe2real.figures.learning import draw_learning
-from safe2real.figures.mismatch import draw_visits_needed
 from safe2real.model.names import Legend
+from safe2real.plots.learner import draw_learning
+from safe2real.plots.map import draw_visits_needed
 from safe2real.testing.systems import random_case
 
 REWARD = np.eye(4)[:, :2]
@@ -154,8 +154,8 @@ def test_a_plan_is_drawn_as_it_was_when_it_was_made(tmp_path):
 def test_without_matplotlib_the_cure_is_named(monkeypatch):
     learner = run(rounds=2)
     plan = learner.plan(REWARD)
-    for name in [name for name in sys.modules if name.startswith(("safe2real.figures.", "matplotlib"))]:
-        if name not in ("safe2real.figures.history", "safe2real.figures.style"):
+    for name in [name for name in sys.modules if name.startswith(("safe2real.plots.", "matplotlib"))]:
+        if name not in ("safe2real.evidence.history",):
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     for draw in (learner.plot, plan.plot):
@@ -166,5 +166,5 @@ def test_without_matplotlib_the_cure_is_named(monkeypatch):
 def test_nothing_of_pyplot_is_touched():
     import subprocess
 
-    script = "import sys; from safe2real.figures import learning, policy, system; print('matplotlib.pyplot' in sys.modules)"
+    script = "import sys; from safe2real.plots import learner, policy, system; print('matplotlib.pyplot' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout == "False\n"

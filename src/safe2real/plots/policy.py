@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.errors import needed_for
-from safe2real.figures.grid_layout import Places, draw_cells, ends, map_figure, mark_cells, name_cells, places_of
-from safe2real.figures.style import INK, KINDS
-from safe2real.figures.table import draw_table
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import Policy
 from safe2real.model.validation import Floats
 from safe2real.planning.evaluate import occupancy
+from safe2real.plots.style import GREEN, INK, KINDS, RED, explain, panel, shortened, write_title
+from safe2real.plots.system import Places, draw_cells, ends, losses, map_figure, mark_cells, name_cells, places_of
 
 with needed_for("figures", "report"):
+    from matplotlib import colormaps
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
-    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.colors import LinearSegmentedColormap, to_rgb
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -34,6 +34,10 @@ _RARE = 1e-3  # steps of an episode spent in a place below which nothing is draw
 _LEAST_SHARE = 0.08  # of an action below which it has no arrow
 _SPREAD = math.radians(25.0)  # directions have to differ by this much to be told apart
 _STILL = 0.1  # of the longest mean move, below which an action has no direction
+_MOST_STATES = 50  # in one table; those where the policy is longest
+_NEVER = 1e-6
+_WIDEST, _CELL = 9.0, 0.32  # inches, of a table
+_LONGEST = 24  # characters of a name beside a table
 _SHADES = LinearSegmentedColormap.from_list("visits", ["white", "#bcd3ee", "#7aa7dc"])  # light: arrows lie on it
 
 
@@ -49,7 +53,7 @@ def draw_policy(policy: Policy, model: CMDP, *, title: str = "") -> Figure:
     positions = model.legend.positions
     places = None if positions is None else places_of(positions)
     if places is None:
-        return draw_table(visits, model, title)
+        return _draw_table(visits, model, title)
     return _draw_map(visits.sum(axis=0), places, model, title)
 
 
@@ -71,11 +75,8 @@ def _draw_map(visits: Floats, places: Places, model: CMDP, title: str) -> Figure
     else:
         handles += _draw_letters(axes, places, acts[shown], shown, letters, model)
     handles.append(Patch(facecolor=_SHADES(1.0), edgecolor="0.75", label="the longer it is there, the darker"))
-    width, height = figure.get_size_inches()
-    figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.15 / width, 0.05 / height), ncols=2, fontsize=8.5,
-                  frameon=False, borderaxespad=0.0)  # fmt: skip
-    said = title or "What the policy does, over all steps"
-    figure.text(0.2 / width, 1.0 - 0.35 / height, said, fontsize=10.5, va="center", parse_math=False)
+    explain(figure, handles, 2)
+    write_title(figure, 0.2, 0.35, title or "What the policy does, over all steps", 10.5)
     return figure
 
 
@@ -165,3 +166,80 @@ def _draw_letters(
     blank: dict[str, Any] = {"color": "none", "marker": "none"}
     used = sorted(set(best.tolist()))[: 2 * len(KINDS)]
     return [Line2D([], [], label=f"{letters[a]}  {model.legend.action(a)}", **blank) for a in used]
+
+
+def _draw_table(visits: Floats, model: CMDP, title: str) -> Figure:
+    """Draw a colour for each action, paler where the policy seldom is.
+
+    `visits` [H, S, A] is how likely the policy is to be in a state at a step and to do an action there.
+    """
+    there = visits.sum(axis=2)  # [H, S]
+    order = np.argsort(-there.sum(axis=0), kind="stable")
+    reached = order[there.sum(axis=0)[order] > _NEVER]
+    chosen = np.sort(reached[:_MOST_STATES])
+    steps = len(visits)
+    names = [_shown(model, state) for state in chosen.tolist()]
+    left = 0.35 + 0.075 * max(map(len, names))
+    cell = min(_CELL, _WIDEST / steps)
+    actions = sorted(set(visits[:, chosen].argmax(axis=2)[there[:, chosen] > _NEVER].tolist()))
+    handles = _handles(model, actions)
+    below = 0.6 + 0.22 * -(-len(handles) // 4)
+    wide, tall = max(cell * steps, 1.5), 0.24 * len(chosen)
+    figure = Figure(figsize=(max(left + wide + 0.3, 7.0), 0.75 + tall + below))
+    axes = panel(figure, left, below, wide, tall)
+    axes.imshow(_colours(visits[:, chosen], model.num_actions), aspect="auto", interpolation="nearest")
+    axes.set_yticks(range(len(chosen)), names, fontsize=8, parse_math=False)
+    _mark_states(axes, model, chosen.tolist())
+    every = max(1, -(-steps // 30))
+    axes.set_xticks(range(0, steps, every), [f"{step}" for step in range(0, steps, every)], fontsize=8)
+    axes.set_xlabel("step")
+    axes.tick_params(length=2)
+    write_title(figure, 0.2, 0.24, title or "What the policy does", 11)
+    if len(chosen) < len(reached):
+        share = float(there[:, chosen].sum() / there.sum())
+        more = f"the {len(chosen)} states it is in longest, of {len(reached):,} it reaches: {share:.1%} of its steps"
+        write_title(figure, 0.2, 0.48, more, 9)
+    explain(figure, handles, 4, 0.2)
+    return figure
+
+
+def kind_colours(number: int) -> list[tuple[float, float, float]]:
+    """A colour for each of `number` kinds: told apart by everybody for a few, in the order of a scale for many."""
+    if number <= len(KINDS):
+        return [to_rgb(colour) for colour in KINDS[:number]]
+    return [tuple(colour[:3]) for colour in colormaps["cividis"](np.linspace(0.0, 1.0, number))]
+
+
+def _colours(visits: Floats, num_actions: int) -> Floats:
+    """[S, H, 3]: the colours of the actions in their shares, mixed with white where the policy seldom is."""
+    there = visits.sum(axis=2, keepdims=True)  # [H, S, 1]
+    share = visits / np.where(there > 0.0, there, 1.0)
+    mixed = share @ np.array(kind_colours(num_actions))  # [H, S, 3]
+    strength = np.where(there > _NEVER, 0.25 + 0.75 * np.sqrt(there), 0.0)
+    return np.asarray((strength * mixed + (1.0 - strength)).transpose(1, 0, 2).clip(0.0, 1.0))
+
+
+def _handles(model: CMDP, actions: Sequence[int]) -> list[Artist]:
+    colours = kind_colours(model.num_actions)
+    chosen = list(actions) if len(actions) <= 12 else [actions[i] for i in np.linspace(0, len(actions) - 1, 8).astype(int)]
+    handles: list[Artist] = [Patch(facecolor=colours[a], label=model.legend.action(a)[:_LONGEST]) for a in chosen]
+    handles.append(Patch(facecolor="white", edgecolor="0.7", label="paler: seldom there"))
+    if losses(model).max(initial=0.0) > 0.0:
+        words = ", ".join(one.label[:30] for one in model.wordings)
+        handles.append(Line2D([], [], linestyle="none", marker="s", color=RED, label=f"red name: counts against {words}"))
+    handles.append(Line2D([], [], linestyle="none", marker="s", color=GREEN, label="green name: start"))
+    return handles
+
+
+def _mark_states(axes: Axes, model: CMDP, chosen: Sequence[int]) -> None:
+    lost = losses(model)
+    for label, state in zip(axes.get_yticklabels(), chosen, strict=True):
+        if lost[state] > 0.0:
+            label.set(color=RED, weight="bold")
+        elif model.start[state] > 0.0:
+            label.set(color=GREEN, weight="bold")
+
+
+def _shown(model: CMDP, state: int) -> str:
+    name = model.legend.states[state] if model.legend.states else f"{state}"
+    return shortened(name, _LONGEST)

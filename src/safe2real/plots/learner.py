@@ -7,21 +7,20 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from safe2real.errors import needed_for
+from safe2real.evidence.history import Moment
 from safe2real.evidence.mismatch_map import MismatchMap
 from safe2real.evidence.row_rule import Separation
-from safe2real.figures.course import count_deployments
-from safe2real.figures.history import Moment
-from safe2real.figures.mismatch import draw_mismatch, panel
-from safe2real.figures.rewards import MOST_PANELS, draw_interval
-from safe2real.figures.style import BLUE, GREEN, INK, LINES, ORANGE
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import count, rounded_down
+from safe2real.plots import style
+from safe2real.plots.map import draw_mismatch
+from safe2real.plots.rewards import draw_interval
+from safe2real.plots.style import GREEN, INK, LINES, MOST_PANELS, ORANGE
 from safe2real.standing import Standing
 
 with needed_for("figures", "report"):
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 _TOP, _TALL, _BETWEEN = 0.7, 1.75, 0.55  # inches: above the first panel, of a panel, from one to the next
 _LEFT, _RIGHT, _BELOW = 0.95, 0.95, 0.6
@@ -63,7 +62,7 @@ def draw_learning(
     width, height = figure.get_size_inches()
     for number, name in enumerate(names):
         below = height - _TOP - (number + 1) * _TALL - number * _BETWEEN
-        axes = panel(figure, _LEFT, below, width - _LEFT - _RIGHT, _TALL)
+        axes = style.panel(figure, _LEFT, below, width - _LEFT - _RIGHT, _TALL)
         if floors:
             _draw_floor(axes, name, moments, model, (targets or {}).get(name))
         elif declared:
@@ -72,12 +71,12 @@ def draw_learning(
             _draw_uncertainty(axes, moments, tolerance)
         axes.legend(fontsize=8, loc="best", framealpha=0.85)
         axes.set_xlim(0, max(1, last.samples))
-        count_deployments(axes)
+        style.count_deployments(axes)
         if number == len(names) - 1:
             axes.set_xlabel("samples of the real system")
     left_out = len(floors or declared) - len(names)
     more = f"; {left_out} more not shown" if left_out > 0 else ""
-    figure.text(0.12 / width, 1.0 - 0.2 / height, f"{_WORTH[standing]}{more}", fontsize=10, weight="bold", va="center")
+    style.write_title(figure, 0.12, 0.2, f"{_WORTH[standing]}{more}", 10, "bold")
     return figure
 
 
@@ -85,25 +84,11 @@ def _draw_uncertainty(axes: Axes, moments: Sequence[Moment], tolerance: float) -
     """How far the value of any policy may be off, on its way to the tolerance; beside it the rows in doubt."""
     across = np.array([one.samples for one in moments])
     values = np.array([one.uncertainty for one in moments])
-    shown = np.isfinite(values)
-    dots = "." if shown.sum() <= 1 else ""
-    axes.plot(across[shown], values[shown], color=BLUE, linewidth=1.3, marker=dots, label="uncertainty of a value")
-    axes.axhline(tolerance, color="black", linestyle="--", linewidth=1.0, label=f"tolerance {tolerance:.4g}: the stop")
-    if not shown[-1]:
+    style.draw_uncertainty(axes, across, values, tolerance)
+    if not np.isfinite(values[-1]):
         axes.plot([], [], " ", label="unbounded now: the baseline alone is deployed")
-    if tolerance > 0.0:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylabel("sum over an episode", color=BLUE)
-    axes.grid(axis="y", color=LINES)
     suspects = np.array([one.suspects for one in moments])
-    right = axes.twinx()
-    right.step(across, suspects, where="post", color=ORANGE, linewidth=1.3)
-    right.set_ylim(0, max(1.0, 1.06 * suspects.max()))
-    right.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-    right.set_ylabel("rows in doubt", color=ORANGE)
+    style.draw_suspects(axes, across, suspects, ORANGE)
     axes.set_title(f"How uncertain any value is, and {count(suspects[-1], 'row')} in doubt", fontsize=10, loc="left")
 
 

@@ -5,11 +5,10 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.figures.grid_layout import ends, losses, places_of
-from safe2real.figures.policy import action_directions, draw_policy, short_names
-from safe2real.figures.style import kept
-from safe2real.figures.system import draw_system
 from safe2real.model.names import Legend
+from safe2real.plots.policy import action_directions, draw_policy, short_names
+from safe2real.plots.style import kept
+from safe2real.plots.system import draw_system, ends, losses, places_of
 
 
 def corridor(**legend):
