@@ -5,8 +5,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.evidence.evidence import Evidence
-from safe2real.evidence.tied_rows import evidence_for
+from safe2real.evidence.evidence import Evidence, evidence_for
 from safe2real.exploration import roll_out
 from safe2real.exploration.plan import plan
 from safe2real.methods import ForRewards, RewardFree, SimToReal, Trial

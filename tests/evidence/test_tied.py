@@ -5,9 +5,9 @@ import pytest
 
 import safe2real as s2r
 from safe2real.errors import InvalidInput
-from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.evidence import Evidence, evidence_for
 from safe2real.evidence.mismatch_map import Verdict, map_mismatch
-from safe2real.evidence.tied_rows import TiedEvidence, UnitModel, evidence_for
+from safe2real.evidence.tied_rows import TiedEvidence, UnitModel
 from safe2real.problem import Ties
 from safe2real.standing import AssumptionCode, DoubtCode, Standing
 from tests.evidence.tied_systems import CLASSES, LEADS, ROWS, chain, ledge, ledge_problem

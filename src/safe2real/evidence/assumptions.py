@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real.evidence.baseline_margin import BaselineTrust
-from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.constraint_text import count, rounded_up
 from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
@@ -16,35 +15,37 @@ from safe2real.radii import ALL
 from safe2real.refinements import BelowGap, SequentialClearing, find
 from safe2real.standing import Assumption, AssumptionCode, Doubt, DoubtCode
 
+if TYPE_CHECKING:
+    from safe2real.evidence.baseline_margin import BaselineTrust
+    from safe2real.evidence.evidence import Evidence
+
 _NAMED = 3  # rows that a message lists
 
 
-def doubts_of(problem: Problem, hybrid: HybridModel, trust: BaselineTrust) -> tuple[Doubt, ...]:
+def doubts_of(evidence: Evidence) -> tuple[Doubt, ...]:
     """Why nothing is a guarantee; empty when it is one."""
-    settings = problem.settings
-    found = _doubts_of_estimate(problem, hybrid)
+    problem, settings = evidence.problem, evidence.problem.settings
+    found = _doubts_of_estimate(problem, evidence)
     if not settings.radius.certified:
         found.append(Doubt(DoubtCode.RADIUS_SCALED, f"the radius is {settings.radius}"))
     if settings.bonus_scale < 1.0:
         found.append(Doubt(DoubtCode.BONUS_SCALED, f"the bonus is {settings.bonus_scale:g} times the literal one"))
-    found += _doubts_of_margin(problem, trust)
-    if outside := max(hybrid.outside_support, hybrid.announced_outside):
-        found.append(
-            Doubt(DoubtCode.LEFT_SUPPORT, f"the data hold {count(outside, 'transition')} {_ruled_out(problem, hybrid)}")
-        )
-    found += _departures(hybrid)
-    refuted = int(hybrid.belief.refuted.sum())
+    found += _doubts_of_margin(problem, evidence.trust)
+    if outside := max(evidence.outside_support, evidence.announced_outside):
+        found.append(Doubt(DoubtCode.LEFT_SUPPORT, f"the data hold {count(outside, 'transition')} {evidence.ruled_out}"))
+    found += _departures(evidence)
+    refuted = int(evidence.belief.refuted.sum())
     if refuted and settings.certified:  # with a heuristic radius it would show nothing
-        these = _of_these_within(problem, hybrid)
-        about = f"{count(refuted, 'row')}{these}, {_which(problem, hybrid)}"
+        these = _of_these_within(problem, evidence)
+        about = f"{count(refuted, 'row')}{these}, {_which(problem, evidence)}"
         text = f"the data contradict what was assumed of {about}: see the mismatch map"
         found.append(Doubt(DoubtCode.ROWS_CONTRADICTED, text))
     return tuple(found)
 
 
-def _which(problem: Problem, hybrid: HybridModel) -> str:
+def _which(problem: Problem, evidence: Evidence) -> str:
     """The first rows that are contradicted, by name."""
-    places, legend = np.argwhere(hybrid.refuted), problem.simulator.legend
+    places, legend = np.argwhere(evidence.refuted), problem.simulator.legend
     named = [
         legend.row(place[-2], place[-1]) + (f" at step {place[0]}" if len(place) == 3 else "")
         for place in places[:_NAMED].tolist()
@@ -52,12 +53,12 @@ def _which(problem: Problem, hybrid: HybridModel) -> str:
     return f"{'; '.join(named)}{' and others' if len(places) > _NAMED else ''}"
 
 
-def _departures(hybrid: HybridModel) -> list[Doubt]:
+def _departures(evidence: Evidence) -> list[Doubt]:
     """Episodes that left the model, and those of whose end nobody knows but what broke them off."""
-    found, left = [], hybrid.departed - sum(hybrid.broken_off.values())
+    found, left = [], evidence.departed - sum(evidence.broken_off.values())
     if left > 0:
         found.append(Doubt(DoubtCode.LEFT_MODEL, f"{count(left, 'episode')} went where the model has no state"))
-    for cause, episodes in hybrid.broken_off.items():
+    for cause, episodes in evidence.broken_off.items():
         text = f"{count(episodes, 'episode')} broke off, and what came next is not known to be in the model: {cause}"
         found.append(Doubt(DoubtCode.LEFT_MODEL, text, cause))
     return found
@@ -77,10 +78,10 @@ def _doubts_of_margin(problem: Problem, trust: BaselineTrust) -> list[Doubt]:
     ]
 
 
-def _doubts_of_estimate(problem: Problem, hybrid: HybridModel) -> list[Doubt]:
+def _doubts_of_estimate(problem: Problem, evidence: Evidence) -> list[Doubt]:
     """Why an estimated simulator makes everything worth less than certified."""
     rows, gap = problem.estimated, problem.settings.calibrated_gap
-    if rows is None or not hybrid.reuses_simulator:
+    if rows is None or not evidence.reuses_simulator:
         return []
     found = []
     if not rows.certified:
@@ -91,14 +92,13 @@ def _doubts_of_estimate(problem: Problem, hybrid: HybridModel) -> list[Doubt]:
     return found
 
 
-def assumptions_of(
-    problem: Problem, margins: Floats, hybrid: HybridModel, faults: Mapping[str, int]
-) -> tuple[Assumption, ...]:
-    """What the settings, the stated `margins` [K], the declarations and the user's word make a guarantee rest on."""
-    codes, settings, simulator = AssumptionCode, problem.settings, problem.simulator
-    found = [*_within_assumed(problem), *_margins_assumed(problem, margins)]
+def assumptions_of(evidence: Evidence) -> tuple[Assumption, ...]:
+    """What the settings, the stated margins, the declarations and the user's word make a guarantee rest on."""
+    problem, codes = evidence.problem, AssumptionCode
+    settings, simulator = problem.settings, problem.simulator
+    found = [*_within_assumed(problem), *_margins_assumed(problem, evidence.stated)]
     # With equal gaps every distance is on one side: nothing is assumed, and a row is cleared only once that is proved.
-    if hybrid.reuses_simulator and settings.mismatch_gap > settings.calibrated_gap:
+    if evidence.reuses_simulator and settings.mismatch_gap > settings.calibrated_gap:
         text = (
             f"every row of the real system is within {settings.calibrated_gap:g} of the simulator in TV distance "
             f"or at least {settings.mismatch_gap:g} away"
@@ -118,10 +118,9 @@ def assumptions_of(
     text = "episodes start as the simulator's do and have exactly its horizon; what the last step leads to is "
     text += "counted" if simulator.counts_end else "not counted"
     found.append(Assumption(codes.START_AND_HORIZON, text))
-    if hybrid.reach.length.size:
-        found += _support_assumed(problem, hybrid)
-    if hybrid.belief.known.any():
-        text = f"what is declared of {count(int(hybrid.belief.known.sum()), 'known row')} is exact"
+    found += evidence.support_assumed
+    if evidence.belief.known.any():
+        text = f"what is declared of {count(int(evidence.belief.known.sum()), 'known row')} is exact"
         found.append(Assumption(codes.KNOWN_ROWS, text))
     found += [COUNTED, FIXED]
     text = f"an event of probability at least {1.0 - settings.delta:g} over the whole run holds"
@@ -129,7 +128,7 @@ def assumptions_of(
     if settings.radius.certified and type(settings.radius) not in ALL:
         text = f"{settings.radius}, which is from outside the package, covers as it states"
         found.append(Assumption(codes.EXTENSION, text, settings.radius.name))
-    return (*found, *_faults_assumed(faults), *_estimate_assumed(problem, hybrid))
+    return (*found, *_faults_assumed(evidence.faults), *_estimate_assumed(problem, evidence))
 
 
 def trial_assumptions_of(problem: Problem, margins: Floats, number: int, logged: int) -> tuple[Assumption, ...]:
@@ -186,28 +185,10 @@ def _stated_within(problem: Problem) -> NDArray[np.bool_]:
     return np.zeros(known.size, dtype=np.bool_) if within is None else np.asarray((within < 1.0) & ~known)
 
 
-def _of_these_within(problem: Problem, hybrid: HybridModel) -> str:
+def _of_these_within(problem: Problem, evidence: Evidence) -> str:
     """How many of the rows that the data contradict were stated to be within a distance."""
-    number = int((hybrid.belief.refuted & _stated_within(problem)).sum())
+    number = int((evidence.belief.refuted & _stated_within(problem)).sum())
     return f", of which {number} were stated to be within a distance of the simulator's (`within`)" if number else ""
-
-
-def _support_assumed(problem: Problem, hybrid: HybridModel) -> list[Assumption]:
-    found = []
-    if problem.support is not None:
-        found.append(Assumption(AssumptionCode.SUPPORT, "every successor of a row is one that its declared support names"))
-    if hybrid.limited_by_ties:
-        text = "no tied row goes to a state to which no label of the ties leads"
-        found.append(Assumption(AssumptionCode.SUPPORT, text, "ties"))
-    return found
-
-
-def _ruled_out(problem: Problem, hybrid: HybridModel) -> str:
-    """By whom transitions were ruled out that were seen."""
-    if not hybrid.limited_by_ties:
-        return "that the declared support rules out"
-    led = "to states to which no label of the ties leads"
-    return led if problem.support is None else f"{led}, or that the declared support rules out"
 
 
 def _faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:
@@ -222,10 +203,10 @@ def _faults_assumed(faults: Mapping[str, int]) -> tuple[Assumption, ...]:
     )
 
 
-def _estimate_assumed(problem: Problem, hybrid: HybridModel) -> tuple[Assumption, ...]:
+def _estimate_assumed(problem: Problem, evidence: Evidence) -> tuple[Assumption, ...]:
     """What a simulator that was estimated rests on itself."""
     rows, gap = problem.estimated, problem.settings.calibrated_gap
-    if rows is None or not hybrid.reuses_simulator:
+    if rows is None or not evidence.reuses_simulator:
         return ()
     sure = f"with probability at least {1.0 - rows.delta:g}, in addition to delta" if rows.certified else "HEURISTICALLY"
     worst = rounded_up(rows.worst)

@@ -28,7 +28,7 @@ from safe2real.model.validation import ROUNDING, Floats, Indices, whole_numbers
 from safe2real.planning.evaluate import constraint_values
 from safe2real.planning.robust import RowSets
 from safe2real.problem.problem import Problem
-from safe2real.standing import Assumption, Doubt
+from safe2real.standing import Assumption, AssumptionCode, Doubt
 
 
 class Evidence(HybridModel):
@@ -378,13 +378,42 @@ class Evidence(HybridModel):
             bounds = np.maximum(bounds, self.sets.worst_constraints(policy))
         return bounds
 
+    @property
+    def support_assumed(self) -> tuple[Assumption, ...]:
+        """What is assumed of the successors that rows can have."""
+        if self.problem.support is None:
+            return ()
+        text = "every successor of a row is one that its declared support names"
+        return (Assumption(AssumptionCode.SUPPORT, text),)
+
+    @property
+    def ruled_out(self) -> str:
+        """What rules successors out, to say of transitions to them."""
+        return "that the declared support rules out"
+
     def doubts(self) -> tuple[Doubt, ...]:
         """Why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
-        return doubts_of(self.problem, self, self.trust)
+        return doubts_of(self)
 
     def assumptions(self) -> tuple[Assumption, ...]:
         """All that a guarantee rests on here."""
-        return assumptions_of(self.problem, self.stated, self, self.faults)
+        return assumptions_of(self)
+
+
+def evidence_for(problem: Problem, *, reuses_simulator: bool, keeps_safe: bool) -> Evidence:
+    """Return evidence in which nothing is counted; rows are learnt together where that is certain.
+
+    Args:
+        problem: rows are known to be alike by construction (`copies`), or by the user's word (exact `ties`).
+        reuses_simulator: whether rows are ever cleared.
+        keeps_safe: whether margins are tested and used.
+    """
+    together = problem.copies is not None or (problem.ties is not None and problem.ties.exact)
+    if not together:
+        return Evidence(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
+    from safe2real.evidence.tied_rows import TiedEvidence  # which is evidence
+
+    return TiedEvidence(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
 
 
 def _is_ours(thing: object) -> bool:

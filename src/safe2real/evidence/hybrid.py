@@ -67,7 +67,6 @@ class HybridModel:
         self._left = 0  # episodes counted that went where there is no state
         self.behind = False  # whether episodes were counted that the model does not know of yet
         self.outside_support = 0  # transitions counted that the declared support rules out
-        self.limited_by_ties = False  # whether ties rule successors out, besides a declared support
         self.announced_outside = 0  # those that are known of, counted or not
         self.broken_off: dict[str, int] = {}  # of those that departed, the ones whose end has another cause: how many
         self.departed = 0  # episodes that went where there is no state, as far as anybody knows of them

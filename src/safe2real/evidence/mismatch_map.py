@@ -155,15 +155,3 @@ def _visits_until(rule: compiled_radii.Rule, limits: Floats, seen: NDArray[np.in
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)
     return np.where(high == _NEVER, np.inf, high.astype(np.float64))
-
-
-def radius_after(hybrid: HybridModel, visits: int, seen: NDArray[np.int64]) -> Floats:
-    """[R] the radius of every row after so many visits with `seen` [R] different successors; nothing is counted."""
-    radius = np.empty(seen.shape)
-    compiled_radii.radii(hybrid.rule, np.full(seen.shape, float(visits)), seen, hybrid.all_near, radius)
-    return radius
-
-
-def visits_to_radius(hybrid: HybridModel, limits: Floats, seen: NDArray[np.int64]) -> Floats:
-    """[R] the fewest visits after which the radius of a row is at most `limits` [R]; inf where none is enough."""
-    return _visits_until(hybrid.rule, limits, seen, hybrid.all_near)

@@ -283,7 +283,6 @@ class TiedEvidence(Evidence):
         self._fed: dict[tuple[int, int], int] = {}  # what was taken over from elsewhere: (row, successor) -> how often
         self._listened = self._deaf = self._lost_labels = False  # to reported labels
         super().__init__(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
-        self.limited_by_ties = bool(self.pooling.tied.any())
 
     @property
     def runs_compiled(self) -> bool:
@@ -526,6 +525,26 @@ class TiedEvidence(Evidence):
 
     # What it rests on
 
+    @property
+    def _leads_limit(self) -> bool:
+        """Whether labels rule successors out, besides a declared support."""
+        return bool(self.pooling.tied.any())
+
+    @property
+    def support_assumed(self) -> tuple[Assumption, ...]:
+        found = super().support_assumed
+        if not self._leads_limit:
+            return found
+        text = "no tied row goes to a state to which no label of the ties leads"
+        return (*found, Assumption(AssumptionCode.SUPPORT, text, "ties"))
+
+    @property
+    def ruled_out(self) -> str:
+        if not self._leads_limit:
+            return super().ruled_out
+        led = "to states to which no label of the ties leads"
+        return led if self.problem.support is None else f"{led}, or {super().ruled_out}"
+
     def doubts(self) -> tuple[Doubt, ...]:
         found = super().doubts()
         if self._lost_labels:
@@ -553,13 +572,6 @@ class TiedEvidence(Evidence):
 
 def _by_row(array: NDArray[Any], unit: Ints) -> NDArray[Any]:
     return array[unit] if array.size else array
-
-
-def evidence_for(problem: Problem, *, reuses_simulator: bool, keeps_safe: bool) -> Evidence:
-    """Nothing counted yet: rows are learnt together where that is certain, by construction or by the user's word."""
-    together = problem.copies is not None or (problem.ties is not None and problem.ties.exact)
-    kind = TiedEvidence if together else Evidence
-    return kind(problem, reuses_simulator=reuses_simulator, keeps_safe=keeps_safe)
 
 
 def structured_of(evidence: Evidence, before: TiedEvidence | None) -> TiedEvidence:

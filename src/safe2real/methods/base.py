@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real._compiled import kinds, rounds
 from safe2real.errors import InvalidInput
-from safe2real.evidence.evidence import Evidence
-from safe2real.evidence.tied_rows import evidence_for
+from safe2real.evidence.evidence import Evidence, evidence_for
 from safe2real.model.policy import MarkovPolicy, Mixture
 from safe2real.model.validation import ROUNDING, Floats, bare
 from safe2real.problem.problem import Problem

@@ -27,9 +27,8 @@ from numpy.typing import ArrayLike, NDArray
 from safe2real._compiled import kinds
 from safe2real._compiled import radii as compiled_radii
 from safe2real.errors import InvalidInput
-from safe2real.evidence.evidence import Evidence
+from safe2real.evidence.evidence import Evidence, evidence_for
 from safe2real.evidence.mismatch_map import visits_to_clear
-from safe2real.evidence.tied_rows import evidence_for
 from safe2real.methods.base import Decision, Interval, Method, Reason, Recorded, candidate_share, refuted_decision
 from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.constraint_text import rounded_down, rounded_up

@@ -153,13 +153,6 @@ def accuracy_of(tolerance: float, horizon: int, margin: float) -> float:
     return 2 * horizon * tolerance / margin + 2 * tolerance
 
 
-def promised_accuracy(epsilon: float, *, horizon: int, margin: float, calibrated_gap: float) -> float:
-    """eps + 4 eps_s H^4 / xi: the planning accuracy that Theorem 1 states; the second part is the simulator's residual."""
-    horizon = positive_integer("horizon", horizon)
-    epsilon, margin = positive_number("epsilon", epsilon), margin_within(horizon, margin)
-    return epsilon + 4 * unit_number("calibrated_gap", calibrated_gap) * horizon**4 / margin
-
-
 def check_conditions(
     *,
     epsilon: float,
