@@ -117,7 +117,7 @@ def test_exploring_off_a_terminal_is_logged(monkeypatch, caplog):
     with caplog.at_level("INFO", logger="safe2real"):
         explore(s2r.Learner(problem), real, max_rounds=2)
     said = [record.getMessage() for record in caplog.records]
-    assert [line.split(",")[0] for line in said] == ["episodes: 0 of 2", "episodes: 1 of 2"]
+    assert [line.split(",")[0] for line in said] == ["episodes: 0 of 2", "episodes: 1 of 2", "episodes: 2 of 2"]
 
 
 # Where it is used
@@ -154,10 +154,25 @@ def test_explore_shows_a_bar_or_tells_a_function(monkeypatch):
     baseline = s2r.MarkovPolicy.uniform(horizon=2, num_states=system.model.num_states, num_actions=4)
     settings = s2r.Settings(margin=0.5, calibrated_gap=0.0, mismatch_gap=0.5, tolerance=0.01)
     problem = s2r.Problem(system.model, baseline, settings)
-    told, proposals = [], []
+    told, events = [], []
     monkeypatch.setattr(progress._Bar, "__call__", lambda self, done, total: told.append((done, total)))
     explore(s2r.Learner(problem), system.as_env(lake), max_rounds=3, progress=True)
-    explore(s2r.Learner(problem), system.as_env(lake), max_rounds=2, progress=proposals.append)
+    explore(s2r.Learner(problem), system.as_env(lake), max_rounds=2, progress=events.append)
     explore(s2r.Learner(problem), system.as_env(lake), max_rounds=2)
-    assert told == [(0, 3), (1, 3), (2, 3)]
-    assert [one.round for one in proposals] == [1, 2]
+    assert told == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert [(one.proposal.round, one.episodes, one.samples, one.over) for one in events] == [
+        (1, 0, 0, False),
+        (2, 1, 2, False),
+        (3, 2, 4, True),
+    ]
+    assert str(events[-1]).startswith("2 of 2 episodes, 4 samples, certified: ")
+
+
+def test_the_last_event_is_what_explore_returns_also_at_a_stop():
+    problem, real, reward = s2r.examples.lake(seed=0)
+    method, events = s2r.methods.ForRewards({"goal": reward}, accuracy=0.9), []
+    last = explore(s2r.Learner(problem, method), real, max_rounds=5_000, progress=events.append)
+    assert last.is_last
+    assert events[-1].proposal is last
+    assert [one.over for one in events] == [False] * (len(events) - 1) + [True]
+    assert all(getattr(one, field) is not None for one in events for field in one.__slots__)

@@ -18,9 +18,8 @@ from safe2real.campaign import Campaign, Deployment, carry_over
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.errors import Halted, Stopped
 from safe2real.evidence.tied_rows import TiedEvidence
-from safe2real.exploration import PolicyTrial, TrialTerms
+from safe2real.exploration import ExploreEvent, PolicyTrial, TrialTerms
 from safe2real.exploration.policy_trial import CANDIDATE
-from safe2real.exploration.proposal import Proposal
 from safe2real.model.policy import carried_out
 from safe2real.model.validation import Floats
 from safe2real.systems.estimate import Counting, estimate_from_log
@@ -256,8 +255,9 @@ def _seeds(case: Case, judge: Judge, rng: np.random.Generator, flaw: Flaw) -> fl
     learner = _importing(case, episodes * (_TIMES if repeats else 1))
     judge.look(learner)
 
-    def note(proposal: Proposal) -> None:
-        if proposal.mixture is not None:
+    def note(event: ExploreEvent) -> None:
+        proposal = event.proposal
+        if proposal.mixture is not None and not event.over:
             judge.deployed(proposal.mixture, proposal.certificate, proposal.exploration_weight)
 
     for _ in range(2):

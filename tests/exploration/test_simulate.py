@@ -171,7 +171,7 @@ def test_explore_on_a_gymnasium_environment():
     settings = settings_for(mismatch_gap=0.68, radius=radii.Scaled(0.3))
     seen = []
     last = explore(Learner(Problem(model, baseline, settings)), env, max_rounds=40, progress=seen.append)
-    assert [p.round for p in seen] == list(range(1, 41))
+    assert [event.proposal.round for event in seen] == list(range(1, 42))
     assert last.round == 41
     # The same again is the same run: every round seeds the environment from (seed, round).
     again = Learner(Problem(model, baseline, settings))

@@ -34,8 +34,10 @@ def walk():
     return calls
 
 
-def test_a_round_touches_thirty_files(walk):
-    assert len({file for file, _ in walk}) <= 30
+def test_a_round_touches_few_files(walk):
+    files = {file for file, _ in walk}
+    assert len({file for file in files if not file.startswith("_compiled/")}) <= 28
+    assert len(files) <= 40  # the dual search is plain Python where Python calls it
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Learn what to deploy next, and plan from what was learnt."""
 
 from safe2real.exploration.certificate import Certificate
-from safe2real.exploration.explore import explore
+from safe2real.exploration.explore import ExploreEvent, explore
 from safe2real.exploration.learner import Learner, load_learner
 from safe2real.exploration.plan import Origin, Plan, load_plan, plan_with_structure
 from safe2real.exploration.policy_trial import PolicyTrial, TrialTerms, Turn, trial_run
@@ -10,6 +10,7 @@ from safe2real.exploration.simulate import Run, collect, roll_out, simulate, sim
 
 __all__ = [
     "Certificate",
+    "ExploreEvent",
     "Learner",
     "Origin",
     "Plan",

@@ -14,11 +14,13 @@ from safe2real.exploration.learner import Learner
 from safe2real.exploration.proposal import Proposal, coin_of, drawn
 from safe2real.methods.base import Reason
 from safe2real.model.cmdp import CMDP
+from safe2real.model.constraint_text import count
 from safe2real.model.environment_seeds import EnvironmentSeeds
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.trajectory import Trajectory
 from safe2real.model.validation import Indices, check_reset, frozen, is_whole, positive_integer, shown
 from safe2real.progress import progress_bar
+from safe2real.standing import Standing
 
 
 @dataclass(slots=True)
@@ -157,13 +159,29 @@ def _break_off(learner: Learner, states: list[int], actions: list[int], error: B
     error.add_note(_FOR_GOOD)
 
 
+@dataclass(frozen=True, slots=True)
+class ExploreEvent:
+    """Where `explore` stands; no field is ever None."""
+
+    proposal: Proposal  # of the next episode; once it is over, what it returns
+    episodes: int  # of this call so far
+    max_rounds: int
+    samples: int  # of the learner, earlier calls included
+    standing: Standing
+    over: bool  # no episode follows: the stop, a halt, or `max_rounds`
+
+    def __str__(self) -> str:
+        done = f"{self.episodes:,} of {count(self.max_rounds, 'episode')}, {count(self.samples, 'sample')}"
+        return f"{done}, {self.standing}: {self.proposal.reason.name.lower()}"
+
+
 def explore(
     learner: Learner,
     env: Any,
     *,
     max_rounds: int,
     faults: tuple[type[BaseException], ...] = (),
-    progress: Callable[[Proposal], None] | bool | None = None,
+    progress: Callable[[ExploreEvent], None] | bool | None = None,
     keep: list[tuple[MarkovPolicy, Trajectory]] | None = None,
 ) -> Proposal:
     """Propose, roll out on `env` and observe, until the stop or for `max_rounds` rounds.
@@ -188,7 +206,8 @@ def explore(
             is only cut short, and that the fault had nothing to do with what the system would have done next becomes an
             assumption of every certificate. An interrupt from the keyboard is taken so.
         progress: shows a bar with the time left to `max_rounds`, which the stop may save: True always, False never, None
-            on a terminal; or a function that is given every proposal before its episode.
+            on a terminal, and lines of the log elsewhere; or a function that is given an `ExploreEvent` before every episode
+            and when it is over.
         keep: a list to which every episode is added with the policy that was drawn for it, also what was seen of one that
             breaks off: a learner with other assumptions can count them by `import_episodes`.
 
@@ -217,8 +236,17 @@ def explore(
         world = _Keeping(world, model, keep)
     first, sound = learner.round, not learner.is_refuted
     with progress_bar("episodes", False if callable(progress) else progress) as report:
-        tell = None if report is None else lambda proposal: report(proposal.round - first, max_rounds)
-        last = drive(learner, world, max_rounds=max_rounds, progress=progress if callable(progress) else tell)
+
+        def tell(proposal: Proposal, *, over: bool) -> None:
+            if callable(progress):
+                episodes = proposal.round - first
+                progress(ExploreEvent(proposal, episodes, max_rounds, learner.samples, learner.standing, over))
+            elif report is not None:
+                report(proposal.round - first, max_rounds)
+
+        last = drive(learner, world, max_rounds=max_rounds, progress=lambda one: tell(one, over=one.is_last))
+        if not last.is_last:
+            tell(last, over=True)
     if sound and learner.is_refuted:
         said = "STOP THE MACHINE: " if last.reason is Reason.HALT else ""
         warnings.warn(f"{said}nothing is certified any more: {'; '.join(map(str, learner.doubts()))}", stacklevel=2)
