@@ -52,7 +52,7 @@ def test_a_lost_answer_is_asked_for_again_and_an_episode_counts_once(client):
 @pytest.mark.parametrize("n", [101, 10_000, 10**400])
 def test_no_worker_keeps_the_others_waiting_by_one_large_ask(client, n):
     why = refused(client.ask("operator", worker="greedy", n=n), 422, "invalid-input")
-    assert "at most 100 deployments to one worker at once" in why
+    assert "at most 100 deployments at once" in why
     assert "ask again when these are told or abandoned" in why
     assert len(client.ask("operator", worker="greedy", n=100).json()["deployments"]) == 100
 
