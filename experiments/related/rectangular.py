@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from experiments.related import rectangular_kernels as rectangular
-from safe2real._compiled import column_generation, outcomes
+from safe2real._compiled import codes, column_generation
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy, Mixture
@@ -122,7 +122,7 @@ def solve_optimistic(sets: KernelSet, reward: ArrayLike, *, warm: Solution | Non
     found = _Columns(sets, checked_utility(model, reward, "reward"))
     count = model.num_constraints
     largest = float(np.abs(model.compiled_arrays.utilities).max(initial=1.0))
-    slack = outcomes.FEASIBILITY_TOLERANCE * max(1.0, model.horizon * largest)
+    slack = codes.FEASIBILITY_TOLERANCE * max(1.0, model.horizon * largest)
     alone = np.concatenate([[1.0], np.zeros(count)])
     bound = float(found.price(alone)[0])
     if (found.lines[0][1:] >= model.compiled_arrays.thresholds - slack).all():
@@ -159,13 +159,13 @@ def _between_two(found: _Columns, threshold: float, slack: float, bound: float) 
         share = 1.0 if above[0] >= below[0] else min(1.0, float(threshold - below[1]) / rise)
         value = share * float(above[0]) + (1.0 - share) * float(below[0])
         scale = max(1.0, abs(value))
-        if bound - value <= outcomes.TARGET_EXCESS * scale or len(found.lines) >= outcomes.MAX_SWEEPS:
+        if bound - value <= codes.TARGET_EXCESS * scale or len(found.lines) >= codes.MAX_SWEEPS:
             break
         price = max(0.0, float(below[0] - above[0]) / rise)
         crossing = max(float(line[0] + price * (line[1] - threshold)) for line in (above, below))
         line = found.price(np.array([1.0, price]))
         peak = float(line[0] + price * (line[1] - threshold))
-        rounding = outcomes.ROUNDING * (max(1.0, abs(peak)) + horizon * price)
+        rounding = codes.ROUNDING * (max(1.0, abs(peak)) + horizon * price)
         if peak + rounding < bound:
             bound, multiplier = peak + rounding, price
         if peak <= crossing + rounding:
@@ -173,7 +173,7 @@ def _between_two(found: _Columns, threshold: float, slack: float, bound: float) 
         safe, unsafe = (len(found.lines) - 1, unsafe) if line[1] >= threshold - slack else (safe, len(found.lines) - 1)
     weights = np.zeros(len(found.lines))
     weights[safe], weights[unsafe] = share, 1.0 - share
-    if bound - value <= outcomes.ACCEPTED_EXCESS * scale:
+    if bound - value <= codes.ACCEPTED_EXCESS * scale:
         status = Status.OPTIMAL
     return _solution(found, weights, status, bound, np.array([multiplier]), 0.0)
 
@@ -191,7 +191,7 @@ def _least_shortfall(found: _Columns, thresholds: Floats, slack: float) -> tuple
         shares, dual = _mixed(lines, thresholds)
         kept = shares[1:] / shares[1:].sum() if shares[1:].sum() > 0.0 else np.eye(len(lines) - 1)[0]
         miss = float((thresholds - kept @ lines[1:, 1:]).max())
-        if miss <= slack or len(found.lines) >= outcomes.MAX_SWEEPS:
+        if miss <= slack or len(found.lines) >= codes.MAX_SWEEPS:
             return kept, miss
         prices = np.maximum(-dual[:-1], 0.0)
         line = found.price(np.concatenate([[0.0], prices]))
@@ -210,21 +210,21 @@ def _best(found: _Columns, feasible: Floats, limits: Floats, bound: float) -> So
         prices = np.maximum(-dual[:-1], 0.0)
         value = float(shares @ lines[:, 0])
         scale, rounding = max(1.0, abs(value)), horizon * float(prices.sum())
-        ended = bound - value <= outcomes.TARGET_EXCESS * scale or np.array_equal(dual, previous)
-        if ended or len(found.lines) >= outcomes.MAX_SWEEPS:
+        ended = bound - value <= codes.TARGET_EXCESS * scale or np.array_equal(dual, previous)
+        if ended or len(found.lines) >= codes.MAX_SWEEPS:
             break
         previous = dual
         line = found.price(np.concatenate([[1.0], prices]))
         peak = float(line[0] + prices @ (line[1:] - limits))
-        ceiling = peak + outcomes.ROUNDING * (max(1.0, abs(peak)) + rounding)
+        ceiling = peak + codes.ROUNDING * (max(1.0, abs(peak)) + rounding)
         if ceiling < bound:
             bound, multipliers = ceiling, prices
-        if peak - value <= outcomes.ROUNDING * (scale + rounding):
+        if peak - value <= codes.ROUNDING * (scale + rounding):
             break
     weights = np.zeros(len(found.lines))
     weights[: shares.size - 1] = shares[1:]
     weights[:begun] += shares[0] * feasible
-    status = Status.OPTIMAL if bound - value <= outcomes.ACCEPTED_EXCESS * scale else Status.INACCURATE
+    status = Status.OPTIMAL if bound - value <= codes.ACCEPTED_EXCESS * scale else Status.INACCURATE
     return _solution(found, weights, status, bound, multipliers, 0.0)
 
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import kinds
+from safe2real._compiled import codes
 from safe2real.errors import InvalidInput
 from safe2real.model.validation import Floats, finite_number
 
@@ -136,7 +136,7 @@ class Literal(Radius):
 
     name: ClassVar[str] = "literal"
     certified: ClassVar[bool] = True
-    kind: ClassVar[int] = kinds.LITERAL
+    kind: ClassVar[int] = codes.LITERAL
     scale: ClassVar[float] = 1.0
 
     def after(self, visits: NDArray[np.int64], seen: NDArray[np.int64], row: RowShape) -> Floats:
@@ -152,7 +152,7 @@ class Scaled(Radius):
 
     scale: float
     name: ClassVar[str] = "scaled"
-    kind: ClassVar[int] = kinds.LITERAL
+    kind: ClassVar[int] = codes.LITERAL
 
     def __post_init__(self) -> None:
         if finite_number("scale", self.scale) <= 0.0:
@@ -202,7 +202,7 @@ class KL(Radius):
 
     name: ClassVar[str] = "kl"
     certified: ClassVar[bool] = True
-    kind: ClassVar[int] = kinds.KL
+    kind: ClassVar[int] = codes.KL
 
     def after(self, visits: NDArray[np.int64], seen: NDArray[np.int64], row: RowShape) -> Floats:
         free = row.possible - 1.0
@@ -225,7 +225,7 @@ class Union(Radius):
 
     name: ClassVar[str] = "union"
     certified: ClassVar[bool] = True
-    kind: ClassVar[int] = kinds.UNION
+    kind: ClassVar[int] = codes.UNION
 
     def after(self, visits: NDArray[np.int64], seen: NDArray[np.int64], row: RowShape) -> Floats:
         level = level_of(row, seen, adaptive=False)
@@ -248,7 +248,7 @@ class Stitched(Radius):
 
     name: ClassVar[str] = "stitched"
     certified: ClassVar[bool] = True
-    kind: ClassVar[int] = kinds.STITCHED
+    kind: ClassVar[int] = codes.STITCHED
 
     def after(self, visits: NDArray[np.int64], seen: NDArray[np.int64], row: RowShape) -> Floats:
         level = level_of(row, seen, adaptive=False)
@@ -273,11 +273,11 @@ class Adaptive(Radius):
     name: ClassVar[str] = "adaptive"
     certified: ClassVar[bool] = True
     counts_successors: ClassVar[bool] = True
-    kind: ClassVar[int] = kinds.ADAPTIVE
+    kind: ClassVar[int] = codes.ADAPTIVE
 
     def after(self, visits: NDArray[np.int64], seen: NDArray[np.int64], row: RowShape) -> Floats:
         level = level_of(row, seen, adaptive=True) + np.log(2.0)  # two mixtures, each with half of the row's share
-        squares = [_mixture_square(visits, run, level) for run in (kinds.SHORT_RUN, kinds.LONG_RUN)]
+        squares = [_mixture_square(visits, run, level) for run in (codes.SHORT_RUN, codes.LONG_RUN)]
         return np.asarray(np.sqrt(np.minimum(*squares)) / visits)
 
     def __str__(self) -> str:

@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from safe2real._compiled import chain, clearing, likelihood, radii, worst_rows
+from safe2real._compiled import clearing, likelihood, rounds, row_update, worst_rows
 from safe2real._compiled.rows import Sets
 from safe2real._compiled.transitions import longest_of
 
 
-def radius_at(rule: radii.Rule, row: int, visits: int, seen: int, all_near: bool = True) -> float:
+def radius_at(rule: row_update.Rule, row: int, visits: int, seen: int, all_near: bool = True) -> float:
     out = np.empty(rule.size.size)
-    radii.radii(rule, np.full(out.size, float(visits)), np.full(out.size, seen), np.full(out.size, all_near), out)
+    row_update.radii(rule, np.full(out.size, float(visits)), np.full(out.size, seen), np.full(out.size, all_near), out)
     return float(out[row])
 
 
@@ -47,9 +47,9 @@ def local_bound(counts: Any, n: Any, near: Any, size: Any, run: Any, level: Any)
 
 @njit
 def chain_bonus(sets: Any, scales: Any, H: Any, S: Any, A: Any) -> Any:
-    return chain.chain_bonus(sets, chain.tails_of(scales), H, S, A)
+    return rounds.chain_bonus(sets, rounds.tails_of(scales), H, S, A)
 
 
 @njit
 def follow(sets: Any, start: Any, actions: Any, weights: Any, tails: Any, least: Any, scales: Any, A: Any) -> Any:
-    return chain.follow(sets, start, actions, weights, tails, least, scales, A)
+    return rounds.follow(sets, start, actions, weights, tails, least, scales, A)

@@ -5,7 +5,7 @@ import pytest
 
 import safe2real as s2r
 from safe2real import radii
-from safe2real._compiled import belief
+from safe2real._compiled import row_update
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.evidence.row_rule import Separation, StatedRows
 from safe2real.exploration import roll_out
@@ -184,7 +184,7 @@ def test_the_upper_end_of_an_interval_does_not_fall_below_a_target_before_its_ti
         return abs(n / (n + k) - right) + radius_at(rule, 0, n + k, 2)
 
     radius = radius_at(rule, 0, n, 2)
-    wait = belief.visits_to_fall.py_func(n, 1.0 - right, radius, target)
+    wait = row_update.visits_to_fall.py_func(n, 1.0 - right, radius, target)
     first = next(k for k in range(1, 10 * n) if upper_end(k) < target)
     assert 0.0 < wait < first
 

@@ -25,9 +25,9 @@ class PlainSweeper:
         self.actions = np.zeros((slots_for(model.num_constraints), H, S), dtype=np.uint32)
         self.passes = 0
 
-    def sweep(self, weights: np.ndarray, slots: np.ndarray, lines: np.ndarray, one: int, other: int) -> None:
+    def sweep(self, weights: np.ndarray, slots: np.ndarray, lines: np.ndarray, pair: tuple[int, int] | None) -> None:
         assert len(weights) == len(slots) == LANES
-        assert one == other == -1
+        assert pair is None
         self.passes += 1
         for row, slot in zip(weights, slots.tolist(), strict=True):
             lines[slot] = self._one(row, slot, 0.0)

@@ -14,7 +14,7 @@ import pytest
 from numba import njit
 
 from safe2real import radii
-from safe2real._compiled import radii as _kernels
+from safe2real._compiled import row_update as _kernels
 from safe2real.evidence.row_rule import RowFacts, rule_of
 from safe2real.radii import Radius, System
 

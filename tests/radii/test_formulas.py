@@ -9,7 +9,7 @@ import pytest
 
 from experiments.oracles.run_length_bounds import literal_beta
 from safe2real import radii
-from safe2real._compiled import radii as _kernels
+from safe2real._compiled import row_update as _kernels
 from safe2real.evidence.row_rule import RowFacts, rule_of
 from safe2real.radii import Radius, System, literal_constants, radius_after, subset_costs
 from tests.cases import each

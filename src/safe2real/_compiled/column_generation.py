@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled import outcomes
+from safe2real._compiled import codes
 from safe2real._compiled.cache import compiled, shared
 from safe2real._compiled.dual_search import GO_ON
 from safe2real._compiled.lanes import LANES
@@ -140,7 +140,7 @@ def tell(search):
             search.weights[:] = 0.0
             search.weights[0] = 1.0
             numbers[BOUND] = lines[0, 0]
-            return outcomes.OPTIMAL  # the best policy without the constraints meets them
+            return codes.OPTIMAL  # the best policy without the constraints meets them
         return find_basis(search)
     if numbers[PHASE] == FEASIBILITY:
         prices = prices_of(search)
@@ -149,7 +149,7 @@ def tell(search):
             weights_of(search.basis, search.solution, lines.shape[0], search.weights)
             search.multipliers[:] = np.inf
             numbers[BOUND] = -np.inf
-            return outcomes.INFEASIBLE
+            return codes.INFEASIBLE
         return reduce_shortfall(search)
     return tell_bound(search)
 
@@ -157,7 +157,7 @@ def tell(search):
 @shared
 def slack_of(search):
     """By how much a constraint may be missed and still count as met."""
-    return outcomes.FEASIBILITY_TOLERANCE * max(1.0, search.H)
+    return codes.FEASIBILITY_TOLERANCE * max(1.0, search.H)
 
 
 @shared
@@ -182,7 +182,7 @@ def reduce_shortfall(search):
     """The smallest shortfall of all mixtures of the policies that are known; on to the reward where there is none."""
     lines, limits, basis, numbers = search.lines, search.limits, search.basis, search.numbers
     C, K, slack = lines.shape[0], limits.size, slack_of(search)
-    if numbers[SHORTFALL] > 0.0 and numbers[PASSES] < outcomes.MAX_SWEEPS:
+    if numbers[SHORTFALL] > 0.0 and numbers[PASSES] < codes.MAX_SWEEPS:
         search.solution[:] = simplex(lines, search.used, limits, basis, True, search.dual)
         numbers[SHORTFALL] = 0.0
         for i in range(K + 1):
@@ -193,7 +193,7 @@ def reduce_shortfall(search):
             return GO_ON
     if numbers[SHORTFALL] > slack:
         weights_of(basis, search.solution, C, search.weights)
-        return outcomes.INACCURATE
+        return codes.INACCURATE
     # Missing every threshold by rounding counts as meeting it; from here on the shortfall is exactly zero.
     limits -= numbers[SHORTFALL]
     right = np.zeros(K + 1)
@@ -221,8 +221,8 @@ def raise_value(search):
     if largest_miss(reached, search.limits) <= slack_of(search) and worth > numbers[VALUE]:
         search.weights[:] = candidate
         numbers[VALUE] = worth
-    close = numbers[BOUND] - numbers[VALUE] <= outcomes.TARGET_EXCESS * max(1.0, abs(numbers[VALUE]))
-    if close or numbers[PASSES] >= outcomes.MAX_SWEEPS or is_same(search.dual, search.previous):
+    close = numbers[BOUND] - numbers[VALUE] <= codes.TARGET_EXCESS * max(1.0, abs(numbers[VALUE]))
+    if close or numbers[PASSES] >= codes.MAX_SWEEPS or is_same(search.dual, search.previous):
         return ended(search)
     search.previous[:] = search.dual
     return GO_ON
@@ -244,13 +244,13 @@ def tell_bound(search):
     for lane in range(LANES - 1, -1, -1):
         at, line = search.asked[lane, 1:], lines[search.slots[lane]]
         peak = line[0] + dot(at, line[1:]) - dot(at, limits)
-        ceiling = peak + outcomes.ROUNDING * (max(1.0, abs(peak)) + H * total_of(at))
+        ceiling = peak + codes.ROUNDING * (max(1.0, abs(peak)) + H * total_of(at))
         if ceiling < numbers[BOUND]:
             numbers[BOUND] = ceiling
             search.multipliers[:] = at
     # The last peak is that at the master's own prices: if it is not above the value, no policy improves the mixture.
     scale = max(1.0, abs(numbers[VALUE]))
-    if peak - numbers[VALUE] <= outcomes.ROUNDING * (scale + H * total_of(prices_of(search))):
+    if peak - numbers[VALUE] <= codes.ROUNDING * (scale + H * total_of(prices_of(search))):
         return ended(search)
     return raise_value(search)
 
@@ -258,8 +258,8 @@ def tell_bound(search):
 @shared
 def ended(search):
     excess = search.numbers[BOUND] - search.numbers[VALUE]
-    accepted = excess <= outcomes.ACCEPTED_EXCESS * max(1.0, abs(search.numbers[VALUE]))
-    return outcomes.OPTIMAL if accepted else outcomes.INACCURATE
+    accepted = excess <= codes.ACCEPTED_EXCESS * max(1.0, abs(search.numbers[VALUE]))
+    return codes.OPTIMAL if accepted else codes.INACCURATE
 
 
 @shared
@@ -274,7 +274,7 @@ def find(sweeper, lines, weights, multipliers, thresholds, H, warm):
     status = GO_ON
     while status == GO_ON:
         ask(search)
-        sweep(sweeper, search.asked, search.slots, lines, -1, -1)
+        sweep(sweeper, search.asked, search.slots, lines, None)
         status = tell(search)
     return status, search.numbers[BOUND], search.numbers[SHORTFALL], int(search.numbers[PASSES])
 

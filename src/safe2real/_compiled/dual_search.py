@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled import outcomes
+from safe2real._compiled import codes
 from safe2real._compiled.cache import compiled, shared
 from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Array
@@ -103,7 +103,7 @@ def guess_from_rate(search):
 
 @shared
 def meets(search, slot):
-    slack = outcomes.FEASIBILITY_TOLERANCE * max(1.0, search.H)
+    slack = codes.FEASIBILITY_TOLERANCE * max(1.0, search.H)
     return search.lines[slot, 1] >= search.threshold - slack
 
 
@@ -187,7 +187,7 @@ def height(search, slot, multiplier):
 @shared
 def rounding(search, scale):
     """How much higher than the crossing the dual function may seem to be there."""
-    return outcomes.ROUNDING * (scale + search.H * search.asked[0])
+    return codes.ROUNDING * (scale + search.H * search.asked[0])
 
 
 @shared
@@ -225,18 +225,18 @@ def tell(search, count):
         search.at[slot] = multiplier
         if multiplier < np.inf:
             peak = height(search, slot, multiplier)
-            ceiling = peak + outcomes.ROUNDING * (max(1.0, abs(peak)) + search.H * multiplier)
+            ceiling = peak + codes.ROUNDING * (max(1.0, abs(peak)) + search.H * multiplier)
             if ceiling < numbers[BOUND]:
                 numbers[BOUND], search.multipliers[0] = ceiling, multiplier
             if multiplier == 0.0 and meets(search, slot):
-                return only(search, slot, outcomes.OPTIMAL, 0.0)  # the best policy without the constraint meets it
+                return only(search, slot, codes.OPTIMAL, 0.0)  # the best policy without the constraint meets it
         elif not meets(search, slot):
             numbers[BOUND], numbers[SHORTFALL] = -np.inf, search.threshold - lines[slot, 1]
-            return only(search, slot, outcomes.INFEASIBLE, np.inf)
+            return only(search, slot, codes.INFEASIBLE, np.inf)
     first_safe, first_unsafe = held[0], held[1]
     if numbers[TO_PROVE] > 0.0:
         if proved(search):
-            return outcomes.OPTIMAL
+            return codes.OPTIMAL
         first_safe, first_unsafe = -1, -1  # the crossing was not theirs
     value = hold_best(search, count)
     scale = max(1.0, abs(value))
@@ -247,18 +247,18 @@ def tell(search, count):
             # One lies above the crossing; but a safe policy that just meets the threshold is worth the same with any other.
             held[0 if meets(search, search.slots[0]) else 1] = search.slots[0]
             value = mix(search, held[0], held[1])
-    if numbers[BOUND] - value <= outcomes.TARGET_EXCESS * scale or on_dual:
-        if numbers[BOUND] - value <= outcomes.ACCEPTED_EXCESS * scale:
-            return outcomes.OPTIMAL
+    if numbers[BOUND] - value <= codes.TARGET_EXCESS * scale or on_dual:
+        if numbers[BOUND] - value <= codes.ACCEPTED_EXCESS * scale:
+            return codes.OPTIMAL
         if numbers[WARM] == 0.0:
-            return outcomes.INACCURATE
+            return codes.INACCURATE
         # A poor start; forget it and begin again.
         held[:] = -1
         numbers[WARM], numbers[BOUND] = 0.0, np.inf
         guess_from_rate(search)
         return GO_ON
-    if numbers[PASSES] >= outcomes.MAX_SWEEPS:
-        return outcomes.INACCURATE
+    if numbers[PASSES] >= codes.MAX_SWEEPS:
+        return codes.INACCURATE
     if numbers[LOW] == numbers[LOW]:
         hit = numbers[LOW] <= search.at[held[1]] and search.at[held[0]] <= numbers[HIGH]
         numbers[SHARE] = numbers[SHARE] * HIT if hit else min(LARGEST_SHARE, numbers[SHARE] * MISS)
@@ -303,7 +303,7 @@ def proved(search):
     value = mix(search, held[0], held[1])
     scale = max(1.0, abs(value))
     on_dual = height(search, search.slots[0], search.asked[0]) <= numbers[CROSSING] + rounding(search, scale)
-    if numbers[BOUND] - value <= (outcomes.ACCEPTED_EXCESS if on_dual else outcomes.TARGET_EXCESS) * scale:
+    if numbers[BOUND] - value <= (codes.ACCEPTED_EXCESS if on_dual else codes.TARGET_EXCESS) * scale:
         return True
     held[0], held[1] = held[2], held[3]
     held[2], held[3] = -1, -1
@@ -363,13 +363,13 @@ def find(sweeper, lines, weights, multipliers, thresholds, H, warm, rate):
     search = begin(lines, weights, multipliers, thresholds, H, warm, rate)
     status, factors = GO_ON, np.empty((LANES, 2))
     while status == GO_ON:
-        status = advance(sweeper, search, factors, -1)
+        status = advance(sweeper, search, factors, False)
         if status == GO_ON and narrow(search, sweeper):
             # Most of the way with the actions of these two alone, for a fraction of the rows.
             begin_between(search)
             left = MOST_PASSES_BETWEEN
             while status == GO_ON and left > 0:
-                status = advance(sweeper, search, factors, search.held[3])
+                status = advance(sweeper, search, factors, True)
                 left -= 1
             end_between(search)
             status = GO_ON
@@ -377,8 +377,8 @@ def find(sweeper, lines, weights, multipliers, thresholds, H, warm, rate):
 
 
 @shared
-def advance(sweeper, search, factors, other):
-    """Ask, sweep and tell once; of the actions of slots held[2] and `other` alone, where that is not -1."""
+def advance(sweeper, search, factors, between):
+    """Ask, sweep and tell once; of the actions of two policies alone, where it is `between` them."""
     count = ask(search)
     if count == BREAK_TIES:
         break_ties(sweeper, search.slots[0], TIE * search.H, search.lines)
@@ -388,7 +388,10 @@ def advance(sweeper, search, factors, other):
                 search.asked[j], search.slots[j] = search.asked[0], search.slots[0]
             last = search.asked[j] == np.inf  # the utility alone
             factors[j, 0], factors[j, 1] = 0.0 if last else 1.0, 1.0 if last else search.asked[j]
-        sweep(sweeper, factors, search.slots, search.lines, search.held[2] if other >= 0 else -1, other)
+        if between:
+            sweep(sweeper, factors, search.slots, search.lines, (search.held[2], search.held[3]))
+        else:
+            sweep(sweeper, factors, search.slots, search.lines, None)
     return tell(search, count)
 
 

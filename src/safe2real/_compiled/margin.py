@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner, shared
+from safe2real._compiled.cache import inner, shared
 from safe2real._compiled.rows import Array
 from safe2real._compiled.transitions import any_of
 from safe2real._compiled.worst_rows import follow
@@ -67,42 +67,6 @@ def take(trust, states, actions):
         rich = 0.0
         for j in range(trust.bets.shape[1]):
             trust.wealth[k, j] *= 1.0 + trust.bets[k, j] * short
-            rich += trust.wealth[k, j]
-        if rich >= trust.alarm * trust.bets.shape[1]:
-            trust.refuted[k] = trust.flags[HALTED] = True
-
-
-@compiled
-def take_all(trust, states, actions, ends, of_baseline):
-    """Episodes laid end to end, of which some are the baseline's; all of them are counted as samples."""
-    for i in range(ends.size - 1):
-        if of_baseline[i] and not trust.flags[HALTED]:
-            take(trust, states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
-    trust.counters[SAMPLES] += ends[ends.size - 1] - ends[0]
-
-
-@compiled
-def take_log(trust, states, actions, ends):
-    """Episodes of the baseline laid end to end, as one: rich is only who is rich after the last.
-
-    The order of a log may have been chosen by its content, and the product does not depend on it. Logarithms, since on the
-    way the wealth may leave the range of doubles.
-    """
-    logs = np.zeros(trust.wealth.shape)
-    for i in range(ends.size - 1):
-        for k in range(trust.thresholds.size):
-            short = shortfall(trust, k, states[ends[i] + i : ends[i + 1] + i + 1], actions[ends[i] : ends[i + 1]])
-            for j in range(trust.bets.shape[1]):
-                logs[k, j] += np.log1p(trust.bets[k, j] * short)
-    trust.counters[EPISODES] += ends.size - 1
-    trust.counters[SAMPLES] += ends[ends.size - 1] - ends[0]
-    for k in range(trust.thresholds.size):
-        rich = 0.0
-        for j in range(trust.bets.shape[1]):
-            if (
-                trust.wealth[k, j] > 0.0
-            ):  # who has lost everything stays poor, also where the log's product is beyond numbers
-                trust.wealth[k, j] *= np.exp(logs[k, j])
             rich += trust.wealth[k, j]
         if rich >= trust.alarm * trust.bets.shape[1]:
             trust.refuted[k] = trust.flags[HALTED] = True

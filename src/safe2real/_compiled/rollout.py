@@ -1,13 +1,63 @@
-"""Episodes on a known system: for simulated runs, and to collect data."""
+"""Random numbers as a function of (seed, round, index) alone, so that any round can be replayed; episodes drawn by them."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner
-from safe2real._compiled.draws import pick, stream, uniform
-from safe2real._compiled.tally import lacks_room, record_episode
+from safe2real._compiled.cache import compiled, inner, shared
+from safe2real._compiled.tally import count_episode, lacks_room
 from safe2real._compiled.transitions import rows_per_step
+
+
+@inner
+def scramble(z):
+    """The finaliser of SplitMix64."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@inner
+def stream(seed, round_number):
+    """Where the random numbers of one round begin: a function of (seed, round) alone, so that any round can be replayed."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    return scramble(scramble(np.uint64(seed) + golden) ^ (np.uint64(round_number) * golden))
+
+
+@inner
+def uniform(origin, index):
+    """The index-th uniform number in [0, 1) of a stream."""
+    z = scramble(origin + (np.uint64(index) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
+    return np.float64(z >> np.uint64(11)) * 2.0**-53
+
+
+@shared
+def pick(weights, u):
+    """Index drawn from weights that sum to 1; never one of weight 0."""
+    last = 0
+    total = 0.0
+    for i in range(weights.size):
+        if weights[i] > 0.0:
+            last = i
+            total += weights[i]
+            if u < total:
+                return i
+    return last
+
+
+def draw(seed: int, round_number: int, index: int) -> float:
+    """A uniform number in [0, 1) that depends on (seed, round, index) alone: `uniform` of `stream`, for Python."""
+    origin = _scrambled(_scrambled((seed + _GOLDEN) % _WORD) ^ (round_number * _GOLDEN) % _WORD)
+    return (_scrambled((origin + (index + 1) * _GOLDEN) % _WORD) >> 11) * 2.0**-53
+
+
+def _scrambled(z: int) -> int:
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % _WORD
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % _WORD
+    return z ^ z >> 31
+
+
+_GOLDEN, _WORD = 0x9E3779B97F4A7C15, 2**64
 
 
 @inner
@@ -68,7 +118,7 @@ def collect(tally, rows, start, policy, steps, seed, first_episode, episodes, ta
     for t in range(episodes):
         origin = stream(seed, first_episode + t)
         roll_out(rows, start, policy, fixed, 0, origin, states, actions)
-        record_episode(tally, states, actions, A, tally_rows_per_step)
+        count_episode(tally, states, actions, A, tally_rows_per_step)
         if lacks_room(tally, states, actions, H, S, A, tally_rows_per_step):
             return t + 1
     return episodes

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from safe2real._compiled import column_generation, dual_search, outcomes, sweeps
+from safe2real._compiled import codes, column_generation, dual_search, sweeps
 from safe2real._compiled.cache import compiled, inner, instead_of
 from safe2real._compiled.lanes import LANES
 from safe2real._compiled.rows import Array, Rows
@@ -41,9 +41,9 @@ def find(
             return column_generation.find(sweeper, lines, weights, multipliers, thresholds, H, warm)
         if thresholds.size == 1:
             return dual_search.find(sweeper, lines, weights, multipliers, thresholds, H, warm, rate)
-        sweeper.sweep(np.ones((LANES, 1)), np.zeros(LANES, dtype=np.int64), lines, -1, -1)
+        sweeper.sweep(np.ones((LANES, 1)), np.zeros(LANES, dtype=np.int64), lines, None)
         weights[0] = 1.0
-        return outcomes.OPTIMAL, float(lines[0, 0]), 0.0, 1
+        return codes.OPTIMAL, float(lines[0, 0]), 0.0, 1
 
 
 def solve(
@@ -74,11 +74,11 @@ class Passes:
         self.task, self.team = task, team
         self.given = (task.like, *task.rows, *task[2:])
 
-    def sweep(self, weights, slots, lines, one, other):
+    def sweep(self, weights, slots, lines, pair):
         if weights.shape[1] == 1:
             lines[0, 0] = self.run(sweeps.sweep_one_called, self.task, self.task.actions[0])
         else:
-            self.run(sweeps.sweep_called, *self.given, weights, slots, lines, one, other)
+            self.run(sweeps.sweep_called, *self.given, weights, slots, lines, pair)
 
     def run(self, function, *given):
         """A pass: in one call, or step by step with the states shared out."""
@@ -122,7 +122,7 @@ def solve_compiled(like, rows, start, reward, utilities, thresholds, H, warm, ac
         else:
             lines[0, 0] = sweeps.sweep_one(task, actions[0], sweeps.Part(0, H, 0, start.size))
             weights[0] = 1.0
-            found = outcomes.OPTIMAL, lines[0, 0], 0.0, 1
+            found = codes.OPTIMAL, lines[0, 0], 0.0, 1
     return found
 
 

@@ -55,17 +55,17 @@ class Part(NamedTuple):
 # What a search asks for
 
 
-def sweep(sweeper, weights, slots, lines, one, other):
+def sweep(sweeper, weights, slots, lines, pair):
     """Policies that are greedy for the weights [LANES, 1 + K] into slots [LANES], and their values into lines[slots].
 
-    Of the actions of the policies in the slots `one` and `other` alone, where they are not -1: after `narrow_to` of these.
+    Of the actions of the policies in two slots alone, the `pair`, where it is not None: after `narrow_to` of these.
     """
-    sweeper.sweep(weights, slots, lines, one, other)
+    sweeper.sweep(weights, slots, lines, pair)
 
 
 @instead_of(sweep)
-def task_sweep(task, weights, slots, lines, one, other):
-    sweep_part(task, weights, slots, lines, one, other, Part(0, task.H, 0, task.start.size))
+def task_sweep(task, weights, slots, lines, pair):
+    sweep_part(task, weights, slots, lines, pair, Part(0, task.H, 0, task.start.size))
 
 
 def break_ties(sweeper, slot, tie, lines):
@@ -120,11 +120,11 @@ def task_narrow_to(task, one, other):
 @compiled
 def sweep_called(
     like, begin, length, successor, probability, start, reward, utilities, H, uniform, actions, room,
-    weights, slots, lines, one, other, first_step, last_step, first, last,
+    weights, slots, lines, pair, first_step, last_step, first, last,
 ):  # fmt: skip
     """`sweep` of a part. Bare arrays, because numba recognises them several times faster than a tuple."""
     task = Task(like, Rows(begin, length, successor, probability), start, reward, utilities, H, uniform, actions, room)
-    sweep_part(task, weights, slots, lines, one, other, Part(first_step, last_step, first, last))
+    sweep_part(task, weights, slots, lines, pair, Part(first_step, last_step, first, last))
 
 
 @compiled
@@ -155,7 +155,7 @@ def values_in(task):
 
 
 @inner
-def sweep_part(task, weights, slots, lines, one, other, part):
+def sweep_part(task, weights, slots, lines, pair, part):
     """A part of `sweep`. What reaches the first step writes the values down, if all states are there."""
     V, values = len(task.like), values_in(task)
     factors = np.empty(V * LANES)
@@ -165,9 +165,9 @@ def sweep_part(task, weights, slots, lines, one, other, part):
     if part.last_step == task.H:
         for i in range(values.shape[1]):
             values[task.H % 2, i] = 0.0
-    if one >= 0:
-        sweep_between(task, one, other, factors, slots, values, part)
-    else:
+    if pair is not None:
+        sweep_between(task, pair[0], pair[1], factors, slots, values, part)
+    if pair is None:
         sweep_lanes(task, factors, slots, values, part)
     if part.first_step == 0 and part.last - part.first == task.start.size:
         write_lines(task.start, task.like, values[0], slots, lines)

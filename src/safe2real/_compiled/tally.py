@@ -45,6 +45,11 @@ def record(tally, row, successor):
 
 @compiled
 def record_episode(tally, states, actions, A, rows_per_step):
+    count_episode(tally, states, actions, A, rows_per_step)
+
+
+@inner
+def count_episode(tally, states, actions, A, rows_per_step):
     """Count every transition of an episode."""
     for h in range(actions.size):
         row = h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h])

@@ -16,7 +16,7 @@ from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.archive import Archive
 from safe2real.model.cmdp import CMDP
 from safe2real.model.policy import MarkovPolicy
-from safe2real.model.validation import Floats, Indices, bare
+from safe2real.model.validation import Floats, Indices
 from safe2real.planning.threads import threads_for
 
 RETURNS_SHARE = 0.1
@@ -97,17 +97,56 @@ class BaselineTrust:
 
     def take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
         """Episodes laid end to end, as in `HybridModel.observe_all`; `of_baseline` says which of them are the baseline's."""
-        compiled_margin.take_all(self.compiled, bare(states), bare(actions), bare(ends), bare(of_baseline))
+        trust = self.compiled
+        for short in self._shortfalls(states, actions, ends, of_baseline):
+            if self.halted:
+                break
+            trust.counters[compiled_margin.EPISODES] += 1
+            trust.wealth[:] *= 1.0 + trust.bets * short[:, None]
+            self._refute_where_rich()
+        trust.counters[compiled_margin.SAMPLES] += ends[-1] - ends[0]
 
     def take_logs(self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]) -> None:
-        """As `take`, for episodes whose order may have been chosen by their content: nothing follows before the last."""
-        nobody, kept = np.zeros_like(of_baseline), np.repeat(of_baseline, np.diff(ends))
-        self.take(states, actions, ends, nobody)  # all are samples
-        if of_baseline.any():
-            self.compiled.counters[compiled_margin.SAMPLES] -= kept.sum()  # which are counted again with their log
-            kept_states = states[: ends[-1] + of_baseline.size][np.repeat(of_baseline, np.diff(ends) + 1)]
-            kept_ends = np.concatenate([[0], np.cumsum(np.diff(ends)[of_baseline])]).astype(np.int64)
-            compiled_margin.take_log(self.compiled, bare(kept_states), bare(actions[: ends[-1]][kept]), bare(kept_ends))
+        """As `take`, for episodes whose order may have been chosen by their content: nothing follows before the last.
+
+        The product of a bettor's gains does not depend on the order. It is formed from logarithms, since on the way the
+        wealth may leave the range of doubles.
+        """
+        trust = self.compiled
+        short = self._shortfalls(states, actions, ends, of_baseline)
+        trust.counters[compiled_margin.EPISODES] += len(short)
+        trust.counters[compiled_margin.SAMPLES] += ends[-1] - ends[0]
+        if len(short):
+            gains = np.add.accumulate(np.log1p(trust.bets * short[:, :, None]), axis=0)[-1]
+            poor = trust.wealth == 0.0  # stays so, also where the log's product is beyond numbers
+            with np.errstate(over="ignore"):
+                trust.wealth[:] *= np.where(poor, 0.0, np.exp(gains))
+            self._refute_where_rich()
+
+    def _shortfalls(
+        self, states: Indices, actions: Indices, ends: NDArray[np.int64], of_baseline: NDArray[np.bool_]
+    ) -> Floats:
+        """[n, K] by which share of H the return of each of the baseline's episodes misses threshold + margin."""
+        trust, horizon = self.compiled, len(self.compiled.baseline)
+        which = np.flatnonzero(of_baseline)
+        lengths, total = np.diff(ends)[which], np.empty((len(which), trust.thresholds.size))
+        total[:] = (horizon - lengths)[:, None]
+        for h in range(int(lengths.max(initial=0))):  # step after step, as compiled rounds add them up
+            here = np.flatnonzero(lengths > h)
+            at = ends[which[here]] + h
+            earned = trust.utilities[:, h if trust.utilities.shape[1] > 1 else 0, states[at + which[here]], actions[at]]
+            total[here] += earned.T
+        if trust.counts_end and len(which):  # a whole episode also collects where it ends: the same for all actions there
+            whole = np.flatnonzero(lengths == horizon - 1)
+            last = states[ends[which[whole] + 1] + which[whole]]
+            total[whole] += trust.utilities[:, -1, last, 0].T - 1.0
+        return np.asarray((trust.thresholds + trust.stated - total) / horizon)
+
+    def _refute_where_rich(self) -> None:
+        trust = self.compiled
+        rich = np.add.accumulate(trust.wealth, axis=1)[:, -1] >= trust.alarm * trust.bets.shape[1]
+        trust.refuted[rich] = True
+        trust.flags[compiled_margin.HALTED] |= rich.any()
 
     def state(self) -> Archive:
         """Return what the data have said; `restore` puts it into the trust in the same baseline."""

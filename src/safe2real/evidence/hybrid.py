@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import belief as compiled_belief
-from safe2real._compiled import radii as compiled_radii
+from safe2real._compiled import row_update as compiled_belief
+from safe2real._compiled import row_update as compiled_radii
 from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts, places_of
@@ -29,6 +29,8 @@ from safe2real.radii import Radius, System
 from safe2real.refinements import NearSets, Refinement, find
 
 _BELIEVED = ("suspect", "refuted", "low", "high", "look_at", "gap", "divergence", "bonus")  # [R] each
+
+_NO_ROWS = np.empty(0, dtype=np.int64)
 
 
 class HybridModel:
@@ -118,6 +120,7 @@ class HybridModel:
                 states[first + done :],
                 actions[first:],
                 ends[done:] - first,
+                _NO_ROWS,
                 self.counts.horizon if self.counts.has_room else 0,  # else there is room for these already
                 simulator.num_states,
                 simulator.num_actions,
@@ -394,10 +397,13 @@ class HybridModel:
     def _check_support(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         """Notice transitions that the declared support rules out: from the first one on, nothing is certified."""
         if self.reach.length.size:
-            found = compiled_belief.outside_support(
-                self.belief, self.reach, states, actions, ends, self.counts.simulator.num_actions, self.counts.rows_per_step
-            )
-            self.outside_support += int(found)
+            rows, successors = self.counts.transitions_of(states, actions, ends)
+            first, length = (part[rows].astype(np.int64) for part in (self.reach.begin, self.reach.length))
+            allowed = length == 0
+            for i in range(int(length.max(initial=0))):
+                allowed |= self.reach.successor[first + np.minimum(i, np.maximum(length - 1, 0))] == successors
+            self.belief.refuted[rows[~allowed]] = True
+            self.outside_support += int((~allowed).sum())
 
     def _shaped(self, rows: NDArray[Any]) -> NDArray[Any]:
         return rows.reshape(self.counts.simulator.shape)

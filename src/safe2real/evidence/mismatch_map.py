@@ -9,8 +9,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import clearing, kinds
-from safe2real._compiled import radii as compiled_radii
+from safe2real._compiled import clearing, codes
+from safe2real._compiled import row_update as compiled_radii
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.names import Legend
@@ -123,11 +123,11 @@ def visits_to_clear(hybrid: HybridModel, distance: Floats, *, as_seen: bool = Tr
         np.maximum.at(farthest, unit, distance)
         return visits_to_clear(units, farthest, as_seen=as_seen)[unit]
     rule, tally = hybrid.rule, hybrid.counts.tally
-    limit = rule.threshold if rule.clearing == kinds.HALFWAY else rule.clearing_gap - ROUNDING
+    limit = rule.threshold if rule.clearing == codes.HALFWAY else rule.clearing_gap - ROUNDING
     if rule.threshold < 0.0:
         return np.full(distance.shape, np.inf)
     until = _visits_until(rule, limit - distance, tally.length.astype(np.int64), hybrid.all_near)
-    if rule.clearing == kinds.SEQUENTIAL:
+    if rule.clearing == codes.SEQUENTIAL:
         tested, states = np.empty(distance.shape), hybrid.counts.simulator.num_states
         eps, eta, gap = rule.cleared_gap, rule.clearing_eta, rule.clearing_gap
         clearing.visits_to_clear(tally, states, eps, eta, gap, rule.clearing_level, as_seen, tested)

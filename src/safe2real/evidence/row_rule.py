@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import kinds
-from safe2real._compiled import radii as compiled_radii
+from safe2real._compiled import codes
+from safe2real._compiled import row_update as compiled_radii
 from safe2real._compiled.rows import Reach
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import distinct, places_of
@@ -96,7 +96,7 @@ def _checked(radius: Radius, grid: NDArray[np.int64], seen: NDArray[np.int64], s
 KNOWN_SHARE = 0.1
 """Rows that are known refute what was declared of them falsely with probability at most this share of delta."""
 _BET = 0.3  # where between the two gaps the sequential test expects a right row to look: the best for few visits
-_BY_SUBSETS = (kinds.UNION, kinds.STITCHED, kinds.ADAPTIVE)
+_BY_SUBSETS = (codes.UNION, codes.STITCHED, codes.ADAPTIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,12 +177,12 @@ def rule_of(
     shared, tested = (open_rows, own), (max(1, int(exact.sum())), 0.5 * KNOWN_SHARE * delta)  # half for each kind of ball
     constant = np.where(apart, math.log(tested[0] / tested[1]), math.log(shared[0] / shared[1]))
     weight = 0.0
-    if kind == kinds.LITERAL:
+    if kind == codes.LITERAL:
         value, weight = literal_constants(system, own)
         constant = np.full(sizes.size, value)
     by_subsets = kind in _BY_SUBSETS
     cost, profile, near_profile = _costs(
-        sizes, near if by_subsets else None, adaptive=kind == kinds.ADAPTIVE, used=by_subsets
+        sizes, near if by_subsets else None, adaptive=kind == codes.ADAPTIVE, used=by_subsets
     )
     grid, table = np.zeros(1, dtype=np.int64), np.zeros((1, 1, 1))
     if kind is None:
@@ -197,8 +197,8 @@ def rule_of(
     if balls is not None:
         level = np.where(apart, math.log(tested[0] / tested[1]), math.log(open_rows / (balls.share * delta)))
     return compiled_radii.Rule(
-        kind=kinds.TABLE if kind is None else kind,
-        scale=float(getattr(radius, "scale", 1.0)) if kind == kinds.LITERAL else 1.0,
+        kind=codes.TABLE if kind is None else kind,
+        scale=float(getattr(radius, "scale", 1.0)) if kind == codes.LITERAL else 1.0,
         constant=constant,
         weight=weight,
         size=sizes.astype(np.int64),
@@ -227,8 +227,8 @@ def rule_of(
 
 def _kind_of(clearing: Refinement | None) -> int:
     if isinstance(clearing, SequentialClearing):
-        return kinds.SEQUENTIAL
-    return kinds.HALFWAY if clearing is None else kinds.BELOW_GAP
+        return codes.SEQUENTIAL
+    return codes.HALFWAY if clearing is None else codes.BELOW_GAP
 
 
 def _costs(

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from safe2real._compiled import kinds, likelihood
-from safe2real._compiled import radii as compiled_radii
+from safe2real._compiled import codes, likelihood
+from safe2real._compiled import row_update as compiled_radii
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mismatch_map import visits_to_clear
 from safe2real.exploration.learner import Learner
@@ -97,7 +97,7 @@ class _Imagined:
         right = _LUCK * visits_to_clear(evidence, np.zeros_like(distance), as_seen=False)
         self.cleared_at = np.maximum(right, np.where(known_by > 0.0, _MORE * known_by, 0.0))
         wrong = belief.suspect & (known_by > 0.0)
-        limit = rule.threshold if rule.clearing == kinds.HALFWAY else 0.5 * (rule.cleared_gap + rule.clearing_gap)
+        limit = rule.threshold if rule.clearing == codes.HALFWAY else 0.5 * (rule.cleared_gap + rule.clearing_gap)
         wrong &= distance > max(0.0, limit) + 1.0 / np.sqrt(np.maximum(known_by, 1.0))
         self.distance = np.where(wrong, distance, 0.0)
         self.undecided = int((belief.suspect & ~wrong).sum())

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from safe2real._compiled import draws
+from safe2real._compiled import rollout
 from safe2real.errors import Halted, Stopped
 from safe2real.exploration.certificate import Certificate
 from safe2real.methods.base import Reason
 from safe2real.model.policy import MarkovPolicy, Mixture
-from safe2real.model.validation import Floats, bare
+from safe2real.model.validation import Floats
 
 HALT_ADVICE = (
     "the data refute the margin of the baseline, so nothing is handed out any more, the baseline included: stop the "
@@ -26,12 +24,12 @@ def coin_of(seed: int, round_number: int) -> float:
 
 def draw_of(seed: int, round_number: int, index: int) -> float:
     """Return the index-th uniform number of a round: 0 is the coin, 1 the beginning, 2 + 2h and 3 + 2h are of step h."""
-    return float(draws.draw(np.uint64(seed), round_number, index))
+    return rollout.draw(int(seed), round_number, index)
 
 
 def drawn(weights: Floats, coin: float) -> int:
     """Return the component of a mixture that a coin shows; never one of weight 0."""
-    return int(draws.pick(bare(weights), coin))
+    return int(rollout.pick(weights, coin))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real._compiled import kinds, rounds
+from safe2real._compiled import codes, rounds
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence, evidence_for
 from safe2real.model.policy import MarkovPolicy, Mixture
@@ -28,13 +28,13 @@ from safe2real.tables import Row
 class Reason(Enum):
     """Why a round proposes what it does."""
 
-    BASELINE = kinds.BASELINE
+    BASELINE = codes.BASELINE
     """The data do not allow more than the baseline alone (Line 5 of the paper's algorithm)."""
-    MIXTURE = kinds.MIXTURE
+    MIXTURE = codes.MIXTURE
     """Deploy a candidate mixed with the baseline, whose margin pays for what is uncertain about it (Line 13)."""
-    STOP = kinds.STOP
+    STOP = codes.STOP
     """The method has what it was after; nothing more to deploy (Line 10)."""
-    HALT = kinds.HALT
+    HALT = codes.HALT
     """The data refute the margin of the baseline itself: nothing is trusted any more. Stop the machine."""
 
 

@@ -24,8 +24,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real._compiled import kinds
-from safe2real._compiled import radii as compiled_radii
+from safe2real._compiled import codes
+from safe2real._compiled import row_update as compiled_radii
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence, evidence_for
 from safe2real.evidence.mismatch_map import visits_to_clear
@@ -175,9 +175,9 @@ def _tables(problem: Problem, reuses_simulator: bool) -> tuple[Floats, Floats]:
     rows, _, probability = kernel.transitions()
     noise = np.bincount(rows, np.sqrt(probability * (1.0 - probability)), minlength=seen.size)
     expected = radius + _NOISE * noise / np.sqrt(_VISITS)[:, None]
-    if rule.clearing == kinds.SEQUENTIAL:
+    if rule.clearing == codes.SEQUENTIAL:
         return radius, _LUCK * visits_to_clear(evidence, np.zeros(seen.size), as_seen=False)
-    limit = rule.threshold if rule.clearing == kinds.HALFWAY else rule.clearing_gap
+    limit = rule.threshold if rule.clearing == codes.HALFWAY else rule.clearing_gap
     return radius, _visits_for(expected, np.full(seen.size, limit))
 
 

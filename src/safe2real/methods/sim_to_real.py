@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from safe2real._compiled import rounds
-from safe2real._compiled.outcomes import INFEASIBLE
+from safe2real._compiled.codes import INFEASIBLE
 from safe2real._compiled.search import like_of
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence

@@ -13,9 +13,7 @@ from collections.abc import Container, Iterable, Iterator
 from hashlib import blake2b
 from itertools import count
 
-import numpy as np
-
-from safe2real._compiled import draws
+from safe2real._compiled import rollout
 from safe2real.errors import Conflict
 from safe2real.model.validation import seed_number
 
@@ -96,7 +94,7 @@ class EnvironmentSeeds:
 
     def draw(self, number: int, index: int) -> float:
         """Return the index-th uniform number of a round: even ones from 2 on are for the policy's own actions."""
-        return float(draws.draw(np.uint64(self.stream), number, index))
+        return rollout.draw(int(self.stream), number, index)
 
     def _candidates(self, number: int) -> Iterator[int]:
         return (int(self.draw(number, index) * _BELOW) for index in count(1, 2))

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from safe2real._compiled import outcomes, search
+from safe2real._compiled import codes, search
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.constraint_text import Wording, rounded_up
@@ -31,11 +31,11 @@ from safe2real.planning.threads import threads_for
 class Status(Enum):
     """How a planning problem ended."""
 
-    OPTIMAL = outcomes.OPTIMAL
+    OPTIMAL = codes.OPTIMAL
     """Feasible, and `bound` shows that nothing is better (to 1e-9, relative above 1)."""
-    INFEASIBLE = outcomes.INFEASIBLE
+    INFEASIBLE = codes.INFEASIBLE
     """No policy meets every threshold; `shortfall` says by how much the best one misses."""
-    INACCURATE = outcomes.INACCURATE
+    INACCURATE = codes.INACCURATE
     """Rounding stopped the search: the policy meets its thresholds, but `bound` may be above `value` by more than 1e-9."""
 
 
@@ -103,24 +103,21 @@ def solve(
         from safe2real.planning.cuda.solve import solve_on_device  # which gives solutions
 
         return solve_on_device([model], [objective], warm).solution(0)
-    constraints = model.num_constraints
-    slots = slots_for(constraints)
+    start, utilities, thresholds = model.compiled_arrays
     together = threads_for(model.kernel, model.horizon, threads)
-    shape = (slots, *model.shape[:2])
+    shape = (slots_for(thresholds.size), model.horizon, start.size)
     large = together > 1 or math.prod(shape) > LARGE
-    policies = np.empty(shape, dtype=np.min_scalar_type(model.num_actions - 1) if large else np.uint32)
-    parts = warm_parts(model, warm)
+    policies = np.empty(shape, dtype=np.min_scalar_type(objective.shape[2] - 1) if large else np.uint32)
+    parts, multipliers = ([], np.zeros(thresholds.size)) if warm is None else warm_start(model, warm)
     for slot, actions in enumerate(parts):
         policies[slot] = actions
-    multipliers = warm_multipliers(model, warm)
-    start, utilities, thresholds = model.compiled_arrays
-    lines, weights = np.zeros((slots, 1 + constraints)), np.zeros(slots)
+    lines, weights = np.zeros((shape[0], 1 + thresholds.size)), np.zeros(shape[0])
     status, bound, shortfall, sweeps = search.solve(
-        search.like_of(constraints), model.kernel.compiled_rows, start, objective, utilities, thresholds, model.horizon,
+        search.like_of(thresholds.size), model.kernel.compiled_rows, start, objective, utilities, thresholds, model.horizon,
         len(parts), policies, lines, weights, multipliers, together,
     )  # fmt: skip
     found = Outcome(status, bound, shortfall, sweeps, lines, weights, multipliers)
-    return as_solution(model, found, lambda used: _policies(model, policies.take(used, axis=0)))
+    return as_solution(model, found, policies.__getitem__)
 
 
 def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution | None = None) -> Solution:
@@ -135,55 +132,50 @@ def solve_by(sweeper: Sweeper, model: CMDP, objective: Floats, *, warm: Solution
     Returns:
         The solution, certified as ever; its `sweeps` are the passes that `sweeper` made.
     """
-    parts = warm_parts(model, warm)
+    parts, multipliers = ([], np.zeros(model.num_constraints)) if warm is None else warm_start(model, warm)
     for slot, actions in enumerate(parts):
         sweeper.put(slot, actions)
     _, utilities, thresholds = model.compiled_arrays
     rate = 1.0 if thresholds.size != 1 else float(np.ptp(objective)) / max(float(np.ptp(utilities[0])), 1e-300)
-    multipliers = warm_multipliers(model, warm)
     found = search_by(sweeper, thresholds, model.horizon, rate=rate, warm=len(parts), multipliers=multipliers)
-    return as_solution(model, found, lambda used: _policies(model, sweeper.take(used)))
+    return as_solution(model, found, sweeper.take)
 
 
-def warm_parts(model: CMDP, warm: Solution | None) -> list[Indices]:
-    """The policies [H, S] of a solution that a search can start from."""
-    if warm is None:
-        return []
-    check_warm(model, warm)
-    return [part.actions for part in warm.policy.policies[: model.num_constraints + 1] if part.actions is not None]
+def warm_start(model: CMDP, warm: Solution) -> tuple[list[Indices], Floats]:
+    """The policies [H, S] and multipliers [K] of a solution that a search can start from."""
+    multipliers = warm_multipliers(model, warm)
+    policies = warm.policy.policies[: model.num_constraints + 1]
+    return [part.actions for part in policies if part.actions is not None], multipliers
 
 
-def check_warm(model: CMDP, warm: Solution) -> None:
-    """Refuse a warm start that was made for another system."""
+def warm_multipliers(model: CMDP, warm: Solution) -> Floats:
+    """[K] the multipliers of a solution to start from, or zeros where it is for another number of constraints.
+
+    Raises:
+        InvalidInput: it was made for a system of another shape.
+    """
     if warm.policy.shape != model.shape:
         raise InvalidInput(f"the warm start has shape (H, S, A) = {warm.policy.shape}; this system has {model.shape}")
+    return warm.multipliers.copy() if warm.multipliers.size == model.num_constraints else np.zeros(model.num_constraints)
 
 
-def warm_multipliers(model: CMDP, warm: Solution | None) -> Floats:
-    """[K] those of a solution to start from, or zeros."""
-    if warm is not None and warm.multipliers.size == model.num_constraints:
-        return warm.multipliers.copy()
-    return np.zeros(model.num_constraints)
-
-
-def _policies(model: CMDP, actions: Indices) -> list[MarkovPolicy]:
-    """Of actions [n, H, S]."""
-    kept = frozen(actions.astype(np.uint32, copy=False))
-    return [MarkovPolicy(*model.shape, kept[i], None) for i in range(len(kept))]
-
-
-def as_solution(model: CMDP, found: Outcome, policies: Callable[[list[int]], Sequence[MarkovPolicy]]) -> Solution:
-    """What a search found, with the policies that it mixes; `policies` gives those of some slots."""
-    # Every call to NumPy costs as much as a hundred rows of a sweep, so there are few of them here.
+def as_solution(model: CMDP, found: Outcome, take: Callable[[list[int]], Any]) -> Solution:
+    """What a search found. `take` gives the policies of some slots: actions [n, H, S], or policies."""
+    # Every call costs as much as many rows of a sweep, so there are few of them here.
     share = found.weights.tolist()
-    used = [j for j, weight in enumerate(share) if weight > 0.0]
+    used = [j for j in range(len(share)) if share[j] > 0.0]
+    parts = take(used)
+    if isinstance(parts, np.ndarray):
+        kept = frozen(parts.astype(np.uint32, copy=False))
+        shape = (*kept.shape[1:], model.kernel.num_actions)
+        parts = [MarkovPolicy(shape[0], shape[1], shape[2], kept[i], None) for i in range(len(used))]
     totals = frozen(found.weights.dot(found.lines))
     value = float(totals[0])
     # A threshold that only the safest policy meets has a price of millions: missing it by rounding is worth something then.
-    bound = max(found.bound, value) if found.status != outcomes.INFEASIBLE else found.bound
+    bound = max(found.bound, value) if found.status != codes.INFEASIBLE else found.bound
     return Solution(
         status=_STATUS[found.status],
-        policy=Mixture(frozen(np.array([share[j] for j in used])), tuple(policies(used))),
+        policy=Mixture(frozen(found.weights[used]), tuple(parts)),
         value=value,
         bound=bound,
         constraint_values=totals[1:],

@@ -22,7 +22,7 @@ class Sweeper(Protocol):
     `lines` [C, 1 + K] are the values, from the start, of the reward and of every utility for the policy of each slot.
     """
 
-    def sweep(self, weights: Floats, slots: Indices, lines: Floats, one: int, other: int) -> None:
+    def sweep(self, weights: Floats, slots: Indices, lines: Floats, pair: tuple[int, int] | None) -> None:
         """Backward induction on weights[i, 0] * reward + sum of weights[i, 1 + k] * utility k, for every i in one pass.
 
         The greedy policies go into slots[i], their values into lines[slots[i]]. Of equally good actions the first is taken.
@@ -31,7 +31,7 @@ class Sweeper(Protocol):
             weights: [LANES, 1 + K]; lanes that are not needed repeat the first.
             slots: [LANES] where the greedy policies go.
             lines: [C, 1 + K], written.
-            one, other: two slots whose policies' actions are the only ones looked at; -1 and -1 for all actions.
+            pair: two slots whose policies' actions are the only ones to look at; None for all actions.
         """
 
     def break_ties(self, slot: int, tie: float, lines: Floats) -> None:
@@ -68,7 +68,7 @@ def slots_for(constraints: int) -> int:
 class Outcome(NamedTuple):
     """How a search ended; C slots."""
 
-    status: int  # as in `_compiled.outcomes`
+    status: int  # as in `_compiled.codes`
     bound: float
     shortfall: float
     sweeps: int

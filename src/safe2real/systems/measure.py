@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real import radii
-from safe2real._compiled import radii as _kernels
+from safe2real._compiled import row_update as _kernels
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.mean_bounds import mean_bounds

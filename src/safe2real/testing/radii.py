@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import radii as compiled
+from safe2real._compiled import row_update as compiled
 from safe2real.evidence.row_rule import RowFacts, rule_of
 from safe2real.exploration.learner import Learner
 from safe2real.exploration.simulate import simulate

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from safe2real._compiled import outcomes
+from safe2real._compiled import codes
 from safe2real.model.cmdp import CMDP
 from safe2real.model.validation import Floats
 from safe2real.planning.cuda.batch import Batch, upload
@@ -24,7 +24,7 @@ from safe2real.planning.cuda.policies import DevicePolicy
 from safe2real.planning.cuda.runtime import find_cupy
 from safe2real.planning.cuda.searches import Found, search_all
 from safe2real.planning.cuda.sweeper import Sweeper
-from safe2real.planning.solve import Solution, as_solution, check_warm, warm_multipliers
+from safe2real.planning.solve import Solution, as_solution, warm_multipliers
 from safe2real.planning.sweeper import LANES, Outcome, slots_for
 
 _ONE_AT_A_TIME = threading.Lock()  # launches are recorded on one stream
@@ -64,7 +64,7 @@ def solve_on_device(models: Sequence[CMDP], rewards: Sequence[Floats], warm: Sol
     """
     constraints = models[0].num_constraints
     if warm is not None:
-        check_warm(models[0], warm)
+        warm_multipliers(models[0], warm)  # which refuses one of another shape
     cupy = find_cupy()
     with _ONE_AT_A_TIME, _stream():
         batch = upload(cupy, models, rewards, slots_for(constraints), LANES if constraints else 1)
@@ -77,7 +77,7 @@ def search(batch: Batch, models: Sequence[CMDP], warm: Solution | None = None) -
     if batch.parts == 1:
         lines = sweeper.greedy(np.ones((systems, 1, 1)), np.zeros((systems, 1), dtype=np.int32))
         best = Found(
-            np.full(systems, outcomes.OPTIMAL), lines, np.ones((systems, 1)), lines[:, 0, 0],
+            np.full(systems, codes.OPTIMAL), lines, np.ones((systems, 1)), lines[:, 0, 0],
             np.zeros((systems, 0)), np.zeros(systems), np.ones(systems, dtype=np.int64),
         )  # fmt: skip
         return Answers(batch, models, best)
@@ -85,7 +85,8 @@ def search(batch: Batch, models: Sequence[CMDP], warm: Solution | None = None) -
     if len(thresholds) < systems:
         thresholds = np.repeat(thresholds, systems, axis=0)
     known = 0 if warm is None else _place(batch, warm)
-    found = search_all(sweeper, thresholds, known, warm_multipliers(models[0], warm))
+    multipliers = np.zeros(models[0].num_constraints) if warm is None else warm_multipliers(models[0], warm)
+    found = search_all(sweeper, thresholds, known, multipliers)
     return Answers(batch, models, found)
 
 

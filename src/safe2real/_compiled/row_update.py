@@ -1,4 +1,8 @@
-"""The hybrid model and the deletion rule: what follows from the counts of a row, and what they contradict."""
+"""The hybrid model and the deletion rule: what follows from the counts of a row, and what they contradict.
+
+The formulas of the radii, how far a row's real distribution can be from the observed one, and their proofs are in
+docs/radii.md.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,47 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import compiled, inner, instead_of
 from safe2real._compiled.clearing import clears
-from safe2real._compiled.kinds import HALFWAY, SEQUENTIAL, TABLE
+from safe2real._compiled.codes import HALFWAY, KL, LITERAL, LONG_RUN, SEQUENTIAL, SHORT_RUN, STITCHED, TABLE, UNION
 from safe2real._compiled.likelihood import gather, is_near, likelihood_bound, near_size_of
-from safe2real._compiled.radii import radius_at
 from safe2real._compiled.rows import Array
-from safe2real._compiled.tally import lacks_room, record, record_episode, refresh, simulator_distance
+from safe2real._compiled.tally import Tally, count_episode, lacks_room, record, refresh, simulator_distance
 
 REFUTED = 1e-9  # how far beyond an assumption the data must be: more than rounding
 NEVER = float(2**62)  # visits; more than any row will have
 LEAST = 1e-12  # the smallest divergence: a sum of logarithms knows no less
 LOOKS = 16  # the KL test of a settled row is due when its visits have grown by one part in so many
+
+
+class Rule(NamedTuple):
+    """The constants of the radius, of the deletion rule and of the bonus."""
+
+    kind: int  # one of `kinds`
+    scale: float  # 1, or heuristic
+    constant: Array  # [R] LITERAL: log(2 S A H / delta); the others: log(1 / the row's share of delta)
+    weight: float  # LITERAL: S
+    size: Array  # [R] how many successors a row can have
+    profile: Array  # [R] the line of `cost` that goes with the row's size
+    cost: Array  # [D, L] log of 1 / share of the row's delta that a set of k successors has
+    grid: Array  # [G] TABLE: visits, rising from 1
+    table: Array  # [D, L, G] TABLE: the radius after as many, by profile and successors seen (L = 1: whatever they are)
+    near_profile: Array  # [R] the line of `cost` for sets of near successors; [0] where there are none
+    near_begin: Array  # [R] or [0] where the near successors of the row begin: the simulator's, by any action
+    near_length: Array  # [R] or [0]; 0 where all are alike
+    near_successor: Array  # sorted within a row
+    likelihood: Array  # [R] log(1 / the row's share of delta) of the KL balls; [0] without them
+    within: Array  # [R] TV distance within which the simulator's row is right for sure; [0] where nothing is
+    clearing: int  # one of `kinds`: when a row is cleared
+    clearing_gap: float  # what counts as sigma_s there: smaller protects rows that are off by less than was assumed
+    clearing_eta: float  # what the sequential test bets on
+    clearing_level: float  # log(1 / a row's share of delta) in the sequential test
+    threshold: float  # (eps_s + sigma_s) / 2; negative when nothing may be deleted
+    suspect_bonus: float  # times the radius, inside `suspects`
+    cleared_bonus: float  # outside
+    cleared_gap: float  # eps_s
+    mismatch_gap: float  # sigma_s
+    proves: bool  # whether the radius is certified: then it holds at all times at once
 
 
 class Belief(NamedTuple):
@@ -34,6 +67,61 @@ class Belief(NamedTuple):
     gap: Array  # [R] TV distance within which the real row lies: the radius, eps_s where cleared, 0 where known
     divergence: Array  # [R] KL(observed row, real row) is at most this; inf where nothing is said
     bonus: Array  # [R]
+
+
+@inner
+def mixture_square(n, run, level):
+    """The square of n times the deviation that a mixture tuned for `run` visits allows at log(1 / alpha) = `level`."""
+    spread, tuned = 0.25 * n, 0.25 * run
+    x = level + 0.5 * np.log((spread + tuned) / tuned)
+    # log(1/2 + exp(x) / 2), also where exp(x) is beyond all numbers
+    return 2.0 * (spread + tuned) * (x - np.log(2.0) + np.log1p(np.exp(-x)))
+
+
+@inner
+def radius_at(rule, row, n, seen, all_near):
+    """The radius of a row after n visits, a float, with `seen` different successors; at most 1."""
+    if rule.kind == LITERAL:
+        beta = rule.constant[row] + rule.weight * np.log(8.0 * np.e * (n + 1.0))
+        return min(1.0, rule.scale * np.sqrt(beta / max(2.0 * n, 1.0)))
+    if n <= 0:
+        return 1.0  # also where one successor is possible: the model's row is still uniform
+    size = rule.size[row]
+    if size == 1:
+        return 0.0  # one successor is possible: the row is that
+    if rule.kind == TABLE:
+        # At as many visits, or at the next smaller number; found by halves, as numba compiles NumPy's search to much more.
+        low, high = 0, rule.grid.size
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if rule.grid[middle] <= n else (low, middle)
+        return rule.table[rule.profile[row], min(max(seen, 1), rule.table.shape[1]) - 1, low]
+    if rule.kind == KL:
+        beta = rule.constant[row] + (size - 1.0) * np.log(np.e * (1.0 + n / (size - 1.0)))
+        return min(1.0, rule.scale * np.sqrt(beta / (2.0 * n)))
+    level, cost = rule.constant[row], rule.cost[rule.profile[row], max(1, min(seen, size - 1))]
+    if rule.near_length.size > 0 and rule.near_length[row] > 0:  # half of the share for sets of near successors
+        level += np.log(2.0)
+        if all_near:  # both halves hold; the smaller one, so that n radius(n) never falls when a far successor is seen
+            cost = min(cost, rule.cost[rule.near_profile[row], max(1, min(seen, np.int64(rule.near_length[row])))])
+    level += cost
+    if rule.kind == UNION:
+        return min(1.0, rule.scale * np.sqrt((level + np.log(n * (n + 1.0))) / (2.0 * n)))
+    if rule.kind == STITCHED:
+        return min(1.0, rule.scale * 0.85 * np.sqrt((np.log(np.log(2.0 * n)) + 0.72 * (np.log(5.2) + level)) / n))
+    level += np.log(2.0)  # two mixtures, each with half of the row's share
+    square = min(mixture_square(n, SHORT_RUN, level), mixture_square(n, LONG_RUN, level))
+    return min(1.0, rule.scale * np.sqrt(square) / n)
+
+
+@compiled
+def radii(rule, visits, seen, all_near, out):
+    """The radius of every row after `visits` [R] with `seen` [R] different successors, `all_near` [R] or not: `out` [R].
+
+    Visits are floats here, because forecasts have fractions of them.
+    """
+    for row in range(out.size):
+        out[row] = radius_at(rule, row, visits[row], seen[row], all_near[row])
 
 
 @inner
@@ -103,7 +191,8 @@ def only_near(tally, rule, row):
 @inner
 def observed_radius(tally, rule, row):
     """The TV radius of a row as it is."""
-    return radius_at(rule, row, tally.visits[row], np.int64(tally.length[row]), only_near(tally, rule, row))
+    visits, seen = np.float64(tally.visits[row]), np.int64(tally.length[row])
+    return radius_at(rule, row, visits, seen, only_near(tally, rule, row))
 
 
 @inner
@@ -191,8 +280,14 @@ def near_rows(tally, rule, out):
         out[row] = only_near(tally, rule, row)
 
 
-@compiled
-def update_all(tally, belief, rule, S):
+def update_all(tally: Tally, belief: Belief, rule: Rule, S: int) -> None:
+    """`update_row` of every row."""
+    nothing, ends, rows = np.empty(0, dtype=np.uint32), np.zeros(1, dtype=np.int64), np.arange(belief.suspect.size)
+    observe_episodes(tally, belief, rule, nothing, nothing, ends, rows, 0, S, 1, 0)
+
+
+@instead_of(update_all)
+def compiled_update_all(tally, belief, rule, S):
     for row in range(belief.suspect.size):
         update_row(tally, belief, rule, row, S)
 
@@ -222,18 +317,20 @@ def record_watching(tally, belief, rule, planned, growth, states, actions, H, S,
 @inner
 def observe_episode(tally, belief, rule, states, actions, S, A, rows_per_step):
     """Count an episode, then apply Lines 3 and 4 of Algorithm 1 to the rows it changed (no other row can change)."""
-    record_episode(tally, states, actions, A, rows_per_step)
+    count_episode(tally, states, actions, A, rows_per_step)
     for h in range(actions.size):
         update_row(tally, belief, rule, h * rows_per_step + np.int64(states[h]) * A + np.int64(actions[h]), S)
 
 
 @compiled
-def observe_episodes(tally, belief, rule, states, actions, ends, H, S, A, rows_per_step):
+def observe_episodes(tally, belief, rule, states, actions, ends, rows, H, S, A, rows_per_step):
     """`observe_episode` for episodes laid end to end, until a row needs more room; returns how many were counted.
 
-    With H = 0 there is room for all of them.
+    With H = 0 there is room for all of them. Before, `rows` are brought up to date.
     Episode i has actions[ends[i] : ends[i + 1]] and one state more, its states beginning at ends[i] + i.
     """
+    for row in rows:
+        update_row(tally, belief, rule, row, S)
     for i in range(ends.size - 1):
         here = actions[ends[i] : ends[i + 1]]
         visited = states[ends[i] + i : ends[i + 1] + i + 1]
@@ -241,25 +338,3 @@ def observe_episodes(tally, belief, rule, states, actions, ends, H, S, A, rows_p
         if H > 0 and lacks_room(tally, visited, here, H, S, A, rows_per_step):
             return i + 1
     return ends.size - 1
-
-
-@compiled
-def outside_support(belief, reach, states, actions, ends, A, rows_per_step):
-    """How many transitions of episodes laid end to end leave the declared support; their rows are refuted."""
-    found = 0
-    for i in range(ends.size - 1):
-        for j in range(ends[i], ends[i + 1]):
-            h = j - ends[i]
-            row = h * rows_per_step + np.int64(states[j + i]) * A + np.int64(actions[j])
-            n = np.int64(reach.length[row])
-            if n == 0:
-                continue
-            first = np.int64(reach.begin[row])
-            allowed = False
-            for m in range(first, first + n):
-                if reach.successor[m] == states[j + i + 1]:
-                    allowed = True
-            if not allowed:
-                belief.refuted[row] = True
-                found += 1
-    return found
