@@ -198,48 +198,35 @@ def import_log(campaign: Campaign, log: ReceivedLog) -> dict[str, Any]:
 
 
 class Verification:
-    """One check of a record, by an object and a thread of its own; others ask and tell meanwhile."""
+    """One check of a record, by an object and a thread of its own; others ask and tell meanwhile.
+
+    `document` is what is answered: how far the check is, and what it found.
+    """
 
     def __init__(self, place: str, head: str | None, by: str) -> None:
-        self.id, self.by, self.began = secrets.token_hex(8), by, now()
-        self.state, self.ended = RUNNING, ""
-        self._place, self.head = place, head
-        self._done, self._total = 0, 0
-        self._ledger: Any = None
-        self._problem: str | None = None
+        self._place, self._head = place, head
+        about = {"job": secrets.token_hex(8), "by": by, "head": head, "began": now(), "ended": None}
+        self.document: dict[str, Any] = {**about, "state": RUNNING, "done": 0, "total": 0, "ledger": None, "problem": None}
         # A server that is told to stop does not wait for it: a check leaves nothing behind.
         threading.Thread(target=self._run, name="verify", daemon=True).start()
 
+    @property
+    def is_running(self) -> bool:
+        return bool(self.document["state"] == RUNNING)
+
     def _run(self) -> None:
+        found: dict[str, Any] = {"state": FAILED, "problem": "a mistake of safe2real; please report it"}  # shown on stderr
         try:
             with Campaign.open(self._place) as campaign:
-                self._ledger = ledger_document(campaign.verify(head=self.head, progress=self._progress))
-            self.state = DONE
-        except Safe2RealError as error:
-            # Clients need not know where the record is kept.
-            self._problem, self.state = hidden(str(error).replace(shown_place(self._place), "the campaign")), FAILED
+                ledger = campaign.verify(head=self._head, progress=self._progress)
+                found = {"state": DONE, "ledger": ledger_document(ledger)}
+        except Safe2RealError as error:  # clients need not know where the record is kept
+            found["problem"] = hidden(str(error).replace(shown_place(self._place), "the campaign"))
         finally:
-            if self.state == RUNNING:  # a mistake, which the thread shows on standard error
-                self._problem, self.state = "a mistake of safe2real; please report it", FAILED
-            self.ended = now()
+            self.document = {**self.document, **found, "ended": now()}
 
     def _progress(self, done: int, total: int) -> None:
-        self._done, self._total = done, total
-
-    def document(self) -> dict[str, Any]:
-        """How far it is, and what it found."""
-        return {
-            "job": self.id,
-            "by": self.by,
-            "head": self.head,
-            "state": self.state,
-            "began": self.began,
-            "ended": self.ended or None,
-            "done": self._done,
-            "total": self._total,
-            "ledger": self._ledger,
-            "problem": self._problem,
-        }
+        self.document = {**self.document, "done": done, "total": total}
 
 
 class Verify(Body):
@@ -259,27 +246,27 @@ async def verify(call: InCampaign, body: Verify = _VERIFY) -> Response:
     One check at a time: while one runs, it is the answer, unless another `head` is to be looked for.
     """
     hosted = call.hosted
-    if hosted.verification is None or hosted.verification.state != RUNNING:
+    if hosted.verification is None or not hosted.verification.is_running:
         hosted.verification = Verification(hosted.place, body.head, call.caller.name)
-    elif hosted.verification.head != body.head:
+    elif hosted.verification.document["head"] != body.head:
         raise Busy("a check that looks for another head is running; send this again when it is done")
-    return JSONResponse(hosted.verification.document(), 202)
+    return JSONResponse(hosted.verification.document, 202)
 
 
 @checking.get("/verify", responses=request.answers(_JOB))
 async def last_verification(call: InCampaign) -> Response:
     """The last check of this server: how far it is, and what it found."""
     found = call.hosted.verification
-    return JSONResponse({"job": None, "state": "none"} if found is None else found.document())
+    return JSONResponse({"job": None, "state": "none"} if found is None else found.document)
 
 
 @checking.get("/verify/{id}", responses=request.answers(_JOB))
 async def verification(call: InCampaign, id: str) -> Response:
     """One check, if it is the last of this server."""
     found = call.hosted.verification
-    if found is None or found.id != id:
+    if found is None or found.document["job"] != id:
         raise NotFound("there is no such check on this server, or another one began since; POST to begin one")
-    return JSONResponse(found.document())
+    return JSONResponse(found.document)
 
 
 Form = Annotated[Literal["json", "csv"], Query(alias="format", description="One document, or three tables in a zip.")]
