@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real.model.cmdp import CMDP
-from safe2real.model.kernel import Kernel, TransitionTable
+from safe2real.model.kernel import Kernel
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.validation import Floats
 from safe2real.problem.problem import Problem
@@ -29,6 +29,7 @@ from safe2real.systems.dynamics import Noise, from_dynamics
 from safe2real.systems.estimate import estimate_by_sampling
 from safe2real.systems.finite import SystemDescription, from_gymnasium
 from safe2real.systems.finite_env import FiniteEnv
+from safe2real.systems.outcomes import TransitionTable
 
 __all__ = ["ALL", "Example", "TableEnv", "calls", "inventory", "lake", "machine", "oven", "pond", "real_model"]
 

@@ -22,12 +22,10 @@ def triples(rows):
 
 
 def test_every_constructor_gives_the_same_rows():
-    table = {s: {a: [(p, t, 0.0, False) for t, p in enumerate(ROWS[s, a]) if p > 0] for a in range(2)} for s in range(3)}
     kernels = [
         s2r.Kernel.from_dense(ROWS),
         s2r.Kernel.from_sparse(sparse.csr_matrix(ROWS.reshape(6, 3)), num_actions=2),
         s2r.Kernel.from_triples(*triples(ROWS), num_states=3, num_actions=2),
-        s2r.Kernel.from_gymnasium(table),
     ]
     for kernel in kernels:
         np.testing.assert_allclose(kernel.to_dense(), ROWS, atol=1e-15)
@@ -57,36 +55,8 @@ def test_per_step_rows():
 
 
 def test_duplicate_successors_are_summed():
-    table = {0: {0: [(0.5, 0, 0.0, False), (0.25, 1, 0.0, False), (0.25, 0, 0.0, False)]}, 1: {0: [(1.0, 1, 0.0, False)]}}
-    np.testing.assert_allclose(s2r.Kernel.from_gymnasium(table).to_dense()[0, 0], [0.75, 0.25])
-
-
-def test_terminated_states_absorb_whatever_the_table_says():
-    table = {0: {0: [(1.0, 1, 1.0, True)]}, 1: {0: [(1.0, 0, 0.0, False)]}}
-    np.testing.assert_allclose(s2r.Kernel.from_gymnasium(table).to_dense()[1, 0], [0.0, 1.0])
-
-
-def test_a_state_entered_both_ways_is_refused():
-    table = {
-        0: {0: [(0.5, 1, 1.0, True), (0.5, 2, 0.0, False)]},
-        1: {0: [(1.0, 0, 0.0, False)]},
-        2: {0: [(1.0, 1, 0.0, False)]},
-    }
-    with pytest.raises(s2r.errors.InvalidInput, match="state 1 is entered both with and without"):
-        s2r.Kernel.from_gymnasium(table)
-
-
-@each("name", ["FrozenLake-v1", "CliffWalking-v1", "Taxi-v4"])
-def test_gymnasium_tables(name):
-    gymnasium = pytest.importorskip("gymnasium")
-    env = gymnasium.make(name)
-    table, start = env.unwrapped.P, np.flatnonzero(env.unwrapped.initial_state_distrib)
-    kernel = s2r.Kernel.from_gymnasium(table, start=start)
-    ends = {t for s in start for a in table[s] for p, t, _, done in table[s][a] if done and p > 0}
-    for state in ends:
-        assert (kernel.to_dense()[state, :, state] == 1.0).all()
-    assert kernel.num_states == env.observation_space.n
-    assert kernel.num_actions == env.action_space.n
+    given = {"states": [0, 0, 0, 1], "actions": [0] * 4, "successors": [0, 1, 0, 1], "probabilities": [0.5, 0.25, 0.25, 1.0]}
+    np.testing.assert_allclose(s2r.Kernel.from_triples(**given, num_states=2, num_actions=1).to_dense()[0, 0], [0.75, 0.25])
 
 
 def test_what_was_validated_cannot_be_changed():
@@ -151,19 +121,7 @@ def test_bad_triples_are_named(change, message):
         s2r.Kernel.from_triples(**given)
 
 
-def test_bad_tables_are_named():
-    with pytest.raises(s2r.errors.InvalidInput, match=r"P\[1\] must list the actions 0 to 1"):
-        s2r.Kernel.from_gymnasium({0: {0: [], 1: []}, 1: {0: []}})
-    with pytest.raises(s2r.errors.InvalidInput, match=r"P\[0\]\[0\]\[0\], the next state,.* is 5"):
-        s2r.Kernel.from_gymnasium({0: {0: [(1.0, 5, 0.0, False)]}})
-    with pytest.raises(s2r.errors.InvalidInput, match=r"P\[0\]\[0\]\[0\] is \(1.0, 0\)"):
-        s2r.Kernel.from_gymnasium({0: {0: [(1.0, 0)]}})
-    with pytest.raises(s2r.errors.InvalidInput, match=r"the probability, is not an array of numbers"):
-        s2r.Kernel.from_gymnasium({0: {0: [("a", 0, 0.0, False)]}})
-    with pytest.raises(s2r.errors.InvalidInput, match="ends the episode in state 0 itself"):
-        s2r.Kernel.from_gymnasium({0: {0: [(0.5, 0, 0.0, True), (0.5, 1, 0.0, False)]}, 1: {0: [(1.0, 1, 0.0, False)]}})
-    with pytest.raises(s2r.errors.InvalidInput, match="number of states in the table is 0"):
-        s2r.Kernel.from_gymnasium({})
+def test_bad_matrices_are_named():
     with pytest.raises(s2r.errors.InvalidInput, match=r"shape \(5, 3\); with 2 actions it must be \(6, 3\)"):
         s2r.Kernel.from_sparse(sparse.csr_matrix(np.ones((5, 3))), num_actions=2)
     with pytest.raises(s2r.errors.InvalidInput, match=r"give a scipy\.sparse matrix"):
@@ -185,13 +143,6 @@ def test_distances_are_half_the_absolute_differences():
         s2r.errors.InvalidInput, match=r"rows of shape \(3, 4, 2\) and \(4, 2\); compare kernels of one shape"
     ):
         mine.distances_to(s2r.Kernel.from_dense(second[0]))
-
-
-def test_a_terminal_state_where_episodes_also_begin_is_refused_however_many_begin():
-    table = {0: {0: [(1.0, 1, 0.0, True)]}, 1: {0: [(1.0, 0, 0.0, False)]}}
-    for start in ([1], [0, 1]):
-        with pytest.raises(s2r.errors.InvalidInput, match="state 1 is entered both with and without"):
-            s2r.Kernel.from_gymnasium(table, start=start)
 
 
 def test_distances_are_those_of_the_dense_rows_however_many_are_compared_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from safe2real.errors import InvalidInput
 from safe2real.exploration import explore
 from safe2real.systems import from_gymnasium
 from safe2real.systems.finite import SystemDescription
-from safe2real.systems.outcomes import ENDED
+from safe2real.systems.outcomes import ENDED, read_table
 from tests.cases import each, sampled
 
 
@@ -432,3 +432,20 @@ def test_it_is_printed_in_a_few_lines():
     system = from_gymnasium(gymnasium.make("FrozenLake-v1"), 5, SystemDescription(cost=np.eye(16)[5], limit=0.5, ended=0))
     assert repr(system).splitlines()[0] == "FiniteSystem(of an environment with 16 states)"
     assert len(repr(system)) < 300
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({0: {0: [], 1: []}, 1: {0: []}}, r"P\[1\] must list the actions 0 to 1"),
+        ({0: {0: [(1.0, 5, 0.0, False)]}}, r"P\[0\]\[0\]\[0\], the next state,.* is 5"),
+        ({0: {0: [(1.0, 0)]}}, r"P\[0\]\[0\]\[0\] is \(1.0, 0\)"),
+        ({0: {0: [("a", 0, 0.0, False)]}}, "the probability, is not an array of numbers"),
+        ({}, "number of states in the table is 0"),
+        (np.ones((2, 2, 2)), "arrays \\[S, A, S\\] are for Kernel.from_dense"),
+        ({0: {0: []}}, "lists no outcome at all"),
+    ],
+)
+def test_bad_tables_are_named(table, message):
+    with pytest.raises(s2r.errors.InvalidInput, match=message):
+        read_table(table)

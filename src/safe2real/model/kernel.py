@@ -7,7 +7,6 @@ states: the empirical model of a pair nobody has visited (paper, eq. def-hat-P-r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +21,6 @@ from safe2real.model.validation import (
     Floats,
     Indices,
     finite_floats,
-    finite_number,
     frozen,
     place,
     positive_integer,
@@ -30,95 +28,6 @@ from safe2real.model.validation import (
     shown,
     whole_numbers,
 )
-
-TransitionTable = Mapping[int, Mapping[int, Sequence[Any]]]
-"""P[s][a] = [(probability, next state, reward, terminated), ...]"""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Table:
-    """N listed outcomes, in the order (state, action); outcomes of probability 0 are left out."""
-
-    num_states: int
-    num_actions: int
-    states: NDArray[np.int64]  # [N]
-    actions: NDArray[np.int64]  # [N]
-    successors: NDArray[np.int64]  # [N]
-    probabilities: Floats  # [N]
-    rewards: Floats  # [N]
-    terminated: NDArray[np.bool_]  # [N]
-
-
-def read_table(table: TransitionTable) -> Table:
-    """Every entry looked at once; whether rows sum to 1 is for `Kernel` to say."""
-    table = {s: _indexed(f"P[{s}]", row) for s, row in _indexed("P", table).items()}
-    num_states = positive_integer("the number of states in the table", len(table))
-    num_actions = positive_integer("the number of actions of state 0", len(table[0]) if 0 in table else 0)
-    listed = []
-    for s in range(num_states):
-        if s not in table or sorted(table[s]) != list(range(num_actions)):
-            raise InvalidInput(f"P[{s}] must list the actions 0 to {num_actions - 1}, like every other state")
-        for a in range(num_actions):
-            for k, entry in enumerate(table[s][a]):
-                outcome = _outcome(f"P[{s}][{a}][{k}]", entry, num_states)
-                if outcome[1] != 0.0:
-                    listed.append((s, a, *outcome))
-    if not listed:
-        raise InvalidInput("the table lists no outcome at all; P[s][a] needs (probability, next state, reward, terminated)")
-    return Table(num_states, num_actions, *map(np.array, zip(*listed, strict=True)))
-
-
-def _indexed(name: str, value: Any) -> Mapping[int, Any]:
-    """A mapping as it is, a list as one from its positions."""
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, (list, tuple)):
-        return dict(enumerate(value))
-    raise InvalidInput(
-        f"{name} is a {type(value).__name__}; a table is P[s][a] = [(probability, next state, reward, terminated), ...], of "
-        "dictionaries or lists; arrays [S, A, S] are for Kernel.from_dense"
-    )
-
-
-def _outcome(name: str, entry: Any, num_states: int) -> tuple[int, float, float, bool]:
-    if not isinstance(entry, Sequence) or len(entry) != 4:
-        raise InvalidInput(f"{name} is {shown(entry)}; give (probability, next state, reward, terminated)")
-    (successor,) = whole_numbers(f"{name}, the next state,", [entry[1]], below=num_states, what="states")
-    probability = finite_number(f"{name}, the probability,", entry[0])
-    return int(successor), probability, finite_number(f"{name}, the reward,", entry[2]), bool(entry[3])
-
-
-def terminal_states(table: Table, start: Sequence[int], *, entered: bool) -> set[int]:
-    """States in which episodes end, of those that can follow `start`; `entered` says that episodes do begin there."""
-    outcomes: list[list[tuple[int, bool]]] = [[] for _ in range(table.num_states)]  # [S] of (successor, terminated)
-    for s, t, ended in zip(table.states, table.successors, table.terminated, strict=True):
-        outcomes[s].append((int(t), bool(ended)))
-    terminal: set[int] = set()
-    seen, waiting = set(start), list(start)
-    alive = set(start) if entered else set()
-    while waiting:
-        s = waiting.pop()
-        ways_out = any(t != s for t, _ in outcomes[s])
-        for t, ends in outcomes[s]:
-            if ends and t == s and ways_out:
-                raise InvalidInput(
-                    f"P[{s}] ends the episode in state {s} itself but also has ways out of it; "
-                    "add a separate absorbing state for the end of the episode"
-                )
-            if t != s:
-                (terminal if ends else alive).add(t)
-                if not ends and t not in seen:
-                    seen.add(t)
-                    waiting.append(t)
-    both = sorted(terminal & alive)
-    if both:
-        raise InvalidInput(
-            f"state {both[0]} is entered both with and without `terminated`; add a separate absorbing state for the end of "
-            "the episode, give the states where episodes `start` if the table lists states that none of them reaches, or "
-            "let safe2real.from_gymnasium add the states that are needed"
-        )
-    return terminal
-
 
 _AT_ONCE = 2**22  # transitions that are compared at once
 
@@ -143,13 +52,6 @@ def distances(one: Kernel, other: Kernel) -> Floats:
         result[first:last] = np.bincount(place[order][begins] // states, apart, minlength=last - first) / 2.0
         first = last
     return result
-
-
-# Transition rows P_h(. | s, a) of a finite system, stored sparsely, validated once, then read only.
-#
-# Rows are numbered (s * A + a) for stationary dynamics and ((h * S + s) * A + a) for dynamics that change with the step.
-# Row i owns the stored transitions begin[i] .. begin[i] + length[i] - 1. A row of length 0 is uniform over all states: the
-# empirical model of a pair nobody has visited (paper, eq. def-hat-P-real) is never written out.
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -297,28 +199,6 @@ class Kernel:
         if "steps" in columns:
             rows = rows + columns["steps"] * (num_states * num_actions)
         return cls._build(rows, columns["successors"], columns["probabilities"], num_states, num_actions, horizon)
-
-    @classmethod
-    def from_gymnasium(cls, table: TransitionTable, *, start: Sequence[int] | None = None) -> Kernel:
-        """From a Gymnasium table `P[s][a] = [(probability, next state, reward, terminated), ...]`.
-
-        Repeated successors are summed. A state that is entered with `terminated` set ends the episode, so its rows become
-        self-loops whatever the table says of them; a state entered both ways is an error. Tables often list states that no
-        episode reaches, such as Taxi's: give the states where episodes `start`, and only what follows them is looked at.
-        """
-        listed = read_table(table)
-        num_states, num_actions = listed.num_states, listed.num_actions
-        first = range(num_states) if start is None else whole_numbers("start", start, below=num_states, what="states")
-        terminal = terminal_states(listed, [int(s) for s in first], entered=start is not None)
-        ends = np.zeros(num_states, dtype=np.bool_)
-        ends[sorted(terminal)] = True
-        goes_on = ~ends[listed.states]
-        loops, every = np.repeat(np.flatnonzero(ends), num_actions), np.tile(np.arange(num_actions), int(ends.sum()))
-        states = np.concatenate([listed.states[goes_on], loops])
-        actions = np.concatenate([listed.actions[goes_on], every])
-        successors = np.concatenate([listed.successors[goes_on], loops])
-        probabilities = np.concatenate([listed.probabilities[goes_on], np.ones(loops.size)])
-        return cls.from_triples(states, actions, successors, probabilities, num_states=num_states, num_actions=num_actions)
 
     @classmethod
     def _build(

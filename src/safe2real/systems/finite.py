@@ -28,7 +28,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput
 from safe2real.model import CMDP, AtMost, Kernel
-from safe2real.model.kernel import TransitionTable
 from safe2real.model.names import Legend
 from safe2real.model.validation import (
     ROUNDING,
@@ -43,7 +42,7 @@ from safe2real.model.validation import (
 from safe2real.problem.ties import Ties, laws_of
 from safe2real.systems import outcomes as rows
 from safe2real.systems.finite_env import FiniteEnv, FiniteTranslation, check_spaces, first_of, legend_of_env, name_of
-from safe2real.systems.outcomes import ENDED, Arrival, ArrivalCost, Outcomes
+from safe2real.systems.outcomes import ENDED, Arrival, ArrivalCost, Outcomes, TransitionTable
 from safe2real.systems.rollout import Runnable
 
 if TYPE_CHECKING:

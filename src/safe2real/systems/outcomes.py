@@ -7,21 +7,31 @@ enter them, and give rows, costs, ties and copies in that numbering.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from safe2real.errors import InvalidInput, OutsideModel
-from safe2real.model.kernel import Kernel, Table, TransitionTable, read_table
-from safe2real.model.validation import Floats, distributions, finite_floats, finite_number, shown
+from safe2real.model.kernel import Kernel
+from safe2real.model.validation import (
+    Floats,
+    distributions,
+    finite_floats,
+    finite_number,
+    positive_integer,
+    shown,
+    whole_numbers,
+)
 from safe2real.problem.ties import Ties
 
 if TYPE_CHECKING:
     import gymnasium
 
+TransitionTable = Mapping[int, Mapping[int, Sequence[Any]]]
+"""P[s][a] = [(probability, next state, reward, terminated), ...]"""
 Arrival = tuple[int, float, bool]
 """(the environment's state, the cost with which it is entered, whether that ends the episode)."""
 ArrivalCost = Callable[[int, int, int, float, bool], float]
@@ -32,9 +42,17 @@ _MOST_COSTS = 16  # different costs of transitions: each can add a copy of every
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Outcomes(Table):
-    """What can follow a state and an action of an environment, N outcomes sorted by state; from a table or from counts."""
+class Outcomes:
+    """N outcomes that can follow a state and an action of an environment, in that order; from a table or from counts."""
 
+    num_states: int
+    num_actions: int
+    states: NDArray[np.int64]  # [N]
+    actions: NDArray[np.int64]  # [N]
+    successors: NDArray[np.int64]  # [N]
+    probabilities: Floats  # [N]
+    rewards: Floats  # [N]
+    terminated: NDArray[np.bool_]  # [N]
     costs: Floats  # [N] paid on arrival
     ended: Floats = field(default_factory=lambda: np.zeros(0))  # [S] what a step costs after an episode that ended there
 
@@ -153,6 +171,51 @@ def _numbered(found: Iterable[Arrival], num_states: int) -> dict[Arrival, int]:
     return {arrival: index for index, arrival in enumerate(order)}
 
 
+def read_table(table: TransitionTable) -> Outcomes:
+    """Return the outcomes that a table lists, at no costs; whether rows sum to 1 is for `Kernel` to check.
+
+    Raises:
+        InvalidInput: an entry cannot be one; names it.
+    """
+    table = {s: _indexed(f"P[{s}]", row) for s, row in _indexed("P", table).items()}
+    num_states = positive_integer("the number of states in the table", len(table))
+    num_actions = positive_integer("the number of actions of state 0", len(table[0]) if 0 in table else 0)
+    listed = []
+    for s in range(num_states):
+        if s not in table or sorted(table[s]) != list(range(num_actions)):
+            raise InvalidInput(f"P[{s}] must list the actions 0 to {num_actions - 1}, like every other state")
+        for a in range(num_actions):
+            for k, entry in enumerate(table[s][a]):
+                outcome = _outcome(f"P[{s}][{a}][{k}]", entry, num_states)
+                if outcome[1] != 0.0:
+                    listed.append((s, a, *outcome))
+    if not listed:
+        raise InvalidInput("the table lists no outcome at all; P[s][a] needs (probability, next state, reward, terminated)")
+    states, actions, successors, probabilities, rewards, terminated = map(np.array, zip(*listed, strict=True))
+    costs = np.zeros(len(listed))
+    return Outcomes(num_states, num_actions, states, actions, successors, probabilities, rewards, terminated, costs)
+
+
+def _indexed(name: str, value: Any) -> Mapping[int, Any]:
+    """A mapping as it is, a list as one from its positions."""
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, (list, tuple)):
+        return dict(enumerate(value))
+    raise InvalidInput(
+        f"{name} is a {type(value).__name__}; a table is P[s][a] = [(probability, next state, reward, terminated), ...], of "
+        "dictionaries or lists; arrays [S, A, S] are for Kernel.from_dense"
+    )
+
+
+def _outcome(name: str, entry: Any, num_states: int) -> tuple[int, float, float, bool]:
+    if not isinstance(entry, Sequence) or len(entry) != 4:
+        raise InvalidInput(f"{name} is {shown(entry)}; give (probability, next state, reward, terminated)")
+    (successor,) = whole_numbers(f"{name}, the next state,", [entry[1]], below=num_states, what="states")
+    probability = finite_number(f"{name}, the probability,", entry[0])
+    return int(successor), probability, finite_number(f"{name}, the reward,", entry[2]), bool(entry[3])
+
+
 def outcomes_of(env: gymnasium.Env[Any, Any] | TransitionTable, arrival_cost: ArrivalCost | None) -> Outcomes:
     """All that the table of `env` says can happen, with the cost of each transition."""
     table = env if isinstance(env, Mapping) else getattr(getattr(env, "unwrapped", env), "P", None)
@@ -162,12 +225,11 @@ def outcomes_of(env: gymnasium.Env[Any, Any] | TransitionTable, arrival_cost: Ar
             f"{name} has no transition table (env.unwrapped.P); estimate it with estimate_by_running(env, ...)"
         )
     listed = read_table(table)
-    costs = np.zeros(listed.states.size)
-    if arrival_cost is not None:
-        columns = (listed.states, listed.actions, listed.successors, listed.rewards, listed.terminated)
-        listing = zip(*(column.tolist() for column in columns), strict=True)
-        costs = np.array([cost_on_arrival(arrival_cost, *outcome) for outcome in listing])
-    return Outcomes(**{field.name: getattr(listed, field.name) for field in fields(listed)}, costs=costs)
+    if arrival_cost is None:
+        return listed
+    columns = (listed.states, listed.actions, listed.successors, listed.rewards, listed.terminated)
+    listing = zip(*(column.tolist() for column in columns), strict=True)
+    return replace(listed, costs=np.array([cost_on_arrival(arrival_cost, *outcome) for outcome in listing]))
 
 
 def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArray[Any], horizon: int) -> Kernel:

@@ -282,7 +282,7 @@ class WindyGridEnv(gymnasium.Env[np.int64, np.int64]):
 
     ## Information
     `reset` returns an empty `info`; `step` returns `{"cost": float}`. `env.unwrapped.P[s][a]` lists the transitions
-    `(probability, next state, reward, terminated)` of the dynamics in use; `Kernel.from_gymnasium` reads it.
+    `(probability, next state, reward, terminated)` of the dynamics in use; `from_gymnasium` reads it.
 
     ## Arguments
     ```python
