@@ -17,8 +17,8 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -27,8 +27,7 @@ from safe2real.campaign.events import BEFORE_THE_FIRST, Draft, Event
 from safe2real.campaign.journal import FORMAT, Header, Journal
 from safe2real.campaign.signing import Signature
 from safe2real.errors import Conflict, Safe2RealError, StorageFailure
-from safe2real.exploration import roll_out
-from safe2real.testing.systems import random_case
+from safe2real.testing.systems import random_case, refused, run_rounds
 
 HEADER = Header("0123abcd", '{"any": "text, \\u00e9 or \'é\'"}', FORMAT)
 MANY = 300  # events, each in a transaction of its own: one lost in a hundred shows
@@ -43,11 +42,11 @@ class JournalContract:
     kills = 10
 
     def make(self) -> Journal:
-        """A journal at a place that holds nothing yet, another place at each call."""
+        """Return a journal at a place that holds nothing yet, another place at each call."""
         raise NotImplementedError
 
     def reopen(self, journal: Journal) -> Journal:
-        """Another object on the same place, as another process would make it."""
+        """Return another object on the same place, as another process would make it."""
         raise NotImplementedError
 
     def syncs(self, journal: Journal, write: Callable[[], None]) -> int:
@@ -86,7 +85,7 @@ class JournalContract:
             pass
         _expect("the header", journal.header(), HEADER)
         _expect("the header of another object", self.reopen(journal).header(), HEADER)
-        with _refused(Conflict, "a second campaign in the same place"), self.reopen(journal).created(HEADER):
+        with refused(Conflict, "a second campaign in the same place"), self.reopen(journal).created(HEADER):
             pass
 
     def test_events_come_back_in_order_as_they_were_put(self) -> None:
@@ -146,7 +145,7 @@ class JournalContract:
         with journal.writing() as transaction:
             put = transaction.append([Draft("note", "kept")])
         for _ in range(2):
-            with _refused(_Interrupted, "an exception, which has to come out as it is"), journal.writing() as transaction:
+            with refused(_Interrupted, "an exception, which has to come out as it is"), journal.writing() as transaction:
                 (digest,) = transaction.add_policies([b"lost"])
                 transaction.append([Draft("note", "lost"), Draft("note", "too")])
                 raise _Interrupted
@@ -161,9 +160,9 @@ class JournalContract:
 
     def test_an_exception_while_it_is_created_leaves_no_campaign(self) -> None:
         journal = self.make()
-        with _refused(_Interrupted, "an exception, which has to come out as it is"), journal.created(HEADER):
+        with refused(_Interrupted, "an exception, which has to come out as it is"), journal.created(HEADER):
             raise _Interrupted
-        with _refused(StorageFailure, "a place without a campaign"):
+        with refused(StorageFailure, "a place without a campaign"):
             self.reopen(journal).header()
         with journal.created(HEADER):
             pass
@@ -241,7 +240,9 @@ class JournalContract:
 
     def test_a_campaign_runs_on_it_and_verifies(self) -> None:
         journal = self.make()
-        campaign = _run_campaign(journal, rounds=30)
+        case = random_case(0)  # certified, and far from its stop
+        campaign = Campaign.create(journal, case.problem, trust_margin=True)
+        run_rounds(campaign, case, 30)
         ledger = campaign.verify()
         _expect("what a check of the record finds", ledger.problems, ())
         _expect("the deployments that were reproduced", (ledger.events, ledger.identical), (61, 30))
@@ -284,15 +285,6 @@ def _brief(value: Any) -> str:
     return text if len(text) < 300 else f"{text[:300]}..."
 
 
-@contextmanager
-def _refused(kind: type[Exception], what: str) -> Iterator[None]:
-    try:
-        yield
-    except kind:
-        return
-    raise AssertionError(f"{what}: nothing was raised, instead of {kind.__name__}")
-
-
 def _check_chain(events: Sequence[Event]) -> int:
     previous = BEFORE_THE_FIRST
     for index, event in enumerate(events):
@@ -325,13 +317,3 @@ def _kill_a_writer(open_journal: Callable[[], Journal], delay: float) -> int:
     if not os.WIFSIGNALED(status):
         raise AssertionError("a process that was to write until it is killed ended by itself; run it alone to see why")
     return int(rest[-1] if rest else first)
-
-
-def _run_campaign(journal: Journal, rounds: int) -> Campaign:
-    """One that is certified, and far from its stop."""
-    case = random_case(0)
-    campaign = Campaign.create(journal, case.problem, trust_margin=True)
-    for _ in range(rounds):
-        deployment = campaign.ask(worker="worker")
-        campaign.tell(deployment.id, roll_out(case.reality, deployment.policy, seed=1, round_number=deployment.number))
-    return campaign

@@ -34,7 +34,7 @@ class RadiusContract(ABC):
 
     @abstractmethod
     def make(self) -> Radius:
-        """The radius under test."""
+        """Return the radius under test, a new one at each call."""
 
     def test_it_has_a_name_a_revision_and_a_label(self) -> None:
         radius = self.make()

@@ -1,11 +1,16 @@
-"""Small random systems on which every assumption is true, and reality is known."""
+"""What contracts share: small random systems on which every assumption is true, and campaigns that are run on them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
+from safe2real.campaign.campaign import Campaign
+from safe2real.errors import Stopped
+from safe2real.exploration.simulate import roll_out
 from safe2real.methods.base import Method
 from safe2real.model.cmdp import CMDP, AtLeast
 from safe2real.model.kernel import Kernel
@@ -29,7 +34,7 @@ class Case:
 
 
 def check_named(one: Method | Radius) -> None:
-    """What records say of a plug-in."""
+    """Refuse a plug-in without the name or the revision that records need."""
     assert isinstance(one.name, str), "name it: records do"
     assert one.name.strip(), "name it: records do"
     assert isinstance(one.revision, int), "the revision is a number from 1 on"
@@ -39,7 +44,18 @@ def check_named(one: Method | Radius) -> None:
 def random_case(
     seed: int, *, radius: Radius | None = None, constraints: int = 1, replan_growth: float = 0.0, states: int = 4
 ) -> Case:
-    """2 actions, horizon 3; a third of the rows wrong by at least the mismatch gap, the others exact."""
+    """Make a small random system: 2 actions, horizon 3; a third of the rows wrong by at least the mismatch gap.
+
+    Args:
+        seed: of the system and of its settings; the same gives the same case.
+        radius: of the settings; the default one if None.
+        constraints: K of them, all with the margin 0.3.
+        replan_growth: of the settings.
+        states: S of them.
+
+    Returns:
+        The problem with the real rows; every assumption is true of it.
+    """
     rng = np.random.default_rng([seed, 7])
     actions, horizon = 2, 3
     real = rng.dirichlet(np.full(states, 0.6), size=(states, actions))
@@ -63,3 +79,23 @@ def random_case(
     )
     model = reality.with_kernel(Kernel.from_dense(simulator))
     return Case(Problem(model, baseline, settings), reality.kernel)
+
+
+def run_rounds(campaign: Campaign, case: Case, rounds: int) -> None:
+    """Ask and tell, for this many rounds or until the stop; a worker of the real system, which is known here."""
+    for _ in range(rounds):
+        try:
+            deployment = campaign.ask(worker="contract")
+        except Stopped:
+            return
+        campaign.tell(deployment.id, roll_out(case.reality, deployment.policy, seed=1, round_number=deployment.number))
+
+
+@contextmanager
+def refused(kind: type[Exception], what: str) -> Iterator[None]:
+    """Fail unless `kind` is raised within, by what is called `what`."""
+    try:
+        yield
+    except kind:
+        return
+    raise AssertionError(f"{what}: nothing was raised, instead of {kind.__name__}")
