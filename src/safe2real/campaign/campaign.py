@@ -17,12 +17,11 @@ from numpy.typing import ArrayLike
 
 from safe2real.campaign import tell as telling
 from safe2real.campaign.ask import hand_out
-from safe2real.campaign.create import begin, stated
 from safe2real.campaign.deployment import Deployment, Receipt, in_the_field
 from safe2real.campaign.events import Event, checked_name, checked_text
 from safe2real.campaign.import_log import Overlap, import_logs
 from safe2real.campaign.journal import Journal, journal_at
-from safe2real.campaign.record import Record
+from safe2real.campaign.record import Record, begin, stated
 from safe2real.campaign.status import CampaignStatus, status_of
 from safe2real.campaign.tell import declare
 from safe2real.campaign.verify import Ledger, verify_record
