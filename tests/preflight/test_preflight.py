@@ -471,7 +471,7 @@ def test_an_estimated_simulator_end_to_end():
     task = s2r.Problem(system.model, baseline, settings, known=system.known, estimated=found.row_accuracy)
     (finding,) = [one for one in look(task, None).findings if one.code is Code.ESTIMATED_ROWS]
     assert finding.level is Level.FAILURE
-    assert finding.numbers["accuracy"] == found.worst_accuracy > 0.0
+    assert finding.numbers["accuracy"] == found.worst > 0.0
 
 
 def test_what_rollouts_confirm_is_shown_on_the_side_on_which_it_is_true():

@@ -26,8 +26,8 @@ READABLE = "a list of (states, actions, terminated), or a Minari dataset or its 
 _MINARI_ID = re.compile(r"([\w:.-]+/)*[\w:.-]+-v\d+")
 
 
-def load_minari(dataset_id: str) -> Any:
-    """The dataset of that id, as Minari keeps it on this machine."""
+def _load_minari(dataset_id: str) -> Any:
+    """Load the dataset of that id, as Minari keeps it on this machine."""
     if not _MINARI_ID.fullmatch(dataset_id):
         raise InvalidInput(f"{dataset_id!r} is not the id of a dataset; give {READABLE}")
     with needed_for("Minari datasets", "minari"):
@@ -90,10 +90,10 @@ class EpisodeLog:
         return tuple(i for i, one in enumerate(self.episodes) if one.length < horizon and not one.terminated)
 
 
-def checked_episode(
+def _checked_episode(
     place: str, states: NDArray[np.int64], actions: NDArray[np.int64], rewards: Any, costs: Any, terminated: Any
 ) -> LoggedEpisode:
-    """An episode whose parts fit together; `place` is for the message if they do not."""
+    """Make an episode whose parts fit together; `place` is for the message if they do not."""
     n = actions.size
     if n == 0 or states.size != n + 1:
         raise InvalidInput(
@@ -103,15 +103,15 @@ def checked_episode(
     for name, column in (("rewards", rewards), ("costs", costs)):
         values = None
         if column is not None:
-            values = finite_floats(f"{place}, {name}", array_of(f"{place}, {name}", column)).reshape(-1)
+            values = finite_floats(f"{place}, {name}", _array_of(f"{place}, {name}", column)).reshape(-1)
         if values is not None and values.size != n:
             raise InvalidInput(f"{place} has {values.size} {name} for {n} steps; give one per step")
         columns.append(None if values is None else frozen(values))
     return LoggedEpisode(frozen(states), frozen(actions), columns[0], columns[1], truth(f"{place}, terminated", terminated))
 
 
-def array_of(name: str, values: Any) -> NDArray[Any]:
-    """An array of one entry per step; gaps are named before numpy makes NaN of them."""
+def _array_of(name: str, values: Any) -> NDArray[Any]:
+    """Return an array of one entry per step; gaps are named before numpy makes NaN of them."""
     try:
         array = np.asarray(values)
     except ValueError as error:
@@ -127,9 +127,9 @@ def array_of(name: str, values: Any) -> NDArray[Any]:
     return array
 
 
-def numbers(name: str, values: Any, first: int, cure: str) -> NDArray[np.int64]:
-    """What is meant to be numbers already: whole, one per step, counted from `first`; the result is counted from 0."""
-    array = array_of(name, values)
+def _whole_entries(name: str, values: Any, first: int, cure: str) -> NDArray[np.int64]:
+    """Read what are numbers already: whole, one per step, counted from `first`; the result is counted from 0."""
+    array = _array_of(name, values)
     flat = array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
     if flat.ndim == 1 and flat.dtype.kind == "f":
         flat = finite_floats(name, flat)
@@ -144,12 +144,13 @@ def numbers(name: str, values: Any, first: int, cure: str) -> NDArray[np.int64]:
     return whole_numbers(name, flat, below=_LARGEST, what="states and actions")
 
 
-def numbered(name: str, values: Any, number: Numbering) -> NDArray[np.int64]:
-    """What becomes numbers by a function of the user's."""
+def _numbered(name: str, values: Any, number: Numbering) -> NDArray[np.int64]:
+    """Number values by a function of the user's."""
     return whole_numbers(name, [number(value) for value in values], below=_LARGEST, what="states and actions")
 
 
 def truth(place: str, value: Any) -> bool:
+    """Return a flag as a bool; `place` is for the message if it is none."""
     if isinstance(value, (bool, np.bool_)) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
         return bool(value)
     raise InvalidInput(f"{place} is {shown(value)}; give True where the environment ended the episode, else False")
@@ -169,20 +170,20 @@ class _Reader:
 
     def states(self, name: str, observations: Any) -> NDArray[np.int64]:
         if self.state_of is not None:
-            return numbered(name, observations, self.state_of)
+            return _numbered(name, observations, self.state_of)
         cure = "Discretised(env, bins=...) or a function observation -> state: discretiser="
-        return numbers(name, observations, self.first_state, cure)
+        return _whole_entries(name, observations, self.first_state, cure)
 
     def episode(self, place: str, name: str, observations: Any, actions: Any, *others: Any) -> LoggedEpisode:
         """`others` are rewards, costs and whether it terminated."""
         states = self.states(f"{place}, {name}", observations)
-        return checked_episode(place, states, self.actions(f"{place}, actions", actions), *others)
+        return _checked_episode(place, states, self.actions(f"{place}, actions", actions), *others)
 
     def actions(self, name: str, actions: Any) -> NDArray[np.int64]:
         if self.action_of is not None:
-            return numbered(name, actions, self.action_of)
+            return _numbered(name, actions, self.action_of)
         cure = "Discretised(env, bins=..., action_bins=...), or a function action -> number: action_of="
-        return numbers(name, actions, self.first_action, cure)
+        return _whole_entries(name, actions, self.first_action, cure)
 
 
 def read_episodes(
@@ -193,7 +194,7 @@ def read_episodes(
     num_states: int | None = None,
     num_actions: int | None = None,
 ) -> EpisodeLog:
-    """Logged episodes in the environment's numbers, which count from 0.
+    """Read logged episodes into the environment's numbers, which count from 0.
 
     Args:
         source: a Minari dataset or its id; a log, as it is; or a
@@ -234,7 +235,7 @@ def read_episodes(
             action_of, sizes[1] = discretiser.nearest_action, discretiser.num_actions
     reader = _Reader(state_of, action_of)
     if isinstance(source, (str, os.PathLike)):
-        source = load_minari(os.fspath(source))
+        source = _load_minari(os.fspath(source))
     if hasattr(source, "iterate_episodes"):
         # What the spaces say, where they are discrete and nothing else numbers them.
         spaces: list[Any] = [getattr(source, name, None) for name in ("observation_space", "action_space")]

@@ -32,8 +32,8 @@ from safe2real.systems.finite_env import legend_of_env
 _HUGE = 1e6  # a bound beyond this says "any number": some spaces have the largest float instead of infinity
 
 
-def read_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None, featured: bool) -> tuple[Floats, Floats]:
-    """The lower and upper bounds [d] of what is cut up: features, or observations of `space`."""
+def _read_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None, featured: bool) -> tuple[Floats, Floats]:
+    """Return the lower and upper bounds [d] of what is cut up: features, or observations of `space`."""
     if featured:
         if low is None or high is None:
             raise InvalidInput("with `features` the bounds of the space do not apply; give low and high, one per feature")
@@ -78,8 +78,8 @@ def _box_bounds(space: Any, low: ArrayLike | None, high: ArrayLike | None) -> tu
     return result[0], result[1]
 
 
-def inner_edges(bins: Any, low: Floats, high: Floats) -> tuple[Floats, ...]:
-    """The inner edges along each dimension, from numbers of bins or as given."""
+def _inner_edges(bins: Any, low: Floats, high: Floats) -> tuple[Floats, ...]:
+    """Return the inner edges along each dimension, from numbers of bins or as given."""
     given = _per_dimension("bins", bins, low.size, "a number of bins, or the inner edges")
     edges = []
     for i, (entry, lower, upper) in enumerate(zip(given, low, high, strict=True)):
@@ -98,8 +98,8 @@ def inner_edges(bins: Any, low: Floats, high: Floats) -> tuple[Floats, ...]:
     return tuple(edges)
 
 
-def representatives(space: Any, action_bins: Any) -> Floats | None:
-    """The actions [A, k] that stand for a Box of them; None where actions are discrete already."""
+def _representatives(space: Any, action_bins: Any) -> Floats | None:
+    """Return the actions [A, k] that stand for a Box of them; None where actions are discrete already."""
     if isinstance(space, Discrete):
         if action_bins is not None:
             raise InvalidInput(f"the action space is {space}, which is discrete already; leave action_bins out")
@@ -189,8 +189,8 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
                 check_function(name, function, argument)
         super().__init__(env)
         self._features, self._restore = features, restore
-        self.low, self.high = read_bounds(env.observation_space, low, high, features is not None)
-        self.edges = inner_edges(bins, self.low, self.high)
+        self.low, self.high = _read_bounds(env.observation_space, low, high, features is not None)
+        self.edges = _inner_edges(bins, self.low, self.high)
         self._inner = [edges.tolist() for edges in self.edges]  # lists are searched faster than short arrays
         self.shape = tuple(edges.size + 1 for edges in self.edges)  # cells along each dimension
         self.num_states = math.prod(self.shape)
@@ -199,7 +199,7 @@ class Discretised(gymnasium.Wrapper[Any, Any, Any, Any]):
                 f"bins make {' x '.join(map(str, self.shape))} = {self.num_states} cells; at most {MOST_CELLS} are "
                 "allowed, and some hundreds are what data can fill: use fewer bins, or `features` that keep fewer dimensions"
             )
-        self.actions = representatives(env.action_space, action_bins)  # [A, k], None where actions pass through
+        self.actions = _representatives(env.action_space, action_bins)  # [A, k], None where actions pass through
         self.num_actions = int(env.action_space.n) if self.actions is None else len(self.actions)  # type: ignore[attr-defined]
         self.observation_space = Discrete(self.num_states)
         self.action_space = Discrete(self.num_actions)
@@ -355,7 +355,7 @@ def _number(name: str, value: Any, below: int, what: str) -> int:
 
 
 def finite_value(place: str, value: Any) -> float:
-    """A reward or a cost as an environment or a simulator gives it."""
+    """Return a reward or a cost that an environment or a simulator gives as a finite float."""
     try:
         number = math.nan if isinstance(value, str) else float(value)
     except (TypeError, ValueError):

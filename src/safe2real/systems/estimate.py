@@ -243,23 +243,6 @@ class EstimatedModel(RowAccuracy, Runnable):
         """For `Problem(..., estimated=...)`, so that pre-flight and certificates know that this was estimated."""
         return RowAccuracy(self.accuracy, self.visits, self.delta, self.certified)
 
-    @property
-    def worst_accuracy(self) -> float:
-        """Over the rows that were visited: what `calibrated_gap` must cover where all of them are to be reused."""
-        return self.worst
-
-    @property
-    def table(self) -> dict[int, dict[int, list[tuple[float, int, float, bool]]]]:
-        """P[s][a] = [(probability, next state, reward, terminated), ...] in the environment's states, as in Gymnasium."""
-        found = self.outcomes
-        table: dict[int, dict[int, list[tuple[float, int, float, bool]]]] = {
-            s: {a: [] for a in range(found.num_actions)} for s in range(found.num_states)
-        }
-        columns = (found.states, found.actions, found.probabilities, found.successors, found.rewards, found.terminated)
-        for s, a, *entry in zip(*(column.tolist() for column in columns), strict=True):
-            table[s][a].append(tuple(entry))
-        return table
-
     def trajectories(self, log: Any = None, *, partial: bool = False) -> list[Trajectory]:
         """Logged episodes in the numbers of the model, H steps each: for imports, `clone_baseline` and `estimate_margin`.
 
@@ -275,7 +258,7 @@ class EstimatedModel(RowAccuracy, Runnable):
             states, actions = self.outcomes.num_states, self.outcomes.num_actions
             chosen = read_episodes(chosen, discretiser=self.seen_as, num_states=states, num_actions=actions)
         if not partial:
-            refuse_short(chosen, self.system.model.steps)
+            _refuse_short(chosen, self.system.model.steps)
         return [self._trajectory(f"episode {i}", episode, partial) for i, episode in enumerate(chosen.episodes)]
 
     def _trajectory(self, place: str, episode: LoggedEpisode, partial: bool) -> Trajectory:
@@ -306,8 +289,8 @@ class EstimatedModel(RowAccuracy, Runnable):
             label = f"with probability {1.0 - self.delta:g}" if self.certified else "HEURISTIC, not a guarantee"
             lines.append(
                 f"Accuracy of the visited rows in TV distance ({label}): median {typical:.4f}, worst "
-                f"{rounded_up(self.worst_accuracy, 4)}. Where all of them are to be reused, calibrated_gap must be at least "
-                f"{rounded_up(self.worst_accuracy, 4)} plus the simulator's own error; otherwise let them be learnt."
+                f"{rounded_up(self.worst, 4)}. Where all of them are to be reused, calibrated_gap must be at least "
+                f"{rounded_up(self.worst, 4)} plus the simulator's own error; otherwise let them be learnt."
             )
         if self.log is not None or self.partial:
             lines.append(
@@ -337,7 +320,7 @@ def _path_of(system: FiniteSystem, costing: Costing, place: str, episode: Logged
     return states, actions
 
 
-def knowing_its_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> FiniteSystem:
+def _knowing_its_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> FiniteSystem:
     """Mark the kernel with the fingerprints of the episodes that it was estimated from, so that imports can refuse them."""
     marks = set[int]()
     for i, episode in enumerate(log.episodes):
@@ -349,7 +332,8 @@ def knowing_its_log(system: FiniteSystem, costing: Costing, log: EpisodeLog) -> 
     return replace(system, model=replace(system.model, kernel=kernel))
 
 
-def refuse_short(log: EpisodeLog, horizon: int) -> None:
+def _refuse_short(log: EpisodeLog, horizon: int) -> None:
+    """Refuse episodes that stop before the horizon without an end."""
     short = log.too_short(horizon)
     if short:
         lengths = [log.episodes[i].length for i in short]
@@ -426,7 +410,7 @@ def estimate_by_sampling(
         raise InvalidInput("sample() does not say where episodes start; give start=, a state or a distribution")
     resets = _RESETS if task.description.start is None else 0
     with progress_bar("rows sampled", progress) as report:
-        seen = sample_rows(simulator, wanted, seed, task.costing, resets=resets, report=report)
+        seen = _sample_rows(simulator, wanted, seed, task.costing, resets=resets, report=report)
     source = f"{name_of(simulator)} started anywhere, {wanted} in every row"
     return task.estimated(seen, source, legend, seen_as=simulator if isinstance(simulator, Discretised) else None)
 
@@ -470,10 +454,10 @@ def estimate_by_running(
     spaces: tuple[Any, Any] = (env.observation_space, env.action_space)
     legend = task.legend_of(env, int(spaces[0].n), int(spaces[1].n))
     with progress_bar("episodes", progress) as report:
-        ran = run_episodes(env, task, wanted, policy=policy, seed=seed, report=report)
+        ran = _run_episodes(env, task, wanted, policy=policy, seed=seed, report=report)
     seen_as = env if isinstance(env, Discretised) else None
     source = f"{count(wanted, 'episode')} of {name_of(env)}"
-    found = task.estimated(count_log(ran, task.costing), source, legend, seen_as=seen_as)
+    found = task.estimated(_count_log(ran, task.costing), source, legend, seen_as=seen_as)
     system = replace(found.system, first_state=first_of(spaces[0]), first_action=first_of(spaces[1]))
     return replace(found, system=system, partial=task.counting.partial)
 
@@ -520,10 +504,10 @@ def estimate_from_log(
     episodes = read_episodes(log, discretiser=discretiser, num_states=num_states, num_actions=num_actions)
     legend = task.legend_of(discretiser, episodes.num_states, episodes.num_actions)
     if not task.counting.partial:
-        refuse_short(episodes, task.horizon)
-    seen = count_log(episodes, task.costing)
+        _refuse_short(episodes, task.horizon)
+    seen = _count_log(episodes, task.costing)
     found = task.estimated(seen, f"{len(episodes.episodes):,} logged episodes", legend, seen_as=discretiser)
-    system = knowing_its_log(found.system, task.costing, episodes)
+    system = _knowing_its_log(found.system, task.costing, episodes)
     return replace(found, system=system, log=episodes, partial=task.counting.partial)
 
 
@@ -593,8 +577,8 @@ class _Task:
         )
 
 
-def sample_rows(source: Any, count: int, seed: int, costing: Costing, *, resets: int, report: Report | None = None) -> Seen:
-    """`count` samples of every row of a `Generative`; those of (s, a) come from a generator made of (seed, s, a).
+def _sample_rows(source: Any, count: int, seed: int, costing: Costing, *, resets: int, report: Report | None = None) -> Seen:
+    """Draw `count` samples of every row of a `Generative`; those of (s, a) come from a generator made of (seed, s, a).
 
     Where episodes begin is seen from so many `resets` of it.
     """
@@ -625,8 +609,8 @@ def _sampled(place: str, result: Any, num_states: int) -> tuple[int, float, bool
     return state, finite_value(f"{place}: the reward", reward), truth(f"{place}: terminated", terminated)
 
 
-def count_log(log: EpisodeLog, costing: Costing) -> Seen:
-    """Every step of every episode."""
+def _count_log(log: EpisodeLog, costing: Costing) -> Seen:
+    """Count every step of every episode."""
     seen = Seen(log.num_states, log.num_actions, costing.levels)
     for i, episode in enumerate(log.episodes):
         costs = costing.of(episode, f"episode {i}").tolist()
@@ -638,7 +622,7 @@ def count_log(log: EpisodeLog, costing: Costing) -> Seen:
     return seen
 
 
-def run_episodes(
+def _run_episodes(
     env: gymnasium.Env[Any, Any],
     task: _Task,
     episodes: int,

@@ -83,7 +83,7 @@ class FiniteEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 def state_number(observation: Any, first: int) -> int:
-    """The state that an observation of a Discrete space shows, counted from 0; `first` is the space's first number."""
+    """Return the state that an observation of a Discrete space shows, counted from 0; the space counts from `first`."""
     try:
         return index(observation) - first
     except TypeError as error:
@@ -94,7 +94,7 @@ def state_number(observation: Any, first: int) -> int:
 
 
 def first_of(space: Any) -> int:
-    """The number from which a Discrete space counts."""
+    """Return the number from which a Discrete space counts."""
     return int(getattr(space, "start", 0))
 
 
@@ -113,6 +113,7 @@ def check_spaces(env: Any) -> None:
 
 
 def name_of(env: Any) -> str:
+    """Return the class name of an environment without its wrappers."""
     return type(getattr(env, "unwrapped", env)).__name__
 
 
@@ -181,7 +182,7 @@ class ListedTranslation:
 
 
 def key_of(value: Any) -> Any:
-    """What a state, an action or a label is known by: plain numbers for NumPy's, tuples for lists and arrays."""
+    """Return what a state, an action or a label is known by: plain numbers for NumPy's, tuples for lists and arrays."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, (np.ndarray, list)):
@@ -209,7 +210,7 @@ def legend_of_env(
 
 
 def listed_names(what: str, values: Sequence[Hashable]) -> tuple[str, ...] | None:
-    """Texts as they are, other values with what they are: state (3, 2); None where one of them cannot be printed."""
+    """Name listed values: texts as they are, others as state (3, 2); None where one of them cannot be printed."""
     names = tuple(value if isinstance(value, str) else f"{what} {value}" for value in values)
     try:
         return Legend.of(names).states
@@ -218,7 +219,7 @@ def listed_names(what: str, values: Sequence[Hashable]) -> tuple[str, ...] | Non
 
 
 def grid_positions(rows: int, columns: int) -> ArrayLike:
-    """[rows columns, 2] (column, row) of the cells of a grid, counted row by row from the top left."""
+    """Return [rows columns, 2] (column, row) of the cells of a grid, counted row by row from the top left."""
     row, column = np.divmod(np.arange(rows * columns), columns)
     return np.stack([column, row], axis=1).astype(np.float64)
 

@@ -60,7 +60,7 @@ class SeparationEstimate:
 def estimate_mismatch_gap(
     counts: Counts, *, delta: float, min_visits: int = 1, radius: Radius | None = None, resolution: float = 0.0
 ) -> SeparationEstimate:
-    """Algorithm 4 on the counts of a safe policy's episodes (paper, appendix on estimating sigma_s).
+    """Estimate the mismatch gap: Algorithm 4 on the counts of a safe policy's episodes (paper, appendix on sigma_s).
 
     Args:
         counts: of the episodes.
@@ -97,7 +97,7 @@ def estimate_mismatch_gap(
 
 
 def radii_after(radius: Radius, visits: NDArray[Any], seen: NDArray[Any], system: System, delta: float) -> Floats:
-    """The radius of every row, any state possible after each, after so many `visits` with `seen` different successors."""
+    """Return the radius of every row after so many `visits` with `seen` different successors, any state being possible."""
     possible = np.full(visits.size, system.num_states, dtype=np.int64)
     visited, different = visits.reshape(-1).astype(np.float64), seen.reshape(-1).astype(np.int64)
     result = np.empty(visits.size)
@@ -127,7 +127,7 @@ def estimate_margin(
     known: ArrayLike | None = None,
     support: Kernel | None = None,
 ) -> MarginEstimate:
-    """The Slater margin of a policy from independent episodes of it on the real system (paper, assumption verification).
+    """Bound the Slater margin of a policy from independent episodes on the real system (paper, assumption verification).
 
     The bounds on V_c are those of `betting`, at delta / K for each constraint, so that all lower ones hold together with
     probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out more until the
@@ -188,10 +188,19 @@ def _check_sums(returns: Floats, ranges: Sequence[tuple[float, float]]) -> None:
 def clone_baseline(
     model: CMDP, demonstrations: Sequence[Trajectory], *, smoothing: float = 1.0, per_step: bool = False
 ) -> MarkovPolicy:
-    """A policy from demonstrations by counting: pi(a | s) = (n(s, a) + smoothing) / (n(s) + A smoothing).
+    """Make a policy from demonstrations by counting: pi(a | s) = (n(s, a) + smoothing) / (n(s) + A smoothing).
 
-    Pooled over steps unless `per_step`. States nobody visited get the uniform policy. Nothing here says that the clone is
-    safe: measure it with `estimate_margin` before trusting it.
+    Args:
+        model: whose states and actions the demonstrations are in.
+        demonstrations: episodes of H steps.
+        smoothing: at least 0; with 0 the demonstrated frequencies are copied.
+        per_step: count each step apart, and not all steps together.
+
+    Returns:
+        The policy, uniform in states without a visit. Nothing says that it is safe: measure it with `estimate_margin`.
+
+    Raises:
+        InvalidInput: no demonstration, one that is none of `model`, or a negative smoothing.
     """
     if finite_number("smoothing", smoothing) < 0.0:
         raise InvalidInput(f"smoothing is {smoothing:g}; it must not be negative (0 copies the demonstrated frequencies)")

@@ -80,7 +80,7 @@ class Outcomes:
 
 
 def cost_on_arrival(given: ArrivalCost, s: int, a: int, t: int, reward: float, terminated: bool) -> float:
-    """The user's cost of one transition, checked."""
+    """Return the user's cost of one transition, checked."""
     place = f"cost({s}, {a}, {t}, {reward:g}, {bool(terminated)})"
     value = given(s, a, t, reward, bool(terminated))
     value = float(value) if isinstance(value, (bool, np.bool_)) else finite_number(place, value)
@@ -90,7 +90,7 @@ def cost_on_arrival(given: ArrivalCost, s: int, a: int, t: int, reward: float, t
 
 
 def find_arrivals(outcomes: Outcomes, start: NDArray[np.bool_]) -> dict[Arrival, int]:
-    """Numbers for all ways to enter a state, from `start` [S] on; states that nothing enters are kept as they are.
+    """Number all ways to enter a state, from `start` [S] on; states that nothing enters are kept as they are.
 
     Every state keeps its number of the environment for one way to enter it. Further ways follow, then what is `ENDED`.
     """
@@ -113,8 +113,8 @@ def find_arrivals(outcomes: Outcomes, start: NDArray[np.bool_]) -> dict[Arrival,
     return _numbered(found, outcomes.num_states)
 
 
-def reached_within(outcomes: Outcomes, start: Iterable[int], steps: int) -> set[Arrival]:
-    """All arrivals that can be made in at most `steps` steps, the first states included."""
+def _reached_within(outcomes: Outcomes, start: Iterable[int], steps: int) -> set[Arrival]:
+    """Return all arrivals that can be made in at most `steps` steps, the first states included."""
     reached = {(int(s), 0.0, False) for s in start}
     front = set(reached)
     for _ in range(steps):
@@ -128,10 +128,10 @@ def reached_within(outcomes: Outcomes, start: Iterable[int], steps: int) -> set[
 def without_unreachable(
     arrivals: Mapping[Arrival, int], outcomes: Outcomes, start: NDArray[np.bool_], horizon: int
 ) -> dict[Arrival, int]:
-    """The arrivals that `outcomes` can make within the horizon, numbered anew in the same order."""
-    reached = reached_within(outcomes, np.flatnonzero(start), horizon)
+    """Return the arrivals that `outcomes` can make within the horizon, numbered anew in the same order."""
+    reached = _reached_within(outcomes, np.flatnonzero(start), horizon)
     # Where the rows of an end lead that only the last step reaches.
-    reached.update(after_end(outcomes, state) for state, _, terminated in list(reached) if terminated and state != ENDED)
+    reached.update(_after_end(outcomes, state) for state, _, terminated in list(reached) if terminated and state != ENDED)
     kept = [arrival for arrival in sorted(arrivals, key=arrivals.__getitem__) if arrival in reached]
     return {arrival: index for index, arrival in enumerate(kept)}
 
@@ -150,11 +150,11 @@ def _after(outcomes: Outcomes, arrival: Arrival) -> set[Arrival]:
     state, _, terminated = arrival
     if state == ENDED:
         return {arrival}
-    return {after_end(outcomes, state)} if terminated else outcomes.arrivals_from(state)
+    return {_after_end(outcomes, state)} if terminated else outcomes.arrivals_from(state)
 
 
-def after_end(outcomes: Outcomes, state: int) -> Arrival:
-    """Where an episode stays that ended in `state` of the environment."""
+def _after_end(outcomes: Outcomes, state: int) -> Arrival:
+    """Return where an episode stays that ended in `state` of the environment."""
     return (ENDED, float(outcomes.ended[state]), True)
 
 
@@ -217,7 +217,7 @@ def _outcome(name: str, entry: Any, num_states: int) -> tuple[int, float, float,
 
 
 def outcomes_of(env: gymnasium.Env[Any, Any] | TransitionTable, arrival_cost: ArrivalCost | None) -> Outcomes:
-    """All that the table of `env` says can happen, with the cost of each transition."""
+    """List all that the table of `env` says can happen, with the cost of each transition."""
     table = env if isinstance(env, Mapping) else getattr(getattr(env, "unwrapped", env), "P", None)
     if table is None:
         name = type(getattr(env, "unwrapped", env)).__name__
@@ -233,7 +233,7 @@ def outcomes_of(env: gymnasium.Env[Any, Any] | TransitionTable, arrival_cost: Ar
 
 
 def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArray[Any], horizon: int) -> Kernel:
-    """Rows for every state of the numbering: the environment's own, or those after the end.
+    """Make the rows of every state of the numbering: the environment's own, or those after the end.
 
     A state that only the last step enters takes no action; where its rows lead out of the numbering, it stays instead.
     """
@@ -244,13 +244,13 @@ def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArra
         state, _, terminated = arrival
         row, actions, probabilities = outcomes.of(state), every, np.ones(every.size)
         if terminated:
-            after = [index if state == ENDED else arrivals[after_end(outcomes, state)]] * every.size
+            after = [index if state == ENDED else arrivals[_after_end(outcomes, state)]] * every.size
         else:
             actions, probabilities = outcomes.actions[row], outcomes.probabilities[row]
             after = [arrivals.get(key, -1) for key in outcomes.arrivals_of(row)]
         if -1 in after:
             if acting is None:
-                acting = reached_within(outcomes, start, horizon - 1)
+                acting = _reached_within(outcomes, start, horizon - 1)
             if arrival in acting:
                 first = after.index(-1)
                 missing = outcomes.arrivals_of(row)[first]
@@ -264,7 +264,7 @@ def kernel_in(outcomes: Outcomes, arrivals: Mapping[Arrival, int], start: NDArra
 
 
 def not_here(event: str, arrival: Arrival) -> OutsideModel:
-    """The error for what a system has no state for."""
+    """Return the error for an arrival that a system has no state for."""
     _, cost, terminated = arrival
     return OutsideModel(
         f"{event} (cost {cost:g}, {'' if terminated else 'not '}terminated), which this system does not have; build it "
@@ -273,7 +273,7 @@ def not_here(event: str, arrival: Arrival) -> OutsideModel:
 
 
 def costs_paid(arrivals: Mapping[Arrival, int], cost: ArrayLike | None, outcomes: Outcomes) -> Floats:
-    """The cost [S, A] of every state of the numbering."""
+    """Return the cost [S, A] of every state of the numbering."""
     shape = (outcomes.num_states, outcomes.num_actions)
     own = np.zeros(shape)
     if cost is not None:
@@ -291,7 +291,7 @@ def costs_paid(arrivals: Mapping[Arrival, int], cost: ArrayLike | None, outcomes
 
 
 def costs_after_end(ended: ArrayLike | None, outcomes: Outcomes, *, required: bool) -> Floats:
-    """What a step costs after an episode that ended in each of the environment's states [S]."""
+    """Return what a step costs after an episode that ended in each of the environment's states [S]."""
     if ended is None:
         if required and outcomes.terminated.any():
             raise InvalidInput(
@@ -310,7 +310,7 @@ def costs_after_end(ended: ArrayLike | None, outcomes: Outcomes, *, required: bo
 
 
 def start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
-    """[S] of one state, or of a distribution."""
+    """Return the distribution [S] of first states, given one state or a distribution."""
     given = np.asarray(start)
     if given.ndim == 0 and given.dtype.kind in "iu" and 0 <= given < num_states:
         return np.asarray(np.arange(num_states) == given, dtype=np.float64)
@@ -320,7 +320,7 @@ def start_distribution(start: int | ArrayLike, num_states: int) -> Floats:
 
 
 def ties_in(given: Ties, outcomes: Outcomes, arrivals: Mapping[Arrival, int]) -> Ties:
-    """Ties of the environment's rows as ties of the system's: every copy of a state has its classes.
+    """Return ties of the environment's rows as ties of the system's: every copy of a state has its classes.
 
     A label leads to a state of the environment. How that is entered, at which cost and whether it ends the episode, is what
     the table lists for that state, action and successor, and must be one thing.
@@ -375,7 +375,7 @@ def _entered(given: Ties, at: tuple[int, int, int], target: int, here: set[Arriv
 
 
 def copies_in(origin: NDArray[np.int64], over: NDArray[np.bool_], kernel: Kernel) -> NDArray[np.int64]:
-    """[S] for every state the first one that stands for the same state of the environment and has the same rows."""
+    """Return [S], for every state the first one that stands for the same state of the environment and has the same rows."""
     found = np.arange(origin.size)
     first: dict[int, int] = {}
     for state in np.flatnonzero(~over):

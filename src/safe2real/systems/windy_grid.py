@@ -77,7 +77,7 @@ class WindyGrid:
     ) -> None:
         size = _grid_size(size)
         windy_cells = _distinct_cells("windy", windy, size)
-        wall_cells = central_wall(size) if wall is None else _distinct_cells("wall", wall, size)
+        wall_cells = _central_wall(size) if wall is None else _distinct_cells("wall", wall, size)
         first = (size - 1, 0) if start is None else _as_cell("start", start, size)
         if first in wall_cells:
             raise InvalidInput(f"start is {first}, a wall cell; start in a safe cell or leave it out of the wall")
@@ -194,8 +194,8 @@ class WindyGrid:
         return Kernel.from_triples(*columns, num_states=self.num_states, num_actions=self.num_actions)
 
 
-def central_wall(size: int) -> tuple[Cell, ...]:
-    """The three central cells of the middle row; of an even number of rows or columns the later of the two middle ones."""
+def _central_wall(size: int) -> tuple[Cell, ...]:
+    """Return the three central cells of the middle row; of an even number the later of the two middle rows or columns."""
     size = _grid_size(size)
     if size < 3:
         raise InvalidInput(f"size is {size}; the default wall is three cells wide, so give a wall or a size of at least 3")
