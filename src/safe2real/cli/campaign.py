@@ -21,7 +21,6 @@ from safe2real.model.serialization import policy_from_json
 from safe2real.model.validation import byte_limit
 
 commands = typer.Typer(
-    cls=io.JsonErrors,
     no_args_is_help=True,
     epilog="Answers are one JSON document on stdout. " + io.exit_codes(0, 1, 2, 3, 4, 5, 6, 8, 130),
     help="Drive a durable campaign on a real system: ask what to run, run it, tell what happened. JSON in, JSON out.",

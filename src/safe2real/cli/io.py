@@ -9,13 +9,14 @@ import os
 import sys
 import traceback
 import warnings
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, TextIO
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 from safe2real import progress
 from safe2real.campaign.journal.url import remember_secrets, without_secrets
@@ -52,59 +53,42 @@ _LONGEST = 4000  # characters of a message
 _TRACEBACK = "SAFE2REAL_TRACEBACK"
 _CHATTY = ("psycopg", "sqlalchemy", "matplotlib", "numba", "gymnasium", "minari")
 
-# The class of everything that is wrong with options and arguments; Typer has it from Click but does not export it.
+# Of everything that is wrong with options and arguments; Typer has these classes from Click but does not export them.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+_NoArguments = getattr(sys.modules[_UsageError.__module__], "NoArgsIsHelpError", ())
 
 
-class _InJson:
-    """What turns errors into JSON lines: those of this package, and those about options and arguments."""
+class JsonErrors(TyperGroup):
+    """The program: whatever its commands raise is one JSON line, and so is what is wrong with their options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        if not args and isinstance(self, TyperGroup):  # answered with the help
-            return super().parse_args(ctx, args)  # type: ignore[misc]
-        try:
-            return super().parse_args(ctx, args)  # type: ignore[misc]
-        except _UsageError as error:
-            _fail_usage(error)
+        with _json_errors():
+            return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)  # type: ignore[misc]
-        except Safe2RealError as error:
-            _fail(error.kind, str(error), _EXITS[error.kind], error)
-        except _UsageError as error:
-            _fail_usage(error)
-        except (MemoryError, RecursionError) as error:
-            what = "memory" if isinstance(error, MemoryError) else "depth"
-            _fail("invalid-input", f"what was given needs more {what} than there is; give something smaller", 2, error)
-        except OSError as error:
-            if error.errno == errno.EPIPE:  # the reader of the answer has gone
-                raise
-            _fail("storage", f"the system refused ({error}); check names, permissions and the space on the disk", 5, error)
-
-
-class JsonErrors(_InJson, TyperGroup):
-    """Commands whose errors are for programs."""
-
-
-class JsonUsage(TyperGroup):
-    """Commands that answer for their own errors; what is wrong before one is found is for programs too, and Ctrl-C."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
+        with _json_errors():
             return super().invoke(ctx)
-        except KeyboardInterrupt as error:
-            _fail("interrupted", _STOPPED, _INTERRUPTED, error)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        try:
-            return super().resolve_command(ctx, args)
-        except _UsageError as error:
-            _fail_usage(error)
 
 
-class JsonErrorsCommand(_InJson, TyperCommand):
-    """One command whose errors are for programs."""
+@contextmanager
+def _json_errors() -> Iterator[None]:
+    try:
+        yield
+    except _NoArguments:  # answered with the help
+        raise
+    except _UsageError as error:
+        _fail_usage(error)
+    except Safe2RealError as error:
+        _fail(error.kind, str(error), _EXITS[error.kind], error)
+    except KeyboardInterrupt as error:
+        _fail("interrupted", _STOPPED, _INTERRUPTED, error)
+    except (MemoryError, RecursionError) as error:
+        what = "memory" if isinstance(error, MemoryError) else "depth"
+        _fail("invalid-input", f"what was given needs more {what} than there is; give something smaller", 2, error)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # the reader of the answer has gone
+            raise
+        _fail("storage", f"the system refused ({error}); check names, permissions and the space on the disk", 5, error)
 
 
 def _fail_usage(error: Any) -> NoReturn:

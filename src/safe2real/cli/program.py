@@ -10,15 +10,15 @@ with needed_for("commands", "campaign"):
     import typer
 
 from safe2real.cli import campaign, check, run, serve, spec
-from safe2real.cli.io import JsonErrorsCommand, JsonUsage, keep_to_one_line
+from safe2real.cli.io import JsonErrors, keep_to_one_line
 from safe2real.version import __version__
 
 app = typer.Typer(
-    cls=JsonUsage, no_args_is_help=True, add_completion=False, help="Provably safe sim-to-real transfer for finite systems."
+    cls=JsonErrors, no_args_is_help=True, add_completion=False, help="Provably safe sim-to-real transfer for finite systems."
 )
-app.command(cls=JsonErrorsCommand, epilog=check.EXITS)(check.check)
-app.command(cls=JsonErrorsCommand, epilog=run.EXITS)(run.run)
-app.command(cls=JsonErrorsCommand, epilog=spec.EXITS)(spec.spec)
+app.command(epilog=check.EXITS)(check.check)
+app.command(epilog=run.EXITS)(run.run)
+app.command(epilog=spec.EXITS)(spec.spec)
 app.add_typer(campaign.commands, name="campaign")
 app.add_typer(serve.commands, name="serve")
 

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from safe2real.cli.io import JsonErrors, answer
+from safe2real.cli.io import answer
 from safe2real.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 # What the service needs is imported by the commands themselves: the others do without it.
 
 
-class _Serving(JsonErrors):
+class _Serving(TyperGroup):
     """`serve PLACE` is `serve run PLACE`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
@@ -38,7 +39,7 @@ commands = typer.Typer(
     help="Serve campaigns over HTTP: `safe2real serve PLACE [OPTIONS]`, with the options below. PLACE is a folder of "
     "SQLite campaigns (NAME.db), or postgresql://user@host/database, where each campaign is a schema.",
 )
-tokens = typer.Typer(cls=JsonErrors, no_args_is_help=True, help="Who may ask: tokens, kept as digests beside the campaigns.")
+tokens = typer.Typer(no_args_is_help=True, help="Who may ask: tokens, kept as digests beside the campaigns.")
 commands.add_typer(tokens, name="token")
 At = Annotated[
     str | None,
