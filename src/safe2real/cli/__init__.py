@@ -1,4 +1,4 @@
-"""The command line: `safe2real check`, `run`, `spec`, `campaign ...` and `serve`."""
+"""The command line: `safe2real new`, `check`, `run`, `spec`, `campaign ...` and `serve`."""
 
 from __future__ import annotations
 

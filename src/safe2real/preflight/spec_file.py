@@ -323,7 +323,7 @@ class _States:
             return kernel_from_json(value, name)
         given = check_keys(value, name, required=("gymnasium",), optional=("arguments",))
         with within(name):
-            return self.system.kernel_of(_made(given, name))
+            return self.system.kernel_of(make_environment(given, name))
 
     def reward(self, value: Any, name: str) -> Floats:
         """Read a reward [S], [S, A] or [H, S, A] over the file's states as [S, A] or [H, S, A] over the model's."""
@@ -352,7 +352,7 @@ def _states_of(given: dict[str, Any], horizon: int, ties: Ties | None, names: di
         return _States(kernel, horizon, kernel.num_states)
     optional = ("arguments", *_COSTS, "paid", "limit", "ended", "name", "drop_unreachable", "pool_copies")
     value = check_keys(value, "simulator", required=("gymnasium",), optional=optional)
-    env = _made(value, "simulator")
+    env = make_environment(value, "simulator")
     num_states = int(env.observation_space.n)
     with within("simulator"):
         description = SystemDescription(
@@ -403,8 +403,8 @@ def _unsafe(states: Any, name: str, num_states: int) -> Floats:
     return np.isin(np.arange(num_states), whole_numbers(name, states, below=num_states, what="states")).astype(np.float64)
 
 
-def _made(given: dict[str, Any], name: str) -> Any:
-    """The environment that a table names."""
+def make_environment(given: dict[str, Any], name: str) -> Any:
+    """Make the environment that the table `name` names by `gymnasium` and `arguments`; it must have a transition table."""
     id, arguments = given["gymnasium"], given.get("arguments", {})
     if not isinstance(id, str) or not isinstance(arguments, dict):
         raise InvalidInput(
