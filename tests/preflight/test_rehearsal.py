@@ -14,7 +14,7 @@ from safe2real.parallel import ENGINES, workers
 from safe2real.preflight import rehearsal
 from safe2real.preflight.findings import Code, Level
 from safe2real.preflight.hypothetical_reality import Guess
-from safe2real.preflight.rehearsal import Effort, alternative_findings, rehearse, rehearse_each
+from safe2real.preflight.rehearsal import Effort, alternative_findings, compared, rehearse, rehearse_each
 from tests.preflight.specs import WALK, kernel, look, ring, tiny
 
 METHOD, FREE = s2r.methods.SimToReal(), s2r.methods.RewardFree()
@@ -175,7 +175,16 @@ def test_a_support_that_is_false_declared_or_no_restriction_is_not_spoken_of():
     assert not supports(replace(tiny(), simulator=anywhere), anywhere.kernel)
 
 
-def test_plans_that_are_not_bounded_are_not_compared():
-    assert Code.OTHER_METHOD not in {
-        one.code for one in look(tiny(), WRONG, compare=True, method=s2r.methods.Unconstrained()).findings
-    }
+def test_who_is_unsafe_either_way_is_not_told_to_do_without_the_simulator():
+    def run(problem, method, real):
+        return replace(rehearse(problem, method, real, 0, max_rounds=200, looks_ahead=False), unsafe_rounds=5)
+
+    real = ring().simulator.kernel
+    (one, *_) = alternative_findings(ring(), METHOD, real, run(ring(), METHOD, real), run, real=real)
+    assert (one.numbers["taken_for_right"], one.level) == (0, Level.OK)
+
+
+@pytest.mark.parametrize("bound", [np.nan, 3.0])
+def test_plans_whose_bound_says_nothing_are_not_compared(bound):
+    one = rehearse(tiny(), METHOD, WRONG, 0, max_rounds=1, looks_ahead=False)
+    assert compared(one, replace(one, plan_bounds=np.array([bound])), METHOD) == ("", {})

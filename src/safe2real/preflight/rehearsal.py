@@ -405,8 +405,8 @@ def alternative_findings(
     if other is not None:
         rehearsed = run(problem, other, real)
         said, numbers = compared(stated, rehearsed, method)
-        reusing = stated if method.reuses_simulator else rehearsed
-        numbers["taken_for_right"] = reusing.lost + reusing.unsafe_rounds  # the simulator must not be used so
+        reusing, without = (stated, rehearsed) if method.reuses_simulator else (rehearsed, stated)
+        numbers["taken_for_right"] = reusing.lost + (0 if without.unsafe_rounds else reusing.unsafe_rounds)
         better = numbers.get("factor", 0.0) >= _CLEAR
         if numbers["taken_for_right"]:
             said += "; but with them a wrong row was taken for right, or something unsafe was deployed"
@@ -433,9 +433,9 @@ def alternative_findings(
 
 
 def compared(stated: Rehearsal, other: Rehearsal, method: Method) -> tuple[str, dict[str, float]]:
-    """Compare the episodes until plans are within the bound that both reach; no numbers where plans were not bounded."""
+    """Compare the episodes until plans are within the bound that both reach; no numbers where that bound says nothing."""
     bound = float(np.maximum(stated.plan_bounds[-1], other.plan_bounds[-1]))  # nan if either is
-    if not np.isfinite(bound):
+    if not bound < stated.steps:
         return "", {}
     one, two = stated.rounds_to(bound), other.rounds_to(bound)
     said = (
