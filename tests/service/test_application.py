@@ -9,6 +9,7 @@ import pytest
 
 from safe2real.campaign import Campaign
 from safe2real.evidence.mismatch_map import Verdict
+from safe2real.service import request
 from safe2real.service.campaign_pool import Limits, Rate
 from safe2real.service.problem_documents import MEDIA_TYPE
 from safe2real.service.tokens import REMEMBERED, Tokens
@@ -263,6 +264,25 @@ def test_a_query_of_the_wrong_form_is_refused_likewise(client, query, why):
 def test_every_verdict_chooses_rows(client, verdict):
     found = client.by("auditor", "GET", f"{API}/arm/map?verdict={verdict.name.lower()}").json()
     assert found["total"] == found["counts"][verdict.name.lower()]
+
+
+def test_a_body_needs_its_media_type_and_no_body_needs_none(client):
+    address = f"{API}/arm/ask"
+    assert client.by("worker", "POST", address).status_code == 200
+    refused(client.by("worker", "POST", address, content=b"{}"), 415, "wrong-type")
+    refused(client.by("worker", "POST", address, content=b"{}", headers={"Content-Type": "text/plain"}), 415, "wrong-type")
+    form = {"Content-Type": "application/json; charset=utf-8"}
+    assert client.by("worker", "POST", address, content=b"{}", headers=form).status_code == 200
+
+
+def test_a_long_body_is_parsed_beside_the_event_loop(client, monkeypatch):
+    threads, parsed = [], request._parsed
+    monkeypatch.setattr(request, "_parsed", lambda content: threads.append(threading.get_ident()) or parsed(content))
+    for n in (1, 30_000):
+        body = {"states": [0] * n, "actions": [0] * n}
+        refused(client.by("worker", "POST", f"{API}/arm/deployments/x/tell", json=body), 422, "invalid-input")
+    loop = client.portal.call(threading.get_ident)
+    assert [one == loop for one in threads] == [True, False]
 
 
 def test_the_role_is_checked_before_the_body(client):

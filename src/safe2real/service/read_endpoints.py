@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import Query
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from safe2real.campaign.campaign import Campaign
@@ -27,7 +27,6 @@ _LARGEST = 2**53
 Forecast = Annotated[bool, Query(description="Rehearse the rest of the campaign, which may take long.")]
 Found = Literal["open", "wrong", "cleared", "known", "contradicted"]
 Order = Literal["number", "visits", "distance", "lower", "upper", "visits_needed"]
-Offset = Annotated[int, Query(ge=0, le=_LARGEST, description="How many are passed over.")]
 reading = request.router(READERS, OF_A_CAMPAIGN)
 
 _STATUS = {"standing": "certified", "rounds": 17, "told": 16, "uncertainty": 0.4, "tolerance": 0.3, "held": []}
@@ -78,45 +77,50 @@ async def problem(call: InCampaign) -> Response:
     return await call.read(lambda campaign: document_of(campaign.problem, campaign.method))
 
 
+class MapQuery(BaseModel):
+    """Which rows of the map, in which order, and how they are written."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    form: Literal["rows", "arrays"] = Field(default="rows", description="A page of rows, or all as arrays.")
+    verdict: Found | None = None
+    state: int | None = Field(default=None, ge=0)
+    action: int | None = Field(default=None, ge=0)
+    least_visits: int = Field(default=0, ge=0, le=_LARGEST)
+    order: Order = "number"
+    descending: bool = True
+    offset: int = Field(default=0, ge=0, le=_LARGEST, description="How many rows are passed over.")
+    limit: int = Field(default=200, ge=1, le=10_000, description="Rows of one answer.")
+
+
 @reading.get("/map", responses=request.answers(_MAP))
-async def mismatch_map(
-    call: InCampaign,
-    form: Annotated[Literal["rows", "arrays"], Query(description="A page of rows, or all as arrays.")] = "rows",
-    verdict: Found | None = None,
-    state: Annotated[int | None, Query(ge=0)] = None,
-    action: Annotated[int | None, Query(ge=0)] = None,
-    least_visits: Annotated[int, Query(ge=0, le=_LARGEST)] = 0,
-    order: Order = "number",
-    descending: bool = True,
-    offset: Offset = 0,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="Rows of one answer.")] = 200,
-) -> Response:
+async def mismatch_map(call: InCampaign, query: Annotated[MapQuery, Query()]) -> Response:
     """How far every row of the simulator is from reality, and what is known: the rows that pass the filters."""
+    return await call.read(partial(_mapped, query=query))
 
-    def mapped(campaign: Campaign) -> Any:
-        found = campaign.mismatch_map()
-        if form == "arrays":
-            return {**map_document(found), "intervals_certified": found.certified}
-        keep = found.visits >= least_visits
-        if verdict is not None:
-            keep &= found.verdict == Verdict[verdict.upper()]
-        for key, number, axis in (("state", state, -2), ("action", action, -1)):
-            if number is not None:
-                keep &= _only(key, number, found.visits.shape[axis], axis)
-        chosen = np.flatnonzero(keep)
-        if order != "number":
-            column = np.nan_to_num(getattr(found, order).reshape(-1)[chosen].astype(np.float64), nan=-1.0)
-            chosen = chosen[np.argsort(-column if descending else column, kind="stable")]
-        return {
-            "certified": found.certified and not found.count(Verdict.CONTRADICTED),
-            "counts": {one.name.lower(): found.count(one) for one in Verdict},
-            "shape": list(found.visits.shape),
-            "total": len(chosen),
-            "offset": offset,
-            "rows": [_row(found, int(place)) for place in chosen[offset : offset + limit]],
-        }
 
-    return await call.read(mapped)
+def _mapped(campaign: Campaign, *, query: MapQuery) -> dict[str, Any]:
+    found = campaign.mismatch_map()
+    if query.form == "arrays":
+        return {**map_document(found), "intervals_certified": found.certified}
+    keep = found.visits >= query.least_visits
+    if query.verdict is not None:
+        keep &= found.verdict == Verdict[query.verdict.upper()]
+    for key, number, axis in (("state", query.state, -2), ("action", query.action, -1)):
+        if number is not None:
+            keep &= _only(key, number, found.visits.shape[axis], axis)
+    chosen = np.flatnonzero(keep)
+    if query.order != "number":
+        column = np.nan_to_num(getattr(found, query.order).reshape(-1)[chosen].astype(np.float64), nan=-1.0)
+        chosen = chosen[np.argsort(-column if query.descending else column, kind="stable")]
+    return {
+        "certified": found.certified and not found.count(Verdict.CONTRADICTED),
+        "counts": {one.name.lower(): found.count(one) for one in Verdict},
+        "shape": list(found.visits.shape),
+        "total": len(chosen),
+        "offset": query.offset,
+        "rows": [_row(found, int(place)) for place in chosen[query.offset : query.offset + query.limit]],
+    }
 
 
 def _only(key: str, number: int, size: int, axis: int) -> Any:
@@ -147,7 +151,7 @@ def _row(found: MismatchMap, place: int) -> dict[str, Any]:
 async def deployments(
     call: InCampaign,
     outcome: Annotated[str, Query(description=f"Some of {', '.join(OUTCOMES)}.")] = ",".join(OUTCOMES),
-    offset: Offset = 0,
+    offset: Annotated[int, Query(ge=0, le=_LARGEST, description="How many are passed over.")] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 50,
 ) -> Response:
     """Every deployment and what became of it, the newest first; `outcome` chooses some of them, separated by commas."""

@@ -65,7 +65,7 @@ def router(roles: frozenset[Role], prefix: str, *, longest: int | None = None) -
     class Guarded(APIRoute):
         def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
             handle, has_body = super().get_route_handler(), self.body_field is not None
-            known = tuple(parameter.alias for parameter in self.dependant.query_params)
+            known = tuple(name for parameter in self.dependant.query_params for name in _query_names(parameter))
 
             async def admit(request: Request) -> Response:
                 service: Service = request.app.state.service
@@ -99,6 +99,12 @@ class _Received(Request):
 
     async def json(self) -> Any:
         return self._document
+
+
+def _query_names(parameter: Any) -> tuple[str, ...]:
+    """The keys of a query that a parameter takes: its own name, or those of a model's fields."""
+    kind = parameter.field_info.annotation
+    return tuple(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else (parameter.alias,)
 
 
 def _check_query(request: Request, known: tuple[str, ...]) -> None:
