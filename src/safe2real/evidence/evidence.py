@@ -37,10 +37,14 @@ class Evidence(HybridModel):
     def __init__(
         self, problem: Problem, *, reuses_simulator: bool = True, keeps_safe: bool = True, margin_by_sets: bool = True
     ) -> None:
-        """Without `reuses_simulator` no row is ever cleared; without `keeps_safe` no margin is tested or used.
+        """Count nothing yet.
 
-        Without `margin_by_sets` the margin is tested by the returns of the baseline alone, and never raised: what is proved
-        then rests on nothing that is assumed of the rows.
+        Args:
+            problem: what is given and assumed.
+            reuses_simulator: whether rows are ever cleared.
+            keeps_safe: whether margins are tested and used.
+            margin_by_sets: whether the confidence sets test the margin and may raise it. Otherwise the returns of the
+                baseline alone test it, and what is proved rests on nothing that is assumed of the rows.
         """
         settings, model = problem.settings, problem.simulator
         gaps = Separation(settings.calibrated_gap, settings.mismatch_gap) if reuses_simulator else None
@@ -84,10 +88,17 @@ class Evidence(HybridModel):
         of_candidate: bool = False,
         planned: NDArray[np.int64] | None = None,
     ) -> bool:
-        """One checked episode of the policy that was proposed; says whether another plan is due.
+        """Count one episode of the policy that was proposed.
 
-        With `planned` [R], the visits at the last plan, the model is left as it is until a suspect row has been visited the
-        fraction `replan_growth` more, an assumption is contradicted, or the baseline is to be looked at again.
+        Args:
+            trajectory: an episode of the problem's system, checked.
+            of_baseline: whether the baseline made it; its return then tests the margin.
+            of_candidate: whether the policy made it that is mixed with the baseline.
+            planned: [R] visits at the last plan. With them the model is left as it is until a suspect row has been visited
+                the fraction `replan_growth` more, an assumption is contradicted, or the baseline is looked at again.
+
+        Returns:
+            Whether another plan is due.
         """
         ends, due = np.array([0, trajectory.length]), True
         if planned is None:
@@ -115,11 +126,19 @@ class Evidence(HybridModel):
         of_candidate: NDArray[np.bool_] | None = None,
         at_once: bool = False,
     ) -> None:
-        """Take in episodes laid end to end, cut short ones too; see `HybridModel.observe_all`.
+        """Count episodes laid end to end, those that were cut short too.
 
-        `of_baseline` [episodes] says which of them the baseline made; their returns test its margin. `of_candidate` says
-        which are of the policy that it is mixed with: for evidence that goes by their returns. With `at_once` nothing is
-        concluded before all of them are counted: for a log whose order may have been chosen by its content.
+        Args:
+            states: of all episodes; episode i begins at ends[i] + i, and has one state more than actions.
+            actions: of all episodes; episode i has actions[ends[i] : ends[i + 1]].
+            ends: [episodes + 1] from 0.
+            of_baseline: [episodes] which of them the baseline made; their returns test its margin.
+            of_candidate: [episodes] which the policy made that is mixed with it: for evidence that goes by their returns.
+            at_once: conclude nothing before all are counted: for a log whose order may have been chosen by its content.
+
+        Raises:
+            InvalidInput: the arrays are no episodes of the system, or a policy cannot have made one of its episodes; nothing
+                is counted.
         """
         model = self.problem.simulator
         whole_numbers("states", states, below=model.num_states, what="states")
@@ -366,11 +385,16 @@ class Evidence(HybridModel):
             self._structured = structured_from(self, archive.part("structured"))
 
     def estimate(self, policy: Policy) -> Floats:
-        """V_c [K] of a policy on the hybrid model."""
+        """Return V_c [K] of a policy on the hybrid model; no bound."""
         return constraint_values(self.model, policy)
 
     def lower_bounds(self, policy: Mixture, uncertainty: float = np.inf) -> Floats:
-        """What is certain of V_c [K] of a policy; Delta, the `uncertainty`, speaks of policies feasible on the model."""
+        """Return lower bounds on V_c [K] of a policy on the real system.
+
+        Args:
+            policy: any mixture.
+            uncertainty: Delta, by how much V_c of a policy feasible on the model can be off; inf where it is unknown.
+        """
         estimate = self.estimate(policy)
         feasible = bool((estimate >= self.problem.simulator.thresholds - ROUNDING).all())
         bounds = estimate - uncertainty if feasible else np.full(estimate.shape, -np.inf)

@@ -45,10 +45,19 @@ _MOST = 2**39
 
 
 def mean_bounds(values: ArrayLike, alpha: float, *, low: float = 0.0, high: float = 1.0) -> tuple[float, float]:
-    """(lower, upper) bounds on the mean of independent values in [low, high].
+    """Return bounds on the mean of independent values.
 
-    EACH of them holds for all numbers of values at once with probability at least 1 - `alpha`; both together with 1 - 2
-    alpha. Without a value they are `low` and `high`.
+    Args:
+        values: [n] in [low, high].
+        alpha: EACH of the two bounds holds for all numbers of values at once with probability at least 1 - alpha.
+        low: what no value is below.
+        high: what no value is above.
+
+    Returns:
+        (lower, upper); `low` and `high` without a value.
+
+    Raises:
+        InvalidInput: a value is outside its range, or `alpha` is no probability of failure.
     """
     given = _units(values, low, high)
     scale = high - low
@@ -61,10 +70,18 @@ def mean_bounds(values: ArrayLike, alpha: float, *, low: float = 0.0, high: floa
 def values_needed(
     mean: float, spread: float, target: float, alpha: float, *, low: float = 0.0, high: float = 1.0
 ) -> int | None:
-    """About how many values of this mean and standard deviation put the lower bound of `mean_bounds` at `target`.
+    """Return about how many values put the lower bound of `mean_bounds` at `target`: an expectation, not a bound.
 
-    An expectation, not a bound: the capital is taken to grow by its mean logarithm. None where no number of values does,
-    because the mean is not above the target by more than the smallest bet sees.
+    Args:
+        mean: of the values.
+        spread: their standard deviation.
+        target: what the lower bound is to reach.
+        alpha: as in `mean_bounds`.
+        low: what no value is below.
+        high: what no value is above.
+
+    Returns:
+        None where no number of values does, because the mean is not clearly above the target.
     """
     alpha = probability_of_failure("alpha", alpha)
     ends = (finite_number("low", low), finite_number("high", high))

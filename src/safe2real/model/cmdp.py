@@ -101,6 +101,9 @@ class CMDP:
             positions: [S, 2] column and row of each state on a map, NaN for one that lies nowhere.
             counts_end: whether the state that the last action leads to is paid for too, by constraints that do not depend on
                 the action there: for costs that are paid on arrival, or a fall in the last step would cost nothing.
+
+        Raises:
+            InvalidInput: a part does not fit the others, or is out of its range; with the place, the value and the fix.
         """
         if not isinstance(kernel, Kernel):
             raise InvalidInput(f"kernel is a {type(kernel).__name__}; build one with Kernel.from_dense or another from_*")
@@ -195,7 +198,11 @@ class CMDP:
         return replace(self, legend=legend)
 
     def with_thresholds(self, thresholds: ArrayLike) -> CMDP:
-        """The same system with other thresholds [K], e.g. tightened ones for planning."""
+        """Return the same system with other thresholds [K], e.g. tightened ones for planning.
+
+        Raises:
+            InvalidInput: another number of thresholds, or one outside [0, H].
+        """
         values = finite_floats("thresholds", thresholds)
         if values.shape != (self.num_constraints,):
             raise InvalidInput(f"thresholds have shape {values.shape}; this system has {self.num_constraints} constraints")
@@ -204,13 +211,17 @@ class CMDP:
         return replace(self, compiled_arrays=self.compiled_arrays._replace(thresholds=values))
 
     def with_constraints(self, count: int) -> CMDP:
-        """The same system with its first `count` constraints."""
+        """Return the same system with its first `count` constraints alone."""
         start, utilities, thresholds = self.compiled_arrays
         kept = Arrays(start, utilities[:count], thresholds[:count])
         return replace(self, compiled_arrays=kept, names=self.names[:count], costs=self.costs[:count])
 
     def with_kernel(self, kernel: Kernel) -> CMDP:
-        """The same task on other dynamics, e.g. the real system beside its simulator."""
+        """Return the same task on other dynamics, e.g. the real system beside its simulator.
+
+        Raises:
+            InvalidInput: a kernel of other sizes, or of another number of steps.
+        """
         expected = (self.num_states, self.num_actions)
         if (kernel.num_states, kernel.num_actions) != expected or kernel.horizon not in (None, self.horizon):
             raise InvalidInput(

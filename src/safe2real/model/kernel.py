@@ -116,7 +116,17 @@ class Kernel:
 
     @classmethod
     def from_dense(cls, transition: ArrayLike) -> Kernel:
-        """From an array [S, A, S] (stationary) or [H, S, A, S]."""
+        """Build a kernel from dense rows.
+
+        Args:
+            transition: [S, A, S] for stationary dynamics, or [H, S, A, S]; every row sums to 1.
+
+        Returns:
+            The kernel; probabilities of 0 are not stored.
+
+        Raises:
+            InvalidInput: another shape, or a row that is no distribution; names the entry.
+        """
         dense = finite_floats("transition", transition)
         if dense.ndim not in (3, 4) or dense.shape[-3] != dense.shape[-1]:
             raise InvalidInput(f"transition has shape {dense.shape}; give (S, A, S) for stationary dynamics or (H, S, A, S)")
@@ -129,9 +139,13 @@ class Kernel:
 
     @classmethod
     def uniform_over(cls, possible: ArrayLike) -> Kernel:
-        """Equal probabilities for all successors that are possible: for `Problem(..., support=...)`.
+        """Build a kernel of equal probabilities for all possible successors: for `Problem(..., support=...)`.
 
-        `possible` are booleans [S, A, S], or [H, S, A, S], of which every row allows at least one state.
+        Args:
+            possible: booleans [S, A, S], or [H, S, A, S], of which every row allows at least one state.
+
+        Raises:
+            InvalidInput: another shape or type, or a row that allows no state.
         """
         given = np.asarray(possible)
         if given.dtype != np.bool_ or given.ndim not in (3, 4):
@@ -144,7 +158,16 @@ class Kernel:
 
     @classmethod
     def from_sparse(cls, matrix: Any, num_actions: int, *, horizon: int | None = None) -> Kernel:
-        """From a `scipy.sparse` matrix [S * A, S], or [H * S * A, S] when `horizon` is given; rows ordered (h, s, a)."""
+        """Build a kernel from a sparse matrix.
+
+        Args:
+            matrix: a `scipy.sparse` matrix [S * A, S], or [H * S * A, S] with a `horizon`; rows ordered (h, s, a).
+            num_actions: A.
+            horizon: H, for dynamics that change with the step.
+
+        Raises:
+            InvalidInput: another shape, or a row that is no distribution.
+        """
         if not hasattr(matrix, "tocoo"):
             raise InvalidInput(f"matrix is a {type(matrix).__name__}; give a scipy.sparse matrix")
         triples = matrix.tocoo()
@@ -169,9 +192,20 @@ class Kernel:
         steps: ArrayLike | None = None,
         horizon: int | None = None,
     ) -> Kernel:
-        """From parallel lists: `probabilities[i]` is P(successors[i] | states[i], actions[i]).
+        """Build a kernel from N listed transitions: `probabilities[i]` is P(successors[i] | states[i], actions[i]).
 
-        Give `steps` and `horizon` together for dynamics that change with the step. Duplicates are summed.
+        Args:
+            states: [N] from 0 to S - 1.
+            actions: [N] from 0 to A - 1.
+            successors: [N] from 0 to S - 1.
+            probabilities: [N]; those of a transition that is listed more than once are summed.
+            num_states: S.
+            num_actions: A.
+            steps: [N] from 0 to H - 1, together with `horizon`, for dynamics that change with the step.
+            horizon: H.
+
+        Raises:
+            InvalidInput: lists of different lengths, a number out of range, or a row that is no distribution.
         """
         num_states = positive_integer("num_states", num_states)
         num_actions = positive_integer("num_actions", num_actions)
@@ -268,7 +302,11 @@ class Kernel:
         return cls(int(num_states), int(num_actions), horizon, stored)
 
     def repeated(self, horizon: int) -> Kernel:
-        """Stationary rows written out for every step: the same dynamics as a kernel of its own for each step."""
+        """Return the same dynamics with rows for each of `horizon` steps; the stored transitions are shared.
+
+        Raises:
+            InvalidInput: the rows change with the step already.
+        """
         if self.horizon is not None:
             raise InvalidInput(
                 f"the kernel has rows for {self.horizon} steps already; only stationary kernels can be repeated"
@@ -287,7 +325,11 @@ class Kernel:
         return frozen(self.compiled_rows.successor[stored]), frozen(self.compiled_rows.probability[stored])
 
     def distances_to(self, other: Kernel) -> Floats:
-        """Total variation distance of every row to the same row of `other`: [S, A], or [H, S, A]."""
+        """Return the total variation distance of every row to the same row of `other`: [S, A], or [H, S, A].
+
+        Raises:
+            InvalidInput: a kernel of another shape.
+        """
         if self.shape != other.shape:
             raise InvalidInput(
                 f"the kernels have rows of shape {self.shape} and {other.shape}; compare kernels of one shape"
@@ -295,9 +337,10 @@ class Kernel:
         return frozen(distances(self, other).reshape(self.shape))
 
     def transitions(self, first: int = 0, last: int | None = None) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """Transitions as (row, successor, probability) in the order of rows; uniform rows are written out.
+        """List the transitions of all rows, or of those from `first` to before `last`; uniform rows are written out.
 
-        Those of all rows, or of the rows from `first` to before `last`.
+        Returns:
+            (rows [N], successors [N], probabilities [N]) in the order of rows.
         """
         chosen = slice(first, self.num_rows if last is None else last)
         length, states = self.compiled_rows.length[chosen].astype(np.int64), self.num_states
@@ -318,7 +361,7 @@ class Kernel:
         return dense.reshape((*self.shape, self.num_states))
 
     def push(self, step: int, mass: Floats) -> Floats:
-        """Where probability mass [S, A] at `step` (counted from 0) goes: the state distribution [S] one step later."""
+        """Return where probability mass [S, A] at `step` (from 0) goes: the state distribution [S] one step later."""
         first = step * self.rows_per_step
         here = slice(first, first + self.num_states * self.num_actions)
         begin, length = self.compiled_rows.begin[here], self.compiled_rows.length[here]

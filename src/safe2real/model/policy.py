@@ -58,7 +58,15 @@ class MarkovPolicy:
 
     @classmethod
     def stochastic(cls, probabilities: ArrayLike, *, horizon: int | None = None) -> MarkovPolicy:
-        """From [H, S, A], or from [S, A] with a `horizon` over which it is repeated."""
+        """Build a policy from probabilities.
+
+        Args:
+            probabilities: [H, S, A], or [S, A] that are the same in each of `horizon` steps; they sum to 1 over actions.
+            horizon: H, needed for [S, A].
+
+        Raises:
+            InvalidInput: another shape, or probabilities that do not sum to 1.
+        """
         table = distributions("policy", probabilities)
         if table.ndim == 2 and horizon is not None:
             table = np.broadcast_to(table, (positive_integer("horizon", horizon), *table.shape))
@@ -69,7 +77,16 @@ class MarkovPolicy:
 
     @classmethod
     def deterministic(cls, actions: ArrayLike, *, num_actions: int, horizon: int | None = None) -> MarkovPolicy:
-        """From actions [H, S], or from [S] with a `horizon` over which they are repeated."""
+        """Build a policy from actions.
+
+        Args:
+            actions: [H, S], or [S] that are the same in each of `horizon` steps; from 0 to A - 1.
+            num_actions: A.
+            horizon: H, needed for [S].
+
+        Raises:
+            InvalidInput: another shape, or an action out of range.
+        """
         num_actions = positive_integer("num_actions", num_actions)
         if num_actions > np.iinfo(np.uint32).max:
             raise InvalidInput(f"num_actions is {shown(num_actions)}; at most {np.iinfo(np.uint32).max} can be told apart")
@@ -83,13 +100,13 @@ class MarkovPolicy:
 
     @classmethod
     def proportional(cls, weights: Floats) -> MarkovPolicy:
-        """Probabilities in proportion to `weights` [H, S, A] >= 0; uniform in states where all of them are 0."""
+        """Build a policy that acts in proportion to `weights` [H, S, A] >= 0, uniformly where all of a state's are 0."""
         totals = weights.sum(axis=2, keepdims=True)
         return cls.stochastic(np.where(totals > 0.0, weights / np.where(totals > 0.0, totals, 1.0), 1.0 / weights.shape[2]))
 
     @classmethod
     def uniform(cls, *, horizon: int, num_states: int, num_actions: int) -> MarkovPolicy:
-        """Every action equally likely."""
+        """Build the policy of shape (horizon, num_states, num_actions) that takes every action equally likely."""
         shape = (
             positive_integer("horizon", horizon),
             positive_integer("num_states", num_states),
@@ -110,7 +127,7 @@ class MarkovPolicy:
         return frozen((self.actions[..., None] == np.arange(self.num_actions)).astype(np.float64))  # type: ignore[index]
 
     def act(self, step: int, state: int, rng: np.random.Generator) -> int:
-        """The action at `step` (counted from 0) in `state`."""
+        """Draw the action at `step` (from 0) in `state`; a deterministic policy leaves `rng` as it is."""
         if self.actions is not None:
             return int(self.actions[step, state])
         return int(rng.choice(self.num_actions, p=self.table[step, state]))  # type: ignore[index]
@@ -133,7 +150,15 @@ class Mixture:
 
     @classmethod
     def of(cls, weights: ArrayLike, policies: Sequence[MarkovPolicy]) -> Mixture:
-        """Policies of one shape with weights that sum to 1; weights of 0 are dropped."""
+        """Mix policies.
+
+        Args:
+            weights: [n] that sum to 1; policies of weight 0 are left out.
+            policies: n, all of one shape (H, S, A).
+
+        Raises:
+            InvalidInput: no weights of a distribution, or policies of different shapes.
+        """
         share = finite_floats("weights", weights)
         if share.ndim != 1 or len(share) != len(policies) or not len(policies):
             raise InvalidInput(f"weights have shape {share.shape} for {len(policies)} policies; give one weight per policy")
@@ -151,7 +176,7 @@ class Mixture:
         return self.policies[0].shape
 
     def draw(self, rng: np.random.Generator) -> MarkovPolicy:
-        """The policy of one episode."""
+        """Draw the policy of one episode, by its weight."""
         return self.policies[int(rng.choice(len(self.policies), p=self.weights / self.weights.sum()))]
 
     def agent(self, seed: int = 0, *, system: Translated | None = None) -> Agent:

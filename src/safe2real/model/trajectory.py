@@ -51,12 +51,19 @@ class Trajectory:
         partial: bool = False,
         any_start: bool = False,
     ) -> Trajectory:
-        """Check lengths, ranges and the first state. Any transition will do: the real system need not agree with `model`.
+        """Build an episode of a system. Any transition will do: the real system need not agree with `model`.
 
-        With `partial` the first n >= 1 steps of an episode that was cut short will do too, and with `any_start` an episode
-        that began where those of `model` never do, which whoever takes it has to deal with. `labels` are the noise that was
-        drawn, for problems whose ties say that it is reported; which of them there are is theirs to check. `seed` is what
-        the environment was reset with.
+        Args:
+            model: whose states, actions, start and horizon it has.
+            states: [n + 1] visited, n = model.steps.
+            actions: [n] taken.
+            labels: [n] of the noise that was drawn, for problems whose ties say that it is reported.
+            seed: with which the environment was reset, where it is known.
+            partial: whether the first n >= 1 steps of an episode that was cut short will do.
+            any_start: whether an episode will do that began where those of `model` never do; the caller deals with it.
+
+        Raises:
+            InvalidInput: lengths, ranges or the first state do not fit the system.
         """
         visited = whole_numbers("states", states, below=model.num_states, what="states")
         chosen = whole_numbers("actions", actions, below=model.num_actions, what="actions")

@@ -132,16 +132,19 @@ class Conditions:
 
 
 def tolerance_for(epsilon: float, *, horizon: int, margin: float, calibrated_gap: float) -> float:
-    """tau = xi eps / (4 H) + H^3 eps_s: where a run stops so that planning is accurate (Theorem 1)."""
+    """Return tau = xi eps / (4 H) + H^3 eps_s: where a run stops so that planning is accurate (Theorem 1)."""
     horizon = positive_integer("horizon", horizon)
     epsilon, margin = positive_number("epsilon", epsilon), margin_within(horizon, margin)
     return _tolerance(epsilon, horizon, margin, unit_number("calibrated_gap", calibrated_gap))
 
 
 def accuracy_of(tolerance: float, horizon: int, margin: float) -> float:
-    """2 H tau / xi + 2 tau: how far from the optimum planning can be after stopping at tau.
+    """Return 2 H tau / xi + 2 tau: how far from the optimum planning can be after stopping at tau.
 
     Lemma "Connection between estimation error and CMDPs", which is stated for tau in (0, xi / 4].
+
+    Raises:
+        InvalidInput: the tolerance is above xi / 4, or an argument is out of its range.
     """
     horizon = positive_integer("horizon", horizon)
     tolerance, margin = positive_number("tolerance", tolerance), margin_within(horizon, margin)
@@ -164,15 +167,26 @@ def check_conditions(
     tolerance: float | None = None,
     largest_margin: float | None = None,
 ) -> Conditions:
-    """Every condition of Theorem 1 as an outcome with its numbers and its cure; only unreadable numbers are refused.
+    """Return every condition of Theorem 1 with its numbers and its fix; only what is no number is refused.
 
-    Without a `tolerance` it is the theorem's own, `tolerance_for(epsilon, ...)`. The conditions are not independent: for
-    that tolerance, epsilon <= H - 4 H^4 eps_s / xi and tau <= xi / 4 say the same, and both fail with eps_s > xi / (4 H^3).
-    At eps_s = xi / (4 H^3) itself, which the theorem admits, no epsilon is left. Safety rests on the first three alone.
-    No cure asks for more than `largest_margin`, which is H minus the threshold where that is known, and H otherwise.
+    The conditions are not independent: for the theorem's own tolerance, epsilon <= H - 4 H^4 eps_s / xi and tau <= xi / 4
+    say the same, and both fail with eps_s > xi / (4 H^3). At eps_s = xi / (4 H^3) itself, which the theorem admits, no
+    epsilon is left. Safety rests on the first three alone. Whether the margin and the gaps are true of the real system
+    cannot be checked here. A fix that changes one of them means: find a system, or a claim about it, for which the new value
+    is true.
 
-    Whether the margin and the gaps are true of the real system cannot be checked here. A cure that changes one of them
-    means: find a system, or a claim about it, for which the new value is true.
+    Args:
+        epsilon: how near to the optimum planning is to be.
+        horizon: H.
+        margin: xi.
+        calibrated_gap: eps_s.
+        mismatch_gap: sigma_s.
+        delta: the probability of failure.
+        tolerance: tau; the theorem's own, `tolerance_for(epsilon, ...)`, if left out.
+        largest_margin: no fix asks for more; H minus the threshold where that is known, and H if left out.
+
+    Raises:
+        InvalidInput: an argument is no number.
     """
     horizon, margin = positive_integer("horizon", horizon), finite_number("margin", margin)
     epsilon, delta = finite_number("epsilon", epsilon), finite_number("delta", delta)

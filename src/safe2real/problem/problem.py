@@ -162,7 +162,11 @@ class Problem:
         return frozenset(number for one in marks for number in one.tolist())
 
     def refuse_lost_margin(self) -> None:
-        """Refuse a baseline that lacks its stated margin on the simulator itself; the margin is a claim about reality."""
+        """Refuse a baseline that lacks its stated margin on the simulator itself; the margin is a claim about reality.
+
+        Raises:
+            InvalidInput: for the first constraint that is missed: by how much, and what to change.
+        """
         model = self.simulator
         for words, value, threshold, xi in zip(
             model.wordings, constraint_values(model, self.baseline), model.thresholds, self.margins, strict=True
@@ -185,9 +189,14 @@ class Problem:
 
     @classmethod
     def from_text(cls, text: str | bytes, *, extensions: Extensions = ()) -> Problem:
-        """Read and check a document written by `to_text`, by hand, or in another language.
+        """Read a document written by `to_text`, by hand, or in another language.
 
-        `extensions` are classes of radii from elsewhere that it may name.
+        Args:
+            text: one JSON document.
+            extensions: classes of radii from elsewhere that it may name.
+
+        Raises:
+            InvalidInput: it is no JSON, or no valid problem; with the place, the value and the fix.
         """
         return cls.from_document(from_text(text, "the specification"), extensions=extensions)
 

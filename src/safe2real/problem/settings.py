@@ -46,15 +46,15 @@ class Settings:
     """
 
     margin: float | tuple[float, ...]
-    """By how much the baseline is better than each limit or threshold on the real system: one number, or one each (xi)."""
+    """xi: by how much the baseline beats each limit or threshold on the real system; one number, or one each [K]."""
     calibrated_gap: float
-    """A row of the simulator that is right is within this TV distance of the real one (eps_s)."""
+    """eps_s: a row of the simulator that is right is within this TV distance of the real one; from 0 to `mismatch_gap`."""
     mismatch_gap: float
-    """A row that is wrong is at least this far from it (sigma_s)."""
+    """sigma_s: a row of the simulator that is wrong is at least this TV distance from the real one; at most 1."""
     tolerance: float
-    """A run stops when the largest uncertainty of a feasible policy is at most this (tau)."""
+    """tau: a run stops when no feasible policy is more uncertain; above 0, at most margin / 4 with a certified radius."""
     delta: float = 0.05
-    """Probability that anything promised is false, over the whole run."""
+    """The probability that anything promised is false, over the whole run; strictly between 0 and 1."""
     seed: int | None = None
     """Of every random number. None: coins and simulated runs are those of seed 0, and every learner draws a seed of its own
     for the environments that it runs in (`Learner.seeds`)."""
@@ -67,7 +67,7 @@ class Settings:
     robust_safety: bool = True
     """Safety of a candidate by its worst case over the TV balls where that is better than V_c - Delta."""
     replan_growth: float = 0.0
-    """Plan anew only when a suspect row has this fraction of visits more than at the last plan; 0 plans every round."""
+    """Plan again only when a suspect row has this fraction more visits than at the last plan; 0 plans every round."""
 
     refinements: tuple[Refinement, ...] = DEFAULT
     """What makes the confidence sets smaller than the paper's; `safe2real.refinements`. None of them: ()."""
