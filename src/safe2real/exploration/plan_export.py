@@ -29,8 +29,10 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
     """Return everything about a plan in plain values; what is not finite is null."""
     certificate, origin = plan.certificate, plan.origin
     horizon, states, actions = plan.policy.shape
-    words = certificate.wordings
-    bounds = zip(certificate.lower_bounds.tolist(), certificate.thresholds.tolist(), strict=False)
+    bounds = [
+        (certificate.words(k), low, asked)
+        for k, (low, asked) in enumerate(zip(certificate.lower_bounds, certificate.thresholds, strict=False))
+    ]
     document: dict[str, Any] = {
         "safe2real": "plan",
         "format": FORMAT,
@@ -48,12 +50,12 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
             "statement": certificate.describe(),
             "constraints": [
                 {
-                    "name": words[k].label if k < len(words) else "constraint",
-                    "relation": words[k].relation if k < len(words) else ">=",
-                    "asked": finite_or_none(words[k].number(asked) if k < len(words) else asked),
-                    "proved": finite_or_none(words[k].number(low) if k < len(words) else low),
+                    "name": words.label,
+                    "relation": words.relation,
+                    "asked": finite_or_none(words.number(asked)),
+                    "proved": finite_or_none(words.number(low)),
                 }
-                for k, (low, asked) in enumerate(bounds)
+                for words, low, asked in bounds
             ],
             "assumptions": [asdict(one) for one in certificate.assumptions],
             "doubts": [asdict(one) for one in certificate.doubts],
