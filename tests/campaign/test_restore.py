@@ -218,6 +218,18 @@ def test_a_copy_beside_a_log_of_later_is_refused(place, tmp_path):
         assert found.status(forecast=False).told == 3
 
 
+def test_damage_in_the_file_is_not_blamed_on_its_log(place):
+    """Moving a log away loses what is in it, so that must be said of a foreign one alone."""
+    with make(place, 3) as campaign:
+        with closing(sqlite3.connect(place)) as connection:
+            connection.execute("UPDATE safe2real_event SET kind = CAST(x'ff' AS TEXT) WHERE sequence = 2")
+            connection.commit()
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        run_rounds(campaign, SYSTEM, 1)
+        assert Path(f"{place}-wal").stat().st_size
+        sqlite.check_log(place)
+
+
 def test_a_log_of_its_own_is_never_refused(place):
     """Whatever is in the file already: after every write the campaign can be opened by others."""
     with make(place, 0) as campaign:

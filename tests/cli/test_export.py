@@ -62,6 +62,22 @@ def test_a_record_with_a_gap_is_exported_for_load(ran, tmp_path):
     assert done("verify", tmp_path / "again.db")["holds"]
 
 
+def test_rows_that_no_campaign_has_written_are_left_out(ran, tmp_path):
+    forged, out = tmp_path / "forged.db", tmp_path / "record.json"
+    with closing(sqlite3.connect(ran)) as source, closing(sqlite3.connect(forged)) as target:
+        source.backup(target)
+        (events,) = target.execute("SELECT count(*) FROM safe2real_event").fetchone()
+        target.execute("UPDATE safe2real_event SET body = x'00ff' WHERE sequence = ?", (events,))
+        target.execute("INSERT INTO safe2real_policy VALUES (x'00ff', x'00')")
+        target.execute("INSERT INTO safe2real_signature VALUES (1, x'00ff', 'a')")
+        target.commit()
+    assert not done("export", forged, "--out", out)["certified"]
+    document = json.loads(out.read_text())
+    assert len(document["events"]) == events - 1
+    assert "signatures" not in document
+    assert done("load", out, tmp_path / "again.db")["events"] == events - 1
+
+
 def test_the_report_is_a_page_that_names_its_campaign(ran, tmp_path):
     out = tmp_path / "report.html"
     assert done("report", ran, "--out", out) == {"certified": False, "file": str(out)}

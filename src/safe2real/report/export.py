@@ -60,17 +60,21 @@ def export_json(campaign: Campaign, path: Path) -> Path:
     """Write the whole record as one document, which can be checked without this package.
 
     Bodies of events and contents of policies are the very texts that their SHA-256 digests are of, so they are strings. How
-    an event's digest is made from its columns and the digest before it: `Event.digest_after`.
+    an event's digest is made from its columns and the digest before it: `Event.digest_after`. Rows that no campaign has
+    written (SQLite keeps any type in any column) are left out: they prove nothing.
     """
     header = campaign.journal.header()
     with campaign.journal.reading() as transaction:
         specification = from_text(header.specification, "the specification")
-        events = list(transaction.events())
-        policies = {digest: content.decode("utf-8", "replace") for digest, content in transaction.policies()}
-        signatures = [list(astuple(one)) for one in transaction.signatures()]
-    with whole_file(
-        path
-    ) as file:  # one event and one policy on a line: a long record stays readable, and is never in memory twice
+        events = [event for event in transaction.events() if event.is_well_typed]
+        policies = {
+            digest: content.decode("utf-8", "replace")
+            for digest, content in transaction.policies()
+            if isinstance(digest, str)
+        }
+        rows = (list(astuple(one)) for one in transaction.signatures())
+        signatures = [row for row in rows if [type(part) for part in row] == [int, str, str]]
+    with whole_file(path) as file:  # one event and one policy on a line: readable, and never in memory twice
         file.write(f'{{"campaign":{to_text(header.name)},\n"format":{header.format},\n"safe2real":{to_text(__version__)},\n')
         file.write(f'"specification":{to_text(specification)},\n"events":[\n')
         file.writelines(_lines(to_text(asdict(event)) for event in events))

@@ -170,27 +170,26 @@ def _goes_on(path: Path) -> bool:
     Events are only ever added. So both together hold the last event of the file, the next one follows from it, and an event
     of the log is among the newest: else its pages are of a longer record than the file's.
     """
-    newest = "SELECT * FROM safe2real_event WHERE sequence >= ? ORDER BY sequence"
+    newest = "SELECT * FROM safe2real_event WHERE sequence > ? ORDER BY sequence"
+    logged = _logged_digests(log_of(path))
     try:
         with closing(connect_to_file_alone(path)) as alone:
             (last,) = alone.execute("SELECT max(sequence) FROM safe2real_event").fetchone()
-            end = alone.execute(newest, (last,)).fetchone()
-    except sqlite3.Error:  # it has no tables yet, or is being written
+            before = max(0, (last or 0) - len(logged) - _ON_A_PAGE)
+            own = [Event(*row) for row in alone.execute(newest, (before,))]
+    except sqlite3.Error:  # it has no tables yet, is damaged itself, or is being written
         return True
-    logged = _logged_digests(log_of(path))
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as together:
-            first = max(1, (last or 1) - len(logged) - _ON_A_PAGE)
-            found = {row[0]: Event(*row) for row in together.execute(newest, (first,))}
+            found = [Event(*row) for row in together.execute(newest, (before,))]
     except sqlite3.DatabaseError as error:
         return not _is_damage(error)
-    if end is not None:
-        event, following = Event(*end), found.get(last + 1)
-        if found.get(last) != event or (following is None) != (last == max(found)):
-            return False
-        if following is not None and following.digest != following.digest_after(event.digest):
-            return False
-    return not logged or not logged.isdisjoint(event.digest for event in found.values())
+    following = found[len(own)] if own and len(found) > len(own) else None
+    if found[: len(own)] != own:
+        return False
+    if following is not None and following.is_well_typed and following.digest != following.digest_after(own[-1].digest):
+        return False
+    return not logged or not logged.isdisjoint(event.digest for event in found)
 
 
 def _logged_digests(log: Path) -> set[str]:
@@ -208,7 +207,8 @@ def _logged_digests(log: Path) -> set[str]:
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
     """Whether the pages do not fit together; else the file is locked, or was closed by its last process meanwhile."""
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # Python's own have none: a text that is none
+    return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR)
 
 
 def _identity_of(path: Path) -> _Identity | None:
