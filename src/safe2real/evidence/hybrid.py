@@ -163,20 +163,7 @@ class HybridModel:
 
         For a log whose order may have been chosen by its content: only as a whole is it a fair sample.
         """
-        states, actions = bare(states), bare(actions)
-        self._check_support(states, actions, ends)
-        self._room_for(states, actions, ends)
-        for i in range(len(ends) - 1):
-            first, last = int(ends[i]), int(ends[i + 1])
-            record_episode(
-                self.counts.tally,
-                states[first + i : last + i + 1],
-                actions[first:last],
-                self.counts.simulator.num_actions,
-                self.counts.rows_per_step,
-            )
-            self.counts.episodes += 1
-            self._keep_room()
+        self._count(states, actions, ends)
         self.update()
 
     def refute(self, step: int, state: int, action: int) -> None:
@@ -201,6 +188,18 @@ class HybridModel:
     def _keep_room(self) -> None:
         if self.counts.has_room:
             self.make_room()
+
+    def _count(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        """Count checked episodes row by row; nothing is concluded."""
+        states, actions, counts = bare(states), bare(actions), self.counts
+        self._check_support(states, actions, ends)
+        self._room_for(states, actions, ends)
+        for i in range(len(ends) - 1):
+            first, last = int(ends[i]), int(ends[i + 1])
+            visited, chosen = states[first + i : last + i + 1], actions[first:last]
+            record_episode(counts.tally, visited, chosen, counts.simulator.num_actions, counts.rows_per_step)
+            counts.episodes += 1
+            self._keep_room()
 
     def _room_for(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         """Room for episodes laid end to end, where not every row has it."""

@@ -19,13 +19,13 @@ from safe2real._compiled.rows import Reach, Rows
 from safe2real.errors import InvalidInput
 from safe2real.evidence.row_rule import near_of
 from safe2real.model.kernel import Kernel
-from safe2real.model.validation import Floats
+from safe2real.model.validation import ROUNDING, Floats
 from safe2real.planning.robust import reach_of
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import tells_apart
 
 Ints = NDArray[np.int64]
-_NOTHING_SAID = 1.0 - 1e-9  # a TV distance that every pair of rows keeps to, as far as data can tell
+_NOTHING_SAID = 1.0 - ROUNDING  # a TV distance that every pair of rows keeps to, as far as data can tell
 
 
 class UnitKernel(Kernel):

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from safe2real._compiled.rows import Reach, Rows
-from safe2real._compiled.tally import record_episode
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import Counts
 from safe2real.evidence.evidence import Evidence
@@ -21,7 +20,7 @@ from safe2real.evidence.row_rule import Separation, StatedRows
 from safe2real.model.archive import Archive
 from safe2real.model.kernel import Kernel
 from safe2real.model.trajectory import Trajectory
-from safe2real.model.validation import ROUNDING, Floats, Indices, bare
+from safe2real.model.validation import ROUNDING, Floats, Indices
 from safe2real.problem.problem import Problem
 from safe2real.problem.ties import summed
 from safe2real.radii import RowShape, System
@@ -300,7 +299,7 @@ class TiedEvidence(Evidence):
 
     def record(self, trajectory: Trajectory, planned: NDArray[np.int64], growth: float) -> bool:
         """Count one episode; the model follows at once. Says whether another plan is due, by the visits to units."""
-        rows, _ = self._transitions(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
+        rows, _ = self.counts.transitions_of(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
         suspect = self.belief.suspect[rows]
         self.observe(trajectory)
         unit = self.pooling.unit
@@ -310,7 +309,7 @@ class TiedEvidence(Evidence):
 
     def record_all(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
         self._count(states, actions, ends)
-        rows, successors = self._transitions(states, actions, ends)
+        rows, successors = self.counts.transitions_of(states, actions, ends)
         self._heard(None)
         self._learn_at_once(rows, successors, np.ones(rows.size, dtype=np.int64))
 
@@ -337,7 +336,7 @@ class TiedEvidence(Evidence):
 
     def _take(self, states: Indices, actions: Indices, ends: NDArray[np.int64], labels: Ints | None) -> None:
         self._count(states, actions, ends)
-        rows, successors = self._transitions(states, actions, ends)
+        rows, successors = self.counts.transitions_of(states, actions, ends)
         units, outcomes = self.pooling.unit[rows], self.pooling.outcomes(rows, successors)
         labels = self._heard(labels)
         if labels is not None:  # what a row does not show, the episode says: it counts for the class, too
@@ -369,17 +368,8 @@ class TiedEvidence(Evidence):
             self._listened = True
         return None if self._deaf else labels
 
-    def _count(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
-        """Row by row, as if nothing were tied: what the test of the ties looks at."""
-        states, actions = bare(states), bare(actions)
-        self._check_support(states, actions, ends)
-        self.counts.room_for(*self._transitions(states, actions, ends))
-        for i in range(len(ends) - 1):
-            first, last = int(ends[i]), int(ends[i + 1])
-            visited, chosen = states[first + i : last + i + 1], actions[first:last]
-            record_episode(self.counts.tally, visited, chosen, self.counts.simulator.num_actions, self.counts.rows_per_step)
-            self.counts.episodes += 1
-            self.counts.keep_room()
+    def _room_for(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> None:
+        self.counts.room_for(*self.counts.transitions_of(states, actions, ends))  # the model's rows are elsewhere
 
     def _learn_at_once(self, rows: Ints, successors: Ints, often: Ints) -> None:
         outcomes = self.pooling.outcomes(rows, successors)
@@ -387,15 +377,6 @@ class TiedEvidence(Evidence):
         self.units.visit_at_once(self.pooling.unit[rows[explained]], outcomes[explained], often[explained])
         self.test.look(self.counts)
         self._show()
-
-    def _transitions(self, states: Indices, actions: Indices, ends: NDArray[np.int64]) -> tuple[Ints, Ints]:
-        """(row, successor) of every step of episodes laid end to end."""
-        steps = np.arange(int(ends[-1]))
-        episode = np.searchsorted(ends, steps, side="right") - 1
-        here = np.asarray(states).astype(np.int64)[steps + episode]
-        after = np.asarray(states).astype(np.int64)[steps + episode + 1]
-        rows = (steps - ends[episode]) * self.counts.rows_per_step
-        return rows + here * self.counts.simulator.num_actions + np.asarray(actions).astype(np.int64)[steps], after
 
     def _reported(self, trajectory: Trajectory) -> Ints | None:
         """The labels that an episode reports, held against where they lead; refused before anything is counted."""
@@ -407,7 +388,9 @@ class TiedEvidence(Evidence):
                 "labels=...)"
             )
         labels = np.asarray(trajectory.labels).astype(np.int64)
-        rows, successors = self._transitions(trajectory.states, trajectory.actions, np.array([0, trajectory.length]))
+        rows, successors = self.counts.transitions_of(
+            trajectory.states, trajectory.actions, np.array([0, trajectory.length])
+        )
         tied, most = self.pooling.tied[rows], self.ties.num_labels
         leads = self.pooling.leads[rows, np.minimum(labels, most - 1)]
         wrong = np.flatnonzero(tied & ((labels >= most) | (leads != successors)))

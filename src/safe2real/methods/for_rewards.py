@@ -34,7 +34,7 @@ from safe2real.model.cmdp import CMDP, step_rewards, without_steps
 from safe2real.model.constraint_text import rounded_down, rounded_up
 from safe2real.model.policy import MarkovPolicy
 from safe2real.model.serialization import array_from_json
-from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, shown
+from safe2real.model.validation import ROUNDING, Floats, finite_floats, finite_number, frozen, shown
 from safe2real.planning.certified_mixture import CertifiedMixture, best_mixture, column_of, trusted_column
 from safe2real.planning.evaluate import occupancy
 from safe2real.planning.robust import Ceiling, RowSets, add_open, ceiling, optimistic_policy, worst_values
@@ -101,7 +101,6 @@ _FALL = 0.8  # the radius that is waited for, as a share of the present one
 _SETTLED = 0.9  # of what is at stake, by clearing a row
 _VISITS = np.unique(np.rint(np.geomspace(1.0, 1e8, 160)))  # [G] at which radii are tabulated
 _NOISE = 0.4  # expected TV distance of n observations to their own distribution: this times sum sqrt(p (1 - p) / n)
-_CLEARLY = 1e-9
 _LUCK = 1.3  # the sequential test takes longer than its slowest set is expected to
 
 
@@ -116,13 +115,13 @@ def guess_of(evidence: Evidence) -> CMDP:
 def proved_wrong(evidence: Evidence) -> NDArray[np.bool_]:
     """[R] suspect rows that lie farther from the simulator's than a right one may."""
     belief = evidence.belief
-    return np.asarray(belief.suspect & (belief.low > evidence.rule.cleared_gap + _CLEARLY))
+    return np.asarray(belief.suspect & (belief.low > evidence.rule.cleared_gap + ROUNDING))
 
 
 def stake_of(sets: RowSets, guess: CMDP, reward: Floats, found: Found) -> Floats:
     """[R] what hangs on each row for one reward [1 or H, S, A], as a share of its upper end."""
     model, stake = sets.model, np.zeros(sets.gaps.size)
-    unit = 1.0 / max(found.top.value, 1e-9)
+    unit = 1.0 / max(found.top.value, ROUNDING)
     utilities, rows = list(model.compiled_arrays.utilities), guess.kernel.compiled_rows
 
     def add(values: Floats, visits: Floats, weight: float) -> None:
@@ -189,7 +188,7 @@ def _visits_for(table: Floats, target: Floats) -> Floats:
 
 LONGEST_NAME, MOST_REWARDS = 100, 100
 _GROWTH, _MORE = 1.1, 3  # a plan stands until a row that matters has so many times the visits, and so many more
-_LEAST = 1e-9  # share of a policy in a mixture, below which it is left out
+_LEAST = ROUNDING  # share of a policy in a mixture, below which it is left out
 _INDEX_ROUNDS, _INDEX_GAIN = 4, 1e-2  # exploring needs no exact optimum
 
 

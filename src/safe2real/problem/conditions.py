@@ -18,7 +18,7 @@ from enum import StrEnum
 
 from safe2real.errors import InvalidInput
 from safe2real.model.constraint_text import rounded_down, rounded_up
-from safe2real.model.validation import finite_number, positive_integer, unit_number
+from safe2real.model.validation import ROUNDING, finite_number, positive_integer, unit_number
 
 _CLAIMS = ("margin", "calibrated_gap", "mismatch_gap")
 _ONLY_IF_TRUE = " (claims about the real system only if they are true)"
@@ -341,7 +341,7 @@ def _tolerance_of_theorem(tolerance: float, theorems: float, small: float, margi
     if 0.0 < meant <= 1.0 and _at_most(tolerance, margin / 4):
         changes.append(change("epsilon", repr(meant), "state the epsilon that this tolerance stands for, {}"))
     cure = "" if changes else "mend the conditions above: the theorem's own tolerance is larger than margin / 4"
-    holds = math.isclose(tolerance, theorems, rel_tol=1e-9)
+    holds = math.isclose(tolerance, theorems, rel_tol=ROUNDING)
     # a larger tolerance stops sooner and plans worse, a smaller one the other way round
     needed_for = _AFTERWARDS if holds else (Guarantee.ACCURACY if tolerance > theorems else Guarantee.TERMINATION,)
     said = f"tolerance is {tolerance:.10g}; Theorem 1 sets margin epsilon / (4 H) + H^3 calibrated_gap = {theorems:.10g}"
