@@ -93,9 +93,10 @@ def test_a_plan_without_a_value_promises_nothing():
     value = system.rollout(plan, env, 5, seed=0).value
     assert value.agreement is Agreement.NOTHING_PROMISED
     assert "nan" not in value.describe()
-    none = RehearsedPlan(np.nan, np.nan, False, 0.5, 0.6, 0.4, True)
+    none = RehearsedPlan(dataclasses.replace(plan, suboptimality=float("nan")), 0.5, 0.6, 0.4, True)
     assert _kept(none) == "nothing was promised"
-    assert _kept(dataclasses.replace(none, value=0.5, suboptimality=0.1)) == "promised within 0.1: as promised"
+    promised = dataclasses.replace(none, plan=dataclasses.replace(plan, value=0.5, suboptimality=0.1))
+    assert _kept(promised) == "promised within 0.1: as promised"
 
 
 @pytest.mark.parametrize(

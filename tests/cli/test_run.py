@@ -331,7 +331,12 @@ def test_a_name_does_not_hide_a_broken_margin(tmp_path):
 def test_what_is_promised_is_shown_on_the_side_on_which_it_is_true(capsys):
     third = 1.0 / 3.0
     plan = SimpleNamespace(
-        real_value=1.0, real_best=2.0 * third, baseline_value=0.5, suboptimality=third, as_promised=True, feasible=True
+        real_value=1.0,
+        real_best=2.0 * third,
+        baseline_value=0.5,
+        plan=SimpleNamespace(suboptimality=third),
+        as_promised=True,
+        feasible=True,
     )
     ended = SimpleNamespace(
         status=SimpleNamespace(rounds=1, samples=2, stopped=True, uncertainty=third, tolerance=third),

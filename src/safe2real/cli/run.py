@@ -121,9 +121,9 @@ def _write_numbering(given: SpecFile, folder: Path) -> dict[str, str]:
 
 def _write_plans(given: SpecFile, ended: RehearsedCampaign, folder: Path) -> dict[str, str]:
     """plans/0, plans/1, ...: each plan in a file, and as tables where those are not too long."""
-    if not ended.made:
+    if not ended.plans:
         return {}
-    for number, plan in enumerate(ended.made):
+    for number, plan in enumerate(one.plan for one in ended.plans):
         place = folder / "plans" / str(number)
         place.mkdir(parents=True, exist_ok=True)
         plan.save(place / "plan.npz")
@@ -160,9 +160,7 @@ def _document(ended: RehearsedCampaign, guessed: bool, files: dict[str, str]) ->
         "wrong_rows_cleared": ended.lost,
         "verified": ended.ledger.holds,
         "verification": ended.ledger.describe(),
-        "plans": [{**{name: finite_or_none(value) if isinstance(value, float) else value
-                      for name, value in asdict(plan).items()}, "as_promised": plan.as_promised}
-                  for plan in ended.plans],
+        "plans": [plan.to_document() for plan in ended.plans],
         "files": files,
     }  # fmt: skip
 
@@ -179,9 +177,9 @@ def _print_before(found: list[Finding], guessed: bool) -> None:
 def _kept(plan: RehearsedPlan) -> str:
     from safe2real.model.constraint_text import rounded_up
 
-    if not math.isfinite(plan.suboptimality):
+    if not math.isfinite(plan.plan.suboptimality):
         return "nothing was promised"
-    return f"promised within {rounded_up(plan.suboptimality)}: {'' if plan.as_promised else 'NOT '}as promised"
+    return f"promised within {rounded_up(plan.plan.suboptimality)}: {'' if plan.as_promised else 'NOT '}as promised"
 
 
 def _print_after(ended: RehearsedCampaign, files: dict[str, str], assumed: str) -> None:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,7 @@ from safe2real.methods.base import Method
 from safe2real.methods.document import document_of
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import Policy
-from safe2real.model.serialization import digest_of, from_text
+from safe2real.model.serialization import digest_of, finite_or_none, from_text
 from safe2real.model.validation import ROUNDING, Floats
 from safe2real.planning.evaluate import constraint_values, evaluate
 from safe2real.planning.solve import solve
@@ -64,13 +64,11 @@ class Exact:
         return int((self.values < self.bounds - ROUNDING).any(axis=1).sum())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class RehearsedPlan:
     """A plan beside what it is really worth."""
 
-    value: float  # promised: at least this reward
-    suboptimality: float  # promised: at most this far from the best
-    certified: bool
+    plan: Plan  # assumptions that are false of the reality among its doubts
     real_value: float
     real_best: float  # of all policies that are feasible in reality; -inf where none is
     baseline_value: float  # the baseline's reward in reality
@@ -79,8 +77,22 @@ class RehearsedPlan:
     @property
     def as_promised(self) -> bool:
         """Whether it is feasible in reality, worth its value there, and within its suboptimality."""
-        gap = self.real_best - self.real_value
-        return self.feasible and self.real_value >= self.value - ROUNDING and gap <= self.suboptimality + 1e-7
+        gap, promised = self.real_best - self.real_value, self.plan
+        kept = self.real_value >= promised.value - ROUNDING and gap <= promised.suboptimality + 1e-7
+        return bool(self.feasible and kept)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return its numbers as plain JSON values."""
+        return {
+            "value": finite_or_none(self.plan.value),
+            "suboptimality": finite_or_none(self.plan.suboptimality),
+            "certified": self.plan.certificate.certified,
+            "real_value": self.real_value,
+            "real_best": finite_or_none(self.real_best),
+            "baseline_value": self.baseline_value,
+            "feasible": self.feasible,
+            "as_promised": self.as_promised,
+        }
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,7 +109,6 @@ class RehearsedCampaign:
     lost: int  # of those, cleared
     plans: tuple[RehearsedPlan, ...]
     broken: tuple[Finding, ...]  # assumptions that are false of this reality: nothing is a guarantee then
-    made: tuple[Plan, ...]  # the plans themselves, false assumptions among their doubts
 
     @property
     def standing(self) -> Standing:
@@ -210,7 +221,6 @@ def conclude(
     verdict = found.verdict.reshape(-1)
     assurance, ledger = campaign.assurance(), campaign.verify(progress=progress)
     false = tuple(one.as_doubt() for one in broken)  # what the record cannot know
-    made = [campaign.plan(reward) for reward in rewards]
     return RehearsedCampaign(
         status=campaign.status(forecast=False),
         assurance=replace(assurance, doubts=(*false, *assurance.doubts)),
@@ -220,9 +230,8 @@ def conclude(
         wrong=int(wrong.sum()),
         found=int((wrong & (verdict == Verdict.WRONG)).sum()),
         lost=int((wrong & (verdict == Verdict.CLEARED)).sum()),
-        plans=tuple(_planned(campaign, model, *one, not broken) for one in zip(made, rewards, strict=True)),
+        plans=tuple(_planned(campaign, model, reward, false) for reward in rewards),
         broken=tuple(broken),
-        made=tuple(_doubted(plan, false) for plan in made),
     )
 
 
@@ -238,20 +247,13 @@ def exact_values(campaign: Campaign, model: CMDP) -> Exact:
     return Exact(np.array([one.number for one in entries], dtype=np.int64), values, bounds, model.thresholds)
 
 
-def _doubted(plan: Plan, false: tuple[Doubt, ...]) -> Plan:
-    """With assumptions that are false of the reality among its doubts, before its own."""
-    certificate = plan.certificate
-    return replace(plan, certificate=replace(certificate, doubts=(*false, *certificate.doubts)))
-
-
-def _planned(campaign: Campaign, model: CMDP, plan: Plan, reward: Floats, assumptions_hold: bool) -> RehearsedPlan:
-    policy: Policy = plan.policy
+def _planned(campaign: Campaign, model: CMDP, reward: Floats, false: tuple[Doubt, ...]) -> RehearsedPlan:
+    plan = campaign.plan(reward)
+    certificate = replace(plan.certificate, doubts=(*false, *plan.certificate.doubts))
     return RehearsedPlan(
-        value=plan.value,
-        suboptimality=plan.suboptimality,
-        certified=plan.certificate.certified and assumptions_hold,
-        real_value=evaluate(model, policy, reward),
+        plan=replace(plan, certificate=certificate),
+        real_value=evaluate(model, plan.policy, reward),
         real_best=solve(model, reward).bound,
         baseline_value=evaluate(model, campaign.problem.baseline, reward),
-        feasible=bool((constraint_values(model, policy) >= model.thresholds - ROUNDING).all()),
+        feasible=bool((constraint_values(model, plan.policy) >= model.thresholds - ROUNDING).all()),
     )

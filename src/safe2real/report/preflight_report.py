@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,14 @@ from safe2real.preflight.rehearsed_campaign import Exact
 from safe2real.report.page import render
 from safe2real.standing import Standing
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 with needed_for("figures", "report"):
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
-_MOST_PANELS = 6
-
+_MOST_PANELS, _MOST_LINES = 6, 6
+_FEW_LABELS, _MANY_LABELS = 1.5, 3.0  # decades up to which 2 and 5 are labelled too, on axes with wide and narrow labels
 _BLUE, _ORANGE, _GREEN, _RED = "#2563eb", "#ea580c", "#15803d", "#b91c1c"
 
 
@@ -72,16 +72,6 @@ def draw_exact(exact: Exact, wordings: Sequence[Wording], bound: str) -> Figure:
         if k == panels - 1:
             axes.set_xlabel("deployment")
     return figure
-
-
-with needed_for("figures", "report"):
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-
-_MOST_LINES = 6
-_FEW_LABELS, _MANY_LABELS = 1.5, 3.0  # decades up to which 2 and 5 are labelled too, on axes with wide and narrow labels
 
 
 def draw_preflight(found: Preflight) -> Figure:
