@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import safe2real as s2r
+from safe2real.errors import InvalidInput
+from safe2real.model.trajectory import check_trajectory
 from tests.cases import each
 from tests.evidence.small_learners import stay
 
@@ -159,3 +161,40 @@ def test_sums_that_are_loose_are_renormalised_once():
     assert s2r.evaluate(model, s2r.MarkovPolicy.uniform(horizon=1, num_states=2, num_actions=1), np.ones((2, 1))) <= 1.0
     weights = s2r.Mixture.of(loose, [stay(1, 2, 1), stay(1, 2, 1)]).weights
     assert math.isclose(weights.sum(), 1.0, rel_tol=1e-15)
+
+
+def small_model(states=2, horizon=3, start=0):
+    rows = np.full((states, 1, states), 1.0 / states)
+    return s2r.CMDP.of(s2r.Kernel.from_dense(rows), horizon, start)
+
+
+def test_an_episode_is_checked_where_it_is_made_and_only_compared_with_a_system_later():
+    model = small_model()
+    episode = s2r.Trajectory.of(model, [0, 1, 1, 0], [0, 0, 0], seed=4)
+    assert check_trajectory(model, episode) is episode
+    assert check_trajectory(small_model(states=3), episode) is episode  # another system in which it could have happened
+    short = s2r.Trajectory.of(model, [0, 1], [0], partial=True)
+    assert check_trajectory(model, short, partial=True) is short
+
+
+@pytest.mark.parametrize(
+    ("model", "episode"),
+    [
+        (small_model(horizon=2), s2r.Trajectory.of(small_model(), [0, 1, 1, 0], [0, 0, 0])),
+        (small_model(start=1), s2r.Trajectory.of(small_model(), [0, 1, 1, 0], [0, 0, 0])),
+        (small_model(), s2r.Trajectory.of(small_model(states=3), [0, 2, 1, 0], [0, 0, 0])),
+        (small_model(), s2r.Trajectory.of(small_model(), [0, 1], [0], partial=True)),
+        (small_model(), s2r.Trajectory(np.array([0, 1, 7, 0], dtype=np.uint32), np.zeros(3, dtype=np.uint32))),
+        (small_model(), s2r.Trajectory(np.array([0, 1, -1, 0]), np.zeros(3, dtype=np.int64))),
+        (small_model(), ([0, 1, 1, 0], [0, 0, 0])),
+    ],
+)
+def test_an_episode_of_another_system_or_made_by_hand_is_refused(model, episode):
+    with pytest.raises(InvalidInput):
+        check_trajectory(model, episode)
+
+
+def test_an_episode_made_by_hand_of_lists_is_made_anew():
+    checked = check_trajectory(small_model(), s2r.Trajectory([0, 1, 1, 0], np.zeros(3, dtype=np.int64)))
+    assert checked.states.dtype == np.uint32
+    assert not checked.states.flags.writeable
