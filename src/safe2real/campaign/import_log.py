@@ -67,14 +67,19 @@ _Earlier = list[tuple[str, bool]]  # recorded episodes of one source in order: c
 
 @dataclass(slots=True)
 class Recorded:
-    """All episodes that are in the record and could be of one policy, and those that have names."""
+    """All episodes that are in the record, by where they come from, and those that have names."""
 
-    sources: dict[str, _Earlier] = field(default_factory=dict)
+    _all: dict[tuple[str, str | None], _Earlier] = field(default_factory=dict)  # by source, and policy of told ones
     ids: dict[str, tuple[str, str]] = field(default_factory=dict)  # id -> (source, content)
     out: set[str] = field(default_factory=set)  # ids of deployments that were not told
 
-    def add(self, source: str, key: str, id: str | None) -> None:
-        self.sources.setdefault(source, []).append((key, id is not None))
+    def sources(self, policy: str) -> dict[str, _Earlier]:
+        """What a log of `policy` (digest) could hold: imported episodes of any policy, and told ones of this one."""
+        return {source: earlier for (source, whose), earlier in self._all.items() if whose in (None, policy)}
+
+    def add(self, source: str, key: str, id: str | None, told_by: str | None = None) -> None:
+        """Add an episode; `told_by` is the policy's digest of one that was told to a deployment."""
+        self._all.setdefault((source, told_by), []).append((key, id is not None))
         if id is not None:
             self.ids[id] = (source, key)
 
@@ -84,14 +89,15 @@ def key_of(content: dict[str, Any]) -> str:
     return to_text({name: value for name, value in content.items() if name != "id"})
 
 
-def choose(log: PackedEpisodes, overlap: Overlap, recorded: Recorded, fitted: frozenset[int]) -> Chosen:
-    """Which episodes of a log to record, given those that the record has; raises `Conflict`.
+def choose(log: PackedEpisodes, policy: str, overlap: Overlap, recorded: Recorded, fitted: frozenset[int]) -> Chosen:
+    """Which episodes of a log of `policy` (digest) to record, given those that the record has; raises `Conflict`.
 
     `fitted` are fingerprints of the episodes that the simulator was estimated from.
     """
+    sources = recorded.sources(policy)
     fresh = log.where([not _is_known(episode, recorded) for episode in log])
     named = len(log) - len(fresh)
-    alike = _alike(fresh, recorded)
+    alike = _alike(fresh, sources)
     known_to_simulator = fitted_among(fresh, fitted)
     total = len(known_to_simulator.union(*alike.values()))
     if overlap is Overlap.REFUSE and known_to_simulator:
@@ -107,14 +113,14 @@ def choose(log: PackedEpisodes, overlap: Overlap, recorded: Recorded, fitted: fr
         return Chosen(fresh, NO_OVERLAP, 0, named)
     if overlap is Overlap.COUNT:
         return Chosen(fresh, COUNTED, total, 0)
-    left = _without_recorded(fresh, recorded)
+    left = _without_recorded(fresh, sources)
     if known_to_simulator := fitted_among(left, fitted):  # skipped by their looks, the rare ones would be left
         raise Conflict(fitted_refusal(len(known_to_simulator), len(log)))
     return Chosen(left, SKIPPED, len(fresh) - len(left), len(log) - len(left))
 
 
-def recorded_of(name: str, policy: str, events: Iterable[Event]) -> Recorded:
-    """Imported episodes of any policy, and told ones of `policy` (digest): a log of it can hold no others."""
+def recorded_of(name: str, events: Iterable[Event]) -> Recorded:
+    """All episodes that were told to campaign `name` or imported."""
     found = Recorded()
     asked: dict[int | None, tuple[str, str]] = {}  # number -> policy, id
     for event in events:
@@ -126,8 +132,7 @@ def recorded_of(name: str, policy: str, events: Iterable[Event]) -> Recorded:
             collector, id = asked[event.deployment]
             found.out.discard(id)
             found.ids[id] = (_OWN, event.body)
-            if collector == policy:
-                found.add(_OWN, event.body, None)
+            found.add(_OWN, event.body, None, collector)
         elif event.kind == IMPORT:
             for content in ImportBody.read(event).episodes:
                 found.add(f"the log {event.worker!r}", key_of(content), content.get("id"))
@@ -159,20 +164,20 @@ def _comparable(fresh: PackedEpisodes, earlier: _Earlier) -> Iterator[tuple[list
     yield [index for index, episode in enumerate(fresh) if "id" in episode], unnamed
 
 
-def _alike(fresh: PackedEpisodes, recorded: Recorded) -> dict[str, set[int]]:
+def _alike(fresh: PackedEpisodes, sources: dict[str, _Earlier]) -> dict[str, set[int]]:
     """Which episodes look like one of an earlier source, by its name."""
     found: dict[str, set[int]] = {}
-    for name, earlier in recorded.sources.items():
+    for name, earlier in sources.items():
         for indices, keys in _comparable(fresh, earlier):
             mine = [key_of(fresh[index]) for index in indices]
             found.setdefault(name, set()).update(indices[place] for place in _first_of(mine, Counter(keys)))
     return {name: places for name, places in found.items() if places}
 
 
-def _without_recorded(fresh: PackedEpisodes, recorded: Recorded) -> PackedEpisodes:
+def _without_recorded(fresh: PackedEpisodes, sources: dict[str, _Earlier]) -> PackedEpisodes:
     """What is left when the episodes of earlier sources are taken out; refuses where it is not clear which those are."""
     left = fresh
-    for name, earlier in recorded.sources.items():
+    for name, earlier in sources.items():
         dropped: set[int] = set()
         for indices, keys in _comparable(left, earlier):
             mine = [key_of(left[index]) for index in indices]
@@ -292,12 +297,12 @@ def _append(record: Record, source: str, logs: Sequence[Log], *, partial: bool) 
         twin = next((event for event in imports if f'"log":"{whole}"' in event.body), None)
         if twin is not None and any(overlap == Overlap.REFUSE for _, _, overlap in logs):
             raise Conflict(f"the same log was imported as {twin.worker!r} at {twin.at}; it counts once, under one name")
-        fitted, events, chosen = record.problem.fitted_episodes(), list(transaction.events()), []
+        fitted, chosen = record.problem.fitted_episodes(), []
+        recorded = recorded_of(record.name, transaction.events())
         for place, (log, content, (_, _, overlap)) in enumerate(zip(read, encoded, logs, strict=True)):
-            recorded = recorded_of(record.name, digest_of(content), events)
-            for episode in chain(*read[:place]):
+            for episode in read[place - 1] if place else ():
                 recorded.add(_SAME_IMPORT, key_of(episode), episode.get("id"))
-            chosen.append(choose(log, Overlap(overlap), recorded, fitted))
+            chosen.append(choose(log, digest_of(content), Overlap(overlap), recorded, fitted))
         skipped, samples = sum(one.skipped for one in chosen), sum(transitions_in(e) for one in chosen for e in one.episodes)
         if not any(len(one.episodes) for one in chosen):
             return [], Receipt(transaction.last()[0], False, 0, skipped)
