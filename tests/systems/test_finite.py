@@ -408,6 +408,13 @@ def test_tables_are_dictionaries_or_lists_of_the_size_of_their_spaces():
         from_gymnasium(wide, 5)
 
 
+def test_a_description_is_asked_for_by_its_name():
+    with pytest.raises(InvalidInput, match=r"description is \[0, 1\]; give SystemDescription\(cost=..., limit=...\)"):
+        from_gymnasium(gymnasium.make("FrozenLake-v1"), 3, [0, 1])
+    with pytest.raises(InvalidInput, match="cost is 'logged', which is for estimates from data"):
+        from_gymnasium(gymnasium.make("FrozenLake-v1"), 3, SystemDescription(cost="logged", limit=1.0, ended=0))
+
+
 def test_an_environment_without_a_table_is_sent_to_sampling():
     env = TableEnv(corridor())
     del env.P

@@ -199,6 +199,7 @@ def from_dynamics(
     """
     if not isinstance(noise, Noise):
         raise InvalidInput(f"noise is {shown(noise)}; give Noise(values, law)")
+    description = SystemDescription.of(description)
     listed = _distinct("states", states), _distinct("actions", actions), _distinct("noise", noise.values)
     check_function("step", step, "state, action, w")
     if noise.classes is not None:

@@ -522,7 +522,7 @@ class _Task:
 
     @classmethod
     def of(cls, horizon: int, description: SystemDescription | None, counting: Counting | None) -> _Task:
-        described = SystemDescription() if description is None else description
+        described = SystemDescription.of(description)
         costing = Costing(described.arrival_cost, isinstance(described.cost, str))
         if costing.logged:
             described = replace(described, cost=_only_logged)

@@ -113,6 +113,13 @@ class SystemDescription:
             boolean(name, getattr(self, name))
         self.legend  # noqa: B018 (refuses names that are no texts)
 
+    @classmethod
+    def of(cls, given: SystemDescription | None) -> SystemDescription:
+        """Return what is given, or an empty description; refuse anything else."""
+        if given is not None and not isinstance(given, cls):
+            raise InvalidInput(f"description is {shown(given)}; give SystemDescription(cost=..., limit=...)")
+        return cls() if given is None else given
+
     @property
     def legend(self) -> Legend:
         """The names that are given."""
@@ -297,7 +304,7 @@ def from_gymnasium(
         True
     """
     check_spaces(env)
-    description = SystemDescription() if description is None else description
+    description = SystemDescription.of(description)
     outcomes = rows.outcomes_of(env, description.arrival_cost)
     sizes = {"states": outcomes.num_states, "actions": outcomes.num_actions}
     for (what, size), space in zip(sizes.items(), (env.observation_space, env.action_space), strict=True):
