@@ -52,6 +52,12 @@ def inner(function: Any) -> Any:
     return _njit(**_PART)(function)
 
 
+def beforehand(function: Any) -> Any:
+    """As `inner`, optimised before it becomes a part of its callers: some loops are twice as fast that way."""
+    _BEFOREHAND.add(function.__qualname__)
+    return inner(function)
+
+
 def shared(function: Any) -> Any:
     """Leave a function as it is for Python, and compile it where a compiled function calls it: the same source for both."""
     return instead_of(function)(function)
@@ -87,10 +93,9 @@ class _Part(JITCodeLibrary):
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        if self.name in _BEFOREHAND:
+            self._optimize_final_module()
         self._finalized = True
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -120,6 +125,7 @@ class _PartCompiler(CompilerBase):
         return [pipeline]
 
 
+_BEFOREHAND: set[str] = set()  # functions that are optimised before they become parts
 # Division by zero gives inf or NaN, as in numpy: no checks in the generated code. Without the interpreter's lock: other
 # threads of a process go on while one plans, and no two share what is written.
 _OPTIONS: Any = {"error_model": "numpy", "nogil": True}

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from safe2real._compiled.cache import compiled, inner
+from safe2real._compiled.cache import beforehand, compiled, inner
 from safe2real._compiled.rows import Array
 
 
@@ -29,7 +29,7 @@ class Tally(NamedTuple):
     visits: Array  # [R]
 
 
-@inner
+@beforehand
 def record(tally, row, successor):
     """One more observed transition; the caller has made sure that the segment has room."""
     tally.visits[row] += 1
@@ -48,7 +48,7 @@ def record_episode(tally, states, actions, A, rows_per_step):
     count_episode(tally, states, actions, A, rows_per_step)
 
 
-@inner
+@beforehand
 def count_episode(tally, states, actions, A, rows_per_step):
     """Count every transition of an episode."""
     for h in range(actions.size):
