@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 
-from safe2real.evidence.mismatch_map import Verdict, map_mismatch
+from safe2real.evidence import Verdict, map_mismatch
 
 if TYPE_CHECKING:
     from frozen_lake import Study

@@ -30,7 +30,7 @@ import safe2real as s2r
 from experiments.studies.sepsis_patients import learner_of, schedule
 from experiments.studies.sepsis_system import LEAST_SURVIVAL, MARGIN, Case, build, load_records
 from safe2real.errors import MissingExtra
-from safe2real.evidence.mismatch_map import Verdict
+from safe2real.evidence import Verdict
 
 PATIENTS, FEW_PATIENTS = 120_000, 16_000
 LOOKS = (10_000, 20_000, 30_000, 35_000, 40_000, 50_000, 60_000, 80_000)  # patients before a plan for survival is made

@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 from numpy.typing import NDArray
 
 from experiments.studies.sepsis_system import LEAST_SURVIVAL, LEVELS, SEVERE, TREATED, Case
-from safe2real.evidence.mismatch_map import Verdict
+from safe2real.evidence import Verdict
 
 BLUE, ORANGE, GREEN, GREY, RED = "#2563a8", "#d9730d", "#2e8b57", "#6b7280", "#b91c1c"
 _COLOURS = ("#ffffff", "#f2c14e", RED, "#a9c6e8")  # not offered, open, wrong, cleared

@@ -14,7 +14,7 @@ import numpy as np
 import safe2real as s2r
 from experiments.studies.sepsis_patients import patients_under
 from experiments.studies.sepsis_system import LEAST_SURVIVAL, MARGIN, Case
-from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
+from safe2real.evidence import MismatchMap, Verdict, map_mismatch
 
 Report = Callable[[float], None]  # seconds of work done, by a rough guess, for the progress bar
 

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from mountain_car_track import COAST, FAST, FLOOR, LIMIT, TICKS, Track, at_goal, cells_of, worth
 
 import safe2real as s2r
-from safe2real.evidence.mismatch_map import Verdict, map_mismatch
+from safe2real.evidence import Verdict, map_mismatch
 
 if TYPE_CHECKING:
     from mountain_car import Study

@@ -21,7 +21,7 @@ from rich.table import Table
 from warehouse_figures import draw_floor, draw_rewards
 from warehouse_study import FULL, NUMBERS, QUICK, ROUNDING, Exploration, Outcome, Study
 
-from safe2real.evidence.mismatch_map import Verdict
+from safe2real.evidence import Verdict
 
 
 def tables_of(outcomes: Sequence[Outcome], limit: float) -> Iterator[Table]:

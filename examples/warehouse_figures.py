@@ -16,7 +16,7 @@ from warehouse_study import Exploration, Outcome, Study
 
 import safe2real as s2r
 from experiments.studies.warehouse_floor import MOVES, Cell, Warehouse
-from safe2real.evidence.mismatch_map import Verdict
+from safe2real.evidence import Verdict
 
 BLUE, ORANGE, GREEN, GREY, RED, AMBER = "#2563a8", "#d9730d", "#2e8b57", "#6b7280", "#c0262d", "#f2c14e"
 RACK, PEOPLE, PALE = "#4b5563", "#fde7d3", "#d3e8dc"

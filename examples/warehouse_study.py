@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import safe2real as s2r
 from experiments.oracles.linear_program import solve_linear_program
 from experiments.studies.warehouse_floor import ACTIONS, FLOOR, GAP, SMALL_FLOOR, Warehouse
-from safe2real.evidence.mismatch_map import MismatchMap, map_mismatch
+from safe2real.evidence import MismatchMap, map_mismatch
 from safe2real.systems.finite import SystemDescription, from_gymnasium
 
 ROUNDING = 1e-8  # of exact values; V_c sums 37 steps

@@ -56,6 +56,14 @@ class MismatchMap(Tabular):
         return f"{step}{self.legend.state(index[-2])}, {self.legend.action(index[-1])}"
 
     def count(self, verdict: Verdict) -> int:
+        """Count the rows of one verdict.
+
+        Args:
+            verdict: open, wrong, cleared, known or contradicted.
+
+        Returns:
+            The number of rows.
+        """
         return int((self.verdict == verdict).sum())
 
     def to_table(self) -> list[Row]:
