@@ -204,7 +204,11 @@ def checked_name(name: str, value: Any) -> str:
 
 
 def checked_text(name: str, value: Any, longest: int) -> str:
-    """A reason that somebody gave, or the name of somebody who is recorded already."""
+    """Return a reason, or a name that is recorded already, if it is printable.
+
+    Raises:
+        InvalidInput: It is no text of 1 to `longest` printable characters.
+    """
     printable = isinstance(value, str) and value.replace("\n", " ").replace("\t", " ").isprintable()
     if not printable or not value.strip() or len(value) > longest:
         raise InvalidInput(f"{name} is {str(value)[:60]!r}; give a text of 1 to {longest} printable characters")

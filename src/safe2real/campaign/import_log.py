@@ -269,7 +269,7 @@ def import_logs(record: Record, source: str, logs: Sequence[Log], *, partial: bo
     added, receipt = _append(record, source, logs, partial=partial)  # of which the events alone are kept
     if added:
         record.take(added)
-        record.keep_snapshot()  # of a long log, which whoever opens the campaign would have to count first
+        record.keep_snapshot()  # of a long log, which the next process would have to count first
     return receipt
 
 
@@ -386,7 +386,7 @@ def carry_over(into: Campaign, earlier: Campaign, *, overlap: Overlap | str = Ov
             carried_out(policies[digest], there),  # either of the two may count its end
             [_content(earlier, episode) for episode in log],
             # By their ids they are other episodes than those that were told here, however alike they look. Of a log without
-            # ids nobody knows whether it was imported into both.
+            # ids it is unknown whether it was imported into both.
             Overlap.COUNT if named else overlap,
         )
         for (digest, named), log in logs.items()

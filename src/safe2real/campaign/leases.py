@@ -1,7 +1,7 @@
 """Leases: how long a deployment may be out before it is named as overdue, and, if the campaign was created so, withdrawn.
 
-A machine that is gone never tells and never abandons, and all episodes after its own wait. A lease ends that without
-anybody looking: the next `ask`, of whomever, withdraws what is overdue, which is an event. The episode is left out for a
+A machine that is gone never tells and never abandons, and all episodes after its own wait. A lease ends that without an
+operator: the next `ask` of any worker withdraws what is overdue, which is an event. The episode is left out for a
 reason that must have nothing to do with what happened in it. Where bad episodes take longer than good ones, a lease close to
 their length leaves out the bad ones; so the certificate assumes that no episode outlasts its lease because of what happens
 in it. Give a lease of many times the length of an episode. An episode that turns up later is told as usual.
@@ -49,7 +49,7 @@ class Lease:
         """Whether something handed out at `since` is overdue at `at`, by the clocks of those who wrote these times."""
         try:
             return (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds() >= self.seconds
-        except (ValueError, TypeError):  # times that nobody of ours wrote
+        except (ValueError, TypeError):  # not times as events are written with
             return False
 
 
@@ -71,7 +71,7 @@ def overdue(lease: Lease | None, held: Iterable[Any], at: str) -> list[Any]:
 def notices_of(
     held: Sequence[tuple[str, str, str]], waiting_for: str | None, waiting: int, lease: Lease | None, at: str
 ) -> tuple[str, ...]:
-    """One text for what holds others up, and one for what happens to a deployment that nobody tells.
+    """Return one text for what holds others up, and one for what happens to a deployment that is never told.
 
     Args:
         held: (id, worker, since) of every deployment that is out.
@@ -108,6 +108,6 @@ def notices_of(
 def _for_how_long(since: str, at: str) -> str:
     try:
         seconds = (datetime.fromisoformat(at) - datetime.fromisoformat(since)).total_seconds()
-    except (ValueError, TypeError):  # times that nobody of ours wrote
+    except (ValueError, TypeError):  # not times as events are written with
         return "a time that the record does not tell"
     return f"{seconds:,.0f} s" if seconds < 7_200.0 else f"{seconds / 3_600.0:,.1f} hours"

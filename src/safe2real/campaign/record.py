@@ -42,7 +42,7 @@ class Record:
 
     def __init__(self, journal: Journal, extensions: Extensions = ()) -> None:
         self.journal = journal
-        self.own_keys = journal.keys  # seal snapshots, whoever is acted for: others' keys are for their own events
+        self.own_keys = journal.keys  # seal snapshots; keys of those who are acted for are for their own events
         self.by = who_calls(journal.keys)  # named in everything that this object records
         header = journal.header()
         self.name, self.format = header.name, header.format
@@ -60,7 +60,7 @@ class Record:
         self.replay = Replay(self.fresh_learner())
         self.covered = 0  # by the newest snapshot that is known
         self._worked = 0  # what was in the record when that was made: see `_work_in`
-        self._replaceable: int | None = None  # the event that a snapshot covers of which nobody else makes use
+        self._replaceable: int | None = None  # the event that a snapshot covers which no other process uses
         self._alone_at = float("-inf")  # when the record was read and held nothing new
         self._policies: dict[str, MarkovPolicy] = {}
         self._baseline_content: bytes | None = None
@@ -91,7 +91,7 @@ class Record:
     def early(self) -> Replay:
         """What is known before others are kept waiting; it is caught up with again when they are.
 
-        Where nobody else wrote when this object looked a moment ago, there is hardly anything to read: it is not looked.
+        Skips the look if no other process had written anything when this object looked a moment ago.
         """
         return self.replay if time.monotonic() - self._alone_at < _A_MOMENT else self.catch_up()
 
@@ -146,12 +146,12 @@ class Record:
         self.replay, self.covered, self._worked, self._replaceable = replay, sequence, _work_in(replay), sequence
 
     def keep_snapshot(self) -> None:
-        """Save the next process the reading; nobody depends on it, so whoever may not write it goes without."""
+        """Best-effort cache: speeds up the next open; skipped if the record is read-only."""
         replay, work = self.replay, _work_in(self.replay)
         if not _is_due(work, self._worked):
             return
         self.covered, self._worked = replay.sequence, work  # also when it fails: the next is as far away
-        with suppress(StorageFailure):  # of what is counted here first, too: whoever asks for it next is told
+        with suppress(StorageFailure):  # of what is counted here first, too: the next call says so
             content = snapshot_of(replay, self.problem_digest, self.own_keys)
             if content is None:
                 return

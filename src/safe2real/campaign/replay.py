@@ -181,9 +181,9 @@ class Replay:
 
     @contextmanager
     def _whole_or_spoilt(self) -> Iterator[None]:
-        """What fails half-way (damage, lack of memory, an interrupt) leaves counts of which nobody knows what is in them.
+        """Refuse all further use once something failed half-way (damage, lack of memory, an interrupt).
 
-        Whoever asks again must not be handed out anything that was computed from those.
+        What the counts then hold is unknown, so nothing may be handed out that was computed from them.
         """
         if self._spoilt is not None:
             raise StorageFailure(self._spoilt)
@@ -294,7 +294,13 @@ class Replay:
         try:
             body = json.loads(event.body)
             of_baseline = bool(body["drawn"] >= body["candidates"])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):  # verify says so; nobody knows whose it is
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+        ):  # verify says so; it is of unknown origin
             return False, False
         return of_baseline, not of_baseline and self._learner.evidence.goes_by_returns
 
@@ -347,7 +353,7 @@ def _packed(contents: list[Any], of_baseline: bool, of_candidate: bool) -> Episo
 
 @contextmanager
 def as_recorded(event: Event) -> Iterator[None]:
-    """An event that cannot be read says so. Digests are no signatures: whoever writes to the file can make them fit."""
+    """Say which event cannot be read. Digests are no signatures: any program that writes to the file can make them fit."""
     try:
         yield
     except _MALFORMED as error:

@@ -2,7 +2,7 @@
 
 A signature is HMAC-SHA256 of the event's digest, which is of everything recorded before, so it proves the event, its place
 and its author. Keys are in a file that SAFE2REAL_KEY_FILE names, one a line, `name key`, the key as at least 32 hexadecimal
-digits. A process signs with the first one, under its name; a check needs the keys of all that signed. Whoever holds a key
+digits. A process signs with the first one, under its name; a check needs the keys of all that signed. Any program with a key
 can sign with it: give each program its own, and all of them only to the one who checks.
 """
 

@@ -35,7 +35,7 @@ def snapshot_of(replay: Replay, problem: str, keys: Keys | None) -> bytes | None
 
     None where the state is not the one that the events alone lead to. Stated ties are looked at after batches, and bounds
     from outside the package may conclude something else tomorrow. An episode that left the model or the declared support
-    refutes as soon as it is told and counts in its turn, so what is concluded in between depends on when somebody asked; a
+    refutes as soon as it is told and counts in its turn, so what is concluded in between depends on when it was asked for; a
     snapshot from before it stays as good as it was.
     """
     archive = state_of(replay, problem)
@@ -135,5 +135,5 @@ def _alike(one: Archive, other: Archive) -> bool:
 
 
 def _seal(payload: bytes, keys: Keys | None) -> str:
-    """Whoever has a key to add events has it to seal a snapshot; each process takes those of its own key."""
+    """Return the seal of a snapshot: its digest, or by the key that also signs events; a process takes those of its key."""
     return hashlib.sha256(payload).hexdigest() if keys is None else keys.seal(payload)

@@ -120,7 +120,7 @@ def _recorded_of(record: Record, transaction: Transaction, id: Any) -> dict[str,
 
 
 def _forced_by(by: str, asked: Event, worker: str | None, force: str | None) -> list[Draft]:
-    """The event that says why another than the holder acts on a deployment; none where nobody else does."""
+    """Return the event that says why another than the holder acts on a deployment; none where the holder does."""
     worker = None if worker is None else checked_text("worker", worker, 200)
     if force is not None:
         reason = checked_text("force", force, 10_000)

@@ -409,7 +409,7 @@ class Ledger:
     problems: tuple[Discrepancy, ...]
     differences: Differences  # no problems: what was claimed could be claimed today, and more
     version: str | None  # the release that the campaign was created with; None where the first event does not say
-    signatures_checked: bool | None = None  # None where the record has none and nobody expects any
+    signatures_checked: bool | None = None  # None where the record has none and this process no key
 
     @property
     def standing(self) -> Standing:

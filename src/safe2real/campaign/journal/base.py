@@ -229,7 +229,7 @@ class Journal(ABC):
 
     @contextmanager
     def reading(self, *, as_it_is: bool = False) -> Iterator[Transaction]:
-        """A view of one moment; nobody is kept waiting. `as_it_is` reads also what is not the record that was known."""
+        """A view of one moment, which blocks no writer. `as_it_is` reads also what is not the record that was known."""
         with self._begun(writing=False) as transaction:
             if not as_it_is:
                 self._recognise(transaction)

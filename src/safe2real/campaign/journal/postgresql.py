@@ -1,9 +1,9 @@
 """Connections to a PostgreSQL server that may be slow, gone, or on the far side of a network that has died.
 
-Nobody waits for ever. The server ends a transaction that holds the campaign's lock and does nothing (its process was
+Every wait has an end. The server ends a transaction that holds the campaign's lock and does nothing (its process was
 stopped, or its machine is gone), so the others wait for a bounded time. A client whose packets vanish gives up by itself:
 the kernel's timers see a dead peer, and every wait for an answer has an end of its own, for the case that something in
-between still acknowledges packets. Whoever gives a time of their own keeps it: in the URL (`?connect_timeout=5`,
+between still acknowledges packets. Times that the user gives are kept: in the URL (`?connect_timeout=5`,
 `?options=-cstatement_timeout%3D10s`) or in the server's settings.
 """
 
@@ -52,7 +52,7 @@ def postgresql_engine(url: sql.URL, place: str, *, lock_patience: float) -> sql.
 
     @sql.event.listens_for(engine, "connect")
     def _prepare(connection: Any, _: Any) -> None:
-        # Idle readers keep nobody waiting; for writers see `bound_idleness`.
+        # Idle readers block no other process; for writers see `bound_idleness`.
         with connection.cursor() as cursor:
             for name, seconds in (("lock_timeout", lock_patience), ("statement_timeout", STATEMENT)):
                 cursor.execute("SELECT current_setting(%s)", (name,))
@@ -103,7 +103,7 @@ def _bounded_connection(driver: Any) -> Any:
                 while True:
                     ready = yield wanted
                     if not ready and time.monotonic() > deadline:
-                        self.pgconn.finish()  # so that nobody waits on it again, not even to roll back
+                        self.pgconn.finish()  # so that no later call waits on it, not even a rollback
                         raise driver.OperationalError(f"no answer on this connection for {seconds:.0f} s")
                     wanted = generator.send(ready)
             except StopIteration as end:

@@ -1,7 +1,7 @@
 """One SQLite file: how it is opened, and whether the name still leads to the file that is open.
 
 SQLite keeps what was written last in a second file, NAME-wal. A file that is removed, or replaced by another, under a
-process goes on to be written to by that process, where nobody will ever read it; so does a log. A file that is put beside
+process goes on to be written to by that process, where no other one reads it; so does a log. A file that is put beside
 the log of another one is overwritten by it. Both are looked for here: the first at the beginning of every transaction and
 before and after every commit, by device and inode of the file and of its log, the second when a campaign is opened.
 """
@@ -44,7 +44,7 @@ class SQLiteFile:
 
     def engine(self, url: sql.URL) -> sql.Engine:
         if self.read_only:
-            # Connected anew for each look: somebody else may write, and may have begun since the last one.
+            # Connected anew for each look: another process may write, and may have begun since the last one.
             engine = read_only_engine(self.path, self._patience)
         else:
             engine = sql.create_engine(url, connect_args={"timeout": self._patience})
@@ -93,11 +93,11 @@ class SQLiteFile:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """For reading without a log: refuse what was read if somebody began to write meanwhile."""
+        """For reading without a log: refuse what was read if another process began to write meanwhile."""
         before = _state_of(self.path) if self.read_only else None
         yield
         # With a log there, SQLite gave a view of one moment. Without, the file was read as it is, which is one moment only
-        # if nobody wrote.
+        # if no process wrote.
         if before is not None and not before[0] and before != _state_of(self.path):
             raise Disturbed(
                 f"{self.path}: another process began to write while the file was read, so what was read may be of no one "
@@ -124,8 +124,8 @@ def read_only_engine(path: Path, patience: float) -> sql.Engine:
 
 
 def connect_read_only(path: Path, patience: float) -> sqlite3.Connection:
-    # Without a log nobody is writing and nothing is left to recover, so SQLite may take the file as it is and leaves no
-    # trace beside it (`undisturbed` looks whether that was true to the end). With one, even an empty one, somebody has the
+    # Without a log no process is writing and nothing is left to recover, so SQLite may take the file as it is and leaves no
+    # trace beside it (`undisturbed` looks whether that was true to the end). With one, even an empty one, a process has the
     # file open, and SQLite has to read what they share.
     settled = "" if log_of(path).exists() else "&immutable=1"
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro{settled}", uri=True, timeout=patience)
@@ -155,7 +155,7 @@ def check_log(path: Path) -> None:
     try:
         if not log_of(path).stat().st_size or any(_goes_on(path) for _ in range(_TRIES)):
             return
-    except FileNotFoundError:  # whoever had the file open has closed it meanwhile, and the log went with it
+    except FileNotFoundError:  # the last process that had it open has closed it, and the log went with it
         return
     raise StorageFailure(
         f"the log {log_of(path).name} beside {path} is not of this campaign, or not of this copy of it: opening both would "
@@ -220,7 +220,7 @@ def _identity_of(path: Path) -> _Identity | None:
 
 
 def _state_of(path: Path) -> tuple[Any, ...]:
-    """Whether there is a log, and what changes when somebody writes without one."""
+    """Whether there is a log, and what changes when a process writes without one."""
     try:
         found = path.stat()
     except FileNotFoundError:
