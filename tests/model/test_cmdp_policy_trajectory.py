@@ -198,3 +198,19 @@ def test_an_episode_made_by_hand_of_lists_is_made_anew():
     checked = check_trajectory(small_model(), s2r.Trajectory([0, 1, 1, 0], np.zeros(3, dtype=np.int64)))
     assert checked.states.dtype == np.uint32
     assert not checked.states.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("make", "way"),
+    [
+        (lambda: s2r.Mixture(np.array([0.5, 0.5]), (stay(1, 2),)), "Mixture.of"),
+        (lambda: s2r.Mixture([1.0], (stay(1, 2),)), "Mixture.of"),
+        (lambda: s2r.Mixture(np.zeros(0), ()), "Mixture.of"),
+        (lambda: s2r.Kernel(2, 1, None, np.full((2, 1, 2), 0.5)), "Kernel.from_dense"),
+        (lambda: s2r.CMDP(np.full((2, 1, 2), 0.5), 3, None, (), ()), "CMDP.of"),
+        (lambda: s2r.CMDP(small_model().kernel, 3, np.ones(2), (), ()), "CMDP.of"),
+    ],
+)
+def test_what_is_put_together_by_hand_is_refused_with_the_way_to_build_it(make, way):
+    with pytest.raises(InvalidInput, match=f"by hand from .*; build one\\s+with {way}"):
+        make()

@@ -76,6 +76,13 @@ class CMDP:
     legend: Legend = field(default_factory=Legend)  # what states and actions are called
     counts_end: bool = False  # whether the state is paid for that the last action leads to
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel) or not isinstance(self.compiled_arrays, Arrays):
+            raise InvalidInput(
+                f"a system was put together by hand from {shown(self.kernel)} and {shown(self.compiled_arrays)}; build one "
+                "with CMDP.of(kernel, horizon, start, constraints)"
+            )
+
     @classmethod
     def of(
         cls,

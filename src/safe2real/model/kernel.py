@@ -67,6 +67,13 @@ class Kernel:
     compiled_rows: Rows  # writable arrays, which compiled code takes and nothing ever writes to
     fitted_to: NDArray[np.int64] | None = None  # [m] fingerprints of the episodes that the rows were estimated from
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.compiled_rows, Rows):
+            raise InvalidInput(
+                f"a kernel was put together by hand from {shown(self.compiled_rows)}; build one with Kernel.from_dense, "
+                "from_triples or from_sparse"
+            )
+
     def __repr__(self) -> str:
         sizes = (
             f"{self.num_states} states, {self.num_actions} actions, {count(self.compiled_rows.successor.size, 'transition')}"

@@ -144,6 +144,14 @@ class Mixture:
     weights: Floats  # [n]
     policies: tuple[MarkovPolicy, ...]
 
+    def __post_init__(self) -> None:
+        weights, policies = self.weights, self.policies
+        if not policies or not isinstance(weights, np.ndarray) or weights.shape != (len(policies),):
+            raise InvalidInput(
+                f"a mixture was put together by hand from the weights {shown(weights)} and {shown(policies)}; build one "
+                "with Mixture.of(weights, policies)"
+            )
+
     def __repr__(self) -> str:
         parts = "".join(f"\n  {weight:.6g} {part}" for weight, part in zip(self.weights, self.policies, strict=True))
         return f"Mixture of {len(self.policies)}:{parts}"
