@@ -230,6 +230,16 @@ def test_damage_in_the_file_is_not_blamed_on_its_log(place):
         sqlite.check_log(place)
 
 
+def test_a_body_that_was_changed_in_the_log_is_for_verify_to_say(place):
+    make(place, 3).close()
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("UPDATE safe2real_event SET body = replace(body, '0', '1') WHERE sequence = 3")
+        connection.commit()
+        assert Path(f"{place}-wal").stat().st_size
+        with Campaign.open(place) as campaign:
+            assert [problem.sequence for problem in campaign.verify().problems][:1] == [3]
+
+
 def test_a_log_of_its_own_is_never_refused(place):
     """Whatever is in the file already: after every write the campaign can be opened by others."""
     with make(place, 0) as campaign:

@@ -167,8 +167,8 @@ def check_log(path: Path) -> None:
 def _goes_on(path: Path) -> bool:
     """Whether file and log together are one record that goes on where the file alone ends.
 
-    Events are only ever added. So both together hold the last event of the file, the next one follows from it, and an event
-    of the log is among the newest: else its pages are of a longer record than the file's.
+    Events are only ever added. So both together hold the last events of the file, the next one comes right after them, and
+    an event of the log is among the newest: else its pages are of a longer record than the file's.
     """
     newest = "SELECT * FROM safe2real_event WHERE sequence > ? ORDER BY sequence"
     logged = _logged_digests(log_of(path))
@@ -184,10 +184,10 @@ def _goes_on(path: Path) -> bool:
             found = [Event(*row) for row in together.execute(newest, (before,))]
     except sqlite3.DatabaseError as error:
         return not _is_damage(error)
-    following = found[len(own)] if own and len(found) > len(own) else None
-    if found[: len(own)] != own:
+    # By their digests: that a body was changed, in the file or in the log, is for `verify` to say.
+    if [(one.sequence, one.digest) for one in found[: len(own)]] != [(one.sequence, one.digest) for one in own]:
         return False
-    if following is not None and following.is_well_typed and following.digest != following.digest_after(own[-1].digest):
+    if own and len(found) > len(own) and found[len(own)].sequence != own[-1].sequence + 1:
         return False
     return not logged or not logged.isdisjoint(event.digest for event in found)
 
