@@ -52,4 +52,4 @@ def chain_bonus(sets: Any, scales: Any, H: Any, S: Any, A: Any) -> Any:
 
 @njit
 def follow(sets: Any, start: Any, actions: Any, weights: Any, tails: Any, least: Any, scales: Any, A: Any) -> Any:
-    return rounds.follow(sets, start, actions, weights, tails, least, scales, A)
+    return rounds.chain_follow(sets, start, actions, weights, tails, least, scales, A)

@@ -15,11 +15,11 @@ from safe2real._compiled.cache import compiled, inner, instead_of, shared
 from safe2real._compiled.codes import BASELINE, HALT, INFEASIBLE, MIXTURE, STOP
 from safe2real._compiled.evaluation import evaluate_actions, value_functions
 from safe2real._compiled.rollout import pick, roll_out, stream, uniform
-from safe2real._compiled.row_update import observe_episode, record_watching, update_all
-from safe2real._compiled.rows import Array, Rows, Sets
+from safe2real._compiled.row_update import Belief, Rule, observe_episode, record_watching, update_all
+from safe2real._compiled.rows import Array, Reach, Rows, Sets
 from safe2real._compiled.search import solve
 from safe2real._compiled.sweeps import Task
-from safe2real._compiled.tally import lacks_room
+from safe2real._compiled.tally import Tally, lacks_room
 from safe2real._compiled.transitions import any_of, dot, rows_per_step, spread
 from safe2real._compiled.worst_rows import follow
 
@@ -64,6 +64,28 @@ class Reality(NamedTuple):
     uniform: bool  # whether any row is
     utilities: Array  # [K, 1 or H, S, A] of every constraint, also when exploration ignores them
     baseline_values: Array  # [K] exact V_c of the baseline
+
+
+class Learnt(NamedTuple):
+    """What the data have said so far; the rounds bring it up to date."""
+
+    tally: Tally
+    belief: Belief
+    rule: Rule
+    reach: Reach
+    trust: margin.Trust
+
+
+class Course(NamedTuple):
+    """How a simulated run goes on."""
+
+    seed: Array  # a uint64
+    first_round: int
+    most: int  # rounds
+    growth: float  # a plan stands until a suspect row has been visited that fraction more than at the plan; 0: one round
+    planned: Array  # [R] visits at the last plan, overwritten
+    stay_warm: bool  # whether a search starts from the last one's policies
+    state_visits: Array  # [S] added to
 
 
 class Log(NamedTuple):
@@ -371,19 +393,19 @@ def real_values(reality, terms, candidate, alpha, seen, lines, parts, out):
 
 
 @inner
-def deploy(
-    tally, belief, rule, trust, planned, growth, rows, start, baseline, fixed, shares, seed, first_round, most,
-    states, actions, state_visits,
-):  # fmt: skip
-    """Roll one mixture out and count what happens, until another plan is due, a row needs more room, or `most` rounds are
-    done. A function of its own on bare arrays: the literal constants need tens of millions of such rounds.
+def deploy(learnt, terms, fixed, reality, shares, course, before, states, actions):
+    """Roll one mixture out, after `before` rounds, and count what happens: until another plan is due, a row needs more room,
+    or the course has had its rounds. A function of its own: the literal constants need tens of millions of such rounds.
     Returns (rounds, whether a plan is due, whether a row needs more room).
     """
+    tally, belief, rule, _, trust = learnt
+    seed, first_round, most, growth, planned, _, state_visits = course
+    rows, start, baseline = reality.rows, terms.start, terms.baseline
     H, S, A = baseline.shape
     stride = rows_per_step(belief.begin, S, A)
     done, due, full = 0, False, False
-    while done < most and not due and not full:
-        origin = stream(seed, first_round + done)
+    while before + done < most and not due and not full:
+        origin = stream(seed, first_round + before + done)
         component = pick(shares, uniform(origin, 0))
         roll_out(rows, start, baseline, fixed, component, origin, states, actions)
         if growth > 0.0:
@@ -403,16 +425,13 @@ def deploy(
 
 
 @compiled
-def run(
-    tally, belief, rule, reach, terms, trust, candidate, reality, seed, first_round, most, growth, planned,
-    warm, stay_warm, pending, log, state_visits,
-):  # fmt: skip
-    """At most `most` rounds from `first_round` on, on a known real system, until the stop, until `log` is full, or
-    until a row needs more room. `pending` is the (reason, Delta, alpha) of a plan that still stands, or (-1, 0, 0). With
-    `growth` > 0 a plan stands until a suspect row has been visited that fraction more than at the plan, `planned` [R], or
-    until the baseline is to be looked at again. Returns (log entries, rounds rolled out, whether it ended (STOP or HALT),
-    policies to start from next, the plan that still stands).
+def run(learnt, terms, candidate, reality, course, warm, pending, log):
+    """Rounds on a known real system, until the stop, until `log` is full, until a row needs more room, or as many as the
+    course has. `pending` is the (reason, Delta, alpha) of a plan that still stands, or (-1, 0, 0). A plan that stands for
+    several rounds stands at most until the baseline is to be looked at again. Returns (log entries, rounds rolled out,
+    whether it ended (STOP or HALT), policies to start from next, the plan that still stands).
     """
+    tally, belief, rule, reach, trust = learnt
     S, A = terms.baseline.shape[1], terms.baseline.shape[2]
     K = reality.baseline_values.size
     states, actions = np.empty(terms.steps + 1, dtype=np.uint32), np.empty(terms.steps, dtype=np.uint32)
@@ -428,10 +447,10 @@ def run(
         if reason < 0:
             reason, delta, alpha, warm = propose(
                 sets, belief.bonus, belief.refuted, trust.flags, trust.margins, terms, candidate,
-                warm if stay_warm else np.int64(0),
+                warm if course.stay_warm else np.int64(0),
             )  # fmt: skip
-            for row in range(planned.size):
-                planned[row] = tally.visits[row]
+            for row in range(course.planned.size):
+                course.planned[row] = tally.visits[row]
         log.reason[t], log.uncertainty[t], log.weight[t] = reason, delta, alpha
         log.suspects[t] = count_true(belief.suspect)
         if reason == STOP or reason == HALT:
@@ -440,18 +459,15 @@ def run(
         if K > 0:
             real_values(reality, terms, candidate, alpha, seen, lines, parts, log.real_values[t])
         deployed_shares(candidate, alpha, shares)
-        rounds, due, full = deploy(
-            tally, belief, rule, trust, planned, growth, reality.rows, terms.start, terms.baseline, candidate.actions,
-            shares, seed, first_round + done, most - done, states, actions, state_visits,
-        )  # fmt: skip
+        rounds, due, full = deploy(learnt, terms, candidate.actions, reality, shares, course, done, states, actions)
         done += rounds
         log.rounds[t] = rounds
         if due:
             reason = -1
-            if growth > 0.0:
+            if course.growth > 0.0:
                 update_all(tally, belief, rule, S)
             if trust.counters[margin.SAMPLES] >= trust.counters[margin.NEXT]:
                 margin.look(trust, sets, belief.refuted, 1)
-        if full or done == most:
+        if full or done == course.most:
             return t + 1, done, False, warm, (reason, delta, alpha)
     return log.reason.size, done, False, warm, (reason, delta, alpha)

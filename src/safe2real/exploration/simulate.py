@@ -142,24 +142,24 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
     while done < max_rounds and not ended:
         log, before = _empty_log(min(_CHUNK, max_rounds - done), model.num_constraints), evidence.samples
         entries, rounds, ended, warm, pending = compiled_rounds.run(
-            evidence.counts.tally,
-            evidence.belief,
-            evidence.rule,
-            evidence.reach,
+            compiled_rounds.Learnt(
+                evidence.counts.tally, evidence.belief, evidence.rule, evidence.reach, evidence.trust.compiled
+            ),
             terms,
-            evidence.trust.compiled,
             memory.candidate,
             reality,
-            np.uint64(settings.coin_seed),
-            learner.round,
-            min(max_rounds - done, _MOST_AT_ONCE),
-            float(settings.replan_growth),
-            planned,
+            compiled_rounds.Course(
+                seed=np.uint64(settings.coin_seed),
+                first_round=learner.round,
+                most=min(max_rounds - done, _MOST_AT_ONCE),
+                growth=float(settings.replan_growth),
+                planned=planned,
+                stay_warm=learner.warm_start,
+                state_visits=visits,
+            ),
             memory.warm,
-            learner.warm_start,
             pending,
             log,
-            visits,
         )
         memory = memory._replace(warm=warm)
         _note(learner, log, entries, before)
