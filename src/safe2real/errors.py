@@ -62,14 +62,17 @@ class MissingExtra(InvalidInput, ImportError):
 
 @contextmanager
 def needed_for(what: str, extra: str) -> Iterator[None]:
-    """Imports within that `what` cannot do without; where one fails, the extra that brings it is named.
+    """Turn a failed import within the context into an error that names the missing extra.
 
     Args:
-        what: in the plural, for the message.
+        what: the features that need the import, in the plural; for the message.
         extra: as in ``pip install 'safe2real[extra]'``.
 
+    Returns:
+        A context manager for the imports.
+
     Raises:
-        MissingExtra: where a package is not installed; mistakes within this package are raised as they are.
+        MissingExtra: a package is not installed; errors within this package are raised unchanged.
     """
     try:
         yield

@@ -100,6 +100,12 @@ def lake(*, seed: int | None = None) -> Example:
 
     Exact on the real lake, reward and cost: trusted policy 0.292 and 0.275; the simulator's plan 0.839 and 0.992, which
     violates the limit; the best safe plan 0.866 and 0.700.
+
+    Args:
+        seed: `Settings.seed` of the problem.
+
+    Returns:
+        The problem, the real system as an environment, and the reward [S, A].
     """
     grid, careful = ["SFFF", "FHFH", "FFFG"], [1, 3, 1, 3, 0, 0, 1, 0, 2, 2, 2, 0]
     simulator, real, slippery = (
@@ -129,6 +135,12 @@ def machine(*, seed: int | None = None) -> Example:
 
     Exact on the real machine, reward and cost: trusted policy 6.53 and 0.00; the simulator's plan 13.02 and 0.69, which
     violates the limit; the best safe plan 13.10 and 0.30.
+
+    Args:
+        seed: `Settings.seed` of the problem.
+
+    Returns:
+        The problem, the real system as an environment, and the reward [S, A].
     """
     names = {
         "state_names": ("new", "worn 1", "worn 2", "worn 3", "worn 4", "broken"),
@@ -198,6 +210,12 @@ def calls(*, seed: int | None = None) -> Example:
 
     Exact on the real line, reward and cost: trusted policy 4.00 and 0.13; the simulator's plan 4.96 and 3.66, which violates
     the limit; the best safe plan 8.16 and 0.50.
+
+    Args:
+        seed: `Settings.seed` of the problem.
+
+    Returns:
+        The problem, the real system as an environment, and the reward [S, A].
     """
     simulator, real = CallLine(0.5), CallLine(0.05)
     system = estimate_by_sampling(
@@ -226,6 +244,12 @@ def oven(*, seed: int | None = None) -> Example:
 
     Exact on the real oven, reward and cost: trusted policy 5.08 and 0.00; the simulator's plan 8.95 and 1.42, which violates
     the limit; the best safe plan 8.72 and 1.00.
+
+    Args:
+        seed: `Settings.seed` of the problem.
+
+    Returns:
+        The problem, the real system as an environment, and the reward [S, A].
     """
     drifts = (-1, 0, 1)
 
@@ -266,6 +290,12 @@ def pond(*, seed: int | None = None) -> Example:
 
     Exact on the real pond, reward and cost: trusted policy 2.85 and 0.00; the simulator's plan 9.29 and 3.41, which violates
     the limit; the best safe plan 8.04 and 1.00.
+
+    Args:
+        seed: `Settings.seed` of the problem.
+
+    Returns:
+        The problem, the real system as an environment, and the reward [S, A].
     """
 
     def after(level: int, out: int, rain: int) -> int:
@@ -299,6 +329,12 @@ def inventory(*, seed: int | None = None) -> Example:
 
     Exact in the real shop, reward and cost: trusted policy 5.46 and 0.00; the simulator's plan 11.91 and 3.20, which
     violates the limit; the best safe plan 11.43 and 2.00.
+
+    Args:
+        seed: `Settings.seed` of the problem.
+
+    Returns:
+        The problem, the real system as an environment, and the reward [S, A].
     """
     full, seasons = 15, ("spring", "summer", "autumn", "winter")
     believed = {

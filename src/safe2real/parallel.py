@@ -112,7 +112,14 @@ def run(
 
 
 def at_once(jobs: int | None = None) -> int:
-    """Return how many tasks `run` does at a time, given its `jobs`."""
+    """Return how many tasks `run` does at a time.
+
+    Args:
+        jobs: as for `run`.
+
+    Returns:
+        At least 1.
+    """
     from joblib import effective_n_jobs
 
     return int(effective_n_jobs(jobs))
@@ -127,6 +134,9 @@ def workers(engine: str = "local", *, jobs: int = -1, address: str | None = None
             of this process; "dask" or "ray" for a cluster (extras of the same names).
         jobs: tasks at a time on this machine; -1 for one per core. With 1, everything runs in this process.
         address: of a cluster that runs already, with its own number of workers. Else one is started here, and ended.
+
+    Returns:
+        A context manager.
 
     Raises:
         InvalidInput: there is no such engine, or the arguments do not fit it.
@@ -237,7 +247,11 @@ class _Shared:
 
 
 def cores() -> int:
-    """Return how many cores a task may use: one beside other tasks of `run`, else all that this process may use."""
+    """Return how many cores a task may use.
+
+    Returns:
+        1 beside other tasks of `run`, else all cores that this process may use.
+    """
     if not _ALONE.get():
         return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

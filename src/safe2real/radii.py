@@ -63,9 +63,17 @@ class Radius(ABC):
 
     @abstractmethod
     def after(self, visits: NDArray[np.int64], seen: NDArray[np.int64], row: RowShape) -> Floats:
-        """The radius after `visits` [n] >= 1 with `seen` [n] different successors, [n]; values above 1 count as 1.
+        """Return the radius after `visits` >= 1, never growing with the visits; values above 1 count as 1.
 
-        It must not grow with the visits. A row with one possible successor is not asked for: it is known after one visit.
+        A row with one possible successor needs no radius: one visit determines it.
+
+        Args:
+            visits: [n] numbers of visits, each at least 1.
+            seen: [n] numbers of different successors observed.
+            row: possible successors, number of rows, system sizes and delta.
+
+        Returns:
+            [n] upper bounds on the TV distance.
         """
 
     def __str__(self) -> str:

@@ -29,7 +29,15 @@ class Refinement:
 
 
 def find(used: Sequence[Refinement], kind: type[_Kind]) -> _Kind | None:
-    """The one of this kind among those used, if there is one."""
+    """Return the refinement of a kind among those used.
+
+    Args:
+        used: refinements, as in `Settings.refinements`.
+        kind: a class of refinements; subclasses match too.
+
+    Returns:
+        The first match, or None.
+    """
     return next((one for one in used if isinstance(one, kind)), None)
 
 

@@ -137,7 +137,14 @@ class Doubt:
 
 
 def standing_of(doubts: Iterable[Doubt]) -> Standing:
-    """What is left of a statement with these doubts: the worst of them decides."""
+    """Return the standing of a statement with these doubts: the worst of them decides.
+
+    Args:
+        doubts: reasons why the statement is not certified.
+
+    Returns:
+        REFUTED before HEURISTIC before INCOMPLETE; CERTIFIED without a doubt.
+    """
     found = {doubt.standing for doubt in doubts}
     order = (Standing.REFUTED, Standing.HEURISTIC, Standing.INCOMPLETE)
     return next((standing for standing in order if standing in found), Standing.CERTIFIED)

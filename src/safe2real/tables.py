@@ -15,7 +15,13 @@ Row = dict[str, Any]
 class HasRow(Protocol):
     """One of several things that make up a table, e.g. `methods.Interval`."""
 
-    def to_row(self) -> Row: ...
+    def to_row(self) -> Row:
+        """Return the object as one row.
+
+        Returns:
+            Values by column name.
+        """
+        ...
 
 
 class Tabular(ABC):
@@ -25,10 +31,17 @@ class Tabular(ABC):
 
     @abstractmethod
     def to_table(self) -> list[Row]:
-        """Its lines, as plain values."""
+        """Return the object as a table of plain values.
+
+        Returns:
+            One dict for each row, by column name.
+        """
 
     def to_pandas(self) -> Any:
-        """The same as a pandas.DataFrame.
+        """Return the table as a data frame.
+
+        Returns:
+            A `pandas.DataFrame`.
 
         Raises:
             MissingExtra: pandas is not installed.
@@ -37,7 +50,16 @@ class Tabular(ABC):
 
 
 def to_table(what: Tabular | Iterable[HasRow]) -> list[Row]:
-    """A list of dicts, one for each line; of whatever is a table, or of several things that are a line each.
+    """Return a table as a list of dicts, one for each row.
+
+    Args:
+        what: a table (a map, a plan, a pre-flight check), or an iterable of objects that are one row each.
+
+    Returns:
+        Values by column name.
+
+    Raises:
+        InvalidInput: `what` is neither.
 
     Example:
         >>> to_table(learner.intervals())
@@ -50,9 +72,16 @@ def to_table(what: Tabular | Iterable[HasRow]) -> list[Row]:
 
 
 def to_pandas(what: Tabular | Iterable[HasRow]) -> Any:
-    """A pandas.DataFrame of `to_table(what)`.
+    """Return `to_table(what)` as a data frame.
+
+    Args:
+        what: a table, or an iterable of objects that are one row each.
+
+    Returns:
+        A `pandas.DataFrame`.
 
     Raises:
+        InvalidInput: `what` is neither.
         MissingExtra: pandas is not installed.
     """
     with needed_for("data frames", "tables"):

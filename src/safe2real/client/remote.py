@@ -98,7 +98,27 @@ class RemoteCampaign:
         exist_ok: bool = False,
         **how: Any,
     ) -> RemoteCampaign:
-        """Begin a campaign on the service, under the name at the end of `url`; see `Campaign.create`."""
+        """Create a campaign on the service, under the name at the end of `url`; see `Campaign.create`.
+
+        Args:
+            url: https://host:port/campaigns/NAME; NAME is the new campaign's.
+            problem: what is given and assumed.
+            token: of an operator, as for `RemoteCampaign`.
+            method: chooses the deployments; `methods.SimToReal()` by default.
+            trust_margin: accept a baseline whose stated margin the simulator does not show.
+            lease: seconds after which a deployment is overdue; None for no limit.
+            withdraw_overdue: let the next `ask` withdraw overdue deployments.
+            exist_ok: open an existing campaign, if problem, method and lease are the same.
+            how: `timeout`, `patience` and `plain_http` of `RemoteCampaign`.
+
+        Returns:
+            The campaign.
+
+        Raises:
+            Conflict: the campaign exists; with `exist_ok`, with another problem, method or lease.
+            InvalidInput: the problem contradicts itself, or the service refuses the token.
+            StorageFailure: the service does not answer.
+        """
         made = cls(url, token, **how)
         flags = {"trust_margin": trust_margin, "withdraw_overdue": withdraw_overdue, "exist_ok": exist_ok}
         stated = document_of(problem, SimToReal() if method is None else method)
@@ -108,7 +128,19 @@ class RemoteCampaign:
 
     @classmethod
     def open(cls, url: str, token: str | None = None, **how: Any) -> RemoteCampaign:
-        """Come back to a campaign: the same as `RemoteCampaign(url, token)`."""
+        """Open an existing campaign: the same as `RemoteCampaign(url, token)`.
+
+        Args:
+            url: https://host:port/campaigns/NAME.
+            token: as for `RemoteCampaign`.
+            how: `timeout`, `patience` and `plain_http` of `RemoteCampaign`.
+
+        Returns:
+            The campaign; the service is asked at the first call.
+
+        Raises:
+            InvalidInput: `url` is not the address of a campaign, or the token has characters that no token has.
+        """
         return cls(url, token, **how)
 
     @property
@@ -132,11 +164,34 @@ class RemoteCampaign:
     # Asking and telling
 
     def ask(self, *, worker: str | None = None) -> Deployment:
-        """What to run next; a worker's token asks for itself, so that `worker` may be left out."""
+        """Return the next deployment to run, recorded before it is returned; see `ask_batch`.
+
+        Args:
+            worker: the machine that runs it; a worker's token implies its own name.
+
+        Returns:
+            A deployment.
+
+        Raises:
+            Stopped: the model is accurate enough and the worker holds nothing.
+            Halted: the data refute the baseline's margin.
+        """
         return self.ask_batch(1, worker=worker)[0]
 
     def ask_batch(self, n: int, *, worker: str | None = None) -> list[Deployment]:
-        """`n` deployments to run; see `Campaign.ask_batch`."""
+        """Return `n` deployments to run, recorded before they are returned; see `Campaign.ask_batch`.
+
+        Args:
+            n: how many; a worker that already holds deployments receives these again first.
+            worker: the machine that runs them; a worker's token implies its own name.
+
+        Returns:
+            At most `n` deployments.
+
+        Raises:
+            Stopped: the model is accurate enough and the worker holds nothing.
+            Halted: the data refute the baseline's margin.
+        """
         body = {"n": n, "mixture": True, "packed": True, **_given(worker=worker)}
         answer = self._transport.campaign("POST", "/ask", body)
         return [decode.deployment_from(one, answer["withdrawn"]) for one in answer["deployments"]]
@@ -151,7 +206,23 @@ class RemoteCampaign:
         worker: str | None = None,
         force: str | None = None,
     ) -> Receipt:
-        """Record what happened in a deployment, (states, actions) or a `Trajectory`; see `Campaign.tell`."""
+        """Record the episode of a deployment, durably and exactly once; see `Campaign.tell`.
+
+        Args:
+            id: of the deployment.
+            trajectory: (states [n + 1], actions [n]) or a `Trajectory`; with `left_model` as many actions as states.
+            partial: whether the episode was cut short.
+            left_model: whether the last action led to a state that the model does not have.
+            worker: the machine that ran it; a worker's token implies its own name.
+            force: why another worker than the holder reports it; recorded.
+
+        Returns:
+            The event's number, whether the episode is new, and its transitions.
+
+        Raises:
+            Conflict: another episode was told for this deployment, or another worker holds it.
+            InvalidInput: the episode is not one of this system and policy.
+        """
         check_told(trajectory)
         return self.tell_json(id, _episode(trajectory), partial=partial, left_model=left_model, worker=worker, force=force)
 
@@ -165,7 +236,23 @@ class RemoteCampaign:
         worker: str | None = None,
         force: str | None = None,
     ) -> Receipt:
-        """`tell` for an object {"states": [...], "actions": [...]}, with "left_model": true if so."""
+        """Record an episode given as an object {"states": [...], "actions": [...]}; otherwise like `tell`.
+
+        Args:
+            id: of the deployment.
+            episode: states [n + 1] and actions [n] as lists; "left_model": true if it left the model.
+            partial: whether the episode was cut short.
+            left_model: whether the last action led to a state that the model does not have.
+            worker: the machine that ran it; a worker's token implies its own name.
+            force: why another worker than the holder reports it; recorded.
+
+        Returns:
+            The event's number, whether the episode is new, and its transitions.
+
+        Raises:
+            Conflict: another episode was told for this deployment, or another worker holds it.
+            InvalidInput: the episode is not one of this system and policy.
+        """
         if not isinstance(episode, Mapping):
             raise InvalidInput(f"the episode is a {type(episode).__name__}; give an object with states and actions")
         # What an episode is must not become what is done with it.
@@ -175,16 +262,44 @@ class RemoteCampaign:
         return decode.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/tell", body))
 
     def abandon(self, id: str, reason: str, *, worker: str | None = None, force: str | None = None) -> Receipt:
-        """Give up on a deployment; see `Campaign.abandon`."""
+        """Abandon a deployment, so that its worker no longer holds it; see `Campaign.abandon`.
+
+        Args:
+            id: of the deployment.
+            reason: must not depend on the episode's content; recorded.
+            worker: the machine that holds it; a worker's token implies its own name.
+            force: why another worker than the holder abandons it; recorded.
+
+        Returns:
+            The event's number, and whether it is new.
+
+        Raises:
+            Conflict: the deployment was told, or another worker holds it.
+        """
         body = {"reason": reason, **_given(worker=worker, force=force)}
         return decode.receipt_from(self._transport.campaign("POST", f"/deployments/{_segment(id)}/abandon", body))
 
     def abandon_all(self, worker: str, reason: str) -> list[str]:
-        """Give up on everything that `worker` holds; returns the ids."""
+        """Abandon every deployment that `worker` holds.
+
+        Args:
+            worker: the machine, for example one that is out of service.
+            reason: must not depend on the episodes' content; recorded.
+
+        Returns:
+            The ids of the abandoned deployments.
+        """
         return list(self._transport.campaign("POST", "/abandon", {"worker": worker, "reason": reason})["ids"])
 
     def branch(self, reason: str) -> Receipt:
-        """Say that the record was restored from a copy and goes on from here; see `Campaign.branch`."""
+        """Record that the journal was restored from a copy and continues from here; see `Campaign.branch`.
+
+        Args:
+            reason: must not depend on the lost episodes; recorded.
+
+        Returns:
+            The event's number.
+        """
         return decode.receipt_from(self._transport.campaign("POST", "/branch", {"reason": reason}, again=False))
 
     def import_log(
@@ -196,7 +311,22 @@ class RemoteCampaign:
         partial: bool = False,
         overlap: str = "refuse",
     ) -> Receipt:
-        """Add episodes that were collected earlier, all or none; see `Campaign.import_log`."""
+        """Add episodes that a known policy collected earlier, all or none; see `Campaign.import_log`.
+
+        Args:
+            source: the log's name, unique in the campaign.
+            policy: Markov policy of the episodes.
+            episodes: trajectories, (states, actions) pairs or objects {"states": [...], "actions": [...]}.
+            partial: whether episodes may have been cut short.
+            overlap: treatment of episodes that the record has already: "refuse", "skip" or "count".
+
+        Returns:
+            The event's number, whether the log is new, its transitions, and the episodes that were skipped.
+
+        Raises:
+            Conflict: another log has this name, or episodes are recorded already.
+            InvalidInput: an episode is not one of this system and policy.
+        """
         head = {"source": source, "policy": policy_to_json(policy), "partial": partial, "overlap": str(overlap)}
         with tempfile.SpooledTemporaryFile(_SPOOL) as spool:
             with gzip.GzipFile(fileobj=spool, mode="wb", compresslevel=3) as packed:
@@ -208,7 +338,18 @@ class RemoteCampaign:
     # Directing
 
     def declare(self, rewards: Mapping[str, ArrayLike] | None = None, *, drop: Iterable[str] = ()) -> Receipt:
-        """Add rewards to those that are explored for, or drop some; see `Campaign.declare`."""
+        """Add declared rewards, or drop some; only with `methods.ForRewards`. See `Campaign.declare`.
+
+        Args:
+            rewards: arrays [S, A] or [H, S, A] in [0, 1] by name.
+            drop: names of declared rewards.
+
+        Returns:
+            The event's number.
+
+        Raises:
+            InvalidInput: the method has no declared rewards, or a reward is not one of this system.
+        """
         arrays = None if rewards is None else {name: _array(values) for name, values in rewards.items()}
         body = {"rewards": arrays, "drop": list(drop)}
         return decode.receipt_from(self._transport.campaign("POST", "/declare", body, again=False))
@@ -241,15 +382,30 @@ class RemoteCampaign:
         return int(self._status(False)["format"])
 
     def status(self, *, forecast: bool = True) -> CampaignStatus:
-        """Where the campaign stands; `forecast` rehearses the rest of it."""
+        """Return a summary of the campaign: standing, counts, deployments that are out, uncertainty.
+
+        Args:
+            forecast: also forecast the samples to the stop, by a rehearsal on the learnt model.
+
+        Returns:
+            The status; its `forecast` is None without one.
+        """
         return decode.status_from(self._status(forecast))
 
     def forecast(self) -> Forecast:
-        """Rounds and samples until the stop, by a rehearsal on the learnt model."""
+        """Forecast rounds and samples to the stop, by a rehearsal on the learnt model.
+
+        Returns:
+            An estimate, not a bound.
+        """
         return decode.forecast_from(self._status(True)["forecast"])
 
     def assurance(self) -> Certificate:
-        """What everything that is handed out now is worth, with all it rests on."""
+        """Return the baseline's certificate on all counted data: the standing of every deployment.
+
+        Returns:
+            Lower bounds [K] on V_c, with assumptions and doubts.
+        """
         return decode.certificate_from(self._status(False)["assurance"])
 
     def _status(self, forecast: bool) -> Any:
@@ -257,23 +413,56 @@ class RemoteCampaign:
         return self._transport.campaign("GET", "/status", query=query, timeout=_LONG)
 
     def plan(self, reward: ArrayLike) -> Plan:
-        """A policy for any reward in [0, 1]; see `Campaign.plan`."""
+        """Return a certified policy for any reward, with a bound on its suboptimality; see `Campaign.plan`.
+
+        Args:
+            reward: [S, A] or [H, S, A] in [0, 1].
+
+        Returns:
+            The plan, without `solution`, `origin` and `model`, which stay with the service.
+
+        Raises:
+            InvalidInput: the reward is not of this system, or not in [0, 1].
+        """
         return decode.plan_from(self._transport.campaign("POST", "/plan", {"reward": _array(reward)}, timeout=_LONG))
 
     def floors(self) -> dict[str, float]:
-        """What is certain of the method's candidate alone, by name; a trial has such floors."""
+        """Return certified bounds for the method's candidate alone; only `methods.Trial` has them.
+
+        Returns:
+            By name a lower bound on an expected utility or reward, or an upper bound on an expected cost.
+        """
         return dict(self._transport.campaign("GET", "/floors", timeout=_LONG)["floors"])
 
     def proposal(self) -> Proposal:
-        """What the next deployment would be made from; nothing is recorded."""
+        """Return the proposal that the next deployment would be made from; nothing is recorded.
+
+        Returns:
+            The mixture with its certificate, or a stop or halt.
+        """
         return decode.proposal_from(self._transport.campaign("GET", "/proposal", timeout=_LONG))
 
     def mismatch_map(self) -> MismatchMap:
-        """For every row how far it is from the simulator, and what is known about it."""
+        """Return, for every row, bounds on its distance from the simulator.
+
+        Returns:
+            Arrays [S, A], or [H, S, A] where dynamics change with the step.
+        """
         return decode.map_from(self._transport.campaign("GET", "/map", query={"form": "arrays"}, timeout=_LONG))
 
     def verify(self, *, head: str | None = None, progress: Callable[[int, int], None] | None = None) -> Ledger:
-        """Have every certificate computed again from the record, by the service; see `Campaign.verify`."""
+        """Recompute every certificate from the record, on the service; see `Campaign.verify`.
+
+        Args:
+            head: digest noted earlier from `status`; the record must still contain its event.
+            progress: called with (events checked, events in all).
+
+        Returns:
+            What was checked, and every discrepancy.
+
+        Raises:
+            StorageFailure: the service could not read the record.
+        """
         job, wait = self._transport.campaign("POST", "/verify", {"head": head}), _FIRST_LOOK
         while job["state"] == "running":
             time.sleep(wait)
@@ -291,16 +480,28 @@ class RemoteCampaign:
         return decode.ledger_from(job["ledger"])
 
     def events(self) -> Sequence[Event]:
-        """The whole record, oldest first."""
+        """Return all events of the record, oldest first.
+
+        Returns:
+            The events.
+        """
         names = [field.name for field in fields(Event)]
         return [Event(**{name: one[name] for name in names}) for one in self._exported()["events"]]
 
     def stored_policies(self) -> dict[str, MarkovPolicy]:
-        """Every policy that the record names, by digest."""
+        """Return every policy that the record names.
+
+        Returns:
+            Markov policies by digest.
+        """
         return {digest: policy_from_bytes(text.encode()) for digest, text in self._exported()["policies"].items()}
 
     def fresh_learner(self) -> Learner:
-        """A learner of this problem and method that has counted nothing: to compute the record anew, here."""
+        """Return a learner of this problem and method without data, to recompute the record locally.
+
+        Returns:
+            The learner.
+        """
         problem, method = problem_and_method(to_text(self._exported()["specification"]))
         return Learner(problem, method, warm_start=False, trust_margin=True)  # `create` asked
 

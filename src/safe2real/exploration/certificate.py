@@ -63,15 +63,33 @@ class Certificate:
         return self.certified and self.reaches
 
     def assuming(self, more: Sequence[Assumption]) -> Certificate:
-        """Return the same statement, resting on `more` assumptions besides."""
+        """Return the certificate with further assumptions.
+
+        Args:
+            more: assumptions to append.
+
+        Returns:
+            The same bounds, resting on `more` as well.
+        """
         return replace(self, assumptions=(*self.assumptions, *more)) if more else self
 
     def words(self, k: int) -> Wording:
-        """Return how constraint `k` was written; as utility >= threshold where that is not known."""
+        """Return how constraint `k` was written; as utility >= threshold if unknown.
+
+        Args:
+            k: index of the constraint.
+
+        Returns:
+            Its wording.
+        """
         return self.wordings[k] if k < len(self.wordings) else Wording("constraint", 0, is_cost=False)
 
     def statement(self) -> str:
-        """Return the bounds alone, in words, whatever they are worth."""
+        """Return the bounds and thresholds in words, regardless of their standing.
+
+        Returns:
+            For example "cost <= 0.18 (limit 0.25)", one part for each constraint.
+        """
         pairs = zip(self.lower_bounds, self.thresholds, strict=True)
         said = ((self.words(k), float(low), float(limit)) for k, (low, limit) in enumerate(pairs))
         return ", ".join(f"{words.proved(low)} ({words.bound(limit)})" for words, low, limit in said)

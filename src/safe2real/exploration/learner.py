@@ -680,7 +680,11 @@ class Learner:
         return standing_of(self.doubts())
 
     def doubts(self) -> tuple[Doubt, ...]:
-        """Return why nothing here is a guarantee; empty when it is one. Data that refute an assumption are a reason too."""
+        """Return why nothing here is a guarantee; data that refute an assumption are a reason too.
+
+        Returns:
+            The doubts; empty when everything is certified.
+        """
         return (*self._ignored, *self.method.doubts(self.evidence))
 
     @property
@@ -767,7 +771,17 @@ class Learner:
         return self._complete(found, reward)
 
     def plan_with_structure(self, reward: ArrayLike) -> Plan:
-        """Return the best plan that ties find, a candidate for a trial; see `exploration.plan_with_structure`."""
+        """Return the best plan under the stated ties, a candidate for a trial; see `exploration.plan_with_structure`.
+
+        Args:
+            reward: [S, A] or [H, S, A] in [0, 1].
+
+        Returns:
+            A candidate; the whole plan where no ties are stated or all are exact.
+
+        Raises:
+            InvalidInput: the reward is not of this system, or not in [0, 1].
+        """
         return self._complete(plan_with_structure(self.evidence, reward), reward)
 
     def _complete(self, found: Plan, reward: ArrayLike) -> Plan:

@@ -97,9 +97,12 @@ class Plan(Tabular):
         return self.state().save(path, format=_FORMAT)
 
     def state(self) -> Archive:
-        """Return all of it, bit for bit, but `solution`, the planner's own working, and `model`, a guess to draw it on.
+        """Return the plan as an archive, bit for bit, without `solution` and `model`.
 
-        What a plan is worth is kept as data: one of a heuristic or a refuted run is as heuristic or refuted when it is read.
+        The certificate is kept as data: a heuristic or refuted plan keeps its standing when it is loaded.
+
+        Returns:
+            The archive that `from_state` reads.
         """
         archive, certificate, origin = Archive(_KIND), self.certificate, self.origin
         archive.put_mixture("policy", self.policy)
@@ -116,10 +119,16 @@ class Plan(Tabular):
 
     @classmethod
     def from_state(cls, archive: Archive) -> Plan:
-        """Return the plan whose `state` this is; its `solution` and `model` are None.
+        """Restore a plan from its `state`; its `solution` and `model` are None.
+
+        Args:
+            archive: as `state` returned it.
+
+        Returns:
+            The plan.
 
         Raises:
-            InvalidInput: it is the state of no plan.
+            InvalidInput: the archive does not hold a plan.
         """
         policy = archive.mixture("policy")
         thresholds = archive.array("thresholds", np.float64, (None,))

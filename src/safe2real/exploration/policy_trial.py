@@ -144,7 +144,11 @@ class TrialTerms:
         return (0.0, self.high - self.low) if self.is_cost else (self.low, self.high)
 
     def assumptions(self) -> tuple[Assumption, ...]:
-        """Return all that the certificates rest on."""
+        """Return everything that the trial's certificates assume.
+
+        Returns:
+            The assumptions.
+        """
         margin = f"the baseline's {self.words.margin(self.margin)} on the real system"
         of_rewards = (f"{low:g} to {high:g} ({name})" for name, (low, high) in self.rewards.items())
         ranges = ", ".join((f"{self.low:g} to {self.high:g} ({self.name})", *of_rewards))
@@ -223,10 +227,13 @@ class PolicyTrial:
     # Asking
 
     def ask(self) -> Turn:
-        """Return who runs the next episode; the same until it is told.
+        """Return which policy runs the next episode; the same turn until it is told.
+
+        Returns:
+            The turn, with the certificate of the mixture.
 
         Raises:
-            Halted: what the baseline did refutes its margin: stop the machine.
+            Halted: the baseline's episodes refute its margin: stop the machine.
             Stopped: every floor with a target has reached it.
             Conflict: another process has written the trial's file since.
         """
@@ -348,7 +355,11 @@ class PolicyTrial:
         )
 
     def certificate(self) -> Certificate:
-        """Return the statement about the mixture that would be deployed now, with all that it rests on."""
+        """Return the certificate of the mixture that would be deployed now.
+
+        Returns:
+            A lower bound [1] on the mean utility, with assumptions and doubts.
+        """
         terms, share = self.terms, self.share
         doubts = [Doubt(DoubtCode.LEFT_MODEL, text, name) for name, text in self._left]
         if self.halted:
@@ -368,7 +379,11 @@ class PolicyTrial:
         return f"PolicyTrial({counts}, share {self.share:.3g}, seed {self.terms.seed}{what})"
 
     def seeds(self) -> EnvironmentSeeds:
-        """Return the environment seeds of the episodes to come: another stream for every seed and number."""
+        """Return the environment seeds of the coming episodes: another stream for every seed and number.
+
+        Returns:
+            The seeds, past those of the episodes told so far.
+        """
         terms = self.terms
         found = EnvironmentSeeds(terms.seed, *((b"trial %d" % terms.number,) if terms.number > 1 else ()))
         for number in range(1, len(self._told) + 1):
@@ -378,7 +393,11 @@ class PolicyTrial:
     # Keeping
 
     def state(self) -> dict[str, Any]:
-        """Return the terms and all that was told, as JSON: everything else is computed again from these."""
+        """Return the terms and everything told, as JSON; the rest is recomputed from these.
+
+        Returns:
+            A document with "kind", "terms", "told" and "out".
+        """
         return {"kind": _KIND, "terms": asdict(self.terms), "told": self._told, "out": self._turn is not None}
 
     def restore(self, told: list[Any], place: str = "told") -> None:
@@ -399,11 +418,14 @@ class PolicyTrial:
             self._take(*entry)  # what left its range did so when it was told, and was said then
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write its `state` as one JSON document, which is there whole or not at all.
+        """Write the trial's `state` atomically, as one JSON document.
+
+        Args:
+            path: of the file; an older one is replaced.
 
         Raises:
-            Conflict: `path` is where the trial is kept, and another process has written it since.
-            StorageFailure: it cannot be written.
+            Conflict: `path` is the trial's own file, and another process has written it since.
+            StorageFailure: the file cannot be written.
         """
         if self.file is not None and Path(path).absolute() == self.file.path.absolute():
             with self._kept():

@@ -72,6 +72,9 @@ class Proposal:
     def draw(self) -> MarkovPolicy:
         """Return the policy to run this episode.
 
+        Returns:
+            The policy that the round's coin selects from the mixture.
+
         Raises:
             Stopped: the run has stopped.
             Halted: the data refute the baseline's margin.

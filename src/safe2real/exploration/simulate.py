@@ -64,7 +64,14 @@ class Run:
     state_visits: NDArray[np.int64]  # [S]
 
     def unsafe_share(self, thresholds: Floats) -> float:
-        """Return the share of rounds whose deployed mixture misses one of `thresholds` [K] on the real system, exactly."""
+        """Return the share of rounds whose deployed mixture violates a constraint, by exact evaluation.
+
+        Args:
+            thresholds: [K] lower limits of V_c.
+
+        Returns:
+            A number in [0, 1].
+        """
         if self.rounds == 0:
             return 0.0
         unsafe = (self.real_values < thresholds - ROUNDING).any(axis=1)

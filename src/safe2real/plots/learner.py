@@ -53,6 +53,9 @@ def draw_learning(
         targets: floors at which a trial stops.
         found: the mismatch map; None leaves it out.
         separation: as for `draw_mismatch`.
+
+    Returns:
+        A figure; save it with `savefig`.
     """
     last = moments[-1]
     floors, declared = list(last.floors), [one.name for one in last.intervals]

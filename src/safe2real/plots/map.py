@@ -59,6 +59,9 @@ def draw_mismatch(found: MismatchMap, separation: Separation | None, *, above: f
         found: the map.
         separation: the gaps that are marked on the scale; None where the simulator is not reused.
         above: inches to leave free above it, for other pictures.
+
+    Returns:
+        A figure; save it with `savefig`.
     """
     distance, verdict = found.distance, found.verdict
     if distance.ndim == 3:

@@ -48,6 +48,9 @@ def draw_policy(policy: Policy, model: CMDP, *, title: str = "") -> Figure:
         policy: a Markov policy or a mixture.
         model: for how long it is where, and for names, positions, start, costs and ends.
         title: in one line.
+
+    Returns:
+        A figure; save it with `savefig`.
     """
     visits = occupancy(model, policy)[: model.steps]  # [steps, S, A]
     positions = model.legend.positions

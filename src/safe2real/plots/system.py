@@ -44,6 +44,9 @@ def draw_system(model: CMDP, *, title: str = "") -> Figure:
     Args:
         model: any system.
         title: in one line; by default its sizes and constraints.
+
+    Returns:
+        A figure; save it with `savefig`.
     """
     positions = model.legend.positions
     places = None if positions is None else places_of(positions)

@@ -64,7 +64,14 @@ class Preflight(Tabular):
         return f"Preflight({count(len(self.findings), 'finding')}, {count(len(self.failures), 'failure')}: see describe())"
 
     def at(self, level: Level) -> tuple[Finding, ...]:
-        """Return the findings of one level."""
+        """Return the findings of one level.
+
+        Args:
+            level: for example `Level.WARNING`.
+
+        Returns:
+            The findings, in the order in which to fix them.
+        """
         return tuple(finding for finding in self.findings if finding.level is level)
 
     @property
@@ -88,7 +95,11 @@ class Preflight(Tabular):
         return not self.failures
 
     def verdict(self) -> str:
-        """Ready or not, in one sentence."""
+        """Return whether the problem is ready, in one sentence.
+
+        Returns:
+            "READY ..." or "NOT READY ...".
+        """
         warned = f", {count(len(self.warnings), 'warning')}" if self.warnings else ""
         worth = " (INCOMPLETE, nothing is guaranteed)" if self.standing is Standing.INCOMPLETE else ""
         worth = worth if self.certified else " (HEURISTIC, nothing is guaranteed)"
@@ -99,7 +110,11 @@ class Preflight(Tabular):
         return f"READY{worth}: nothing fails{warned}. {assumed} remain assumptions about the real system"
 
     def describe(self) -> str:
-        """Return the verdict, the three claims, and one line for every finding."""
+        """Return the verdict, the three claims, and one line for every finding.
+
+        Returns:
+            Lines of text.
+        """
         claims = [
             f"{claim}: {f'NOT guaranteed ({why})' if why else 'stands, if the assumptions are true'}"
             for claim, why in self.guarantees.items()
@@ -107,12 +122,20 @@ class Preflight(Tabular):
         return "\n".join([self.verdict(), *(f"  {line}" for line in [*claims, *map(str, self.findings)])])
 
     def to_table(self) -> list[Row]:
-        """Return one row for each finding."""
+        """Return the findings as a table.
+
+        Returns:
+            One row for each finding.
+        """
         keys = ("level", "name", "what", "cure", "code", "subject", "about")
         return [{key: document[key] for key in keys} for document in map(Finding.to_document, self.findings)]
 
     def to_document(self) -> dict[str, Any]:
-        """Return all of it as plain JSON values."""
+        """Return the whole check as plain JSON values.
+
+        Returns:
+            A dict; `safe2real check --json` prints it.
+        """
         return {
             "ready": self.ready,
             "verdict": self.verdict(),

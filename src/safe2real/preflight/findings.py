@@ -122,7 +122,11 @@ class Finding:
         return f"{self.level.upper():8} {self.name}: {self.what}.{mended}"
 
     def to_document(self) -> dict[str, Any]:
-        """Return all of it as plain JSON values."""
+        """Return the finding as plain JSON values.
+
+        Returns:
+            A dict with code, subject, level, texts, changes and numbers.
+        """
         return {
             "code": self.code.value,
             "subject": self.subject,
@@ -137,7 +141,11 @@ class Finding:
         }
 
     def as_doubt(self) -> Doubt:
-        """Return the doubt about everything on a system for which this assumption is false."""
+        """Return the doubt about every result on a system for which this assumption is false.
+
+        Returns:
+            A doubt with the code FALSE_OF_REALITY.
+        """
         return Doubt(DoubtCode.FALSE_OF_REALITY, f"{self.name}: {self.what}", self.subject)
 
 

@@ -72,7 +72,14 @@ class Effort:
         positive_integer("max_rounds", self.max_rounds)
 
     def share_of(self, parts: int) -> float | None:
-        """Return the seconds that each of `parts` rehearsals may take."""
+        """Return the seconds for each of several rehearsals.
+
+        Args:
+            parts: number of rehearsals.
+
+        Returns:
+            Seconds; None without a time limit.
+        """
         return None if self.seconds is None else self.seconds / parts
 
 
@@ -112,7 +119,14 @@ class Rehearsal:
         return None if self.further is None else self.rounds + self.further
 
     def rounds_to(self, bound: float) -> float:
-        """Return the episodes until plans are within `bound`, interpolated in logarithms; all of them if they never are."""
+        """Return the episodes until plans are within `bound`, interpolated in logarithms.
+
+        Args:
+            bound: on the suboptimality, the mean over rewards.
+
+        Returns:
+            A number of episodes; all of them if plans never are that accurate.
+        """
         reached = np.flatnonzero(self.plan_bounds <= bound * (1.0 + ROUNDING))
         if not reached.size:
             return float(self.rounds)
@@ -146,6 +160,9 @@ def rehearse(
         seconds: no batch begins later, except the first.
         looks_ahead: whether a run that did not stop is forecast; not done in large systems.
         progress: is told the number of episodes done.
+
+    Returns:
+        Counts, and curves over the samples.
     """
     model = problem.simulator
     large = model.horizon * model.num_states * model.num_actions > LARGE

@@ -102,15 +102,27 @@ class SpecFile:
     options: RunOptions = field(default_factory=RunOptions)
 
     def learner(self) -> Learner:
-        """Return a learner of the problem by the method that the file names."""
+        """Return a learner of the problem, with the method that the file names.
+
+        Returns:
+            A learner without data.
+        """
         return Learner(self.problem, self.method)
 
     def to_text(self) -> str:
-        """Return the problem and the method as one JSON document, which `safe2real campaign init` takes."""
+        """Return problem and method as one JSON document, which `safe2real campaign init` reads.
+
+        Returns:
+            JSON.
+        """
         return to_text(document_of(self.problem, self.method))
 
     def to_toml(self) -> str:
-        """Return the same as TOML."""
+        """Return problem and method as one TOML document.
+
+        Returns:
+            TOML, with the same content as `to_text`.
+        """
         document = document_of(self.problem, self.method)
         tables = [key for key, value in document.items() if isinstance(value, dict) and not _is_array(value)]
         lines = [f"{key} = {_in_toml(value)}" for key, value in document.items() if key not in tables]

@@ -35,6 +35,16 @@ def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
 
     All of them are about the same moment. Steps, states and actions count from 0; a cell without a value is empty. A text
     that a spreadsheet would compute (it begins with =, +, -, @) has an apostrophe before it; JSON has it as it was given.
+
+    Args:
+        campaign: to export.
+        folder: created if missing.
+
+    Returns:
+        The paths of the three files.
+
+    Raises:
+        InvalidInput: `folder` cannot be created.
     """
     events = campaign.events()
     replay = Replay(campaign.fresh_learner())
@@ -57,11 +67,18 @@ def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
 
 
 def export_json(campaign: Campaign, path: Path) -> Path:
-    """Write the whole record as one document, which can be checked without this package.
+    """Write the whole record as one JSON document, which can be verified without this package.
 
-    Bodies of events and contents of policies are the very texts that their SHA-256 digests are of, so they are strings. How
-    an event's digest is made from its columns and the digest before it: `Event.digest_after`. Rows that no campaign has
-    written (SQLite keeps any type in any column) are left out: they prove nothing.
+    Bodies of events and contents of policies are strings: exactly the texts that their SHA-256 digests were computed from.
+    `Event.digest_after` says how an event's digest follows from its columns and the previous digest. Rows that a campaign
+    cannot have written (SQLite accepts any type in any column) are left out: they prove nothing.
+
+    Args:
+        campaign: to export.
+        path: of the file.
+
+    Returns:
+        `path`.
     """
     header = campaign.journal.header()
     with campaign.journal.reading() as transaction:
@@ -91,8 +108,19 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
     """Write all episodes as a Minari dataset, under MINARI_DATASETS_PATH or in Minari's usual place.
 
     Rewards are the utilities of the first constraint, or 0 without one. Every episode ends as a truncation. Its metadata
-    (`dataset.storage.get_episode_metadata`) say where it comes from: deployment, worker, source, policy, partial, and
-    whether it left the model after its last transition; one that did so before the first has nothing that Minari keeps.
+    (`dataset.storage.get_episode_metadata`) give its origin: deployment, worker, source, policy, partial, and whether it
+    left the model after its last transition. Episodes without a transition are left out: Minari cannot store them.
+
+    Args:
+        campaign: to export.
+        dataset_id: for example machine/campaign-v0.
+
+    Returns:
+        The dataset.
+
+    Raises:
+        InvalidInput: Minari is not installed, the id is invalid, or there is no episode yet.
+        Conflict: the dataset exists.
     """
     try:
         import h5py  # noqa: F401 (how Minari keeps a dataset; it does not say when it is missing)

@@ -193,7 +193,16 @@ def _scale(axes: Axes, axis: Axis, values: NDArray[Any], form: str, decades: flo
 
 
 def preflight_page(found: Preflight, figure: Figure, name: str) -> str:
-    """Return the page as text; `figure` is that of `draw_preflight`, `name` says what was checked."""
+    """Return the HTML page of a pre-flight check.
+
+    Args:
+        found: the check.
+        figure: as `draw_preflight` returns it.
+        name: of the problem, for the title.
+
+    Returns:
+        HTML, with the figure embedded.
+    """
     picture = io.BytesIO()
     figure.savefig(picture, format="png", dpi=130)
     return render(

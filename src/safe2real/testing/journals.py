@@ -42,11 +42,22 @@ class JournalContract:
     kills = 10
 
     def make(self) -> Journal:
-        """Return a journal at a place that holds nothing yet, another place at each call."""
+        """Return an empty journal at a new place.
+
+        Returns:
+            A journal; each call makes another place.
+        """
         raise NotImplementedError
 
     def reopen(self, journal: Journal) -> Journal:
-        """Return another object on the same place, as another process would make it."""
+        """Open the same place again, as another process would.
+
+        Args:
+            journal: one that `make` returned.
+
+        Returns:
+            Another object on the same place.
+        """
         raise NotImplementedError
 
     def syncs(self, journal: Journal, write: Callable[[], None]) -> int:

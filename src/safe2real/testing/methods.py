@@ -36,10 +36,18 @@ class MethodContract(ABC):
 
     @abstractmethod
     def make(self) -> Method:
-        """Return the method under test, a new one at each call."""
+        """Return a new instance of the method under test.
+
+        Returns:
+            The method.
+        """
 
     def cases(self) -> Iterator[Case]:
-        """Yield systems on which every assumption is true; override it where these do not fit."""
+        """Yield systems on which every assumption is true; override it where these do not fit the method.
+
+        Yields:
+            Problems with their real systems.
+        """
         for seed in _SEEDS:
             growth = 0.1 * (seed % 3 == 2)
             yield random_case(seed, constraints=1 + seed % 2, replan_growth=growth, states=self.sizes[0])

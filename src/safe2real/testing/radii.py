@@ -34,7 +34,11 @@ class RadiusContract(ABC):
 
     @abstractmethod
     def make(self) -> Radius:
-        """Return the radius under test, a new one at each call."""
+        """Return a new instance of the radius under test.
+
+        Returns:
+            The radius.
+        """
 
     def test_it_has_a_name_a_revision_and_a_label(self) -> None:
         radius = self.make()
