@@ -8,9 +8,12 @@ other machines better than times do. The exit code is 0 whatever is measured: a 
 from __future__ import annotations
 
 import argparse
+import os
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -137,17 +140,24 @@ def _warm_rounds(seed: int, row_change: float, reward_change: float) -> list[tup
 
 
 def start() -> list[Target]:
-    """From nothing to the first solution in a fresh process, with compiled code found on disk."""
+    """From nothing to the first solution in a fresh process: with no compiled code on disk, and with all of it there."""
     command = [sys.executable, "-c", FIRST_SOLVE]
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | {"NUMBA_CACHE_DIR": folder}
 
-    def run() -> None:
-        subprocess.run(command, check=True, capture_output=True)
+        def run() -> None:
+            subprocess.run(command, check=True, capture_output=True, env=environment)
 
-    first = seconds(run)
-    taken = interleaved([run], 5)[0]
-    rows = [["first run", f"{first:.2f} s"], ["median of the next 5", f"{taken:.2f} s"]]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        run()
+        first = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        taken = interleaved([run], 5)[0]
+    rows = [["first run, nothing compiled, processor time", f"{first:.2f} s"], ["median of the next 5", f"{taken:.2f} s"]]
     print_table("Import and first solve in a fresh process", ["", "time"], rows)
-    return [Target("start: import and first solve", "< 2 s", f"{taken:.2f} s", taken < 2.0)]
+    return [
+        Target("start: first solve with nothing compiled", "< 5 s", f"{first:.2f} s", first < 5.0),
+        Target("start: import and first solve", "< 2 s", f"{taken:.2f} s", taken < 2.0),
+    ]
 
 
 def main() -> None:

@@ -17,7 +17,18 @@ from safe2real.model.validation import Floats, bare
 
 
 def occupancy(model: CMDP, policy: Policy) -> Floats:
-    """Probability [H, S, A] of being in state s at step h and taking action a; every step sums to 1."""
+    """Return the probability of being in state s at step h and taking action a.
+
+    Args:
+        model: the system.
+        policy: a policy for systems of its shape (H, S, A), or a mixture of such.
+
+    Returns:
+        [H, S, A]; every step sums to 1.
+
+    Raises:
+        InvalidInput: the policy is for another shape.
+    """
     policy = fitted(policy, model)
     if isinstance(policy, Mixture):
         total = np.zeros(model.shape)
@@ -31,22 +42,55 @@ def occupancy(model: CMDP, policy: Policy) -> Floats:
 
 
 def evaluate(model: CMDP, policy: Policy, utility: ArrayLike) -> float:
-    """V_f: the expected sum of `utility` ([S, A] or [H, S, A], any finite numbers) over one episode of `policy`.
+    """Return V_f, the expected sum of a utility over one episode of a policy.
 
-    Where `model` counts the end, a table [S, A] is for the steps before it; for its constraints ask `constraint_values`.
+    Args:
+        model: the system.
+        policy: a policy or a mixture of policies.
+        utility: [S, A] or [H, S, A], any finite numbers. Where `model` counts the end, a table [S, A] is for the steps
+            before it; for its constraints ask `constraint_values`.
+
+    Returns:
+        The value.
+
+    Raises:
+        InvalidInput: the policy or the utility is of another shape, or a number is not finite.
     """
     array = checked_utility(model, utility)
     return float((occupancy(model, policy) * array).sum())
 
 
 def constraint_values(model: CMDP, policy: Policy) -> Floats:
-    """V_c of every constraint of `model` [K]; the policy is feasible when they reach `model.thresholds`."""
+    """Return V_c of every constraint; the policy is feasible when they reach `model.thresholds`.
+
+    Args:
+        model: the system and its K constraints.
+        policy: a policy or a mixture of policies.
+
+    Returns:
+        [K] values.
+
+    Raises:
+        InvalidInput: the policy is for another shape.
+    """
     visits = occupancy(model, policy)
     return np.array([(visits * utility).sum() for utility in model.utilities])
 
 
 def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Floats:
-    """V_h(s) for every step and state [H + 1, S]; row H is the end of the episode and 0."""
+    """Return V_h(s) for every step and state.
+
+    Args:
+        model: the system.
+        policy: one Markov policy.
+        utility: [S, A] or [H, S, A], any finite numbers.
+
+    Returns:
+        [H + 1, S]; row H is the end of the episode and 0.
+
+    Raises:
+        InvalidInput: for a mixture, which has no value function of its own, and for another shape.
+    """
     if isinstance(policy, Mixture):
         raise InvalidInput(
             "a mixture has no value function of its own (which part runs is drawn once per episode); "
@@ -59,5 +103,5 @@ def value_functions(model: CMDP, policy: MarkovPolicy, utility: ArrayLike) -> Fl
 
 
 def checked_utility(model: CMDP, utility: ArrayLike, name: str = "utility") -> Floats:
-    """Any finite numbers [S, A] or [H, S, A] as [1 or H, S, A], an array of our own."""
+    """Return any finite numbers [S, A] or [H, S, A] as [1 or H, S, A], an array of our own."""
     return np.ascontiguousarray(step_rewards(model, name, utility, unit_interval=False))

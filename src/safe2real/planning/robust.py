@@ -29,23 +29,47 @@ from safe2real.planning.threads import threads_for
 
 
 def worst_value(model: CMDP, policy: Policy, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
-    """min of V_f over the kernels within TV distance `gaps` ([S, A], or [H, S, A] per step) of the model's rows.
+    """Return the minimum of V_f over the kernels whose rows are within a TV distance of the model's.
 
-    For a mixture the sum of its parts' minima, which is a lower bound on the minimum: the parts may be met by different
-    kernels. `support` limits where mass can go, as in `HybridModel`.
+    Args:
+        model: the system around which the kernels lie.
+        policy: a policy; for a mixture the sum of its parts' minima is returned, which is a lower bound on the minimum,
+            because the parts may be met by different kernels.
+        utility: [S, A] or [H, S, A], any finite numbers.
+        gaps: TV distances, [S, A], or [H, S, A] where rows change with the step.
+        support: a kernel whose successors are the possible ones; None: mass can go to any state.
+
+    Returns:
+        The least value.
+
+    Raises:
+        InvalidInput: something is of another shape, or a gap is negative.
     """
     policy = fitted(policy, model)
     return _sets(model, gaps, support).worst(policy, checked_utility(model, utility))
 
 
 def worst_constraint_values(model: CMDP, policy: Policy, gaps: ArrayLike, *, support: Kernel | None = None) -> Floats:
-    """`worst_value` of every constraint of `model` [K]."""
+    """Return `worst_value` of every constraint of `model`, [K]; its arguments and errors are those of `worst_value`."""
     policy = fitted(policy, model)
     return _sets(model, gaps, support).worst_constraints(policy)
 
 
 def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
-    """max of V_f over all policies AND all kernels within `gaps`: an upper bound on what any policy can reach in reality."""
+    """Return the maximum of V_f over all policies AND all kernels within `gaps`: an upper bound on what any policy reaches.
+
+    Args:
+        model: the system around which the kernels lie.
+        utility: [S, A] or [H, S, A], any finite numbers.
+        gaps: TV distances, [S, A], or [H, S, A] where rows change with the step.
+        support: a kernel whose successors are the possible ones; None: mass can go to any state.
+
+    Returns:
+        The largest value.
+
+    Raises:
+        InvalidInput: something is of another shape, or a gap is negative.
+    """
     return _sets(model, gaps, support).best(checked_utility(model, utility))
 
 
