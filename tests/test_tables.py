@@ -7,7 +7,7 @@ import pytest
 import safe2real as s2r
 from safe2real.errors import InvalidInput
 from safe2real.model.names import Legend
-from safe2real.tables import to_pandas, to_table
+from safe2real.tables import spreadsheet_safe, to_pandas, to_table
 from safe2real.testing.systems import random_case
 
 
@@ -68,3 +68,12 @@ def test_intervals_and_findings(learner):
 def test_what_is_no_table_is_refused():
     with pytest.raises(InvalidInput, match="what is a int; give a mismatch map"):
         to_table(3)
+
+
+@pytest.mark.parametrize("text", ["=1+1", " =1", "+1", "-1", "@f", "\tx", "\r=1", "\uff1d1"])
+def test_no_text_is_a_formula_of_a_spreadsheet(text):
+    assert spreadsheet_safe(text).startswith("'")
+
+
+def test_numbers_and_plain_texts_stay_as_they_are():
+    assert [spreadsheet_safe(cell) for cell in (-1.5, None, "stay", "a=b")] == [-1.5, None, "stay", "a=b"]

@@ -10,6 +10,20 @@ from safe2real.errors import InvalidInput, needed_for
 
 Row = dict[str, Any]
 """One line of a table, by the names of its columns."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four: full width
+
+
+def spreadsheet_safe(cell: Any) -> Any:
+    """Return a cell of a CSV file with an apostrophe before a text that a spreadsheet would run as a formula.
+
+    Args:
+        cell: a text, or anything else, which is returned as it is.
+
+    Returns:
+        The cell.
+    """
+    formula = isinstance(cell, str) and (cell.startswith(_FORMULA) or cell.lstrip().startswith(_FORMULA))
+    return f"'{cell}" if formula else cell
 
 
 class HasRow(Protocol):

@@ -13,6 +13,7 @@ from safe2real.campaign import record
 from safe2real.campaign.events import DECLARE, Draft
 from safe2real.campaign.journal import MemoryJournal
 from safe2real.campaign.replay import declared_in
+from safe2real.campaign.signing import principal_of
 from safe2real.cli import app
 from safe2real.errors import InvalidInput, Stopped, StorageFailure
 from safe2real.exploration import roll_out
@@ -60,6 +61,7 @@ def test_ask_tell_status_verify_add_and_drop():
         assert plan.certificate.holds
         receipt = campaign.declare({"other": OTHER})
         assert receipt.sequence == len(campaign.events())
+        assert principal_of(campaign.events()[-1]) == campaign.by  # whose signature it must bear
         assert [one.name for one in campaign.status(forecast=False).rewards] == ["mine", "other"]
         assert not campaign.status(forecast=False).stopped
         told = campaign.status(forecast=False).told

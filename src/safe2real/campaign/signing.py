@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from safe2real.campaign.events import ABANDON, ASK, BRANCH, FORCE, IMPORT, TELL, Event
+from safe2real.campaign.events import ABANDON, ASK, BRANCH, DECLARE, FORCE, IMPORT, TELL, Event
 from safe2real.errors import InvalidInput
 from safe2real.model.serialization import from_text
 
@@ -123,7 +123,7 @@ def who_calls(keys: Keys | None) -> str:
 
 def principal_of(event: Event) -> str | None:
     """Who an event says did it; None where it says nothing, as the first event."""
-    if event.kind in (TELL, ABANDON, BRANCH, FORCE):
+    if event.kind in (TELL, ABANDON, BRANCH, FORCE, DECLARE):
         return event.worker
     if event.kind in (ASK, IMPORT):
         try:

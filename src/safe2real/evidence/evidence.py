@@ -1,7 +1,7 @@
 """All that the data of a run say about its problem: the only thing in a run that changes.
 
 `count` and its kin take episodes in; everything else is a question. Evidence is the hybrid model (`hybrid.py`: counts,
-radii, suspects) together with the trust in the baseline (`trust.py`), and what both prove and refute.
+radii, suspects) together with the trust in the baseline (`baseline_margin.py`), and what both prove and refute.
 """
 
 from __future__ import annotations

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import row_update as compiled_belief
-from safe2real._compiled import row_update as compiled_radii
+from safe2real._compiled import row_update
 from safe2real._compiled.rows import Reach, Rows, Sets
 from safe2real._compiled.tally import record_episode
 from safe2real.evidence.counts import Counts, places_of
@@ -83,7 +82,7 @@ class HybridModel:
             separation=separation,
             bonus_scale=bonus_scale,
         )
-        self.belief = compiled_belief.Belief(
+        self.belief = row_update.Belief(
             begin=np.zeros(rows, dtype=np.uint32),
             length=np.zeros(rows, dtype=np.uint32),
             suspect=~exact,
@@ -113,7 +112,7 @@ class HybridModel:
         self._room_for(states, actions, ends)
         while done < episodes:
             first = int(ends[done])
-            counted = compiled_belief.observe_episodes(
+            counted = row_update.observe_episodes(
                 self.counts.tally,
                 self.belief,
                 self.rule,
@@ -140,7 +139,7 @@ class HybridModel:
         states, actions = bare(trajectory.states), bare(trajectory.actions)
         self._check_support(states, actions, np.array([0, trajectory.length]))
         self._room_for(states, actions, np.array([0, trajectory.length]))
-        due, _ = compiled_belief.record_watching(
+        due, _ = row_update.record_watching(
             self.counts.tally,
             self.belief,
             self.rule,
@@ -175,7 +174,7 @@ class HybridModel:
 
     def update(self) -> None:
         """Bring the model up to date with the counts: empirical rows, the deletion rule, radii and bonus."""
-        compiled_belief.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
+        row_update.update_all(self.counts.tally, self.belief, self.rule, self.counts.simulator.num_states)
         self.behind = False
 
     def make_room(self) -> None:
@@ -282,14 +281,14 @@ class HybridModel:
         result = np.empty(self.counts.simulator.num_rows)
         tally = self.counts.tally
         visits, seen = tally.visits.astype(np.float64), tally.length.astype(np.int64)
-        compiled_radii.radii(self.rule, visits, seen, self.all_near, result)
+        row_update.radii(self.rule, visits, seen, self.all_near, result)
         return self._shaped(result)
 
     @property
     def all_near(self) -> NDArray[np.bool_]:
         """[R] whether all successors that were seen are near ones; yes where nobody asks."""
         result = np.empty(self.counts.simulator.num_rows, dtype=np.bool_)
-        compiled_belief.near_rows(self.counts.tally, self.rule, result)
+        row_update.near_rows(self.counts.tally, self.rule, result)
         return result
 
     @property

@@ -157,7 +157,7 @@ def _units(values: ArrayLike, low: float, high: float) -> Floats:
     return np.clip((given - low) / (high - low), 0.0, 1.0) if high > low else np.zeros(given.shape)
 
 
-# The lower bound of `betting.py` as values come in, one after the other, at the price of one bet each.
+# The lower bound of `mean_bounds` as values come in, one after the other, at the price of one bet each.
 #
 # Problem: look at the lower bound on a mean after every one of a hundred thousand values. Algorithm: the bound is looked
 # for on a fixed grid of guesses m_1 < m_2 < ..., fine near both ends of the range. The largest guess that was EVER refuted
@@ -294,7 +294,7 @@ def _guess(index: int) -> float:
 
 # What the returns of ONE policy's own episodes say about it: bounds that need no model.
 #
-# For every constraint and every named reward there is a lower bound on what the candidate is worth (`running.py`), from
+# For every constraint and every named reward there is a lower bound on what the candidate is worth (`RunningLower`), from
 # the sums of its own episodes alone. A step that nobody saw pays nothing: an episode that was cut short, left the model or
 # was given up counts for the least it can have been worth, and is never left out.
 

@@ -9,8 +9,7 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import clearing, codes
-from safe2real._compiled import row_update as compiled_radii
+from safe2real._compiled import clearing, codes, row_update
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.hybrid import HybridModel
 from safe2real.model.names import Legend
@@ -145,20 +144,20 @@ def visits_to_clear(hybrid: HybridModel, distance: Floats, *, as_seen: bool = Tr
     return until
 
 
-def _visits_until(rule: compiled_radii.Rule, limits: Floats, seen: NDArray[np.int64], near: NDArray[np.bool_]) -> Floats:
+def _visits_until(rule: row_update.Rule, limits: Floats, seen: NDArray[np.int64], near: NDArray[np.bool_]) -> Floats:
     """The fewest visits after which each row's radius is at most `limits` [R], by bisection; inf where none is enough."""
     never = limits < 0.0
     low = np.where(never, _NEVER - 1, 0)  # the radius is above the limit here
     high = np.where(never, _NEVER, 1)
     radius, growing = np.empty(limits.shape), ~never
     while growing.any():  # doubled until they are enough: most rows need some thousand visits
-        compiled_radii.radii(rule, high.astype(np.float64), seen, near, radius)
+        row_update.radii(rule, high.astype(np.float64), seen, near, radius)
         growing &= (radius > limits) & (high < _NEVER)
         low = np.where(growing, high, low)
         high = np.where(growing, 2 * high, high)
     while (high - low > 1).any():
         middle = np.maximum(1, low + (high - low) // 2)
-        compiled_radii.radii(rule, middle.astype(np.float64), seen, near, radius)
+        row_update.radii(rule, middle.astype(np.float64), seen, near, radius)
         enough = radius <= limits
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from safe2real._compiled import codes
-from safe2real._compiled import row_update as compiled_radii
+from safe2real._compiled import codes, row_update
 from safe2real._compiled.rows import Reach
 from safe2real.errors import InvalidInput
 from safe2real.evidence.counts import distinct, places_of
@@ -140,7 +139,7 @@ def rule_of(
     refinements: Sequence[Refinement] = (),
     separation: Separation | None = None,
     bonus_scale: float = 1.0,
-) -> compiled_radii.Rule:
+) -> row_update.Rule:
     """Return what compiled code needs to bound rows by a radius.
 
     A radius from elsewhere is tabulated: exactly where visits are few, and at the next smaller number of visits of a fine
@@ -196,7 +195,7 @@ def rule_of(
     level = np.empty(0)
     if balls is not None:
         level = np.where(apart, math.log(tested[0] / tested[1]), math.log(open_rows / (balls.share * delta)))
-    return compiled_radii.Rule(
+    return row_update.Rule(
         kind=codes.TABLE if kind is None else kind,
         scale=float(getattr(radius, "scale", 1.0)) if kind == codes.LITERAL else 1.0,
         constant=constant,

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from safe2real._compiled import codes, likelihood
-from safe2real._compiled import row_update as compiled_radii
+from safe2real._compiled import codes, likelihood, row_update
 from safe2real.evidence.evidence import Evidence
 from safe2real.evidence.mismatch_map import visits_to_clear
 from safe2real.exploration.learner import Learner
@@ -122,7 +121,7 @@ class _Imagined:
         """Radii, the deletion rule and the bonus after the visits so far."""
         belief, rule = self.evidence.belief, self.evidence.rule
         known_by = self.evidence.pool(self.visits)
-        compiled_radii.radii(rule, known_by, self.seen, self.near, self.radius)
+        row_update.radii(rule, known_by, self.seen, self.near, self.radius)
         self.evidence.counts.tally.visits[:] = np.minimum(self.visits, 2.0**62)
         belief.low[:] = np.maximum(belief.low, np.where(self.distance > 0.0, self.distance - self.radius, 0.0))
         belief.suspect[:] &= (self.distance > 0.0) | (known_by < self.cleared_at)

@@ -391,7 +391,7 @@ def best_certified(
     """(the policy with the best worst-case reward among those tried, upper bound on the best feasible reward).
 
     The best certified mixture of the baseline, of every policy that `tightened` tried, and of policies found by robust
-    backward induction (`planning.pessimistic`); so it is never below what tightening alone gives.
+    backward induction (`planning.certified_mixture`); so it is never below what tightening alone gives.
     """
     thresholds, tell = balls.model.thresholds, report or (lambda done, total: None)
     given: dict[str, Any] = {"baseline": baseline, "margins": margins, "tolerance": tolerance}

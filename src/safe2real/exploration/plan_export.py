@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from safe2real.errors import InvalidInput
 from safe2real.model.archive import complete_file
 from safe2real.model.serialization import finite_or_none, mixture_to_json
+from safe2real.tables import spreadsheet_safe
 from safe2real.version import __version__
 
 if TYPE_CHECKING:
     from safe2real.exploration.plan import Plan
 
 FORMAT = 1
-_FORMULAS = ("=", "+", "-", "@", "\t")  # what a spreadsheet would compute
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
@@ -120,9 +120,4 @@ def export_plan(plan: Plan, folder: Path, *, system: Any = None) -> list[Path]:
 
 def _write_csv(path: Path, rows: Any) -> None:
     with complete_file(path) as file:
-        csv.writer(file).writerows([_harmless(cell) for cell in row] for row in rows)
-
-
-def _harmless(cell: Any) -> Any:
-    """A text that a spreadsheet would compute has an apostrophe before it."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
+        csv.writer(file).writerows([spreadsheet_safe(cell) for cell in row] for row in rows)

@@ -24,8 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from safe2real._compiled import codes
-from safe2real._compiled import row_update as compiled_radii
+from safe2real._compiled import codes, row_update
 from safe2real.errors import InvalidInput
 from safe2real.evidence.evidence import Evidence, evidence_for
 from safe2real.evidence.mismatch_map import visits_to_clear
@@ -169,7 +168,7 @@ def _tables(problem: Problem, reuses_simulator: bool) -> tuple[Floats, Floats]:
     seen = np.maximum(tally.simulator_length.astype(np.int64), 1)
     radius = np.empty((_VISITS.size, seen.size))
     for line, visits in zip(radius, _VISITS, strict=True):
-        compiled_radii.radii(rule, np.full(seen.size, visits), seen, np.ones(seen.size, dtype=np.bool_), line)
+        row_update.radii(rule, np.full(seen.size, visits), seen, np.ones(seen.size, dtype=np.bool_), line)
     kernel = problem.simulator.kernel
     rows, _, probability = kernel.transitions()
     noise = np.bincount(rows, np.sqrt(probability * (1.0 - probability)), minlength=seen.size)

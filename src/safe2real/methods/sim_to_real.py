@@ -7,7 +7,7 @@ most uncertain among those feasible on the model (Line 8), and deploy it mixed w
 margin pays for the uncertainty (Line 13). Stopping rule: that largest uncertainty, Delta, is at most the tolerance (Line
 10).
 
-Line 2, the loop, and Line 14, the rollout, are `explore`; Line 1 and Lines 3 and 4 are `Evidence`, which brings suspects and
+Line 2, the loop, and Line 15, the rollout, are `explore`; Line 1 and Lines 3 and 4 are `Evidence`, which brings suspects and
 hybrid model up to date with every episode that is counted; what is planned on the model at the end is `plan`.
 """
 

@@ -2,7 +2,7 @@
 
 Problem: somebody has a policy that looks good in a simulator, and a baseline whose margin is known. Deploy the policy on the
 real system as fast as what it shows there allows, and never unsafely. Algorithm: an anytime lower bound on the policy's V_c
-from the returns of its own episodes (`evidence/running.py`); the policy is mixed with the baseline so that the baseline's
+from the returns of its own episodes (`evidence.mean_bounds`); the policy is mixed with the baseline so that the baseline's
 margin pays for what is not yet proved. At first that is little; once the bound reaches every threshold it is all. Stopping
 rule: every bound that has a target has reached it; without a target it never stops.
 

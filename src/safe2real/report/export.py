@@ -22,6 +22,7 @@ from safe2real.evidence.mismatch_map import MismatchMap, Verdict, map_mismatch
 from safe2real.model.cmdp import CMDP
 from safe2real.model.serialization import from_text, to_text
 from safe2real.model.trajectory import utilities_along
+from safe2real.tables import spreadsheet_safe
 from safe2real.version import __version__
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def export_csv(campaign: Campaign, folder: Path) -> list[Path]:
     }
     for name, rows in tables.items():
         with whole_file(folder / name) as file:
-            csv.writer(file).writerows([_harmless(cell) for cell in row] for row in rows)
+            csv.writer(file).writerows([spreadsheet_safe(cell) for cell in row] for row in rows)
     return [folder / name for name in tables]
 
 
@@ -165,12 +166,6 @@ def export_minari(campaign: Campaign, dataset_id: str) -> MinariDataset:
 # The tables
 
 _Row = Sequence[Any]
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last ones: full width
-
-
-def _harmless(cell: Any) -> Any:
-    """Escape a text that a spreadsheet would run as a formula."""
-    return f"'{cell}" if isinstance(cell, str) and cell.lstrip().startswith(_FORMULA) else cell
 
 
 def _transitions(episodes: Iterable[Episode]) -> Iterator[_Row]:

@@ -129,8 +129,8 @@ def estimate_margin(
 ) -> MarginEstimate:
     """Bound the Slater margin of a policy from independent episodes on the real system (paper, assumption verification).
 
-    The bounds on V_c are those of `betting`, at delta / K for each constraint, so that all lower ones hold together with
-    probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out more until the
+    The bounds on V_c are those of `evidence.mean_bounds`, at delta / K for each constraint, so that all lower ones hold
+    together with probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out more until the
     margin is confirmed, and stop when it is. What must not be chosen is which episodes are given.
 
     Args:

@@ -2,7 +2,7 @@
 
 The value is the sum of the reward that was planned for, the costs are those of the constraints, both by the model's tables
 along what the environment did. All intervals hold together with probability 1 - delta, and at every number of episodes at
-once (`evidence.betting`): look as often as you like. They are about the environment that was run, and about nothing else.
+once (`evidence.mean_bounds`): look as often as you like. They are about the environment that was run, and nothing else.
 """
 
 from __future__ import annotations
