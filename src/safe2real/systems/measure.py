@@ -130,8 +130,8 @@ def estimate_margin(
     """Bound the Slater margin of a policy from independent episodes on the real system (paper, assumption verification).
 
     The bounds on V_c are those of `evidence.mean_bounds`, at delta / K for each constraint, so that all lower ones hold
-    together with probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out more until the
-    margin is confirmed, and stop when it is. What must not be chosen is which episodes are given.
+    together with probability at least 1 - delta, FOR ALL NUMBERS OF EPISODES AT ONCE: look as often as you like, roll out
+    more until the margin is confirmed, and stop when it is. What must not be chosen is which episodes are given.
 
     Args:
         model: with the constraints; of its kernel only the known rows matter.
