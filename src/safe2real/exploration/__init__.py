@@ -1,4 +1,4 @@
-"""Learn what to deploy next, and plan from what was learnt."""
+"""Choose the next deployment from the data, and plan policies from them."""
 
 from safe2real.exploration.certificate import Certificate
 from safe2real.exploration.explore import ExploreEvent, explore

@@ -43,23 +43,23 @@ class Certificate:
 
     @property
     def standing(self) -> Standing:
-        """What the bounds are worth."""
+        """The standing of the bounds: certified, heuristic, refuted or incomplete."""
         return standing_of(self.doubts)
 
     @property
     def certified(self) -> bool:
-        """Whether nothing speaks against it."""
+        """Whether there is no doubt."""
         return not self.doubts
 
     @property
     def reaches(self) -> bool:
-        """Whether the bounds reach every threshold (to rounding), whatever they are worth."""
-        same = np.shape(self.lower_bounds) == np.shape(self.thresholds)  # else a bound that is not there would be met
+        """Whether the bounds reach every threshold (to rounding), regardless of their standing."""
+        same = np.shape(self.lower_bounds) == np.shape(self.thresholds)  # else a missing bound would count as met
         return same and bool(np.all(self.lower_bounds >= self.thresholds - ROUNDING))
 
     @property
     def holds(self) -> bool:
-        """Whether every threshold is reached by bounds that are certified: what is deployed may rely on this alone."""
+        """Whether certified bounds reach every threshold: the condition for a deployment."""
         return self.certified and self.reaches
 
     def assuming(self, more: Sequence[Assumption]) -> Certificate:
@@ -95,7 +95,7 @@ class Certificate:
         return ", ".join(f"{words.proved(low)} ({words.bound(limit)})" for words, low, limit in said)
 
     def describe(self, width: int | None = _WIDTH) -> str:
-        """Return the statement in words: one sentence, then what it rests on, or why it is no guarantee.
+        """Return the statement in words: one sentence, then its assumptions, or the doubts that make it no guarantee.
 
         Args:
             width: columns at which lines are broken; None writes all of it as one line.
@@ -143,16 +143,16 @@ def certify(
     """Return lower bounds on V_c with all that they assume, and with the reasons why they are no guarantee, if any.
 
     Args:
-        evidence: what the bounds follow from.
+        evidence: the data that the bounds follow from.
         bounds: [K] on V_c.
         doubts: reasons besides those of the evidence or the method.
         thresholds: [K]; the problem's if None. None are enforced where a method ignores the constraints.
-        assumed: what the bounds rest on besides the evidence.
-        method: whose bounds they are, which says what they rest on. Without one they are of the model, whose rows are
+        assumed: assumptions besides those of the evidence.
+        method: computed the bounds, and lists their assumptions. Without one the bounds are of the model, whose rows are
             assumed to be as the problem says.
 
     Returns:
-        A certificate, whatever it is worth.
+        A certificate of any standing.
     """
     limits = evidence.problem.simulator.thresholds if thresholds is None else thresholds
     rests_on = evidence.assumptions() if method is None else method.assumptions(evidence)

@@ -1,4 +1,4 @@
-"""What a method decided and remembers, as arrays and plain data, and back: a part of what `Learner.state` keeps."""
+"""A method's decision and memory as arrays and plain data, and back: a part of `Learner.state`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _COMPILED, _DECLARED = "compiled rounds", "declared rewards"
 
 
 def put_decision(archive: Archive, decision: Decision | None) -> None:
-    """Keep what was decided; its memory is kept beside it."""
+    """Store a decision; `put_memory` stores its memory."""
     if decision is None:
         return
     archive.document["decision"] = decision.reason.name
@@ -29,7 +29,7 @@ def put_decision(archive: Archive, decision: Decision | None) -> None:
 
 
 def take_decision(archive: Archive, memory: Any) -> Decision | None:
-    """What `put_decision` kept."""
+    """Return the decision that `put_decision` stored."""
     if "decision" not in archive.document:
         return None
     name = archive.entry("decision", str)
@@ -46,7 +46,7 @@ def take_decision(archive: Archive, memory: Any) -> Decision | None:
 
 
 def put_memory(archive: Archive, memory: Any) -> None:
-    """Keep what the last decision left to begin the next from."""
+    """Store the last decision's memory, from which the next one starts."""
     if isinstance(memory, sim_to_real.Memory):
         archive.document["memory"] = {"kind": _COMPILED, "warm": int(memory.warm)}
         for field, array in memory.candidate._asdict().items():
@@ -64,7 +64,7 @@ def put_memory(archive: Archive, memory: Any) -> None:
 
 
 def take_memory(archive: Archive, problem: Problem, kept: int) -> Any:
-    """What `put_memory` kept, for a problem of which `kept` constraints are kept to."""
+    """Return the memory that `put_memory` stored, for a problem with `kept` enforced constraints."""
     if "memory" not in archive.document:
         return None
     document = archive.entry("memory", dict)

@@ -1,10 +1,10 @@
-"""Episodes on their way into a learner: told, logged or imported; what they may be, how they are kept and how they count.
+"""Episodes for a learner, told or imported from logs: their validation, their storage and how they are counted.
 
-An episode is an object {"states": [...], "actions": [...]} that is checked when it comes. Episodes that follow each other
-are counted in one call. Logs are counted in one step, since their order may have been chosen by their content: nothing is
-concluded between the first and the last of them. An episode that left the model is told as such; one of the candidate's that
-was never reported is lost, which a method that goes by returns takes for the worst. A campaign's replay and
-`Learner.import_logs` count by the same functions.
+An episode is an object {"states": [...], "actions": [...]} that is checked on arrival. Consecutive episodes are counted in
+one call. Logs are counted in one step, since their order may depend on their content: no conclusion is drawn between the
+first and the last of them. An episode that left the model is recorded as such. An unreported episode of the candidate is
+lost: a method that uses returns counts it as the worst case. A campaign's replay and `Learner.import_logs` count with the
+same functions.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class Seen:
 
     path: Trajectory  # states [n + 1] and actions [n]; with `left_model` as many actions as states, possibly none
     left_model: bool = False  # the last action, or the beginning, led where the model has no state
-    id: str | None = None  # what a log calls the episode
+    id: str | None = None  # the episode's name in a log
 
     @property
     def transitions(self) -> int:
         return max(0, self.path.states.size - 1)
 
     def to_json(self) -> dict[str, Any]:
-        """What is stored; the same episode always gives the same text."""
+        """Return the stored form; the same episode always gives the same text."""
         content: dict[str, Any] = {"states": self.path.states.tolist(), "actions": self.path.actions.tolist()}
         if self.left_model:
             content["left_model"] = True
@@ -58,12 +58,12 @@ class Seen:
 
 
 def is_pair(value: Any) -> bool:
-    """Whether it may be (states, actions)."""
+    """Return whether `value` is a pair, such as (states, actions)."""
     return isinstance(value, tuple) and len(value) == 2
 
 
 def check_told(value: Any) -> None:
-    """Refuse what `tell` cannot record, in words for a worker, which has states and actions and no model.
+    """Refuse a value that `tell` cannot record; the message is for a worker, which has no model.
 
     Raises:
         InvalidInput: It is neither a pair nor a `Trajectory`.
@@ -77,7 +77,7 @@ def check_told(value: Any) -> None:
 
 
 def seen_in(model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool, left_model: bool) -> Seen:
-    """What was seen, checked against `model`; it may begin anywhere, since what happened is recorded and not argued with."""
+    """Return an episode checked against `model`; it may begin in any state, since recorded facts are not refused."""
     try:
         if left_model:
             return Seen(_before_leaving(model, states, actions), True)
@@ -85,12 +85,12 @@ def seen_in(model: CMDP, states: ArrayLike, actions: ArrayLike, *, partial: bool
     except InvalidInput as error:
         if not _goes_outside(model, states):
             raise
-        cure = f"give what came before it as {_LEFT}" if not left_model else "leave it out: what is given comes before it"
+        cure = f"give the episode up to then as {_LEFT}" if not left_model else "leave that state out: give those before it"
         raise InvalidInput(f"{error}. If the real system went where the model has no state, {cure}") from error
 
 
 def seen_from(model: CMDP, value: Any, where: str, *, partial: bool, left_model: bool = False, of_log: bool = False) -> Seen:
-    """An episode from a `Trajectory`, a pair (states, actions) or an object; objects `of_log` may have an `id`."""
+    """Return an episode from a `Trajectory`, a pair (states, actions) or an object; objects `of_log` may have an `id`."""
     if isinstance(value, Trajectory):
         return seen_in(model, value.states, value.actions, partial=partial, left_model=left_model)
     if is_pair(value):
@@ -110,7 +110,7 @@ def seen_from(model: CMDP, value: Any, where: str, *, partial: bool, left_model:
 
 
 def episode_from_json(model: CMDP, value: Any, where: str, *, partial: bool) -> Trajectory:
-    """An object {"states": [...], "actions": [...]} as a trajectory of `model`, which begins where its episodes do."""
+    """Convert {"states": [...], "actions": [...]} to a trajectory of `model` from one of its start states."""
     _check_lists(value, where, set())
     try:
         return Trajectory.of(model, value["states"], value["actions"], partial=partial)
@@ -119,7 +119,7 @@ def episode_from_json(model: CMDP, value: Any, where: str, *, partial: bool) -> 
 
 
 def leaves(model: CMDP, content: Any) -> bool:
-    """Whether a recorded episode was somewhere that the model does not have, its beginning included."""
+    """Return whether a recorded episode began or went outside the model."""
     if content.get("left_model", False):
         return True
     first = content["states"][0]
@@ -127,17 +127,17 @@ def leaves(model: CMDP, content: Any) -> bool:
 
 
 def outside_support(support: Kernel, content: Any) -> int:
-    """Transitions of a recorded episode that a declared support rules out."""
+    """Count the transitions of a recorded episode that a declared support rules out."""
     states, actions, found = content["states"], content["actions"], 0
     for step, (state, action, following) in enumerate(zip(states, actions, states[1:], strict=False)):
         row = (0 if support.is_stationary else step * support.num_states * support.num_actions) + state * support.num_actions
-        if 0 <= row + action < support.num_rows:  # else the record was changed, which is said where it is counted
+        if 0 <= row + action < support.num_rows:  # else the record was changed, which counting reports
             found += following not in support.row(row + action)[0]
     return found
 
 
 def transitions_in(content: Any) -> int:
-    """Transitions of a recorded episode."""
+    """Return the number of transitions of a recorded episode."""
     return max(0, len(content["states"]) - 1)
 
 
@@ -183,7 +183,7 @@ _PLACE = "q"
 
 
 class PackedEpisodes(Sequence[Any]):
-    """A read-only list of episode objects; each is made anew when it is asked for."""
+    """A read-only list of episode objects, stored as arrays; each access makes a new object."""
 
     __slots__ = ("_action_ends", "_actions", "_ids", "_left", "_state_ends", "_states")
 
@@ -244,7 +244,7 @@ class PackedEpisodes(Sequence[Any]):
         return (self[i] for i in range(len(self)))
 
     def where(self, wanted: Sequence[bool]) -> PackedEpisodes:
-        """Those whose entry in `wanted` [n] is true; itself where all are."""
+        """Return the episodes whose entry in `wanted` [n] is true; itself if all are."""
         return self if all(wanted) else PackedEpisodes(compress(self, wanted))
 
     @property
@@ -269,13 +269,13 @@ class PackedEpisodes(Sequence[Any]):
         return found
 
     def laid_out(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.int64]]:
-        """(states, actions, how many actions each has [n]), without a copy of the numbers."""
+        """Return (states, actions, number of actions of each episode [n]) without copying."""
         states, actions = (np.frombuffer(one or b"", dtype=np.uint32) for one in (self._states, self._actions))
         return states, actions, np.diff(np.array(self._action_ends))
 
 
 def packed(episodes: list[Any]) -> Sequence[Any]:
-    """The same episodes in less memory; as they are where a record that was changed holds something else."""
+    """Return the episodes packed into arrays; unchanged if a tampered record holds other values."""
     try:
         return PackedEpisodes(episodes)
     except (TypeError, OverflowError):
@@ -284,7 +284,7 @@ def packed(episodes: list[Any]) -> Sequence[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Of one policy: an episode or a whole log; without content an episode that was lost."""
+    """An episode or a whole log of one policy; an empty one is a lost episode."""
 
     contents: Sequence[Any]
     of_baseline: bool
@@ -292,7 +292,7 @@ class Episodes:
 
 
 Step = Episodes | list[Episodes]
-"""What is counted in one step: an episode, or several logs."""
+"""The unit of counting: an episode, or several logs."""
 
 
 def count_in_order(learner: Learner, steps: Iterable[Step]) -> None:
@@ -322,10 +322,10 @@ def count_in_order(learner: Learner, steps: Iterable[Step]) -> None:
 
 
 def _count_logs(learner: Learner, logs: list[Episodes]) -> None:
-    """Logs in one step; what left the model in any of them comes after the rest."""
+    """Count logs in one step; episodes that left the model come last."""
     away = [_leaving(learner.simulator, log.contents) for log in logs]
     outside = [(content, log) for log, left in zip(logs, away, strict=True) for content in compress(log.contents, left)]
-    for _, log in outside:  # those of the candidate are lost before its others count: these would be chosen by content
+    for _, log in outside:  # lose the candidate's first: counting only the others would be a selection by content
         if log.of_candidate:
             learner.lose()
     inside = [replace(log, contents=_where(log.contents, ~left)) for log, left in zip(logs, away, strict=True)]
@@ -341,7 +341,7 @@ def _count_outside(learner: Learner, content: Any, of: Episodes) -> None:
     whose = {"of_baseline": of.of_baseline, "of_candidate": of.of_candidate}
     if content.get("left_model", False):
         learner.leave_model(states, actions, **whose)
-    else:  # it began where no episode does; what it saw from then on is as good as any
+    else:  # it began outside the start states; its transitions are still valid data
         _count_together(learner, [Episodes([content], False)])
         learner.leave_model([], [], **whose)
 
@@ -363,7 +363,7 @@ def _count_together(learner: Learner, run: Sequence[Episodes], *, at_once: bool 
 
 
 def _leaving(model: CMDP, contents: Sequence[Any]) -> NDArray[np.bool_]:
-    """[n] which episodes were somewhere that the model does not have; see `leaves`."""
+    """Return [n] which episodes began or went outside the model; see `leaves`."""
     if not isinstance(contents, PackedEpisodes):
         return np.array([leaves(model, content) for content in contents], dtype=np.bool_)
     first = contents.first_states
@@ -388,7 +388,7 @@ def _laid_out(contents: Sequence[Any]) -> tuple[NDArray[Any], NDArray[Any], NDAr
 
 
 def _check_range(model: CMDP, states: NDArray[Any], actions: NDArray[Any]) -> None:
-    """A record that was changed could say anything."""
+    """Refuse numbers out of range, as a tampered record may hold."""
     for numbers, below in ((states, model.num_states), (actions, model.num_actions)):
         if numbers.min(initial=0) < 0 or numbers.max(initial=0) >= below:
             raise InvalidInput("it has states or actions that this system has not")
@@ -399,11 +399,11 @@ LOGS_ASSUMED = Assumption(
     "every imported log is complete and was not chosen by its content, its policy is the one that is named, and logs "
     "that were imported one after the other were collected in this order, or without looking at each other",
 )
-"""What counts an imported log as if it had been collected in the run."""
+"""Assumption under which an imported log counts like episodes of the run."""
 
 
 def pairs_of(logs: Any) -> list[tuple[MarkovPolicy, Any]]:
-    """(policy, episodes) pairs; what a policy and its episodes must be is checked elsewhere."""
+    """Return (policy, episodes) pairs; their contents are checked elsewhere."""
     listed = list(logs) if isinstance(logs, Iterable) else [logs]
     for place, one in enumerate(listed):
         if not isinstance(one, tuple | list) or len(one) != 2:
@@ -412,14 +412,14 @@ def pairs_of(logs: Any) -> list[tuple[MarkovPolicy, Any]]:
 
 
 def checked_collector(policy: MarkovPolicy, model: CMDP) -> MarkovPolicy:
-    """As `model` takes it; refuses what cannot have collected a log of `model`."""
+    """Return the policy fitted to `model`; refuse one that cannot have collected its logs."""
     if not isinstance(policy, MarkovPolicy):
         raise InvalidInput(f"policy is a {type(policy).__name__}; give the Markov policy that collected the log")
     return fitted(policy, model)
 
 
 def pack_log(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, partial: bool) -> PackedEpisodes:
-    """The episodes of a log as they are recorded, checked one by one; `episodes` may be read as they are needed."""
+    """Return a log's episodes in their stored form, checked one by one; `episodes` may be lazy."""
     found = PackedEpisodes(seen.to_json() for seen in _checked(model, policy, episodes, partial=partial))
     refuse_same_ids(found.ids)
     return found
@@ -446,7 +446,7 @@ def _checked(model: CMDP, policy: MarkovPolicy, episodes: Iterable[Any], *, part
 
 
 def log_digest(episodes: Iterable[Any]) -> str:
-    """Of all episodes of a log as they are recorded, the digest of the text of their list: the same log has the same."""
+    """Digest the text of all episodes of a log in their stored form."""
     found, before = hashlib.sha256(), b"["
     for episode in episodes:
         found.update(before + to_text(episode).encode())
@@ -456,7 +456,7 @@ def log_digest(episodes: Iterable[Any]) -> str:
 
 
 def fitted_among(episodes: Iterable[Any], fitted: frozenset[int]) -> set[int]:
-    """Which episodes of a log, by place, look like ones that the simulator was estimated from."""
+    """Return the indices of episodes that equal ones from which the simulator was estimated."""
     if not fitted:
         return set()
     return {i for i, one in enumerate(episodes) if fingerprint(one["states"], one["actions"]) in fitted}
@@ -465,7 +465,7 @@ def fitted_among(episodes: Iterable[Any], fitted: frozenset[int]) -> set[int]:
 def fitted_refusal(
     alike: int, episodes: int, fix: str = "Split the log: estimate_from_log(log[::2], ...), and import log[1::2]"
 ) -> str:
-    """Why a log from which the simulator was estimated cannot be imported, and what to do instead."""
+    """Return the message that refuses a log from which the simulator was estimated."""
     return (
         f"{alike} of the {episodes} episodes look like ones that the simulator was estimated from, and the bounds are "
         f"proved for a simulator that was fixed before the counted episodes. {fix}. If these are other episodes that happen "
@@ -474,25 +474,26 @@ def fitted_refusal(
 
 
 REFUSE, COUNT = "refuse", "count"
-"""What to do with episodes that look like ones that were imported before; a campaign has the same words, and "skip"."""
+"""Treatment of episodes that equal imported ones; a campaign also has "skip"."""
 
 
 class ImportedLogs:
-    """The logs that one learner has counted: no episode of them counts twice unless the user says that it is another.
+    """The logs that a learner has counted, so that no episode of them counts twice.
 
-    Two episodes that both have an `id` are the same when it is the same. Otherwise all there is to go by is what was seen.
+    Two episodes with an `id` are the same if the ids are equal. Otherwise they are compared by content; equal ones are
+    refused unless the user declares them to be different episodes.
     """
 
     def __init__(
         self, ids: Iterable[str] = (), named: Iterable[str] = (), unnamed: Iterable[str] = (), alike: int = 0
     ) -> None:
         self._ids = set(ids)  # of episodes that have one
-        self._named = set(named)  # what was seen in those, by digest
-        self._unnamed = set(unnamed)  # and in those that have none
-        self._alike = alike  # episodes that the user said are others
+        self._named = set(named)  # digests of their contents
+        self._unnamed = set(unnamed)  # digests of episodes without an id
+        self._alike = alike  # equal ones that the user declared to be different
 
     def state(self) -> dict[str, Any]:
-        """Return what it holds as JSON."""
+        """Return the ids and digests as JSON."""
         return {
             "ids": sorted(self._ids),
             "named": sorted(self._named),
@@ -515,7 +516,7 @@ class ImportedLogs:
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What certificates rest on because of them."""
+        """The assumptions that certificates make about imported logs."""
         if not self._named | self._unnamed:
             return ()
         if not self._alike:
@@ -535,9 +536,9 @@ class ImportedLogs:
         partial: bool,
         overlap: str = REFUSE,
     ) -> list[Episodes]:
-        """What to count of logs that are counted in one step; see `Learner.import_logs`.
+        """Check logs and return their episodes, to be counted in one step; see `Learner.import_logs`.
 
-        `tried` is the policy on trial, if there is one: a log of it says something about it.
+        `tried` is the policy on trial, if there is one: its logs count as the candidate's.
         """
         model = problem.simulator
         if overlap not in (REFUSE, COUNT):

@@ -25,7 +25,7 @@ from safe2real.standing import Standing
 
 @dataclass(slots=True)
 class Unfinished:
-    """An episode on its way: what was seen of it so far."""
+    """A running episode: its states and actions so far."""
 
     states: list[int] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
@@ -41,14 +41,14 @@ class Unfinished:
 
 
 class World(Protocol):
-    """Where episodes come from."""
+    """A source of episodes."""
 
     @property
     def faults(self) -> tuple[type[BaseException], ...]:
-        """What `run` may raise that says nothing about the system: the episode is cut short by it."""
+        """Exceptions of `run` that say nothing about the system: they only cut the episode short."""
 
     def run(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
-        """Run one episode. What has happened of it so far is kept in `seen`, in case it breaks off."""
+        """Run one episode; `seen` holds its states and actions so far, in case it breaks off."""
 
 
 class NotBegun(InvalidInput):
@@ -56,7 +56,7 @@ class NotBegun(InvalidInput):
 
 
 class Miswired(InvalidInput):
-    """The very first step shows that the environment is wired wrongly; what was seen of the episode is counted."""
+    """The very first step shows that the environment is wired wrongly; the episode so far is counted."""
 
 
 MISWIRED = "a mistake in the wiring of the environment"
@@ -75,7 +75,8 @@ def drive(
 ) -> Proposal:
     """Propose, run and observe until the stop, a halt, or for `max_rounds` rounds; returns the last proposal.
 
-    `progress(proposal)` is called before every round. What `world` raises is raised again when what was seen is counted.
+    `progress(proposal)` is called before every round. Exceptions of `world` are raised again once the episode so far is
+    counted.
     """
     for _ in range(max_rounds):
         proposal = learner.propose()
@@ -88,13 +89,13 @@ def drive(
 
 
 def drive_batch(learner: Learner, world: World, proposal: Proposal, *, first_round: int, episodes: int) -> None:
-    """Hand one proposal out to `episodes` episodes from round `first_round` on, each with its own coin, and count them all.
+    """Run `episodes` episodes of one proposal, from round `first_round` on, each with its own coin, and count them all.
 
-    What was certified once stays certified: this is what a campaign does with a batch.
+    The proposal's certificate holds for all of them, as for a batch of a campaign.
     """
     if proposal.mixture is None:
         return
-    # Written out once: a deterministic policy does it whenever it is asked.
+    # Expanded once: a deterministic policy would compute its probabilities at every access.
     parts = [MarkovPolicy(*part.shape, None, part.probabilities) for part in proposal.mixture.policies]
     numbers = range(first_round, first_round + episodes)
     shown = [drawn(proposal.mixture.weights, coin_of(learner.settings.coin_seed, number)) for number in numbers]
@@ -120,7 +121,7 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
             if seen.states:
                 learner.skip_round()
             raise type(error)(f"{error}. {_NOTHING_COUNTED}") from error
-        # What is raised here, not by the environment, says that the two do not fit: no fault that a user can have meant.
+        # InvalidInput is raised here, not by the environment: the two do not fit, which is never one of the user's faults.
         fault = isinstance(error, world.faults) and not isinstance(error, InvalidInput)
         if fault or isinstance(error, (StepLimit, Miswired)):
             cause = MISWIRED if isinstance(error, Miswired) else type(error).__name__
@@ -132,15 +133,15 @@ def _run_round(learner: Learner, world: World, proposal: Proposal) -> None:
         raise
     try:
         learner.observe(episode)
-    except InvalidInput as error:  # what it reports is not what it did; it has run, so it is not forgotten
+    except InvalidInput as error:  # the report is wrong, but the episode has run, so it must count
         _break_off(learner, episode.states[:-1].tolist(), episode.actions.tolist(), error)
 
 
 def _is_slip(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
     """Whether an error shows a mistake in the wiring, found before anything was counted.
 
-    A state that the model lacks is what the system did, unless not even one step was taken. Dropping an episode of a policy
-    whose own returns are bounded would bias its mean.
+    A state that the model lacks is the system's behaviour, unless no step was taken. Dropping an episode of a policy whose
+    own returns are bounded would bias its mean.
     """
     first = learner.round == 1 or learner.evidence.counts.episodes == 0
     sound = not learner.is_refuted and not learner.evidence.goes_by_returns
@@ -148,7 +149,7 @@ def _is_slip(learner: Learner, error: InvalidInput, seen: Unfinished) -> bool:
 
 
 def _break_off(learner: Learner, states: list[int], actions: list[int], error: BaseException) -> None:
-    """Count an episode whose last outcome is taken for one that the model lacks; say why, and what follows."""
+    """Count an episode whose last outcome counts as outside the model, and add the cause and the consequence."""
     learner.leave_model(states[: len(actions)], actions)
     cause = (str(error) if isinstance(error, OutsideModel) else f"{type(error).__name__}: {error}")[:_LONGEST_CAUSE]
     causes = learner.evidence.broken_off
@@ -163,7 +164,7 @@ def _break_off(learner: Learner, states: list[int], actions: list[int], error: B
 class ExploreEvent:
     """Where `explore` stands; no field is ever None."""
 
-    proposal: Proposal  # of the next episode; once it is over, what it returns
+    proposal: Proposal  # of the next episode; at the end, the one that `explore` returns
     episodes: int  # of this call so far
     max_rounds: int
     samples: int  # of the learner, earlier calls included
@@ -188,27 +189,27 @@ def explore(
 
     An episode that terminates early stays in its last state, as the simulator's absorbing rows say. The environment's
     rewards and costs are not read. It is reset with a seed that no counted episode had (`Learner.seeds`): episodes of
-    different seeds must be independent. Whatever the environment raises, what was seen of the episode is counted first. An
-    exception is taken for something that the system did and the model does not have (`OutsideModel` says just that): the
-    learner certifies nothing any more, and its doubts name the cause.
+    different seeds must be independent. If the environment raises, the episode so far is counted first. An exception
+    counts as behaviour outside the model (`OutsideModel` says just that): the learner certifies nothing any more, and its
+    doubts name the cause.
 
-    The first episode of a learner tries the wiring. What does not fit there is refused, nothing is counted or refuted, and
-    the learner goes on when the environment is mended: a limit of steps below the horizon, a reset in another state than
-    declared, an observation that is no whole number. A state that the model lacks, reached by a step, is what the system
-    did, and refutes even then. Later calls have less room: what does not fit in their first reset is refused too, and in
-    their first step the episode is cut short as by a fault, which certificates name.
+    The first episode of a learner tests the wiring. A mistake there is refused, nothing is counted or refuted, and the
+    learner continues once the environment is fixed: a limit of steps below the horizon, a reset in a state that is not a
+    declared start, an observation that is no whole number. A state that the model lacks, reached by a step, is the system's
+    behaviour, and refutes even then. Later calls are stricter: a mistake in their first reset is refused too, and one in
+    their first step cuts the episode short as a fault, which certificates name.
 
     Args:
         learner: it is changed, by every episode.
         env: any Gymnasium environment with discrete observations and actions of the learner's sizes.
         max_rounds: episodes at most.
         faults: exceptions that are faults of the environment and not of the system, say a lost connection: such an episode
-            is only cut short, and that the fault had nothing to do with what the system would have done next becomes an
-            assumption of every certificate. An interrupt from the keyboard is taken so.
+            is only cut short, and every certificate then assumes that the fault is independent of the system's next
+            behaviour. A keyboard interrupt counts as a fault.
         progress: shows a bar with the time left to `max_rounds`, which the stop may save: True always, False never, None
             on a terminal, and lines of the log elsewhere; or a function that is given an `ExploreEvent` before every episode
             and when it is over.
-        keep: a list to which every episode is added with the policy that was drawn for it, also what was seen of one that
+        keep: a list to which every episode is added with the policy that was drawn for it, also the beginning of one that
             breaks off: a learner with other assumptions can count them by `import_episodes`.
 
     Returns:
@@ -218,7 +219,7 @@ def explore(
     Raises:
         InvalidInput: the environment does not fit the learner's system.
         OutsideModel: it showed a state that the model has not.
-        Exception: whatever the environment raised, faults too.
+        Exception: any exception of the environment, faults too.
 
     Example:
         >>> s2r.explore(learner, system.as_env(machine), max_rounds=1_000)
@@ -254,7 +255,7 @@ def explore(
 
 
 class _Keeping:
-    """Another world, of which every episode is kept: whole, or as far as it went."""
+    """A world that stores every episode of another one, also unfinished ones."""
 
     def __init__(self, world: World, model: CMDP, kept: list[tuple[MarkovPolicy, Trajectory]]) -> None:
         self.world, self.model, self.kept, self.faults = world, model, kept, world.faults
@@ -289,9 +290,9 @@ class Environment:
         self._tried = False  # whether a step has come back as it must
 
     def run(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
-        """Run one episode; what does not fit until a first step came back is taken for a mistake in the wiring.
+        """Run one episode; an error before the first step has returned counts as a mistake in the wiring.
 
-        Not so a state that the model has not, which is what the system did, and a limit of steps, which names itself.
+        Exceptions are a state outside the model, which is the system's behaviour, and a step limit, which has its own error.
         """
         try:
             return self._episode(policy, round_number, seen)
@@ -336,7 +337,7 @@ class Environment:
             seen.actions.append(seen.acting)
             seen.states.append(here)
             seen.acting = seen.after = None
-        labelled = _numbers(labels) if self.reported else None  # each was looked at as it came; `observe` checks the whole
+        labelled = _numbers(labels) if self.reported else None  # each was checked on arrival; `observe` checks the whole
         return Trajectory(_numbers(seen.states), _numbers(seen.actions), labelled, seen.seed)
 
 

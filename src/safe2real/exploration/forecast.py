@@ -1,4 +1,4 @@
-"""How long a run may still take: its rounds in expectation, on the model as it was learnt.
+"""Expected rounds until the stop, by a rehearsal on the learnt model.
 
 Reality is guessed: a suspect row is wrong, and as observed, where its distance to the simulator is beyond the deletion
 threshold by more than chance would explain; else it is the simulator's. Each step asks the method once, adds the expected
@@ -39,7 +39,7 @@ class Forecast:
 
     @property
     def caution(self) -> str:
-        """How far it is to be relied on, in words; empty where no row is open."""
+        """How reliable the forecast is, in words; empty if no row is open."""
         if not self.undecided:
             return ""
         return (

@@ -1,4 +1,4 @@
-"""Ask and tell around a problem, its evidence and a method: `propose()` what to deploy, `observe()` what happened."""
+"""Ask and tell around a problem, its evidence and a method: `propose()` a mixture, `observe()` its episode."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ class Learner:
     def __init__(
         self, problem: Problem, method: Method | None = None, *, warm_start: bool = True, trust_margin: bool = False
     ) -> None:
-        """Begin a run of which nothing is counted; refuse what no guarantee can hold for.
+        """Begin a run without data; refuse problems for which no guarantee can hold.
 
         Args:
-            problem: what is given and assumed.
-            method: decides what to deploy; `methods.SimToReal()` unless another is given.
+            problem: simulator, baseline, settings and assumptions.
+            method: chooses the deployments; `methods.SimToReal()` by default.
             warm_start: plan each round from the policies of the last, which is faster; without it a proposal is a function
-                of the data alone, bit for bit, whatever was proposed on the way.
+                of the data alone, bit for bit, and not of earlier proposals.
             trust_margin: whether the baseline's margin stands though the simulator does not show it. The margin is a claim
                 about the real system, which may be better than the simulator: say so if rollouts show it. Without it a
                 baseline that misses its stated margin on the simulator is refused, as `Campaign.create` does. A method that
@@ -99,16 +99,16 @@ class Learner:
         self._decision: Decision | None = None  # the one that stands
         self._memory: Any = None  # of the last one
         self._proposal: Proposal | None = None
-        self._out: Proposal | None = None  # what was handed out last in this round
-        self._kept = KeptPlans()  # what was planned and certified before; proposals do not look at it
-        self._knew = self._state()  # of the evidence, when the decision that stands was made or left standing
+        self._out: Proposal | None = None  # the last proposal of this round
+        self._kept = KeptPlans()  # earlier certified plans; proposals do not use them
+        self._knew = self._state()  # state of the evidence when the current decision was made or confirmed
         self._planned = np.zeros_like(self.evidence.counts.tally.visits)  # visits when it was made
         self._imported = ImportedLogs()
-        self.moments = Moments()  # what was known when decisions were made: for pictures
+        self.moments = Moments()  # uncertainty and suspects at each decision: for pictures
 
     @property
     def problem(self) -> Problem:
-        """What is given and assumed; another one needs a new learner."""
+        """Simulator, baseline, settings and assumptions; fixed for the learner's lifetime."""
         return self._problem
 
     @property
@@ -134,7 +134,7 @@ class Learner:
     # Asking
 
     def propose(self) -> Proposal:
-        """Return what to deploy in this round.
+        """Return the proposal of this round.
 
         Returns:
             The mixture with its certificate; before `observe` the same object again, unless data refute it meanwhile.
@@ -149,7 +149,7 @@ class Learner:
         return self._proposal
 
     def decide(self) -> Decision:
-        """Return what the method decides on the evidence as it is.
+        """Return the method's decision on the present evidence.
 
         Returns:
             The decision; the same until the evidence changes.
@@ -158,11 +158,11 @@ class Learner:
         return self._decided()
 
     def _decided(self) -> Decision:
-        """The same, of evidence whose state was looked at."""
+        """Return the decision on evidence whose state is current."""
         if self._decision is not None:
             return self._decision
         _, halted, refuted = self._knew
-        if halted or refuted:  # once what its bounds rest on is refuted no method is asked
+        if halted or refuted:  # a refuted assumption invalidates the method's bounds
             self._decision = Decision(Reason.HALT if halted else Reason.BASELINE)
             return self._decision
         memory = self._memory if self.warm_start else None
@@ -179,7 +179,7 @@ class Learner:
         return self._decision
 
     def _checked(self, decision: Decision) -> Decision:
-        """What a method gives, as this learner can deploy it."""
+        """Check a method's decision; a mixture without a share of the candidate is the baseline alone."""
         if decision.reason is not Reason.MIXTURE:
             return decision
         if decision.lower_bounds.shape != (self.evidence.kept,) or any(one is self.baseline for one in decision.policies):
@@ -194,7 +194,7 @@ class Learner:
 
     @property
     def stopped(self) -> bool:
-        """Whether the method has what it was after."""
+        """Whether the method has reached its goal."""
         return self.decide().reason is Reason.STOP
 
     def _as_proposal(self, decision: Decision) -> Proposal:
@@ -236,12 +236,12 @@ class Learner:
             Halted: the data refute the baseline's margin.
         """
         checked = check_trajectory(self.simulator, trajectory)
-        proposal = self.propose() if self._out is None else self._out  # whatever was directed since it was handed out
+        proposal = self.propose() if self._out is None else self._out  # also if the method was changed since
         if proposal.reason is Reason.STOP:
             raise Stopped("the run has stopped; no further episode is expected. Start a new learner to explore on")
         if proposal.reason is Reason.HALT:
             raise Halted(HALT_ADVICE)
-        own = self.method.schedules  # it says itself when it is to be asked again
+        own = self.method.schedules  # such a method decides itself when to plan again
         planned = self._planned if self.settings.replan_growth > 0.0 and not own else None
         self.seeds.refuse_used(checked.seed)
         due = self.evidence.take(checked, **self._whose(checked), planned=planned)
@@ -257,17 +257,17 @@ class Learner:
         self._proposal = self._out = None
 
     def _state(self) -> tuple[int, bool, bool]:
-        """What a decision is made on: (episodes counted, whether the margin is refuted, whether any assumption is)."""
+        """Return (episodes counted, whether the margin is refuted, whether any assumption is)."""
         return self.evidence.counts.episodes, self.evidence.trust.halted, self.is_refuted
 
     def _notice(self) -> None:
-        """Whatever was counted, and by whom: no decision made before it stands after it."""
+        """Drop the decision if the evidence has changed since, by any caller."""
         state = self._state()
         if state != self._knew:
             self._know(state)
 
     def _know(self, state: tuple[int, bool, bool]) -> None:
-        """Drop what was decided before the evidence came into this state; say so where that refutes."""
+        """Drop decisions made before this state of the evidence; log a refutation."""
         if state[2] and not self._knew[2]:
             doubts = "; ".join(map(str, self.doubts()))
             _LOG.warning("after %d samples nothing is certified any more: %s", self.samples, doubts)
@@ -276,20 +276,20 @@ class Learner:
     # Compiled rounds
 
     def hand_over(self) -> tuple[Decision | None, Any, NDArray[np.int64]]:
-        """Return what rounds that run elsewhere go on from; `take_back` ends them.
+        """Return the state from which compiled rounds continue; `take_back` ends them.
 
         Returns:
-            (the decision that stands, the memory of the last one, visits [R] when it was made).
+            (current decision, memory of the last one, visits [R] when it was made).
         """
         self._notice()
         return self._decision, self._memory, self._planned
 
     def take_back(self, rounds: int, decision: Decision | None, memory: Any) -> None:
-        """Go on after rounds that were run elsewhere on this learner's own evidence.
+        """Continue after compiled rounds on this learner's evidence.
 
         Args:
             rounds: how many.
-            decision: the one that stands after them; they plan anew when that is due.
+            decision: the current one after them; they replan when due.
             memory: of the last decision.
         """
         self._knew = self._state()
@@ -317,15 +317,15 @@ class Learner:
         return self.state().save(path, format=_FORMAT)
 
     def state(self, *, of_record: bool = False) -> Archive:
-        """Return what it holds; `from_state` makes a learner of it, and `restore` puts it into one.
+        """Return the learner's state, for `from_state` or `restore`.
 
         A campaign's snapshot is the state `of_record`, restored into a fresh learner of the campaign's problem and method.
         It is a function of the episodes and logs counted and of their order: method, evidence and imported logs. It leaves
-        out the problem, which the record has, and what depends on when the learner was asked or in which batches episodes
-        were counted: the decision that stands, plans, environment seeds, spare room for rows.
+        out the problem, which the record has, and everything that depends on the times of the calls or on batches: the
+        current decision, plans, environment seeds, spare room for rows.
 
         Args:
-            of_record: whether only what the events of a record determine is wanted.
+            of_record: return only the part that the events of a record determine.
 
         Returns:
             An archive of the kind "learner"; nothing is changed.
@@ -354,7 +354,7 @@ class Learner:
 
     @classmethod
     def from_state(cls, archive: Archive, *, extensions: Extensions = ()) -> Learner:
-        """Return a learner that goes on where the one whose whole `state` this is stood.
+        """Return a learner that continues from a whole `state`.
 
         Args:
             archive: not the state `of_record`, which has no problem.
@@ -373,11 +373,11 @@ class Learner:
         return found
 
     def restore(self, archive: Archive) -> None:
-        """Go on where a learner of the same problem stood, or with what it had counted if the state is `of_record`.
+        """Continue from the state of a learner of the same problem, or from its counts if the state is `of_record`.
 
         Args:
-            archive: the `state` of the other; nothing is counted here yet. A method in the state of a record, such as one
-                with rewards declared on the way, is gone on with.
+            archive: the `state` of the other; this learner must be without data. The method in the state of a record, such
+                as one with rewards declared later, replaces this learner's.
 
         Raises:
             InvalidInput: it is the state of something else, of a newer release, or was concluded by a rule that was
@@ -401,7 +401,7 @@ class Learner:
             self._stand(archive)
 
     def _stand(self, archive: Archive) -> None:
-        """Take in what a whole state holds besides: seeds, plans, and the decision that stands."""
+        """Restore the rest of a whole state: seeds, plans and the current decision."""
         said = archive.entry("environment", dict)
         self.seeds.entropy, self.seeds.stream = (seed_number(name, said.get(name)) for name in ("entropy", "stream"))
         self.seeds.used = set(archive.array("environment.used", np.int64, (None,)).tolist())
@@ -412,12 +412,12 @@ class Learner:
         self._planned[:] = archive.array("planned", np.int64, self._planned.shape)
 
     def _revisions(self) -> dict[str, int]:
-        """Of everything that may come from outside and has concluded something."""
+        """Return the revisions of the method, the radius and the refinements, whose conclusions the state holds."""
         bounds = {f"refinement {one.name}": one.revision for one in self.settings.refinements}
         return {"method": self.method.revision, "radius": self.settings.radius.revision} | bounds
 
     def _check_revisions(self, archive: Archive) -> None:
-        """Refuse what only a newer release understands, and what was concluded by a rule that was corrected since."""
+        """Refuse a state of a newer release, and conclusions of a rule that was corrected since."""
         known = self._revisions()
         written = check_keys(archive.entry("revisions", dict), f"{archive.name}, revisions", required=tuple(known))
         for what, said in written.items():
@@ -432,9 +432,9 @@ class Learner:
     # Directing
 
     def direct(self, method: Method) -> None:
-        """Go on with another method on the same evidence: what was learnt stays, what is proposed next may be another.
+        """Continue with another method on the same evidence.
 
-        What was kept of the returns of one policy says nothing about another, so a trial is never directed, nor directed to.
+        The returns of one policy say nothing about another, so a trial is never replaced, and never a replacement.
 
         Args:
             method: it reads the data as the present one does.
@@ -478,7 +478,7 @@ class Learner:
         seed = f", environment seed {self.seeds.entropy}" if self.seeds.used else ""
         return f"Learner({self.method}, round {self.round}, {count(self.samples, 'sample')}, {self.standing}{seed})"
 
-    # Counting: every episode counts; what it counts for is decided by whose it was
+    # Counting: every episode counts, as the baseline's, the candidate's or another policy's
 
     def count(
         self,
@@ -548,7 +548,7 @@ class Learner:
         Args:
             states: [n + 1] that were seen.
             actions: [n]; n may be 0.
-            cause: of the fault. That it had nothing to do with what would have happened next becomes an assumption.
+            cause: of the fault. Certificates then assume that it is independent of the episode's continuation.
             of_baseline: whether the baseline made it; as `propose()` says if None.
             of_candidate: whether the other policy of the mixture did; as `propose()` says if None.
 
@@ -561,11 +561,11 @@ class Learner:
         self._next_round()
 
     def skip_round(self) -> None:
-        """Move to the next round without an episode: what was handed out did not run on the system."""
+        """Move to the next round without an episode: the proposal did not run on the system."""
         self._next_round()
 
     def lose(self) -> None:
-        """Count an episode of the candidate of which nothing was seen as the worst there is; the round stays."""
+        """Count an episode of the candidate without any data as the worst case; the round stays."""
         self.evidence.lose()
         self._decision = self._proposal = None
 
@@ -580,7 +580,7 @@ class Learner:
         certificates say so. Where policies were chosen by the logs of others, `import_logs` takes all of them in one step.
 
         Args:
-            policy: what collected all of them; every action must be one that it can take.
+            policy: collected all of them; every action must be one that it can take.
             episodes: trajectories, or objects {"states": ..., "actions": ...}, which may say "left_model": true and have an
                 "id", any text that names the episode in every log.
             partial: whether episodes may have been cut short.
@@ -611,8 +611,8 @@ class Learner:
     ) -> int:
         """Count the logs of several policies in one step, all or none; the round stays.
 
-        Nothing is concluded before all of them are counted. So it does not matter in which order they were collected, nor
-        whether a policy was chosen by what the logs of others showed.
+        No conclusion is drawn before all of them are counted. So their order does not matter, nor whether a policy was
+        chosen by the content of other logs.
 
         Args:
             logs: (policy, episodes) pairs, each as in `import_episodes`.
@@ -637,16 +637,16 @@ class Learner:
         self.seeds.used.update(seeds)
         here, out = self.round, self._out
         count_in_order(self, [read])
-        self.round, self._out = here, out  # an episode that is out is of what was handed out before the log came
+        self.round, self._out = here, out  # an episode that is out belongs to the proposal before the import
         return sum(len(log.contents) for log in read)
 
     def _whose(
         self, path: Trajectory | None, of_baseline: bool | None = None, of_candidate: bool | None = None
     ) -> dict[str, bool]:
-        """The episode of this round is the baseline's or the candidate's: left out of either, returns would be chosen.
+        """Return whose episode this is, the baseline's or the candidate's; dropping it would bias that sample's mean return.
 
-        What is not said follows from what was handed out, whatever was declared or imported since. Refuses a `path` that the
-        drawn policy never takes.
+        Arguments that are None follow from the last proposal, also after a declaration or an import. Refuses a `path` that
+        the drawn policy never takes.
         """
         if of_baseline is None or of_candidate is None:
             if self._out is None:
@@ -664,10 +664,10 @@ class Learner:
         self.round += 1
         self._decision = self._proposal = self._out = None
 
-    # Looking: nothing below changes what is proposed
+    # Reading: nothing below changes proposals
 
     def intervals(self) -> tuple[Interval, ...]:
-        """Return what is certain of each declared reward on all that was counted.
+        """Return certified bounds on the best value of each declared reward, from all counted data.
 
         Returns:
             An interval for each reward; empty where none is declared.
@@ -676,7 +676,7 @@ class Learner:
 
     @property
     def standing(self) -> Standing:
-        """What everything that is proposed and planned now is worth."""
+        """Standing of all present proposals and plans."""
         return standing_of(self.doubts())
 
     def doubts(self) -> tuple[Doubt, ...]:
@@ -689,17 +689,17 @@ class Learner:
 
     @property
     def _ignored(self) -> tuple[Doubt, ...]:
-        """That the method does not keep to the constraints there are, whatever it says of its data itself."""
+        """The doubt that the method does not enforce all constraints, if it does not."""
         if self.evidence.kept == self.problem.simulator.num_constraints:
             return ()
         return (Doubt(DoubtCode.CONSTRAINTS_IGNORED, "the exploration ignores the constraints"),)
 
     @property
     def failure(self) -> float:
-        """How likely it is at most that anything which this run promises is false, if what it assumes is true.
+        """Upper bound on the probability that any claim of this run is false, if its assumptions are true.
 
-        delta, and what an estimated simulator adds where its rows are reused. The floors of `methods.Trial` have a delta of
-        their own beside that of the rows, which plans go by: 2 delta together.
+        It is delta, plus the failure probability of an estimated simulator whose rows are reused. The floors of
+        `methods.Trial` have a delta of their own beside that of the rows, on which plans rest: 2 delta together.
         """
         own = (2.0 if isinstance(self.method, Trial) else 1.0) * self.problem.settings.delta
         rows = self.problem.estimated if self.evidence.reuses_simulator else None
@@ -707,11 +707,11 @@ class Learner:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the data contradict what proposals rest on: final."""
+        """Whether the data contradict an assumption of the proposals: final."""
         return self.method.is_refuted(self.evidence)
 
     def floors(self) -> dict[str, float]:
-        """Return what is certain of the method's candidate alone; it rests on what every certificate of this learner lists.
+        """Return certified bounds for the method's candidate alone, under the assumptions of this learner's certificates.
 
         Returns:
             By name a lower bound on an expected utility or reward, an upper bound on an expected cost; empty where the
@@ -720,7 +720,7 @@ class Learner:
         return self.method.floors(self.evidence)
 
     def certify(self, bounds: Floats, doubts: Sequence[Doubt] = (), *, thresholds: Floats | None = None) -> Certificate:
-        """Return lower bounds on V_c with all that the method assumes, and with the reasons why they are no guarantee.
+        """Return lower bounds on V_c as a certificate, with the method's assumptions and doubts.
 
         Args:
             bounds: [K].
@@ -728,14 +728,14 @@ class Learner:
             thresholds: [K]; those of the problem if None.
 
         Returns:
-            A certificate, whatever it is worth.
+            A certificate of any standing.
         """
         doubted, assumed = (*self._ignored, *doubts), self._assumed
         return certify(self.evidence, bounds, doubted, thresholds=thresholds, assumed=assumed, method=self.method)
 
     @property
     def _assumed(self) -> tuple[Assumption, ...]:
-        """What proposals rest on besides the evidence: imported logs, and bounds of a method that is not of this package."""
+        """Assumptions besides those of the evidence: imported logs, and a method from outside the package."""
         found, method = self._imported.assumptions, self.method
         if type(method) in ALL:
             return found
@@ -743,7 +743,7 @@ class Learner:
         return (*found, Assumption(AssumptionCode.EXTENSION, text, method.name))
 
     def plan(self, reward: ArrayLike, *, progress: Report | bool | None = None) -> Plan:
-        """Plan for a reward on what is known in this round; what is proposed next is not changed by it.
+        """Plan for a reward on the present data; proposals do not change.
 
         Args:
             reward: [S, A], or [H, S, A] where it changes with the step, in [0, 1].
@@ -758,13 +758,13 @@ class Learner:
             InvalidInput: the reward is not of this system.
         """
         reward = without_steps(checked_reward(self.evidence, reward))
-        # What the stop of another proves is not known here, and that of a trial is about one policy.
+        # Only a method of the package that covers any reward proves the paper's bound by its stop.
         ours = type(self.method) in ALL and self.method.covers_any_reward
         stopped = ours and not self.evidence.is_refuted and self.stopped
         with progress_bar("steps of planning", progress) as report:
             found = plan(self.evidence, reward, stopped=stopped, report=report)
         settled = self.evidence.settled()
-        for one in self.method.intervals(self.problem, settled):  # what the stop was decided by is not to be lost
+        for one in self.method.intervals(self.problem, settled):  # the stop rests on these intervals: keep their policies
             if one.is_about(reward):
                 found = improved(settled, found, one)
         found = self._kept.better(settled, reward, found)
@@ -785,7 +785,7 @@ class Learner:
         return self._complete(plan_with_structure(self.evidence, reward), reward)
 
     def _complete(self, found: Plan, reward: ArrayLike) -> Plan:
-        """With what it rests on besides, and what it was made for."""
+        """Add the imported logs' assumptions, the origin and the model."""
         problem = self.problem
         origin = Origin(
             reward=frozen(checked_reward(self.evidence, reward)),
@@ -801,15 +801,15 @@ class Learner:
 
     @property
     def mismatch_map(self) -> MismatchMap:
-        """For every row how far it is from the simulator, and what is known about it."""
+        """Bounds on every row's distance from the simulator."""
         return map_mismatch(self.evidence.settled())
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
-        """Draw what is known: what is certain over samples, above the map of where the simulator is wrong.
+        """Draw the certified bounds over samples, above the map of where the simulator is wrong.
 
         Over samples: for `methods.ForRewards` the interval of each declared reward, for `methods.Trial` the floors of the
         policy (which rest on no row, so there is no map), otherwise the uncertainty on its way to the tolerance, with the
-        rows that are in doubt. It says above what all of it is worth.
+        rows that are in doubt. The standing is written above.
 
         Args:
             path: where to keep it, e.g. "learner.png"; nowhere if None.
@@ -839,7 +839,7 @@ class Learner:
         return kept(figure, path)
 
     def _moment(self, uncertainty: float, intervals: Sequence[Interval]) -> Moment:
-        """What is known now."""
+        """Return the present uncertainty, suspects and bounds."""
         certain = tuple(Between(one.name, one.lower, one.upper, one.allowed) for one in intervals)
         suspects = int(self.evidence.belief.suspect.sum())
         return Moment(self.evidence.samples, uncertainty, suspects, certain, self.method.floors(self.evidence))
@@ -860,11 +860,10 @@ def _kept_model(model: CMDP) -> CMDP:
 def load_learner(path: str | os.PathLike[str], *, extensions: Extensions = ()) -> Learner:
     """Read the learner that `Learner.save` wrote: it proposes the same, bit for bit, goes on, and plans the same.
 
-    A file is no record: the counts in it cannot be checked, and what is observed later is not in it.
+    A file is no record: its counts cannot be verified, and later observations are not in it.
 
     Args:
-        path: of the file. Reading it runs no code, whatever it says. It is not signed: certificates of the loaded learner
-            are worth what the file's source is.
+        path: of the file. Reading it never runs code. The file is not signed: trust its certificates as much as its source.
         extensions: classes of methods and radii from outside the package that it may name.
 
     Returns:

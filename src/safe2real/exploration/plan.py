@@ -1,10 +1,10 @@
-"""A policy for one reward, now: certified feasible, with a computed bound on what it may miss.
+"""Plans: a certified feasible policy for one reward, with a bound on its suboptimality.
 
 At any round the data allow every kernel within the TV balls. Feasible: a policy is certified when its worst V_c over those
 kernels reaches the threshold; one that does not is mixed with the baseline, whose margin pays for the rest, and the
-baseline alone is always allowed. Good: its worst reward over those kernels is a lower bound on what it earns, and
-Lagrangian duality over the optimistic kernels is an upper bound on what any feasible policy earns. The difference bounds
-the suboptimality; both sides close in as data arrive.
+baseline alone is always allowed. Good: its worst reward over those kernels is a lower bound on its value, and
+Lagrangian duality over the optimistic kernels is an upper bound on the value of any feasible policy. The difference bounds
+the suboptimality; both bounds tighten as data arrive.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ _UNTESTED = Doubt(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Origin:
-    """What a plan was made for, and with what."""
+    """The reward, settings and data that a plan was computed from."""
 
     reward: Floats  # [1 or H, S, A] in [0, 1]
-    legend: Legend  # what states and actions are called
+    legend: Legend  # names of states and actions
     settings: Mapping[str, Any]  # of the problem, as its document has them, the method among them
     samples: int  # steps of the real system behind it
     version: str  # of safe2real
@@ -64,7 +64,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Plan(Tabular):
-    """A policy for one reward, with what is promised about it on the real system.
+    """A policy for one reward, with certified bounds on the real system.
 
     Example:
         >>> plan = learner.plan(reward)
@@ -136,7 +136,7 @@ class Plan(Tabular):
         lists = check_keys(archive.entry("certificate", dict), f"{archive.name}, certificate", required=tuple(_STATED))
         try:
             stated = {name: tuple(read(**one) for one in lists[name]) for name, read in _STATED.items()}
-        except (TypeError, ValueError) as error:  # unknown codes, and what should be a list
+        except (TypeError, ValueError) as error:  # unknown codes, and values that are not lists
             raise archive.wrong(f"the certificate cannot be read ({error})") from error
         value, bound, suboptimality = archive.array("numbers", np.float64, (3,)).tolist()
         certificate = Certificate(lower_bounds, thresholds, **stated)
@@ -147,7 +147,7 @@ class Plan(Tabular):
 
         Args:
             folder: where plan.json and policy.csv go; files of that name are replaced.
-            system: what its states stand for goes to states.csv; nowhere if None.
+            system: the finite system whose states states.csv lists; None writes no states.csv.
 
         Returns:
             The files.
@@ -160,13 +160,13 @@ class Plan(Tabular):
 
     @property
     def legend(self) -> Legend:
-        """What states and actions are called, where that is known."""
+        """Names of states and actions, where they are known."""
         if self.origin is not None:
             return self.origin.legend
         return Legend() if self.model is None else self.model.legend
 
     def to_table(self) -> list[Row]:
-        """Return what to do: a line for every policy of the mixture, step, state and action that it may take there.
+        """Return the policy as a table: a line for every policy of the mixture, step, state and possible action.
 
         One policy is drawn at the start of an episode, by its weight, and followed to the end.
 
@@ -184,7 +184,7 @@ class Plan(Tabular):
         return table
 
     def plot(self, path: str | os.PathLike[str] | None = None, *, model: CMDP | None = None) -> Figure:
-        """Draw what its policy does: arrows or names of actions on a map where states have positions, else steps and states.
+        """Draw the policy: arrows or names of actions on a map where states have positions, else steps and states.
 
         It is drawn the stronger the longer the policy is in a state, on the simulator with the rows that are proved wrong
         as they were seen, or on `model`. Start, costs and ends are marked.
@@ -215,7 +215,7 @@ class Plan(Tabular):
         return f"Plan({worth})\n  {self.certificate}\n  {str(self.policy).splitlines()[0]}"
 
 
-_STATED: dict[str, Any] = {  # what a certificate lists, and how one entry is read
+_STATED: dict[str, Any] = {  # the lists of a certificate, and how to read one entry
     "assumptions": lambda code, text, subject: Assumption(AssumptionCode(code), str(text), str(subject)),
     "doubts": lambda code, text, subject: Doubt(DoubtCode(code), str(text), str(subject)),
     "wordings": lambda label, horizon, is_cost: Wording(str(label), float(horizon), bool(is_cost)),
@@ -244,8 +244,7 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
     """Read the plan that `Plan.save` wrote, bit for bit, with the standing that it had.
 
     Args:
-        path: of the file. Reading it runs no code, whatever it says; but a file is not signed, so the certificate is worth
-            what its source is.
+        path: of the file. Reading it never runs code. The file is not signed: trust its certificate as much as its source.
 
     Returns:
         The plan; `solution` and `model` are None.
@@ -271,14 +270,14 @@ class CertifiedPolicy:
 
 
 def plan(evidence: Evidence, reward: ArrayLike, *, stopped: bool, report: Report | None = None) -> Plan:
-    """Plan for a reward: a policy that is certified feasible, with a bound on what it may miss, at any round.
+    """Plan for a reward: return a certified feasible policy with a bound on its suboptimality, at any round.
 
     A function of the evidence, which it leaves as it is. Once a run with the paper's settings has `stopped` it is pi^out:
     thresholds raised by tau (Line 17), within 2 H tau / xi + 2 tau of the best. Otherwise it is the best of several by its
     worst case (`best_certified`).
 
     Args:
-        evidence: what the data say; with episodes that its model does not know of yet, those are taken into account.
+        evidence: the data, including episodes that its model has not absorbed yet.
         reward: [S] or [S, A], or [H, S, A] where it changes with the step, in [0, 1].
         stopped: whether the method that collected the data has stopped.
         report: is told (steps done, in all).
@@ -314,8 +313,8 @@ def plan_with_structure(evidence: Evidence, reward: ArrayLike) -> Plan:
     """Return the best plan that the stated ties find; certified only as far as they were said to be exact.
 
     False ties are believed long before the data can object. So a plan of ties that are not called exact becomes a guarantee
-    by a trial of that one policy, which needs no model at all. Nothing is changed by it, except that the ties are held
-    against the data as they are: what refutes them is final.
+    by a trial of that one policy, which needs no model at all. Nothing is changed by it, except that the ties are tested
+    against the data: a refutation of them is final.
 
     Args:
         evidence: of a problem with ties.
@@ -388,10 +387,10 @@ def best_certified(
     tolerance: float,
     report: Report | None = None,
 ) -> tuple[CertifiedPolicy, float]:
-    """(the policy with the best worst-case reward among those tried, upper bound on the best feasible reward).
+    """Return the best worst-case policy among those tried, and an upper bound on the best feasible reward.
 
     The best certified mixture of the baseline, of every policy that `tightened` tried, and of policies found by robust
-    backward induction (`planning.certified_mixture`); so it is never below what tightening alone gives.
+    backward induction (`planning.certified_mixture`); so it is never worse than the best of `tightened`.
     """
     thresholds, tell = balls.model.thresholds, report or (lambda done, total: None)
     given: dict[str, Any] = {"baseline": baseline, "margins": margins, "tolerance": tolerance}
@@ -418,10 +417,10 @@ def tightened(
     tolerance: float,
     report: Report | None = None,
 ) -> tuple[CertifiedPolicy, list[Solution], Solution]:
-    """(the best of the model's own solutions by its worst case, all feasible ones that were tried, the model's optimum).
+    """Return the best of the model's own solutions by its worst case, all feasible ones tried, and the model's optimum.
 
     Thresholds are tightened on the model until the solution's worst V_c reaches them in reality: first not at all, then by
-    the paper's tolerance, then by what was missing. Whatever is still missing is paid for by mixing with the baseline.
+    the paper's tolerance, then by the remaining gap. Mixing with the baseline closes the gap that is left.
     """
     model = balls.model
     thresholds, horizon = model.thresholds, float(model.horizon)
@@ -472,7 +471,7 @@ def _better(one: Plan, other: Plan) -> Plan:
 
 
 class KeptPlans:
-    """The best plan of every reward that was asked for: what was certified once stays certified while nothing is refuted.
+    """The best plan of every reward so far: an earlier certificate stays valid while nothing is refuted.
 
     The sets that plans rest on hold at all times at once with probability 1 - delta. On that one event every lower bound
     that was ever printed is true of its policy, and every upper bound of all feasible policies; so the largest of the former
@@ -512,16 +511,16 @@ class KeptPlans:
         return cls(found)
 
     def better(self, evidence: Evidence, reward: ArrayLike, found: Plan) -> Plan:
-        """`found`, or the policy that was certified to be worth more; with the smallest upper bound of both.
+        """Return `found` or an earlier plan that is certified to be worth more, with the smaller upper bound of both.
 
-        The certificate says what it rests on now: an assumption that came up since then is among them.
+        The certificate lists today's assumptions, including those added since the earlier plan.
         """
         settings = evidence.problem.settings
         if evidence.is_refuted or not settings.certified:
             self._plans.clear()
             return found
         if not settings.robust_safety:
-            return found  # the paper's own plans: each is what its theorem says, of the data that there are
+            return found  # the paper's own plans: its theorem is about the present data alone
         array = np.asarray(reward, dtype=np.float64)
         key = (array.shape, array.tobytes())
         before = self._plans.pop(key, None)

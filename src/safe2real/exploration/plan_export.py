@@ -26,7 +26,7 @@ FORMAT = 1
 
 
 def plan_to_json(plan: Plan) -> dict[str, Any]:
-    """Return everything about a plan in plain values; what is not finite is null."""
+    """Return a plan as plain values; null stands for values that are not finite."""
     certificate, origin = plan.certificate, plan.origin
     horizon, states, actions = plan.policy.shape
     bounds = [

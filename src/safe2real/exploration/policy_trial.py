@@ -1,13 +1,13 @@
 """Bring in a policy that has no table, safely, by the returns of its own episodes: deep RL, a program, a person.
 
 Problem: a candidate that looks good in simulation, a baseline whose margin is known, and episodes whose sums can be read.
-Algorithm: that of `methods.Trial`, with nothing but numbers: an anytime lower bound on what the candidate is worth from its
+Algorithm: that of `methods.Trial`, with nothing but numbers: an anytime lower bound on the candidate's value from its
 own episodes, and a coin that shows the candidate as often as the baseline's margin pays for. The proof is in docs/trials.md;
 it needs no state, no model and no Markov property.
 
-A trial is a function of its terms and of what was told, in order. It is kept as one JSON document, written before an episode
-is handed out and after it was told: an episode that was never told, because the program died with it, counts for the worst,
-and a number that leaves its range is recorded and refutes the trial for good.
+A trial is a function of its terms and of its results, in order. It is stored as one JSON document, written before each
+episode and again after its result. An episode without a result, because the program died, counts as the worst case. A
+number outside its range is recorded and refutes the trial for good.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TrialTerms:
     """The terms of a `PolicyTrial`; give `threshold` (at least) or `limit` (at most), not both.
 
     Raises:
-        InvalidInput: the numbers cannot be what they say, or a name stands for two things.
+        InvalidInput: the numbers contradict each other, or a name stands for two things.
 
     Example:
         >>> TrialTerms(limit=25.0, margin=5.0, high=200.0, rewards={"return": (-1600.0, 0.0)}, name="cost")
@@ -81,7 +81,7 @@ class TrialTerms:
     seed: int = field(default_factory=lambda: entropy_of(None))
     """Of the coins; and, with the number, of the environment that `trial_run` runs in. Drawn where it is not given."""
     name: str = "constraint"
-    """What the constraint value is called on certificates."""
+    """Name of the constraint value on certificates."""
 
     def __post_init__(self) -> None:
         low, high, margin = (finite_number(name, getattr(self, name)) for name in ("low", "high", "margin"))
@@ -175,7 +175,7 @@ class Turn:
 
     number: int  # 1, 2, 3, ...
     policy: str  # "candidate" or "baseline": run this one for one episode
-    share: float  # of the candidate in what the certificate speaks of
+    share: float  # weight of the candidate in the mixture that the certificate is about
     certificate: Certificate  # of the mixture, in expectation over the coin too
     floors: Mapping[str, float]  # of the candidate alone; see `PolicyTrial.floors`
 
@@ -199,7 +199,7 @@ class PolicyTrial:
         """Begin a trial of which nothing is known yet.
 
         Args:
-            terms: what is asked and assumed.
+            terms: requirements and assumptions.
             path: a file in which every turn is kept before it is handed out, and again when it was told; nowhere if None. A
                 trial that is there already is never overwritten: `PolicyTrial.load` comes back to it.
 
@@ -216,7 +216,7 @@ class PolicyTrial:
         # By how much the baseline misses the best: a lower bound on that mean refutes a margin.
         self._missed = RunningLower(RETURNS_SHARE * terms.delta, high=terms.high - terms.low)
         self._told: list[list[Any]] = []  # [policy, constraint value, {reward: sum}], or [policy, None, {}] where lost
-        self._left: list[tuple[str, str]] = []  # (what left its range, how)
+        self._left: list[tuple[str, str]] = []  # (name of the value that left its range, how)
         self._turn: Turn | None = None  # the one that is out
         self.file: _TrialFile | None = None  # where it is kept
         if path is not None:
@@ -250,7 +250,7 @@ class PolicyTrial:
         return self._turn
 
     def tell(self, value: float | None, rewards: Mapping[str, float] | None = None) -> None:
-        """Record what came of the episode that was asked for.
+        """Record the result of the current turn's episode.
 
         Args:
             value: the constraint value, or cost. None says that it is unknown: the episode was cut short, or lost. It then
@@ -277,7 +277,7 @@ class PolicyTrial:
             )
 
     def _take(self, policy: str, value: float | None, rewards: Mapping[str, float] | None) -> None:
-        """Count one episode; what is outside its range counts as its nearer end, and is noted."""
+        """Count one episode; a value outside its range counts as the nearer end, and is noted."""
         terms, sums = self.terms, _by_name("rewards", rewards)
         if value is None:
             sums, worth = {}, None
@@ -314,7 +314,7 @@ class PolicyTrial:
 
     @property
     def floors(self) -> dict[str, float]:
-        """What the candidate alone is worth at least: every reward, and the constraint; of a cost, what it is at most.
+        """Certified bounds for the candidate alone, by name: lower bounds, or an upper bound on a cost.
 
         Infinite, which says nothing, once a range is refuted.
         """
@@ -333,7 +333,7 @@ class PolicyTrial:
 
     @property
     def halted(self) -> bool:
-        """Whether what the baseline did refutes its margin: final."""
+        """Whether the baseline's episodes refute its margin: final."""
         return self._missed.bound > self.terms.ends[1] - self.terms.least - self.terms.margin + ROUNDING
 
     @property
@@ -343,7 +343,7 @@ class PolicyTrial:
         return bool(goals) and not self.refuted and all(self._bounds[name].bound >= goal for name, goal in goals.items())
 
     def _proved_alone(self) -> str:
-        """What is certified of the constraint if the candidate runs alone."""
+        """Say which bound is certified if the candidate runs alone."""
         words = self.terms.words
         said = f"{words.proved(self._proved)} ({words.bound(self.terms.least)})"
         if self._proved >= self.terms.least:
@@ -405,7 +405,7 @@ class PolicyTrial:
 
         Args:
             told: `state()["told"]`, an entry [policy, value, rewards] for each episode.
-            place: what messages call the list.
+            place: name of the list in messages.
 
         Raises:
             InvalidInput: an entry is not of this form, or is of the policy that the coin does not show.
@@ -415,7 +415,7 @@ class PolicyTrial:
                 raise InvalidInput(f"{place}[{number - 1}] is {shown(entry)}; it is to be [policy, value, rewards]")
             if entry[0] != self.ask().policy:
                 raise InvalidInput(f"{place}: episode {number} is of the {shown(entry[0])}, which the coin does not show")
-            self._take(*entry)  # what left its range did so when it was told, and was said then
+            self._take(*entry)  # values outside their range were reported when they were told
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trial's `state` atomically, as one JSON document.
@@ -434,7 +434,7 @@ class PolicyTrial:
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Write what is changed within; refuse it beforehand if another process has written the file since."""
+        """Write the trial at the end; refuse at the beginning if another process has written the file since."""
         if self.file is None:
             yield
             return
@@ -444,7 +444,7 @@ class PolicyTrial:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, keep: bool = True) -> PolicyTrial:
-        """Return the trial that is kept at `path`; everything is computed again from what was told.
+        """Load the trial at `path`; everything is recomputed from the told results.
 
         A turn that was out when it was saved can be told no more, and counts for the worst.
 
@@ -482,10 +482,10 @@ class PolicyTrial:
 
 
 class _TrialFile:
-    """The file of a trial: what another process has written since is never overwritten."""
+    """The file of a trial; changes by another process are never overwritten."""
 
     def __init__(self, path: Path, content: bytes | None = None) -> None:
-        """`content` is what this process has read at `path`; None where no file is to be there."""
+        """`content` is the file as this process has read it; None if there must be no file."""
         self.path, self._known = path, content
 
     @contextmanager
@@ -540,7 +540,7 @@ def _range(name: str, ends: Any) -> Range:
 
 
 Act = Callable[[Any], Any]  # observation -> action
-Cost = Callable[[Any, Any, dict[str, Any]], float]  # (observation, action, info) -> what the step costs, or is worth
+Cost = Callable[[Any, Any, dict[str, Any]], float]  # (observation, action, info) -> cost or reward of the step
 RETURN = "return"
 
 
@@ -554,12 +554,12 @@ def trial_run(
     cost: Cost | None = None,
     progress: Report | bool | None = None,
 ) -> list[Turn]:
-    """Ask, run the one whose turn it is, tell; until the trial stops, or for `episodes` episodes.
+    """Run a policy trial on an environment until it stops, or for `episodes` episodes.
 
     The constraint value of an episode is the sum of info["cost"] over its steps, or of `cost`. A reward of the trial that is
-    called "return" is the sum of the environment's rewards; any other is the sum of info[its name]. Whatever the environment
-    or a policy raises, an interrupt too, the episode counts for the worst and the exception is raised again. What can be
-    seen to be wired wrongly without a step of the environment is refused before an episode is asked for.
+    called "return" is the sum of the environment's rewards; any other is the sum of info[its name]. If the
+    environment or a policy raises, also on an interrupt, the episode counts as the worst case and the exception is raised
+    again. Arguments that do not fit together are refused before the first episode, without a step of the environment.
 
     Args:
         env: a Gymnasium environment, the real one; it is reset with a function of the trial's seed and number and of the
@@ -576,7 +576,7 @@ def trial_run(
         The turns in order, each with its certificate.
 
     Raises:
-        InvalidInput: an argument is not what it should be, or the environment reports no cost.
+        InvalidInput: an argument is invalid, or the environment reports no cost.
         OutsideModel: an episode left a range that was stated; it is recorded, and nothing is certified any more.
         Halted: the data refute the baseline's margin: stop the machine. `trial` has all that happened.
         Exception: whatever the environment or a policy raised.

@@ -1,4 +1,4 @@
-"""What is deployed in one round, and why; and the coin that shows which policy of a mixture is run."""
+"""The proposal of one round, and the coin that selects a policy of its mixture."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def draw_of(seed: int, round_number: int, index: int) -> float:
 
 
 def drawn(weights: Floats, coin: float) -> int:
-    """Return the component of a mixture that a coin shows; never one of weight 0."""
+    """Return the component of a mixture that a coin selects; never one of weight 0."""
     return int(rollout.pick(weights, coin))
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Proposal:
-    """One round's answer. After the stop nothing is deployed: `mixture` and `certificate` are None (a plan has its own).
+    """The proposal of one round. After the stop `mixture` and `certificate` are None (a plan has its own).
 
-    After a halt nothing is deployed either; the certificate is there, and says what is refuted.
+    After a halt `mixture` is None too; the certificate names the refuted assumption.
     """
 
     round: int
@@ -46,7 +46,7 @@ class Proposal:
     uncertainty: float  # Delta; inf in rounds that deploy the baseline alone, which do not plan
     certificate: Certificate | None
     coin: float  # uniform in [0, 1), a function of (seed, round)
-    _shown: int | None = field(default=None, init=False)  # the component that the coin shows, once it was looked at
+    _shown: int | None = field(default=None, init=False)  # cache of `drawn`
 
     def __repr__(self) -> str:
         share = f", {self.exploration_weight:.3g} of it the candidate" if self.reason is Reason.MIXTURE else ""
@@ -60,7 +60,7 @@ class Proposal:
 
     @property
     def drawn(self) -> int:
-        """Which policy of the mixture to run this episode: fixed by (seed, round), so asking twice gives the same one."""
+        """Index of the policy to run this episode, a function of (seed, round)."""
         if self.reason is Reason.HALT:
             raise Halted(HALT_ADVICE)
         if self.mixture is None:

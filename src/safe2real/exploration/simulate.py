@@ -97,7 +97,7 @@ def simulate(
         progress: is told (rounds, uncertainty) every few thousand rounds.
 
     Returns:
-        What was deployed, with the exact V_c of every mixture on `real`.
+        The deployed mixtures with their exact V_c on `real`.
 
     Raises:
         InvalidInput: `real` does not fit the simulator, or leaves the declared support.
@@ -184,7 +184,7 @@ def _compiled_rounds(learner: Learner, model: CMDP, max_rounds: int, progress: P
 
 
 def _note(learner: Learner, log: compiled_rounds.Log, entries: int, before: int) -> None:
-    """What was known at each of these plans, for the learner's pictures."""
+    """Note the uncertainty and the suspects at these plans, for the learner's pictures."""
     done = np.cumsum(log.rounds[:entries]) - log.rounds[:entries]  # rounds before each
     every = max(1, entries // _MOMENTS)
     for i in range(0, entries, every):
@@ -246,18 +246,18 @@ def simulate_many(
     jobs: int = -1,
     progress: Report | bool | None = None,
 ) -> list[Any]:
-    """Make a simulated run for every seed, several at a time: each equal to the one that `simulate` makes, bit for bit.
+    """Simulate a run for every seed, several at a time, each equal to that of `simulate`, bit for bit.
 
     Threads of one process run side by side, since a run is compiled code from its first round to its last. Every random
     number in it is a function of (seed, round, index), and runs share nothing that changes.
 
     Args:
-        problem: what is given and assumed; its seed is replaced by each of `seeds`.
+        problem: its seed is replaced by each of `seeds`.
         seeds: one run for each.
         real: the rows of the "real" system.
-        method: what is deployed by; `methods.SimToReal()` unless another is given.
+        method: chooses the deployments; `methods.SimToReal()` by default.
         max_rounds: of each run at most.
-        keep: (learner, run) -> what is kept of a run, done where it ran; so plans can be made and evaluated there, and no
+        keep: (learner, run) -> result of a run, computed in its worker; so plans can be made and evaluated there, and no
             more learners are in memory than jobs. The run itself if None.
         jobs: runs at a time, by threads of this process; -1 for one per core. A method without compiled rounds gains little
             by threads. Within `joblib.parallel_config(backend=...)` or `parallel.workers(...)` the runs go to that backend's
@@ -266,7 +266,7 @@ def simulate_many(
             (runs done, in all).
 
     Returns:
-        What was kept, in the order of `seeds`.
+        The runs, or the results of `keep`, in the order of `seeds`.
 
     Raises:
         InvalidInput: as of `simulate`; runs that have not begun are given up.
@@ -292,7 +292,7 @@ def simulate_many(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Study:
-    """From a seed to what is kept of its run."""
+    """A function from a seed to its run, or to the result of `keep`."""
 
     problem: Problem
     real: Kernel
@@ -302,7 +302,7 @@ class _Study:
 
     def __call__(self, seed: int) -> Any:
         problem = replace(self.problem, settings=replace(self.problem.settings, seed=seed))
-        learner = Learner(problem, self.method, trust_margin=True)  # on `real`, which is known, the run shows what is true
+        learner = Learner(problem, self.method, trust_margin=True)  # `real` is known: the run itself shows the margin
         run = simulate(learner, self.real, max_rounds=self.max_rounds)
         return run if self.keep is None else self.keep(learner, run)
 
@@ -311,7 +311,7 @@ class _Study:
 def compile_everything() -> None:
     """Compile or load the code of a round, a proposal and a plan with all refinements; once in a process.
 
-    This is what problems with one constraint need. Of many processes one compiles, and no task has to wait for it.
+    It covers problems with one constraint. A pre-flight check calls it before its time limit starts.
     """
     from safe2real.systems.windy_grid import WindyGrid  # which imports Gymnasium, a tenth of a second that others do without
 
@@ -327,7 +327,7 @@ def compile_everything() -> None:
 
 
 def _check_reality(learner: Learner, real: Kernel) -> None:
-    """Refuse a declared support that the real system does not keep to: in a rehearsal that is a slip, not a finding."""
+    """Refuse a real system outside its declared support: in a rehearsal that is the user's mistake, not a finding."""
     reach = learner.evidence.reach
     for row in range(real.num_rows if reach.length.size else 0):
         first, count = int(reach.begin[row]), int(reach.length[row])
@@ -341,7 +341,7 @@ class KnownSystem:
     faults: tuple[type[BaseException], ...] = ()
 
     def __init__(self, model: CMDP, seed: int, state_visits: NDArray[np.int64] | None = None) -> None:
-        """`state_visits` [S] is added to, where it is given."""
+        """`state_visits` [S] is incremented, if given."""
         self.model, self.seed, self.state_visits = model, seed, state_visits
 
     def run(self, policy: MarkovPolicy, round_number: int, seen: Unfinished) -> Trajectory:
@@ -381,7 +381,7 @@ def roll_out(model: CMDP, policy: MarkovPolicy, *, seed: int, round_number: int)
 
 
 def collect(model: CMDP, policy: MarkovPolicy, counts: Counts, *, episodes: int, seed: int) -> None:
-    """Roll a Markov policy out on a known system and add what happened to counts (for Algorithm 4).
+    """Roll a Markov policy out on a known system and add the transitions to counts (for Algorithm 4).
 
     Args:
         model: whose kernel is the real one.
