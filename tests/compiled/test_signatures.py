@@ -19,7 +19,7 @@ from safe2real.evidence.counts import Counts
 from safe2real.exploration import roll_out
 from safe2real.exploration.simulate import collect
 from tests.campaign.systems import three_states
-from safe2real.planning.robust import best_value, worst_constraint_values
+from tests.planning.balls import best_value, worst_constraint_values
 
 system, constraints = three_states(), int(sys.argv[1])
 task, model, real = system.specification, system.specification.simulator, system.real

@@ -9,13 +9,13 @@ import safe2real as s2r
 from safe2real import methods, radii
 from safe2real.exploration import Learner, roll_out, simulate
 from safe2real.methods.base import Reason
-from safe2real.planning.robust import worst_constraint_values
 from safe2real.problem.problem import Problem
 from safe2real.problem.settings import Settings
 from safe2real.systems import WindyGrid
 from tests.cases import each, sampled
 from tests.exploration.random_problems import random_problem
 from tests.exploration.tiny import PLAIN, ROWS, SAFE, stay, tiny
+from tests.planning.balls import worst_constraint_values
 
 
 def quick(**changes):

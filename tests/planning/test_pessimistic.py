@@ -13,12 +13,28 @@ from safe2real.planning.certified_mixture import (
     column_of,
     greedy_column,
     mix,
-    most_certifiable,
     trusted_column,
 )
-from safe2real.planning.robust import RowSets, best_values, ceiling, optimistic_policy, reach_of, worst_values
+from safe2real.planning.robust import RowSets, ceiling, optimistic_policy, reach_of, worst_values
 
 ROUNDING = 1e-9
+
+
+def most_certifiable(balls, reward, first, prices):
+    """No certified mixture has a worst V_r above this, whoever finds it; `first` is the trusted column, `prices` guesses.
+
+    For any lambda >= 0 a mixture that meets the thresholds has L_r <= L_r + sum_k lambda_k (L_ck - threshold_k), linear in
+    its parts. Of a part that is no baseline the sum of the worst values is at most the worst value of the sum, over one
+    kernel, which the robust optimum of r + sum_k lambda_k c_k bounds; of the baseline it is what its column says.
+    """
+    model, least = balls.model, np.inf
+    free = RowSets(model.with_constraints(0), balls.gaps, balls.reach, balls.divergences)
+    for price in prices:
+        weighted = reward + np.tensordot(price, model.utilities, axes=1) if price.size else reward
+        others = greedy_column(free, weighted, np.ones(1)).line[0] - float(price @ model.thresholds)
+        baseline = first.line[0] + float(price @ (first.line[1:] - model.thresholds))
+        least = min(least, max(others, baseline))
+    return float(least)
 
 
 def random_balls(rng, *, H=2, S=2, A=2, K=1, per_step=False, likelihood=True):
@@ -137,12 +153,12 @@ def test_values_and_ceiling_hold_on_kernels_of_the_sets(seed):
     balls = random_balls(rng, H=3, S=3, K=1 + seed % 2, likelihood=False)
     model, reward = balls.model, rng.random((1, 3, 2))
     policy = s2r.MarkovPolicy.stochastic(rng.dirichlet(np.ones(2), size=(3, 3)))
-    lower, upper = worst_values(balls, policy, reward), best_values(balls, policy, reward)
+    lower, upper = worst_values(balls, policy, reward), -worst_values(balls, policy, -reward)
     assert model.start @ lower[0] == pytest.approx(balls.worst(policy, reward))
     best, values = optimistic_policy(balls, reward)
     assert model.start @ values[0] == pytest.approx(balls.best(reward))
     assert (values >= upper - ROUNDING).all()
-    assert best_values(balls, best, reward) == pytest.approx(values)
+    assert -worst_values(balls, best, -reward) == pytest.approx(values)
     top = ceiling(balls, reward, np.full(model.num_constraints, 0.5))
     for kernel in kernels_inside(balls, rng, 20):
         truth = model.with_kernel(kernel)

@@ -13,15 +13,14 @@ from safe2real._compiled.rows import Sets
 from safe2real.planning.certified_mixture import greedy_column
 from safe2real.planning.robust import (
     RowSets,
-    best_value,
+    ceiling,
     optimistic_policy,
     reach_of,
-    worst_constraint_values,
-    worst_value,
     worst_values,
 )
 from tests.cases import sampled
 from tests.compiled.calling import worst_expectation
+from tests.planning.balls import balls_around, best_value, worst_constraint_values, worst_value
 
 Array = np.ndarray[Any, Any]
 INSTANCES = 320
@@ -340,42 +339,31 @@ def test_the_dual_bound_is_above_every_feasible_policy_on_kernels_within_the_bal
             [s2r.planning.constraint_values(case.model.with_kernel(kernel), case.policy) for kernel in real], axis=0
         )  # [K]
         model = case.model.with_thresholds(np.maximum(0.0, reach - 0.05))
-        balls = RowSets(model, case.gaps.reshape(-1), reach_of(case.support, model.kernel))
-        upper = balls.best_feasible(reward, rng.exponential(size=K), 20.0)
+        upper = ceiling(balls_around(model, case.gaps, case.support), reward, rng.exponential(size=K)).value
         for kernel in real:
             best = s2r.solve(model.with_kernel(kernel), reward[0])
             assert best.is_feasible
             assert best.value <= upper + 1e-9, seed
         exact = s2r.solve(model, reward[0])
         if exact.is_feasible:
-            point = RowSets(model, np.zeros(case.gaps.size), reach_of(case.support, model.kernel))
-            bound = point.best_feasible(reward, exact.multipliers, 20.0)
+            point = balls_around(model, np.zeros_like(case.gaps), case.support)
+            bound = ceiling(point, reward, exact.multipliers).value
             assert exact.value - 1e-9 <= bound <= exact.value + 1e-6
             met += 1
     assert met > 30
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_a_support_of_another_shape_is_refused() -> None:
     case = instance(0)
-    model, policy = case.model, case.policy
-    S, A = model.num_states, model.num_actions
-    for gaps in (np.zeros((S, A + 1)), np.zeros(S * A), np.full((S, A), -0.1), np.full((S, A), np.nan)):
-        for call in (
-            lambda gaps=gaps: worst_value(model, policy, case.utility, gaps),
-            lambda gaps=gaps: worst_constraint_values(model, policy, gaps),
-            lambda gaps=gaps: best_value(model, case.utility, gaps),
-        ):
-            with pytest.raises(s2r.errors.InvalidInput, match="gaps"):
-                call()
-    good = np.zeros((S, A))
-    with pytest.raises(s2r.errors.InvalidInput, match="utility"):
-        worst_value(model, policy, np.zeros((S + 1, A)), good)
-    with pytest.raises(s2r.errors.InvalidInput, match="policy has shape"):
-        worst_value(model, s2r.MarkovPolicy.uniform(horizon=9, num_states=S, num_actions=A), case.utility, good)
+    S, A = case.model.num_states, case.model.num_actions
     wrong = s2r.Kernel.from_dense(np.eye(S)[:, None])
-    for support in (wrong if A > 1 else s2r.Kernel.from_dense(np.eye(S + 1)[:, None]), model.kernel.repeated(3), model):
+    for support in (
+        wrong if A > 1 else s2r.Kernel.from_dense(np.eye(S + 1)[:, None]),
+        case.model.kernel.repeated(3),
+        case.model,
+    ):
         with pytest.raises(s2r.errors.InvalidInput, match="give a kernel of the simulator's shape"):
-            worst_value(model, policy, case.utility, good, support=support)
+            reach_of(support, case.model.kernel)
 
 
 def test_any_number_of_threads_gives_the_same_bits() -> None:

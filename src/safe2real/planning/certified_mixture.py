@@ -6,7 +6,7 @@ a policy with its worst values. A small linear program mixes the columns, its pr
 worth, and one backward induction finds a policy that is greedy for L_r + sum_k lambda_k L_ck while it carries every L
 under its own worst kernel: the carried numbers ARE the policy's certificates, whatever the greedy choice was worth.
 Stopping rule: the new policy gains nothing, or eight of them were tried. The greedy choice need not be the best response,
-because the worst kernels of the parts differ; `most_certifiable` bounds what any other search could find.
+because the worst kernels of the parts differ.
 """
 
 from __future__ import annotations
@@ -143,20 +143,3 @@ def best_mixture(
         found.append(column)
         best = mix(found, thresholds)
     return best
-
-
-def most_certifiable(balls: RowSets, reward: Floats, first: Column, prices: Sequence[Floats]) -> float:
-    """No certified mixture has a worst V_r above this, whoever finds it; `first` is the trusted column, `prices` guesses.
-
-    For any lambda >= 0 a mixture that meets the thresholds has L_r <= L_r + sum_k lambda_k (L_ck - threshold_k), linear in
-    its parts. Of a part that is no baseline the sum of the worst values is at most the worst value of the sum, over one
-    kernel, which the robust optimum of r + sum_k lambda_k c_k bounds; of the baseline it is what its column says.
-    """
-    model, least = balls.model, np.inf
-    for price in prices:
-        weighted = reward + np.tensordot(price, model.utilities, axes=1) if price.size else reward
-        free = RowSets(model.with_constraints(0), balls.gaps, balls.reach, balls.divergences)
-        others = greedy_column(free, weighted, np.ones(1)).line[0] - float(price @ model.thresholds)
-        baseline = first.line[0] + float(price @ (first.line[1:] - model.thresholds))
-        least = min(least, max(others, baseline))
-    return float(least)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from safe2real._compiled import worst_rows
 from safe2real._compiled.rows import Reach, Rows, Sets
@@ -22,55 +21,9 @@ from safe2real._compiled.transitions import longest_of
 from safe2real.errors import InvalidInput
 from safe2real.model.cmdp import CMDP
 from safe2real.model.kernel import Kernel
-from safe2real.model.policy import MarkovPolicy, Mixture, Policy, fitted
-from safe2real.model.validation import Floats, Indices, bare, finite_floats, frozen
-from safe2real.planning.evaluate import checked_utility
+from safe2real.model.policy import MarkovPolicy, Mixture, Policy
+from safe2real.model.validation import Floats, Indices, bare, frozen
 from safe2real.planning.threads import threads_for
-
-
-def worst_value(model: CMDP, policy: Policy, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
-    """Return the minimum of V_f over the kernels whose rows are within a TV distance of the model's.
-
-    Args:
-        model: the system around which the kernels lie.
-        policy: a policy; for a mixture the sum of its parts' minima is returned, which is a lower bound on the minimum,
-            because the parts may be met by different kernels.
-        utility: [S, A] or [H, S, A], any finite numbers.
-        gaps: TV distances, [S, A], or [H, S, A] where rows change with the step.
-        support: a kernel whose successors are the possible ones; None: mass can go to any state.
-
-    Returns:
-        The least value.
-
-    Raises:
-        InvalidInput: something is of another shape, or a gap is negative.
-    """
-    policy = fitted(policy, model)
-    return _sets(model, gaps, support).worst(policy, checked_utility(model, utility))
-
-
-def worst_constraint_values(model: CMDP, policy: Policy, gaps: ArrayLike, *, support: Kernel | None = None) -> Floats:
-    """Return `worst_value` of every constraint of `model`, [K]; its arguments and errors are those of `worst_value`."""
-    policy = fitted(policy, model)
-    return _sets(model, gaps, support).worst_constraints(policy)
-
-
-def best_value(model: CMDP, utility: ArrayLike, gaps: ArrayLike, *, support: Kernel | None = None) -> float:
-    """Return the maximum of V_f over all policies AND all kernels within `gaps`: an upper bound on what any policy reaches.
-
-    Args:
-        model: the system around which the kernels lie.
-        utility: [S, A] or [H, S, A], any finite numbers.
-        gaps: TV distances, [S, A], or [H, S, A] where rows change with the step.
-        support: a kernel whose successors are the possible ones; None: mass can go to any state.
-
-    Returns:
-        The largest value.
-
-    Raises:
-        InvalidInput: something is of another shape, or a gap is negative.
-    """
-    return _sets(model, gaps, support).best(checked_utility(model, utility))
 
 
 class RowSets:
@@ -90,7 +43,11 @@ class RowSets:
         self._longest = longest_of(model.kernel.compiled_rows)
 
     def worst(self, policy: Policy, utility: Floats) -> float:
-        """`worst_value` of a utility [1 or H, S, A] that has been checked."""
+        """The minimum of V_f, f = `utility` [1 or H, S, A], over the kernels of the sets.
+
+        For a mixture the sum of its parts' minima is returned, which is a lower bound on the minimum, because the parts may
+        be met by different kernels.
+        """
         if isinstance(policy, Mixture):
             parts = zip(policy.weights, policy.policies, strict=True)
             return float(sum(weight * self.worst(part, utility) for weight, part in parts))
@@ -126,42 +83,14 @@ class RowSets:
         return actions
 
     def worst_constraints(self, policy: Policy) -> Floats:
-        """[K]"""
+        """[K] the worst value of every constraint."""
         return np.array([self.worst(policy, utility) for utility in self.model.compiled_arrays.utilities])
 
     def best(self, utility: Floats) -> float:
-        """`best_value` of a utility [1 or H, S, A] that has been checked."""
+        """The maximum of V_f, f = `utility` [1 or H, S, A], over all policies and all kernels of the sets."""
         values = np.empty((self.model.horizon + 1, self.model.num_states))
         self.cheapest(-utility, values)
         return -summed(self.model.compiled_arrays.start, values[0])
-
-    def best_feasible(self, reward: Floats, multipliers: Floats, largest: float) -> float:
-        """An upper bound on V_r of every policy that meets the constraints in reality, by Lagrangian duality.
-
-        For any multipliers >= 0 the real optimum is at most the best value of r + sum_k lambda_k c_k over all policies and
-        kernels in the balls, minus lambda . thresholds. `multipliers` [K] is where the search for good ones starts,
-        coordinate by coordinate up to `largest`; every one of them gives a valid bound.
-        """
-        from scipy.optimize import minimize_scalar  # late: importing it takes longer than all of planning
-
-        model = self.model
-
-        def bound(weights: Floats) -> float:
-            total = reward + np.tensordot(weights, model.utilities, axes=1) if weights.size else reward
-            return self.best(total) - float(weights @ model.thresholds)
-
-        best, weights = bound(multipliers), multipliers.copy()
-        for k in list(range(weights.size)) * (1 if weights.size == 1 else 2):
-
-            def along(value: float, k: int = k) -> float:
-                moved = weights.copy()
-                moved[k] = value
-                return bound(moved)
-
-            found = minimize_scalar(along, bounds=(0.0, largest), method="bounded", options={"xatol": 1e-4 * largest})
-            if found.fun < best:
-                best, weights[k] = float(found.fun), float(found.x)
-        return min(best, bound(np.zeros_like(weights)))
 
 
 def summed(weights: Floats, values: Floats) -> float:
@@ -217,17 +146,6 @@ def _least(sets: Sets, team: Team, h: int, values: Floats, model: CMDP, longest:
     first = 0 if model.kernel.is_stationary else h * S * A
     team.share(worst_rows.least_of_step, sets, first, values, worst_rows.EVERY_ACTION, shares, A, longest, out)
     return out.reshape(S, A)
-
-
-def _sets(model: CMDP, gaps: ArrayLike, support: Kernel | None) -> RowSets:
-    return RowSets(model, _gaps(model, gaps), reach_of(support, model.kernel))
-
-
-def _gaps(model: CMDP, gaps: ArrayLike) -> Floats:
-    balls, expected = finite_floats("gaps", gaps), model.kernel.shape
-    if balls.shape != expected or (balls < 0.0).any():
-        raise InvalidInput(f"gaps have shape {balls.shape}; give TV distances of at least 0 of shape {expected}")
-    return balls.reshape(-1)
 
 
 def reach_of(support: Kernel | None, simulator: Kernel) -> Reach:
@@ -345,8 +263,3 @@ def worst_values(balls: RowSets, policy: MarkovPolicy, utility: Floats) -> Float
     values = np.empty((balls.model.horizon + 1, balls.model.num_states))
     balls.follow(policy, utility, values)
     return values
-
-
-def best_values(balls: RowSets, policy: MarkovPolicy, utility: Floats) -> Floats:
-    """Upper bounds [H + 1, S] on the same."""
-    return -worst_values(balls, policy, -utility)

@@ -33,10 +33,6 @@ class ArrayFiles:
     anywhere: bool = False
     _taken: int = field(default=0, init=False)  # bytes, of all arrays read so far
 
-    def maybe(self, value: Any, key: str) -> Any:
-        """Return the array of a file where `value` names one; else `value` as it is."""
-        return self.array(value, key) if isinstance(value, str) else value
-
     def array(self, named: str, key: str) -> NDArray[Any]:
         """Return the array behind "file.npy", "file.npz:name", or "file.npz" with one array in it."""
         file, _, name = named.partition(".npz:")

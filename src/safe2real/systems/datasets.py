@@ -80,11 +80,6 @@ class EpisodeLog:
         """Steps of all episodes together."""
         return sum(episode.length for episode in self.episodes)
 
-    @property
-    def has_costs(self) -> bool:
-        """Whether every episode has its costs."""
-        return all(episode.costs is not None for episode in self.episodes)
-
     def too_short(self, horizon: int) -> tuple[int, ...]:
         """The episodes that stop before `horizon` steps although the environment did not end them."""
         return tuple(i for i, one in enumerate(self.episodes) if one.length < horizon and not one.terminated)

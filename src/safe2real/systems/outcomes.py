@@ -56,10 +56,6 @@ class Outcomes:
     costs: Floats  # [N] paid on arrival
     ended: Floats = field(default_factory=lambda: np.zeros(0))  # [S] what a step costs after an episode that ended there
 
-    @property
-    def has_costs(self) -> bool:
-        return bool((self.costs > 0.0).any())
-
     def of(self, state: int) -> slice:
         """The outcomes of one state."""
         first, last = np.searchsorted(self.states, (state, state + 1))

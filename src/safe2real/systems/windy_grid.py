@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -31,9 +31,6 @@ from safe2real.model import CMDP, AtLeast, Kernel
 from safe2real.model.names import Legend
 from safe2real.model.validation import Floats, finite_floats, finite_number, frozen, positive_integer
 from safe2real.systems.finite_env import grid_positions
-
-if TYPE_CHECKING:
-    pass
 
 WINDY_GRID_ID = "safe2real/WindyGrid-v0"
 """What `gymnasium.make` knows the paper's grid by, once this module is imported."""

@@ -10,7 +10,7 @@ import safe2real as s2r
 from experiments.oracles.extended_program import extended_program
 from experiments.related.rectangular import balls, boxes, priced, solve_optimistic
 from safe2real.errors import InvalidInput
-from safe2real.planning.robust import best_value
+from tests.planning.balls import best_value
 from tests.random_models import Recipe, build
 
 STATUS = s2r.planning.Status
