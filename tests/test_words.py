@@ -22,6 +22,11 @@ from safe2real.systems.rollout import Agreement
 from tests.preflight.specs import ring
 
 SOURCES = sorted((Path(__file__).parent.parent / "src" / "safe2real").rglob("*.py"))
+PACKAGE = Path(s2r.__file__).parent
+TEXTS = sorted(path for kind in ("py", "html", "js", "toml", "jinja") for path in PACKAGE.rglob(f"*.{kind}"))
+PEOPLE = re.compile(r"\b(nobody|somebody|whoever|everybody|anybody)\b", re.IGNORECASE)
+# Packages whose sentences still have such subjects; empty this list.
+STILL_ABOUT_PEOPLE = {"_compiled", "campaign", "evidence", "methods", "model", "planning", "problem", "service", "systems"}
 COUNTED = "episode|round|deployment|sample|visit|transition|doubt|assumption|finding|failure"
 BARE = re.compile(rf"(?<!of )(?<!of the )\{{[^{{}}]+\}} (?:{COUNTED})s\b(?! (?:are|were|can|would|have|look)\b)")
 
@@ -120,3 +125,14 @@ def test_visits_that_are_needed_are_a_forecast_in_two_digits():
     drawn = draw_visits_needed(dataclasses.replace(found, visits_needed=needed))
     texts = {text.get_text() for text in drawn.axes[0].texts}
     assert texts == {"about 38 million more (0 so far)"}
+
+
+def test_sentences_have_concrete_subjects():
+    found = [
+        f"{path.relative_to(PACKAGE)}: {line.strip()}"
+        for path in TEXTS
+        if path.relative_to(PACKAGE).parts[0] not in STILL_ABOUT_PEOPLE
+        for line in path.read_text().splitlines()
+        if PEOPLE.search(line)
+    ]
+    assert found == []

@@ -11,53 +11,53 @@ class Safe2RealError(Exception):
     """Base of every error this package raises on purpose."""
 
     kind: ClassVar[str] = "internal"
-    """What programs are told: the same word on the command line and in answers of the service."""
+    """Code for programs: the same word on the command line and in answers of the service."""
 
 
 class InvalidInput(Safe2RealError, ValueError):
-    """An argument cannot be what it was given as; nothing was changed or recorded."""
+    """An argument is invalid; nothing was changed or recorded."""
 
     kind = "invalid-input"
 
 
 class OutsideModel(InvalidInput):
-    """The real system did what the model has no state for: the model is wrong there, whatever else was assumed."""
+    """The real system reached a state that the model does not have: the model is wrong there."""
 
 
 class StepLimit(InvalidInput):
-    """The environment has a limit of steps below the horizon: its fault, and nothing that the system did."""
+    """The environment's step limit is below the horizon: a fault of the environment, not of the system."""
 
 
 class OutOfOrder(Safe2RealError):
-    """Asked for what there is only before the stop: another deployment, another episode."""
+    """A call that is only possible before the stop, or without a preceding `ask`."""
 
     kind = "stopped"
 
 
 class Stopped(OutOfOrder):
-    """The model is accurate enough: there is nothing left to deploy."""
+    """The model is accurate enough: no further deployment is needed."""
 
 
 class Halted(Safe2RealError):
-    """The data refute the baseline's margin: nothing is handed out any more, and the machine should be stopped."""
+    """The data refute the baseline's margin: no policy is deployed any more, and the machine should be stopped."""
 
     kind = "halted"
 
 
 class Conflict(Safe2RealError):
-    """The record says otherwise already: an episode told again with other content, or a campaign that exists."""
+    """A contradiction to the record: another episode for the same deployment, or a campaign that exists."""
 
     kind = "conflict"
 
 
 class StorageFailure(Safe2RealError):
-    """The database cannot be read or written as it should; what was told before is still there."""
+    """The database cannot be read or written; earlier records are intact."""
 
     kind = "storage"
 
 
 class MissingExtra(InvalidInput, ImportError):
-    """A package is not installed that an optional part of this one needs."""
+    """A package that an optional feature needs is not installed."""
 
 
 @contextmanager

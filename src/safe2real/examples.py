@@ -1,8 +1,8 @@
 """Six small packaged problems, each with its real system: for a first try, for tests and for benchmarks.
 
-Every function returns an `Example`: a problem (simulator, trusted policy, limit, what is assumed), the real system as an
-environment in the numbers of the model, and a reward to plan for. What is assumed is true of the real system. `seed` is that
-of `Settings`: give one to see the same run again.
+Every function returns an `Example`: a problem (simulator, trusted policy, limit, assumptions), the real system as an
+environment in the numbers of the model, and a reward to plan for. The assumptions are true of the real system. `seed` is
+that of `Settings`: give one to repeat a run.
 
     problem, real, reward = safe2real.examples.lake()
 
@@ -73,7 +73,7 @@ class TableEnv(gymnasium.Env[Any, Any]):
 
 
 def real_model(example: Example) -> CMDP:
-    """The real system with the problem's constraints, to evaluate a policy exactly; a controller does not have it.
+    """Return the real system with the problem's constraints, to evaluate a policy exactly; a controller does not have it.
 
     Args:
         example: of this module.
@@ -85,10 +85,10 @@ def real_model(example: Example) -> CMDP:
 
 
 def lake(*, seed: int | None = None) -> Example:
-    """A frozen lake of 12 cells on which one cell is slippery and the simulator does not know it.
+    """Return a frozen lake of 12 cells with one slippery cell that the simulator does not know.
 
     - States: the cells of the map ``SFFF FHFH FFFG``, row by row; start in cell 0. After a hole or the goal the episode is
-      over, and the state stays what it is.
+      over, and the state does not change any more.
     - Actions: 0 left, 1 down, 2 right, 3 up.
     - Dynamics: a move goes as meant with probability 0.9 and to either side with 0.05. On the real lake moves from cell 6
       go as meant with probability 0.3 only.
@@ -121,7 +121,7 @@ def lake(*, seed: int | None = None) -> Example:
 
 
 def machine(*, seed: int | None = None) -> Example:
-    """A machine that wears out faster than its table says.
+    """Return a machine that wears out faster than its table says.
 
     - States: new, worn 1, 2, 3, 4, broken; start new.
     - Actions: 0 repair, 1 run slowly, 2 run fast.
@@ -165,7 +165,7 @@ def machine(*, seed: int | None = None) -> Example:
 
 
 class CallLine(TableEnv):
-    """At most 7 callers wait, 0 to 3 people answer; `sample` draws what follows any state, as a simulator does.
+    """At most 7 callers wait, 0 to 3 people answer; `sample` draws the next state from any state, as a simulator does.
 
     Args:
         chance: with which each of three people ends a call within a step; of fewer people each has 0.5.
@@ -189,13 +189,13 @@ class CallLine(TableEnv):
         self._chance = chance
 
     def sample(self, waiting: int, people: int, rng: np.random.Generator) -> tuple[int, float, bool]:
-        """(next state, reward, terminated) after `people` have answered for one step."""
+        """Return (next state, reward, terminated) after `people` have answered for one step."""
         ended = rng.binomial(min(waiting, people), self._chance if people == 3 else 0.5)
         return int(min(7, waiting - ended + rng.binomial(2, 0.4))), 0.0, False
 
 
 def calls(*, seed: int | None = None) -> Example:
-    """A call line whose simulator can only be sampled, and does not know that three people are in each other's way.
+    """Return a call line whose simulator can only be sampled, and does not know that three people hinder each other.
 
     - States: 0 to 7 callers wait; start with 2.
     - Actions: 0 to 3 people answer.
@@ -229,7 +229,7 @@ def calls(*, seed: int | None = None) -> Example:
 
 
 def oven(*, seed: int | None = None) -> Example:
-    """An oven that drifts hotter than its simulator says, a little and everywhere.
+    """Return an oven that drifts hotter than its simulator says, a little and everywhere.
 
     - States: warmth 0 to 7; start at 2.
     - Actions: 0 cool, 1 hold, 2 heat, by one degree of warmth.
@@ -276,17 +276,17 @@ def oven(*, seed: int | None = None) -> Example:
 
 
 def pond(*, seed: int | None = None) -> Example:
-    """A pond with known physics and unknown rain: its rows are tied by one law.
+    """Return a pond with known physics and unknown rain: its rows are tied by one law.
 
     - States: level 0 to 8; start at 3.
     - Actions: let out 0, 1 or 2.
-    - Dynamics: the water that was there, less what goes, plus the rain of 0 to 3. The simulator gives rain the probabilities
+    - Dynamics: the level, less the water let out, plus the rain of 0 to 3. The simulator gives rain the probabilities
       0.4, 0.4, 0.2, 0.0; the real pond has 0.3, 0.3, 0.2, 0.2.
     - Horizon: 12 steps.
     - Cost: 1 for every step at level 8, the last state included; in expectation at most 1.
     - Reward: level / 8.
     - Trusted policy: let out 2, always.
-    - Assumed: the physics are exact, whatever the law of the rain is; the ties imply the support.
+    - Assumed: the physics are exact, for any law of the rain; the ties imply the support.
 
     Exact on the real pond, reward and cost: trusted policy 2.85 and 0.00; the simulator's plan 9.29 and 3.41, which violates
     the limit; the best safe plan 8.04 and 1.00.
@@ -315,7 +315,7 @@ def pond(*, seed: int | None = None) -> Example:
 
 
 def inventory(*, seed: int | None = None) -> Example:
-    """An inventory with four seasons; the demand of one season is off.
+    """Return an inventory with four seasons; the simulator is wrong about the demand of one.
 
     - States: stock 0 to 15 in each of spring, summer, autumn, winter, in this order; start with 6 in spring.
     - Actions: order 0 to 5.
@@ -325,7 +325,7 @@ def inventory(*, seed: int | None = None) -> Example:
     - Cost: 1 for every quarter that begins with an empty shelf; in expectation at most 2.
     - Reward: the share of the shelf that is empty once the order has arrived: money that is not tied up in stock.
     - Trusted policy: order up to 10.
-    - Assumed: stock and season follow from order and demand exactly, whatever the laws of demand are.
+    - Assumed: stock and season follow from order and demand exactly, for any laws of demand.
 
     Exact in the real shop, reward and cost: trusted policy 5.46 and 0.00; the simulator's plan 11.91 and 3.20, which
     violates the limit; the best safe plan 11.43 and 2.00.

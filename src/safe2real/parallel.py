@@ -5,8 +5,8 @@ of jobs. `workers` sets that configuration for a command's `--engine`, and start
 
 Tasks are functions of their arguments alone, so results do not depend on the backend, on the number of workers, or on how
 often a task was run. joblib's backends give up where a worker is lost (killed, out of memory, its machine gone): loky and
-Ray at once, Dask after `distributed.scheduler.allowed-failures` attempts of its own. `run` then starts again what has no
-result. A task that raises ends the run with its exception.
+Ray at once, Dask after `distributed.scheduler.allowed-failures` attempts of its own. `run` then restarts the tasks without
+a result. A task that raises ends the run with its exception.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any, Literal, TypeVar
 from safe2real.errors import InvalidInput, needed_for
 
 ENGINES = ("local", "threads", "dask", "ray")
-"""What a command's `--engine` can be."""
+"""Values of a command's `--engine`."""
 MOST_LOSSES = 5
 """Workers lost in a row, with no result in between, after which `run` suspects its tasks."""
 Task = TypeVar("Task")
@@ -67,7 +67,7 @@ def run(
 
     Raises:
         LostTask: workers were lost `MOST_LOSSES` times in a row.
-        Exception: whatever a task raised; tasks that wait are given up.
+        Exception: the exception of a task; waiting tasks are cancelled.
     """
     from joblib import Parallel, delayed  # takes half as long to import as planning does, which needs `cores` only
     from joblib.parallel import get_active_backend
@@ -187,12 +187,12 @@ def _ray_backend(jobs: int, address: str | None) -> Iterator[str]:
     from joblib import register_parallel_backend
 
     class OneByOne(module.RayBackend):  # type: ignore[misc, name-defined]
-        """Ray's backend; each result is there as soon as it is ready, which Ray's own class inherits as impossible."""
+        """Ray's backend, which yields each result as soon as it is ready; Ray's own class does not allow it."""
 
         supports_return_generator = True
 
     register_parallel_backend("safe2real-ray", OneByOne)
-    if library.is_initialized():  # by the caller: it stays theirs
+    if library.is_initialized():  # by the caller, who also shuts it down
         yield "safe2real-ray"
         return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -203,13 +203,13 @@ def _ray_backend(jobs: int, address: str | None) -> Iterator[str]:
         yield "safe2real-ray"
     finally:
         for thread in threading.enumerate():
-            if isinstance(thread, pool.ResultThread):  # one that still looks at its result would start Ray again
+            if isinstance(thread, pool.ResultThread):  # a thread that still waits for its result would start Ray again
                 thread.join(_PATIENCE)
         library.shutdown()
 
 
 def _lost_worker() -> tuple[type[Exception], ...]:
-    """What joblib's backends raise where a worker is lost: of Dask and Ray only if they are in use."""
+    """Return the exceptions by which joblib's backends report a lost worker; of Dask and Ray only if they are imported."""
     ray = ("RayActorError", "WorkerCrashedError", "NodeDiedError", "ObjectLostError", "OutOfMemoryError")
     kinds = {"distributed.scheduler": ("KilledWorker",), "ray.exceptions": ray}
     in_use = {sys.modules[module]: names for module, names in kinds.items() if module in sys.modules}

@@ -1,8 +1,8 @@
-"""How far something is and how long it will take: a bar on a terminal, lines of the log elsewhere.
+"""Progress with the time left: a bar on a terminal, lines of the log elsewhere.
 
 A bar by rich where that is installed (it comes with the extra `campaign`), else one line that counts. Off a terminal one
 line a second at most goes to the logger `safe2real`, at the level INFO, which a program turns on by
-`logging.basicConfig(level="INFO")`. Nothing is shown of what takes less than a second.
+`logging.basicConfig(level="INFO")`. Tasks of less than a second show nothing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def progress_bar(label: str, wanted: bool | Report | None = None, *, after: floa
     """Yield `report(done, total)` for a bar with the time left; None where nothing is to be shown.
 
     Args:
-        label: what is counted, in the plural.
+        label: the counted units, in the plural.
         wanted: True shows a bar on standard error, False none, None one where that is a terminal, and lines of the log
             elsewhere if the log takes them. A function is told instead of a bar.
         after: seconds before anything is shown.
@@ -96,7 +96,7 @@ class _RichBar:
 
 
 def _rich_bar(label: str) -> _RichBar | None:
-    """None where rich is not installed, or could not draw over what it drew."""
+    """Return a bar by rich; None if rich is not installed or the terminal cannot redraw."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -111,11 +111,11 @@ def _rich_bar(label: str) -> _RichBar | None:
 
 
 class _Line:
-    """One line on standard error that is written anew; where it cannot be, a line now and then."""
+    """One line on standard error that is rewritten; a new line every ten seconds if it is no terminal."""
 
     def __init__(self, label: str) -> None:
         self._label, self._begun, self._next = label, time.monotonic(), 0.0
-        self._first: int | None = None  # what was done when this was opened: the rate is measured from there
+        self._first: int | None = None  # progress at the first update: the rate is measured from there
         self._watched = sys.stderr is not None and sys.stderr.isatty()
         self._between = 0.0 if self._watched else _BETWEEN_LINES
         self._width = 0

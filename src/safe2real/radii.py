@@ -37,7 +37,7 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class RowShape:
-    """What a radius may depend on besides the data."""
+    """The arguments of a radius besides the data."""
 
     possible: int  # m: how many successors the row can have
     rows: int  # R: how many rows have to hold at once
@@ -48,7 +48,7 @@ class RowShape:
 class Radius(ABC):
     """A TV confidence radius. Subclass it as a frozen dataclass, whose fields are its parameters; nothing is registered.
 
-    `safe2real.testing.RadiusContract` checks what is promised here: monotone in n, never below 0, and covering at its level.
+    `safe2real.testing.RadiusContract` checks the contract: monotone in n, never below 0, and covering at its level.
     """
 
     name: ClassVar[str]
@@ -80,7 +80,7 @@ class Radius(ABC):
         return f"the radius {self.name!r}"
 
 
-# What it costs to speak of all subsets of a row's successors at once.
+# Union bounds over all subsets of a row's successors.
 
 
 # Up to this many possible successors every subset is given the same share of delta; beyond, small sets are given more.
@@ -88,7 +88,7 @@ _FEW = 10
 
 
 def subset_costs(size: int, length: int, *, adaptive: bool) -> Floats:
-    """[length] at k: the largest log(1 / share) of a set of at most k of `size` successors. Shares sum to at most 1."""
+    """Return [length], at k the largest log(1 / share) of a set of at most k of `size` successors; shares sum to <= 1."""
     result = np.zeros(length)
     if size < 2:
         return result
@@ -105,9 +105,9 @@ def subset_costs(size: int, length: int, *, adaptive: bool) -> Floats:
 
 
 def near_costs(size: int, length: int, *, adaptive: bool) -> Floats:
-    """[length] at k: the same for sets of near successors, `size` of them, which need not be all that are possible.
+    """Return [length], at k the same for sets of `size` near successors, which need not be all possible ones.
 
-    So the set of all of them counts too: 2^size - 1 sets.
+    So the full set counts too: 2^size - 1 sets.
     """
     result = np.zeros(length)
     if size < 1:
@@ -125,7 +125,7 @@ def near_costs(size: int, length: int, *, adaptive: bool) -> Floats:
 
 
 def level_of(row: RowShape, seen: NDArray[np.int64], *, adaptive: bool) -> Floats:
-    """log(1 / alpha) of every set of successors after `seen` [n] different ones, [n]."""
+    """Return [n] log(1 / alpha) of every set of successors after `seen` [n] different ones."""
     cost = subset_costs(row.possible, row.possible + 1, adaptive=adaptive)
     return np.asarray(math.log(row.rows / row.delta) + cost[np.clip(seen, 1, max(1, row.possible - 1))])
 
@@ -176,24 +176,24 @@ class Scaled(Radius):
 
 
 def literal_constants(system: System, delta: float) -> tuple[float, float]:
-    """(constant, weight) of beta(n) = constant + weight * log(8 e (n + 1))."""
+    """Return (constant, weight) of beta(n) = constant + weight * log(8 e (n + 1))."""
     return math.log(2.0 * system.num_triples / delta), float(system.num_states)
 
 
 def literal_radius(visits: NDArray[np.int64], row: RowShape) -> Floats:
-    """sqrt(beta(n) / (2 n)), not cut off at 1."""
+    """Return sqrt(beta(n) / (2 n)), not cut off at 1."""
     constant, weight = literal_constants(row.system, row.delta)
     return np.asarray(np.sqrt((constant + weight * np.log(8.0 * np.e * (visits + 1.0))) / np.maximum(2.0 * visits, 1.0)))
 
 
 def beta_after(visits: float, system: System, delta: float) -> float:
-    """beta(n) of a row seen n = `visits` times."""
+    """Return beta(n) of a row seen n = `visits` times."""
     constant, weight = literal_constants(system, delta)
     return constant + weight * math.log(8.0 * math.e * (visits + 1.0))
 
 
 def radius_after(radius: Literal | Scaled, visits: float, system: System, delta: float) -> float:
-    """The literal or scaled radius of a row seen `visits` times; also for numbers of visits that are not whole."""
+    """Return the literal or scaled radius of a row seen `visits` times, which need not be a whole number."""
     return min(1.0, radius.scale * math.sqrt(beta_after(visits, system, delta) / max(2.0 * visits, 1.0)))
 
 
@@ -301,6 +301,6 @@ def _mixture_square(visits: NDArray[np.int64], run: float, level: Floats) -> Flo
 
 
 ALL: tuple[type[Radius], ...] = (Literal, Scaled, KL, Union, Stitched, Adaptive)
-"""Those of this package; one from elsewhere is passed as an object (docs/extending.md)."""
+"""The radii of this package; another one is passed as an object (docs/extending.md)."""
 
 __all__ = ["ALL", "KL", "Adaptive", "Literal", "Radius", "RowShape", "Scaled", "Stitched", "System", "Union"]

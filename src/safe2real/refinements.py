@@ -123,9 +123,9 @@ class Chain(Refinement):
 
 
 ALL: tuple[type[Refinement], ...] = (BelowGap, SequentialClearing, NearSets, OpenRows, LikelihoodBalls, Chain)
-"""Those of this package."""
+"""The refinements of this package."""
 DEFAULT: tuple[Refinement, ...] = (SequentialClearing(), NearSets(), OpenRows(), LikelihoodBalls(), Chain())
-"""The tightest that are certified."""
+"""The tightest certified refinements."""
 
 __all__ = [
     "ALL",

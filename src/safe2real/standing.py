@@ -1,4 +1,4 @@
-"""What a statement is worth, and why, as data: pages and programs read codes, people read the texts beside them."""
+"""Standing of a statement, with its assumptions and doubts as data: programs read codes, people read the texts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from enum import StrEnum
 
 
 class Standing(StrEnum):
-    """What a number or a policy is worth; only the first is a guarantee."""
+    """Standing of a bound or a policy; only CERTIFIED is a guarantee."""
 
     CERTIFIED = "certified"
     """Proved, if the assumptions are true that are listed with it."""
     HEURISTIC = "heuristic"
     """Computed with constants that prove nothing."""
     REFUTED = "refuted"
-    """What happened contradicts an assumption: nothing that rests on it is a guarantee, from then on and for good."""
+    """The data contradict an assumption: no statement that rests on it is a guarantee any more."""
     INCOMPLETE = "incomplete"
-    """Nothing is contradicted, but something that the claim needs is not there."""
+    """No assumption is contradicted, but a condition of the claim is missing."""
 
     @property
     def is_guarantee(self) -> bool:
@@ -49,7 +49,7 @@ class DoubtCode(StrEnum):
 
     @property
     def standing(self) -> Standing:
-        """What is left of a statement that is doubted for this reason."""
+        """Standing of a statement with this doubt."""
         return _STANDINGS[self]
 
 
@@ -71,7 +71,7 @@ _STANDINGS = {
 
 
 class AssumptionCode(StrEnum):
-    """What a guarantee can rest on."""
+    """Kinds of assumptions of a guarantee."""
 
     TIES = "ties"
     """Rows that were declared to behave alike do."""
@@ -88,7 +88,7 @@ class AssumptionCode(StrEnum):
     KNOWN_ROWS = "known-rows"
     COUNTED = "counted"
     FIXED = "fixed-before-data"
-    """Nothing that the confidence sets are built from was chosen by the episodes that are counted."""
+    """The parts of the confidence sets were fixed before the counted episodes, and not chosen by them."""
     INDEPENDENT = "independent-episodes"
     """Episodes of one policy are independent of each other, and alike."""
     FAULTS = "faults"
@@ -109,11 +109,11 @@ class AssumptionCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """One thing that a guarantee rests on."""
+    """One assumption of a guarantee."""
 
     code: AssumptionCode
     text: str
-    subject: str = ""  # what it is about, where there are several: the name of a constraint
+    subject: str = ""  # name of its constraint, where there are several
 
     def __str__(self) -> str:
         return self.text
@@ -121,7 +121,7 @@ class Assumption:
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """One reason why something is not certified."""
+    """One reason why a statement is not certified."""
 
     code: DoubtCode
     text: str
@@ -129,7 +129,7 @@ class Doubt:
 
     @property
     def standing(self) -> Standing:
-        """What is left of a statement that this speaks against."""
+        """Standing of a statement with this doubt."""
         return self.code.standing
 
     def __str__(self) -> str:

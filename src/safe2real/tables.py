@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from safe2real.errors import InvalidInput, needed_for
 
 Row = dict[str, Any]
-"""One line of a table, by the names of its columns."""
+"""One row of a table, by column name."""
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # the last four: full width
 
 
@@ -27,7 +27,7 @@ def spreadsheet_safe(cell: Any) -> Any:
 
 
 class HasRow(Protocol):
-    """One of several things that make up a table, e.g. `methods.Interval`."""
+    """An object that is one row of a table, e.g. `methods.Interval`."""
 
     def to_row(self) -> Row:
         """Return the object as one row.
@@ -39,7 +39,7 @@ class HasRow(Protocol):
 
 
 class Tabular(ABC):
-    """What is a table by itself."""
+    """Base of objects that are a table."""
 
     __slots__ = ()
 

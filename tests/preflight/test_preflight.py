@@ -370,7 +370,7 @@ def test_a_margin_that_known_rows_rule_out_is_refuted_before_any_data():
     found = look(specification, model.kernel)
     (library,) = [one for one in found.findings if one.code is Code.LIBRARY]
     assert library.level is Level.FAILURE
-    assert "contradicts itself before any data" in library.what
+    assert "before any data" in library.what
     assert found.rehearsals[0].halted
     assert found.rehearsals[0].rounds == 0
     assert found.standing is Standing.REFUTED

@@ -1,4 +1,4 @@
-"""A campaign that a service keeps, used as if it were here: `RemoteCampaign(url, token)`."""
+"""Client of a campaign on a service: `RemoteCampaign(url, token)` has the interface of `Campaign`."""
 
 from safe2real.client.remote import RemoteCampaign
 

@@ -1,4 +1,4 @@
-"""What a service answers, as the objects that a campaign returns. JSON has no infinity: null is what it stands for there."""
+"""A service's answers as the objects that a campaign returns. JSON has no infinity: null stands for it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def certificate_from(document: Any) -> Certificate:
 
 
 def _wording(document: Any, threshold: float) -> Wording:
-    """A limit and its threshold add up to the horizon: cost <= limit is utility >= H - limit."""
+    """Return a constraint's wording: cost <= limit is utility >= H - limit, so limit and threshold add up to H."""
     is_cost = "limit" in document
     horizon = round(document["limit"] + threshold) if is_cost and document["limit"] is not None else 0
     return Wording(document["name"], horizon, is_cost)
@@ -84,7 +84,7 @@ def forecast_from(document: Any) -> Forecast:
 
 
 def plan_from(document: Any) -> Plan:
-    """Without `solution`, `origin` and `model`, which stay with the service."""
+    """Return a plan without `solution`, `origin` and `model`, which stay with the service."""
     return Plan(
         solution=None,
         policy=mixture_from_json(document["policy"], "policy"),

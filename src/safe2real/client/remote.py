@@ -36,13 +36,13 @@ from safe2real.model.trajectory import Trajectory
 from safe2real.problem.problem import Problem
 
 _SPOOL = 8 << 20  # bytes of a log that stay in memory
-_LONG = 600.0  # seconds for what may take long: imports, plans, maps, forecasts, whole records
-_FIRST_LOOK, _LAST_LOOK = 0.05, 1.0  # seconds between two looks at a check
+_LONG = 600.0  # seconds for long requests: imports, plans, maps, forecasts, whole records
+_FIRST_LOOK, _LAST_LOOK = 0.05, 1.0  # seconds between two polls of a verification
 # All of `Campaign` that a remote one does not have, and why; a test compares the two.
 LEFT_OUT = MappingProxyType(
     {
         "journal": "the record stays with the service; `events`, `stored_policies` and `verify` read it",
-        "record": "the same: what was read of it stays with the service",
+        "record": "the same: the replayed state stays with the service",
         "acting_as": "a token acts for the one whose name it has; a worker's tells are for itself",
         "extensions": "classes from elsewhere are found by the service's own process, by their entry points",
         "import_logs": "a request holds one log; `carry_over` and `import_logs` run beside the record",
@@ -54,9 +54,9 @@ LEFT_OUT = MappingProxyType(
 class RemoteCampaign:
     """Ask and tell over HTTP. One object for each thread.
 
-    A request whose answer was lost is sent again for `patience` seconds: asks, tells, abandonments and imports are never
-    recorded twice. What is not safe to repeat (`declare`, trials, `branch`, `create`) is repeated only where the service
-    says that nothing was done.
+    A request whose answer was lost is retried for `patience` seconds: asks, tells, abandonments and imports are never
+    recorded twice. Requests that are not safe to repeat (`declare`, trials, `branch`, `create`) are retried only if the
+    service says that nothing was done.
 
     Args:
         url: https://host:port/campaigns/NAME, the address of the campaign's page.
@@ -102,7 +102,7 @@ class RemoteCampaign:
 
         Args:
             url: https://host:port/campaigns/NAME; NAME is the new campaign's.
-            problem: what is given and assumed.
+            problem: simulator, baseline, settings and assumptions.
             token: of an operator, as for `RemoteCampaign`.
             method: chooses the deployments; `methods.SimToReal()` by default.
             trust_margin: accept a baseline whose stated margin the simulator does not show.
@@ -145,11 +145,11 @@ class RemoteCampaign:
 
     @property
     def by(self) -> str:
-        """Whose token this is: named in everything that is recorded through it."""
+        """Name of the token's owner, recorded with every event."""
         return str(self._transport.send("GET", "/whoami")["name"])
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection; the next request opens another."""
         self._transport.close()
 
     def __enter__(self) -> RemoteCampaign:
@@ -255,7 +255,7 @@ class RemoteCampaign:
         """
         if not isinstance(episode, Mapping):
             raise InvalidInput(f"the episode is a {type(episode).__name__}; give an object with states and actions")
-        # What an episode is must not become what is done with it.
+        # Keys of the episode must not become keys of the request.
         check_keys(episode, "the episode", required=("states", "actions"), optional=("left_model",))
         said = {"left_model": True} if left_model else {}
         body = {**episode, **said, "partial": partial, **_given(worker=worker, force=force)}
@@ -358,14 +358,14 @@ class RemoteCampaign:
 
     @property
     def problem(self) -> Problem:
-        """What the campaign is about; read once."""
+        """Simulator, baseline, settings and assumptions; read once."""
         if self._problem is None:
             self._problem = self._stated()[0]
         return self._problem
 
     @property
     def method(self) -> Method:
-        """What decides now: the method it began with, with the rewards declared since."""
+        """The present method, with the rewards declared so far."""
         return self._stated()[1]
 
     def _stated(self) -> tuple[Problem, Method]:
@@ -373,12 +373,12 @@ class RemoteCampaign:
 
     @property
     def name(self) -> str:
-        """The campaign's own name, which ids begin with; not the one in the address."""
+        """The campaign's own name, with which ids begin; not the one in the address."""
         return str(self._status(False)["campaign"])
 
     @property
     def format(self) -> int:
-        """Of the record."""
+        """Format of the record."""
         return int(self._status(False)["format"])
 
     def status(self, *, forecast: bool = True) -> CampaignStatus:
@@ -514,14 +514,14 @@ def _given(**named: Any) -> dict[str, Any]:
 
 
 def _segment(id: Any) -> str:
-    """An id as a segment of an address; other texts are refused, so that they reach no other address."""
+    """Return an id as a segment of an address; refuse other texts, which could reach another address."""
     if not isinstance(id, str) or not id or not id.replace("-", "").isalnum() or not id.isascii():
         raise InvalidInput(f"the deployment's id is {str(id)[:60]!r}; give the id of the answer to ask")
     return id
 
 
 def _episode(episode: Any) -> Any:
-    """An episode as an object; the service refuses what is no episode."""
+    """Return an episode as an object; the service validates it."""
     if isinstance(episode, Trajectory):
         episode = (episode.states, episode.actions)
     if is_pair(episode):

@@ -1,4 +1,4 @@
-"""Requests to a service, with time-outs and retries: what was lost on the way is sent again, where that does no harm."""
+"""Requests to a service, with timeouts and retries of requests that are safe to repeat."""
 
 from __future__ import annotations
 
@@ -78,13 +78,13 @@ class Transport:
         given = os.environ.get(TOKEN) if token is None else token
         self._headers = {"User-Agent": f"safe2real/{__version__}", "Accept": "application/json"}
         if given is not None:
-            if not re.fullmatch(r"[\w.-]{1,200}", given, re.ASCII):  # which is not shown, not even in part
+            if not re.fullmatch(r"[\w.-]{1,200}", given, re.ASCII):  # never shown, not even in part
                 raise InvalidInput("the token has letters that no token has, or none at all; copy it again")
             self._headers["Authorization"] = f"Bearer {given}"
         self._connection: http.client.HTTPConnection | None = None
 
     def campaign(self, method: str, path: str, document: Any = None, **how: Any) -> Any:
-        """A request to the campaign; see `send`."""
+        """Send a request to the campaign; see `send`."""
         return self.send(method, f"/campaigns/{self.address.name}{path}", document, **how)
 
     def send(
@@ -98,19 +98,19 @@ class Transport:
         again: bool = True,
         timeout: float | None = None,
     ) -> Any:
-        """The answer to one request.
+        """Send one request and return its answer.
 
         Args:
             method: of HTTP.
             path: below /api/v1.
             document: the body, as JSON.
-            query: what follows the ?.
+            query: parameters after the "?".
             log: a compressed body of JSON Lines instead.
             again: whether the request may be sent again when its outcome is unknown.
             timeout: seconds until an answer begins, if not the usual ones.
 
         Raises:
-            Safe2RealError: What the service answered, as the same call would have raised it here.
+            Safe2RealError: The service's error, with the class that the same local call raises.
             StorageFailure: There was no answer within the patience.
         """
         body: bytes | IO[bytes] | None = None if document is None else json.dumps(document, allow_nan=False).encode()
@@ -147,12 +147,12 @@ class Transport:
             wait = min(2.0 * wait, _LONGEST_WAIT)
 
     def _connected(self, timeout: float) -> http.client.HTTPConnection:
-        """With the connection made: what fails until here was never sent."""
+        """Return an open connection; if this fails, nothing was sent."""
         if self._connection is None:
             connection = self.address.connect(timeout)
             connection.connect()
             self._connection = connection
-        if self._connection.sock is None:  # the service has said goodbye after the last answer
+        if self._connection.sock is None:  # the service closed the connection after the last answer
             self._connection.connect()
         self._connection.sock.settimeout(timeout)
         return self._connection
@@ -165,7 +165,7 @@ class Transport:
 
 
 class Refusal(InvalidInput):
-    """What the service itself refused: the token, the address, the size, or the rate."""
+    """A refusal by the service itself: of the token, the address, the size, or the rate."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -173,12 +173,12 @@ class Refusal(InvalidInput):
 
 
 def _problem(status: int, content: bytes) -> Safe2RealError:
-    """What a problem document says, as this package raises it."""
+    """Return the exception for a problem document."""
     try:
         found = from_text(content, "the answer")
     except InvalidInput:
         found = None
-    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):  # of a proxy, not of the service
+    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):  # from a proxy, not from the service
         return StorageFailure(f"the service did not answer: something before it did, with the status {status}; try again")
     kind, detail = found["kind"], str(found.get("detail"))
     if kind in _ERRORS:

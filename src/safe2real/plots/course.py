@@ -39,7 +39,7 @@ _TICKS = 1_000  # across a picture
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Course:
-    """What was handed out, deployment after deployment [n], and what was known at some moments [m]."""
+    """The certificates of n deployments in order, and the suspects at m moments."""
 
     numbers: NDArray[np.int64]  # [n]
     baseline: NDArray[np.bool_]  # [n] the baseline alone
@@ -52,7 +52,7 @@ class Course:
 
 
 def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
-    """The uncertainty on its way to the tolerance; below it the share of the candidate and the suspects."""
+    """Draw the uncertainty and the tolerance; below them the share of the candidate and the suspects."""
     figure = Figure(figsize=(10.5, 5.8), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(2.0, 1.0))
     draw_uncertainty(upper, course.numbers, course.uncertainty, tolerance)
@@ -84,9 +84,9 @@ def draw_certificate(course: Course, tolerance: float, horizon: int) -> Figure:
 
 
 def draw_safety(course: Course, wordings: Sequence[Wording], thresholds: Floats) -> Figure:
-    """For every constraint, in the user's words, the bound of each deployment and the limit or threshold that it keeps.
+    """Draw, for every constraint, the bound of each deployment and the limit or threshold, in the user's words.
 
-    A cost is drawn as a cost: more of it is higher, and what is shaded, above its limit, is unsafe; below a threshold it is.
+    A cost is drawn as a cost: more of it is higher. The unsafe side is shaded: above a limit, below a threshold.
     """
     worst_first = np.argsort(course.margins.min(axis=0), kind="stable")
     shown = sorted(worst_first[:MOST_PANELS].tolist())
@@ -125,12 +125,12 @@ def draw_safety(course: Course, wordings: Sequence[Wording], thresholds: Floats)
 
 
 def bound_name(words: Wording) -> str:
-    """What is drawn of a deployment: from above for a cost, from below for what must not be too little."""
+    """Return the name of a deployment's bound: an upper bound for a cost, else a lower bound."""
     return f"{words.quantity[:40]}, {'at most' if words.is_cost else 'at least'}"
 
 
 def shade_unsafe(axes: Axes, words: Wording, limit: float) -> None:
-    """The side of the limit or threshold on which nothing may be, within what is shown."""
+    """Shade the unsafe side of a limit or threshold, within the axes."""
     low, high = axes.get_ylim()
     axes.axhspan(*((limit, high) if words.is_cost else (low, limit)), color=RED, alpha=_SHADE, linewidth=0.0, zorder=0)
 

@@ -1,4 +1,4 @@
-"""What a learner knows: what is certain as samples came in, above the map of where the simulator is wrong."""
+"""Picture of a learner: certified bounds over samples, above the map of where the simulator is wrong."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def draw_learning(
     found: MismatchMap | None = None,
     separation: Separation | None = None,
 ) -> Figure:
-    """Over samples: floors of a policy on trial, else intervals of declared rewards, else the uncertainty; then the map.
+    """Draw floors of a policy on trial, else intervals of declared rewards, else the uncertainty; then the map.
 
     Args:
         moments: at least one.
         model: with the constraints as they were written.
-        standing: what all of it is worth; it is written above.
+        standing: of all bounds; it is written above.
         tolerance: the uncertainty at which a run stops.
         targets: floors at which a trial stops.
         found: the mismatch map; None leaves it out.
@@ -84,7 +84,7 @@ def draw_learning(
 
 
 def _draw_uncertainty(axes: Axes, moments: Sequence[Moment], tolerance: float) -> None:
-    """How far the value of any policy may be off, on its way to the tolerance; beside it the rows in doubt."""
+    """Draw the uncertainty of any policy's value, the tolerance, and the rows in doubt."""
     across = np.array([one.samples for one in moments])
     values = np.array([one.uncertainty for one in moments])
     style.draw_uncertainty(axes, across, values, tolerance)
@@ -96,7 +96,7 @@ def _draw_uncertainty(axes: Axes, moments: Sequence[Moment], tolerance: float) -
 
 
 def _draw_floor(axes: Axes, name: str, moments: Sequence[Moment], model: CMDP, target: float | None) -> None:
-    """What the policy on trial alone is worth at least; of a cost what it is at most."""
+    """Draw the certified bounds for the policy on trial alone: floors, or a ceiling of a cost."""
     moments = [one for one in moments if name in one.floors]  # a trial may begin in the middle of a run
     k = model.labels.index(name) if name in model.labels else None
     wording = None if k is None else model.wordings[k]

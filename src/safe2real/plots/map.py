@@ -38,7 +38,7 @@ _MOST_NAMED = 80  # states whose names are written
 _LONGEST_NAME = 20  # characters of a name beside a map
 _CHARACTER = 0.066  # inches, of the small print on axes
 
-_MARKS: dict[Verdict, tuple[str, str, str]] = {  # marker, colour, what it means
+_MARKS: dict[Verdict, tuple[str, str, str]] = {  # marker, colour, meaning
     Verdict.OPEN: ("o", "#374151", "open: right or wrong, not known yet"),
     Verdict.WRONG: ("X", "black", "wrong: the simulator is off here"),
     Verdict.CLEARED: (".", "#15803d", "cleared: as the simulator says"),
@@ -50,10 +50,11 @@ _WEIGHT = {Verdict.KNOWN: 0, Verdict.CLEARED: 1, Verdict.OPEN: 2, Verdict.WRONG:
 
 
 def draw_mismatch(found: MismatchMap, separation: Separation | None, *, above: float = 0.0) -> Figure:
-    """States from left to right, in bands when there are many; actions from top to bottom; a mark for every verdict.
+    """Draw the mismatch map: states from left to right, actions from top to bottom, a mark for every verdict.
 
-    For dynamics that change with the step, and for systems too large to be drawn row by row, a cell shows the largest
-    estimate and the gravest verdict of its rows. Names of the map's legend are written where there are few.
+    Many states are drawn in bands. For dynamics that change with the step, and for systems too large to be drawn row by row,
+    a cell shows the largest estimate and the gravest verdict of its rows. Names of the legend are written where there are
+    few.
 
     Args:
         found: the map.
@@ -137,7 +138,7 @@ def _draw_band(axes: Axes, distance: Floats, verdict: NDArray[np.uint8], scale: 
 
 
 def _mark(kind: Verdict, cell: float, *, rare: bool = False) -> dict[str, object]:
-    """How to draw a verdict in a cell of that many points; a rare one may be larger than its cell."""
+    """Return the style of a verdict in a cell of `cell` points; a rare one may be larger than its cell."""
     marker, colour, _ = _MARKS[kind]
     shares = {Verdict.OPEN: 0.3, Verdict.CLEARED: 0.5, Verdict.KNOWN: 0.36, Verdict.WRONG: 0.5, Verdict.CONTRADICTED: 0.7}
     size = shares[kind] * cell
@@ -172,7 +173,7 @@ def _label_band(
 
 
 def _names(legend: Legend, num_states: int, by_states: int, by_actions: int) -> Legend:
-    """What is written beside the map: names of what is not in groups, and of states only where they are few."""
+    """Return the names beside the map: of ungrouped states and actions, and of states only if they are few."""
     states = legend.states if by_states == 1 and num_states <= _MOST_NAMED else ()
     actions = legend.actions if by_actions == 1 else ()
     short = [tuple(shortened(name, _LONGEST_NAME) for name in names) for names in (states, actions)]
@@ -197,7 +198,7 @@ def _legend_of(found: MismatchMap, unseen: bool, detailed: bool) -> list[Artist]
 
 
 def _bands(columns: int, rows: int, between: float) -> tuple[int, float]:
-    """(cells in a band, edge of a cell in inches): the largest cells that fit."""
+    """Return (cells in a band, edge of a cell in inches) for the largest cells that fit."""
     best = (columns, min(_LARGEST_CELL, _MAP_WIDTH / columns, _MAP_HEIGHT / rows))
     for bands in range(2, columns + 1):
         in_band = math.ceil(columns / bands)
@@ -238,7 +239,7 @@ def _grouped(
 
 
 def draw_visits_needed(found: MismatchMap) -> Figure | None:
-    """The open rows that are farthest from being cleared; None when no number of visits is known to help any."""
+    """Draw the open rows that need the most visits; None if no number of visits would clear a row."""
     waiting = (found.verdict == Verdict.OPEN) & np.isfinite(found.visits_needed)
     rows = np.argwhere(waiting)
     if len(rows) == 0:

@@ -1,7 +1,7 @@
-"""What a policy does: arrows or names of actions where states lie on a map, else a table of steps and states.
+"""Pictures of a policy: arrows or names of actions where states lie on a map, else a table of steps and states.
 
-What is drawn is weighted by how long the policy is in a state, on the model that is given: where it never goes it says
-nothing.
+Marks are weighted by the time that the policy spends in a state on the given model; states that it never visits stay
+empty.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _SHADES = LinearSegmentedColormap.from_list("visits", ["white", "#bcd3ee", "#7aa
 
 
 def draw_policy(policy: Policy, model: CMDP, *, title: str = "") -> Figure:
-    """What `policy` does on `model`: on a map where states have positions, else steps across and states down.
+    """Draw a policy's actions on `model`: on a map where states have positions, else steps across and states down.
 
     Args:
         policy: a Markov policy or a mixture.
-        model: for how long it is where, and for names, positions, start, costs and ends.
+        model: gives the time spent in each state, names, positions, start, costs and ends.
         title: in one line.
 
     Returns:
@@ -70,7 +70,7 @@ def _draw_map(visits: Floats, places: Places, model: CMDP, title: str) -> Figure
     draw_cells(axes, places, _SHADES(np.sqrt(time / max(float(time.max()), _RARE))))
     handles = mark_cells(axes, places, model)
     name_cells(axes, places, model)
-    acts = places.total(np.where(ends(model)[:, None], 0.0, visits))  # where it has ended nothing is decided any more
+    acts = places.total(np.where(ends(model)[:, None], 0.0, visits))  # no action matters after the end
     shown = np.flatnonzero(acts.sum(axis=1) > _RARE)
     if directions is not None:
         _draw_arrows(axes, places, acts[shown], shown, directions)
@@ -84,9 +84,9 @@ def _draw_map(visits: Floats, places: Places, model: CMDP, title: str) -> Figure
 
 
 def action_directions(model: CMDP) -> Floats | None:
-    """[A, 2] where each action leads on average over all states, of length 1, or 0 where nowhere; None if too alike.
+    """Return [A, 2] the mean direction of each action, of length 1, or 0 if it does not move; None if they are too alike.
 
-    To the nearest of eight directions where those differ: slips and walls bend the mean, which nobody means by an action.
+    To the nearest of eight directions where those differ: slips and walls bend the mean.
     """
     positions = model.legend.positions
     if positions is None:
@@ -134,7 +134,7 @@ def _arrow_handle() -> Artist:
 
 
 def short_names(model: CMDP) -> list[str]:
-    """[A] the shortest beginnings of the actions' names that tell them apart; their numbers without names."""
+    """Return [A] the shortest distinct prefixes of the actions' names; their numbers without names."""
     names = model.legend.actions
     if not names:
         return [f"{action}" for action in range(model.num_actions)]
@@ -148,7 +148,7 @@ def short_names(model: CMDP) -> list[str]:
 def _draw_letters(
     axes: Axes, places: Places, spent: Floats, shown: NDArray[np.int64], letters: Sequence[str], model: CMDP
 ) -> list[Artist]:
-    """The likeliest action of each place; returns what they mean."""
+    """Write the likeliest action of each place; return the legend."""
     time = spent.sum(axis=1)
     strength = np.sqrt(time / time.max(initial=_RARE))
     best = spent.argmax(axis=1) if len(spent) else np.zeros(0, dtype=np.int64)
@@ -207,7 +207,7 @@ def _draw_table(visits: Floats, model: CMDP, title: str) -> Figure:
 
 
 def kind_colours(number: int) -> list[tuple[float, float, float]]:
-    """A colour for each of `number` kinds: told apart by everybody for a few, in the order of a scale for many."""
+    """Return `number` colours: a palette for colour-blind readers for a few, in the order of a scale for many."""
     if number <= len(KINDS):
         return [to_rgb(colour) for colour in KINDS[:number]]
     return [tuple(colour[:3]) for colour in colormaps["cividis"](np.linspace(0.0, 1.0, number))]

@@ -15,7 +15,7 @@ with needed_for("figures", "report"):
 
 
 class Certain(Protocol):
-    """What is certain of one reward: `methods.Interval`, or what was kept of one."""
+    """Certified bounds of one reward: `methods.Interval`, or a stored one."""
 
     @property
     def name(self) -> str: ...
@@ -29,11 +29,11 @@ class Certain(Protocol):
     def is_accurate(self) -> bool: ...
 
 
-Known = tuple[int, Sequence[Certain]]  # deployments handed out, or samples, and what was certain then
+Known = tuple[int, Sequence[Certain]]  # deployments, or samples, and the bounds then
 
 
 def draw_rewards(moments: Sequence[Known]) -> Figure:
-    """For every reward that is declared now, between which two numbers the best safe policy is worth, over deployments."""
+    """Draw the certified interval of every declared reward over deployments."""
     names = [one.name for one in moments[-1][1]][:MOST_PANELS]
     figure = Figure(figsize=(10.5, 1.0 + 2.2 * len(names)), layout="constrained")
     panels = figure.subplots(len(names), 1, sharex=True, squeeze=False)[:, 0]
@@ -46,7 +46,7 @@ def draw_rewards(moments: Sequence[Known]) -> Figure:
 
 
 def draw_interval(axes: Axes, name: str, moments: Sequence[Known], *, worth: str = "certified") -> None:
-    """One reward: both ends of what is certain, as data came in; `worth` is what the plan is called."""
+    """Draw both bounds of one reward as data arrive; `worth` names the plan in the legend."""
     known = [(at, one) for at, every in moments for one in every if one.name == name]
     across, dots = [at for at, _ in known], "." if len(known) == 1 else ""  # one point alone is no line
     lower, upper = [one.lower for _, one in known], [one.upper for _, one in known]

@@ -1,4 +1,4 @@
-"""What all pictures have in common: colours, names, axes, the words at the foot, and how a picture is kept."""
+"""The common style of all pictures: colours, names, axes, legends at the foot, saving."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def panel(figure: Figure, left: float, below: float, width: float, height: float
 
 
 def write_title(figure: Figure, left: float, above: float, text: str, size: float, weight: str = "normal") -> None:
-    """Write a line, so many inches from the left and from the top."""
+    """Write a line at a distance in inches from the left and from the top."""
     width, height = figure.get_size_inches()
     figure.text(left / width, 1.0 - above / height, text, fontsize=size, weight=weight, va="center", parse_math=False)
 
 
 def explain(figure: Figure, handles: Sequence[Artist], columns: int, left: float = 0.15) -> None:
-    """Write at the foot of a picture what its marks mean."""
+    """Write the legend of the marks at the foot of a picture."""
     width, height = figure.get_size_inches()
     if handles:
         figure.legend(handles=list(handles), loc="lower left", bbox_to_anchor=(left / width, 0.06 / height), ncols=columns,
@@ -70,18 +70,18 @@ def explain(figure: Figure, handles: Sequence[Artist], columns: int, left: float
 
 
 def shortened(name: str, longest: int) -> str:
-    """Cut a name that is longer."""
+    """Cut a name that is longer than `most` characters."""
     return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
 def count_deployments(axes: Axes) -> None:
-    """An axis of whole numbers below."""
+    """Make the axis below one of whole numbers."""
     axes.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
 def draw_uncertainty(axes: Axes, across: NDArray[np.int64], values: Floats, tolerance: float) -> None:
-    """How far the value of any policy may be off, on its way to the tolerance; nan or inf where nothing bounds it."""
+    """Draw the uncertainty of any policy's value, and the tolerance; nan or inf where there is no bound."""
     shown = np.flatnonzero(np.isfinite(values))
     shown = shown[thinned(values[shown])]
     dots = "." if len(shown) <= 1 else ""  # one point alone is no line
@@ -97,7 +97,7 @@ def draw_uncertainty(axes: Axes, across: NDArray[np.int64], values: Floats, tole
 
 
 def draw_suspects(axes: Axes, across: NDArray[np.int64], suspects: NDArray[np.int64], colour: str) -> None:
-    """Rows in doubt on an axis to the right."""
+    """Draw the number of rows in doubt on an axis to the right."""
     right = axes.twinx()
     right.step(across, suspects, where="post", color=colour, linewidth=1.3)
     right.set_ylim(0, max(1.0, 1.06 * suspects.max(initial=1)))
@@ -107,7 +107,7 @@ def draw_suspects(axes: Axes, across: NDArray[np.int64], suspects: NDArray[np.in
 
 
 def thinned(values: Floats) -> NDArray[np.int64]:
-    """Which points of a long curve to draw: the lowest and the highest of each column, and every one below 0."""
+    """Return the points of a long curve to draw: the lowest and the highest of each column, and all below 0."""
     if len(values) <= 2 * _POINTS:
         return np.arange(len(values))
     edges = np.linspace(0, len(values), _POINTS + 1).astype(np.int64)

@@ -73,7 +73,7 @@ def _draw_map(model: CMDP, places: Places, title: str) -> Figure:
 
 
 def _draw_matrix(model: CMDP, title: str) -> Figure:
-    """From states down to states across; beside it what is special about a state."""
+    """Draw the transitions from states (down) to states (across), with marks for start, costs and ends."""
     states, group = model.num_states, -(-model.num_states // _MOST_CELLS)
     matrix = _mean_transitions(model, group)
     named = states <= _MOST_NAMED
@@ -103,7 +103,7 @@ def _draw_matrix(model: CMDP, title: str) -> Figure:
 
 
 def _mean_transitions(model: CMDP, group: int) -> Floats:
-    """[n, n] from groups of states to groups: the mean over actions, steps and the states of a group."""
+    """Return [n, n] transitions between groups of states, the mean over actions, steps and a group's states."""
     rows, after, probability = model.kernel.transitions()
     size = -(-model.num_states // group)
     matrix = np.zeros((size, size))
@@ -112,7 +112,7 @@ def _mean_transitions(model: CMDP, group: int) -> Floats:
 
 
 def _kinds(model: CMDP) -> list[tuple[Line2D, Floats]]:
-    """(what the legend says, [S] how much of it a state has) for start, costs and ends, as far as there are some."""
+    """Return (legend handle, [S] weight of each state) for start, costs and ends, as far as there are some."""
     constraints = ", ".join(one.label[:30] for one in model.wordings)
     kinds = ((GREEN, "start", model.start), (RED, f"counts against {constraints}", losses(model)),
              (INK, "end", ends(model).astype(np.float64)))  # fmt: skip
@@ -121,7 +121,7 @@ def _kinds(model: CMDP) -> list[tuple[Line2D, Floats]]:
 
 
 def _draw_strips(axes: Axes, model: CMDP, group: int, side: float, margin: float) -> None:
-    """A column of marks for each kind, left of the names."""
+    """Draw a column of marks for each kind, left of the names."""
     for number, (handle, values) in enumerate(_kinds(model)):
         here = np.unique(np.flatnonzero(values > 0.0) // group)
         across = -(margin + (number + 0.5) * _STRIP) / side
@@ -132,7 +132,7 @@ def _draw_strips(axes: Axes, model: CMDP, group: int, side: float, margin: float
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Places:
-    """P places where states lie; several states may share one, and some lie nowhere."""
+    """P places of states on a map; several states may share one, and some have none."""
 
     centres: Floats  # [P, 2] column and row, which goes down
     of_state: NDArray[np.int64]  # [S] its place, -1 for nowhere
@@ -141,21 +141,21 @@ class Places:
     inches: float  # edge of a cell on paper
 
     def total(self, per_state: Floats) -> Floats:
-        """[P, ...] the sum of [S, ...] over the states of each place."""
+        """Return [P, ...] the sum of [S, ...] over the states of each place."""
         lies = self.of_state >= 0
         result = np.zeros((len(self.centres), *per_state.shape[1:]))
         np.add.at(result, self.of_state[lies], per_state[lies])
         return result
 
     def most(self, per_state: Floats) -> Floats:
-        """[P] the largest of [S] over the states of each place, at least 0."""
+        """Return [P] the largest of [S] over the states of each place, at least 0."""
         lies, result = self.of_state >= 0, np.zeros(len(self.centres))
         np.maximum.at(result, self.of_state[lies], per_state[lies])
         return result
 
 
 def places_of(positions: Floats) -> Places | None:
-    """The places of positions [S, 2]; None where no state lies anywhere."""
+    """Return the places of positions [S, 2]; None if no state has a position."""
     lies = np.isfinite(positions).all(axis=1)
     if not lies.any():
         return None
@@ -168,7 +168,7 @@ def places_of(positions: Floats) -> Places | None:
 
 
 def _spacing(values: Floats, count: int) -> float:
-    """From one column or row to the next; of points that lie in no grid, what gives each about the same room."""
+    """Return the distance of columns or rows; for points off a grid, one that gives each about the same room."""
     levels = np.unique(values)
     if len(levels) == 1:
         return 1.0
@@ -177,7 +177,7 @@ def _spacing(values: Floats, count: int) -> float:
 
 
 def map_figure(places: Places, *, below: float, least: float = 7.0) -> tuple[Figure, Axes]:
-    """A figure with axes for the cells, and so many inches `below` for what explains them."""
+    """Make a figure with axes for the cells, and `below` inches for their legend."""
     across, down = (np.ptp(places.centres, axis=0) / (places.width, places.height) + 1.0).tolist()
     wide, tall = across * places.inches, down * places.inches
     figure = Figure(figsize=(max(wide + 0.4, least), tall + 0.7 + below))
@@ -190,7 +190,7 @@ def map_figure(places: Places, *, below: float, least: float = 7.0) -> tuple[Fig
 
 
 def draw_cells(axes: Axes, places: Places, colours: NDArray[np.float64]) -> None:
-    """A square in its colour [P, 4] for each place."""
+    """Draw a square in its colour [P, 4] for each place."""
     corners = places.centres - 0.5 * np.array([places.width, places.height])
     squares = [Rectangle((x, y), places.width, places.height) for x, y in corners]
     line = 0.8 if places.inches > 0.15 else 0.2
@@ -198,7 +198,7 @@ def draw_cells(axes: Axes, places: Places, colours: NDArray[np.float64]) -> None
 
 
 def mark_cells(axes: Axes, places: Places, model: CMDP) -> list[Artist]:
-    """Start, costs and ends on top of the cells; returns what the legend has to say about them."""
+    """Mark start, costs and ends on the cells; return their legend handles."""
     handles: list[Artist] = []
     lost = places.most(losses(model))
     corners = places.centres - 0.5 * np.array([places.width, places.height])
@@ -219,7 +219,7 @@ def mark_cells(axes: Axes, places: Places, model: CMDP) -> list[Artist]:
 
 
 def name_cells(axes: Axes, places: Places, model: CMDP) -> None:
-    """The names of states in the upper left of their cells, where there is room; of several the first."""
+    """Write the names of states in the upper left of their cells, if there is room; of several the first."""
     names = model.legend.states
     if not names or places.inches < _NAMED_CELL:
         return
@@ -236,7 +236,7 @@ def name_cells(axes: Axes, places: Places, model: CMDP) -> None:
 
 
 def losses(model: CMDP) -> Floats:
-    """[S] the most that an action in a state takes from a constraint in one step, as a share of what any step takes."""
+    """Return [S] the largest loss of a constraint's utility by an action in each state, relative to the largest of all."""
     worst = np.zeros(model.num_states)
     for utility in model.utilities:
         lost = (utility.max() - utility).max(axis=(0, 2))
@@ -246,7 +246,7 @@ def losses(model: CMDP) -> Floats:
 
 
 def ends(model: CMDP) -> NDArray[np.bool_]:
-    """[S] where nothing happens any more: states that no action leaves, or leaves only for such a one that lies nowhere."""
+    """Return [S] the ends: states that no action leaves, or leaves only for such a state without a place."""
     kernel = model.kernel
     stays = np.ones(model.num_states, dtype=np.bool_)
     rows, after, _ = kernel.transitions()

@@ -1,7 +1,7 @@
 """The files that a specification names: arrays in .npy and .npz files, and texts.
 
-A specification may come from elsewhere. Nothing is read outside its own folder, links followed, unless that is allowed, and
-all that it makes us read, one file as often as it is named, is weighed together against one limit.
+A specification may be untrusted. Files outside its own folder, links followed, are refused unless that is allowed. One
+limit covers the bytes of all arrays together; a file counts each time it is named.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ArrayFiles:
             return {_OF_NPY: read_npy(path, self._weigh)} if path.suffix == ".npy" else read_npz(path, self._weigh, only)
 
     def _weigh(self, what: str, size: int) -> None:
-        check_bytes(f"{what} with what was read before it" if self._taken else what, self._taken + size)
+        check_bytes(f"{what} with the arrays before it" if self._taken else what, self._taken + size)
         self._taken += size
 
 

@@ -1,4 +1,4 @@
-"""What the trusted policy and the limits and thresholds are worth: exact values, rollouts, and what any policy can reach."""
+"""Checks of the baseline and of the limits: exact values, rollouts, and the range that policies can reach."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from safe2real.systems.measure import estimate_margin, spans
 class Range:
     """One constraint on a number line: everything is a V_c, a sum over one episode."""
 
-    wording: Wording  # how it was written: what is shown to people is in these words
+    wording: Wording  # how it was written: texts use these words
     threshold: float
     margin: float  # stated
     lowest: float  # of any policy on the simulator
@@ -65,17 +65,17 @@ class Range:
 
 
 def check_rollouts(problem: Problem, rollouts: Sequence[Trajectory], what: str) -> None:
-    """Refuse episodes that the baseline cannot have made: the margin of another policy says nothing about it."""
+    """Refuse episodes that the baseline cannot have made: another policy's margin says nothing about its own."""
     for i, episode in enumerate(rollouts):
         place = f"episode {i + 1} of {what}"
         with within(place):
             checked = check_trajectory(problem.simulator, episode)
-        unlike = f"{place} is not of the baseline, whose margin is looked at (give its episodes alone)"
+        unlike = f"{place} is not of the baseline, whose margin is checked (give its episodes alone)"
         check_actions(problem.baseline, checked, unlike)
 
 
 def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | None, delta: float) -> tuple[Range, ...]:
-    """Return, for each constraint, what policies reach on the simulator and what the baseline is worth."""
+    """Return, for each constraint, the range that policies reach on the simulator, and the baseline's values."""
     model, margins = problem.simulator, problem.margins
     free = without_constraints(model)
     own = constraint_values(model, problem.baseline)
@@ -109,7 +109,7 @@ def ranges_of(problem: Problem, real: Kernel, rollouts: Sequence[Trajectory] | N
 
 
 def _declared(problem: Problem) -> dict[str, Any]:
-    """What narrows the range of a sum (`systems.spans`)."""
+    """Return the declarations that narrow the range of a sum (`systems.spans`)."""
     return {"known": problem.known_rows(), "support": problem.support}
 
 
@@ -132,7 +132,7 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
             if one.highest > ROUNDING:
                 changes = (Change(words.bound_word, best, f"{looser} it, {above} {words.loose(one.highest)}"),)
                 cure = one_of(changes)
-            said = f"{reach}, so none keeps the {limit}"
+            said = f"{reach}, so no policy satisfies the {limit}"
         elif one.threshold <= one.lowest + ROUNDING:
             level = Level.WARNING
             if one.highest > one.lowest + ROUNDING:  # else all policies are alike, and no number tells them apart
@@ -140,7 +140,7 @@ def threshold_findings(problem: Problem, ranges: Sequence[Range]) -> list[Findin
                 end = rounded_down(worst) if words.is_cost else rounded_up(worst)
                 changes = (Change(words.bound_word, between, f"{tighter} it, {below} {end}"),)
                 cure = one_of(changes)
-            said = f"{reach}, so every policy keeps the {limit} and it constrains nothing there"
+            said = f"{reach}, so every policy satisfies the {limit} and it constrains nothing there"
         else:
             said = f"{reach}; the {words.bound_word} is {words.number(one.threshold):.4g}"
             if one.largest_threshold is not None:
@@ -241,7 +241,7 @@ def _by_rollouts(one: Range, episodes: int, delta: float) -> Finding:
 
 
 def _smaller_margin(slack: float) -> tuple[Change, ...]:
-    """The margin that is there, where any is."""
+    """Return the change to the margin that the baseline has, if it is positive."""
     shown = rounded_down(slack)
     return (change("margin", shown, "state a margin of at most {}"),) if slack > 0.0 and float(shown) > 0.0 else ()
 
@@ -273,8 +273,8 @@ def _rollouts_needed(problem: Problem, real: Kernel, k: int, one: Range, constra
 def spread_of(model: CMDP, policy: MarkovPolicy, k: int) -> float:
     """Return the exact standard deviation of the sum of constraint `k` over an episode.
 
-    What is expected of an episode changes with every step, by c + V(next state) - V(state): these changes are uncorrelated,
-    so their mean squares add up to the variance.
+    The expected sum of an episode changes at every step by c + V(next state) - V(state). These changes are uncorrelated, so
+    their mean squares add up to the variance.
     """
     horizon, pairs = model.horizon, model.num_states * model.num_actions
     utility = np.broadcast_to(model.utilities[k].reshape(-1, pairs), (horizon, pairs))

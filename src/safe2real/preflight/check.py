@@ -1,4 +1,4 @@
-"""Before anything real is touched: are the assumptions plausible, what fails and how to mend it, how long will it take.
+"""The pre-flight check: are the assumptions plausible, which conditions fail, how long will a run take.
 
 Nothing here is a guarantee about the real system. The margin and the gaps are assumptions; a check can only say whether they
 agree with each other, with the simulator, with rollouts of the baseline, and with a guess of the real system.
@@ -41,24 +41,24 @@ from safe2real.progress import Report, progress_bar
 from safe2real.standing import Standing
 from safe2real.tables import Row, Tabular
 
-_WHY_NOT = {Code.LIBRARY: "what is stated contradicts itself", Code.STOP_FLOOR: "no run reaches its stop"}
+_WHY_NOT = {Code.LIBRARY: "the statements contradict each other", Code.STOP_FLOOR: "no run reaches its stop"}
 
 
 @dataclass(frozen=True, eq=False, repr=False, slots=True)
 class Preflight(Tabular):
-    """What was found, in the order in which to mend it."""
+    """The findings of a check, in the order in which to fix them."""
 
     findings: tuple[Finding, ...]
-    guarantees: dict[Guarantee, str]  # why a claim does not stand; empty text where it does
+    guarantees: dict[Guarantee, str]  # reason why a claim does not hold; empty if it does
     ranges: tuple[Range, ...]  # one for each constraint
     rehearsals: tuple[Rehearsal, ...]  # one for each seed
-    standing: Standing  # what the rehearsals are worth
+    standing: Standing  # of the rehearsals
     guessed: bool  # whether the reality that was rehearsed is a guess
     certified: bool  # whether the constants are
     tolerance: float  # where a run stops
     horizon: int
-    assumed: str = "the margin and the gaps"  # what nothing here can prove, in words
-    goal: str = "tolerance"  # what `tolerance` is called: the accuracy of declared rewards, where these decide
+    assumed: str = "the margin and the gaps"  # assumptions that no check can prove, in words
+    goal: str = "tolerance"  # name of `tolerance`: "accuracy" where declared rewards decide the stop
 
     def __repr__(self) -> str:
         return f"Preflight({count(len(self.findings), 'finding')}, {count(len(self.failures), 'failure')}: see describe())"
@@ -76,12 +76,12 @@ class Preflight(Tabular):
 
     @property
     def failures(self) -> tuple[Finding, ...]:
-        """What has to be mended."""
+        """Findings that must be fixed."""
         return self.at(Level.FAILURE)
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
-        """What may be accepted, and should be known."""
+        """Findings that may be accepted."""
         return self.at(Level.WARNING)
 
     @property
@@ -91,7 +91,7 @@ class Preflight(Tabular):
 
     @property
     def ready(self) -> bool:
-        """Whether nothing fails. No promise: the assumptions are still yours."""
+        """Whether there is no failure. No guarantee: the assumptions remain the user's."""
         return not self.failures
 
     def verdict(self) -> str:
@@ -164,22 +164,22 @@ def check_problem(
     delta: float | None = None,
     progress: Report | bool | None = None,
 ) -> Preflight:
-    """Look at everything that can be looked at before the first deployment; the real system is not touched.
+    """Check a problem before the first deployment, without the real system.
 
     Rehearsals run one by one in this process, or side by side as `joblib.parallel_config` says (see `safe2real.parallel`).
 
     Args:
-        problem: what is given and assumed.
-        method: what a run would deploy by; `methods.SimToReal()` unless another is given.
+        problem: simulator, baseline, settings and assumptions.
+        method: chooses the deployments of a run; `methods.SimToReal()` by default.
         rollouts: episodes of the baseline on the real system.
         reality: a kernel to rehearse on, or a guess of which rows are wrong; 5 % of them, by the mismatch gap, if None.
         effort: how many rehearsals, and how long; `Effort()` if None.
-        delta: probability of failure of what rollouts confirm; the settings' own if None.
+        delta: probability of failure of the rollouts' bounds; that of the settings if None.
         progress: shows a bar with the time left in the rehearsals: True always, False never, None on a terminal; or a
             function that is told (done, total) rounds.
 
     Returns:
-        The findings, each with its cure, and which claims of Theorem 1 stand; `describe()` says it all.
+        The findings, each with its cure, and which claims of Theorem 1 hold; `describe()` prints them.
 
     Raises:
         InvalidInput: an argument is invalid, or a rollout is no episode of the baseline.
@@ -215,12 +215,12 @@ def check_problem(
     findings += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=len(rollouts), delta=delta)
     assumed = _standing(learner, findings, ranges)
     rehearsals: list[Rehearsal] = []
-    # Outside the declared support, or of its exact ties, no row is as it was said to be: there is nothing to rehearse.
+    # A reality outside the declared support or the exact ties contradicts the problem: no rehearsal would be meaningful.
     if not any(_is_elsewhere(finding) for finding in findings):
         with progress_bar("rehearsed rounds", progress) as report:
             parts = effort.runs + (alternatives(problem, method) if effort.compare else 0)
             if effort.seconds is not None:
-                compile_everything()  # once per installation, and no part of the time that was given
+                compile_everything()  # once per installation; not part of the time limit
             rehearsals = rehearse_each(problem, method, real, effort, parts=parts, progress=report)
             findings += rehearsal_findings(problem, method, rehearsals, assumed)
             first, done = rehearsals[0], counted(effort.runs)
@@ -255,7 +255,7 @@ def _is_elsewhere(finding: Finding) -> bool:
 
 
 def _standing(learner: Learner, findings: Sequence[Finding], ranges: Sequence[Range]) -> Standing:
-    """What a rehearsal is worth: the margin must be there on THIS reality, whatever rollouts say of the real one."""
+    """Return the standing of a rehearsal: the margin must hold on THIS reality, whatever the rollouts show."""
     if learner.standing is not Standing.CERTIFIED:
         return learner.standing
     holds = not against(findings, Guarantee.SAFETY) and all(one.kept for one in ranges)

@@ -1,4 +1,4 @@
-"""Which guarantees can stand: what the library accepts, the conditions of Theorem 1, and where the certificate ends up."""
+"""Which guarantees can hold: the library's own checks, the conditions of Theorem 1, and the smallest reachable bound."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from safe2real.refinements import BelowGap, SequentialClearing, find
 from safe2real.standing import DoubtCode, Standing
 
 NO_CONSTRAINT = "no constraint: nothing is promised about safety"
-_CERTIFIED_BY = {  # what would certify a run that is doubted for this reason before any data
+_CERTIFIED_BY = {  # cures by doubt, for doubts that exist before any data
     DoubtCode.RADIUS_SCALED: "use a certified radius",
     DoubtCode.BONUS_SCALED: "set bonus_scale = 1",
     DoubtCode.SIMULATOR_ESTIMATED: "estimate the simulator with a certified radius",
@@ -37,7 +37,7 @@ _CERTIFIED_BY = {  # what would certify a run that is doubted for this reason be
 
 
 def begun(problem: Problem, method: Method) -> tuple[Learner, Finding]:
-    """Return a fresh learner, and whether what it will deploy is certified.
+    """Return a learner without data, and a finding on whether its deployments will be certified.
 
     Raises:
         InvalidInput: the method does not fit the problem.
@@ -46,7 +46,7 @@ def begun(problem: Problem, method: Method) -> tuple[Learner, Finding]:
     found = learner.doubts()
     doubts, codes = "; ".join(map(str, found)), [one.code for one in found]
     if learner.standing is Standing.REFUTED:
-        said = f"what is stated contradicts itself before any data: {doubts}"
+        said = f"the statements contradict each other before any data: {doubts}"
         return learner, Finding(Code.LIBRARY, Level.FAILURE, said, "mend what fails below", affects=EVERY_CLAIM)
     if learner.standing is not Standing.CERTIFIED:
         worth = "HEURISTIC, nothing is guaranteed" if learner.standing is Standing.HEURISTIC else "not guaranteed"
@@ -60,7 +60,7 @@ def constrained(problem: Problem) -> list[Finding]:
     """Warn if there is no constraint: then no promise is made about safety."""
     if problem.simulator.num_constraints:
         return []
-    cure = "state what must not happen as a constraint; the margin has no meaning without one"
+    cure = "state the unsafe events as a constraint; the margin has no meaning without one"
     return [Finding(Code.CONSTRAINTS, Level.WARNING, NO_CONSTRAINT, cure)]
 
 
@@ -170,8 +170,8 @@ def estimated_rows(problem: Problem, method: Method) -> list[Finding]:
         cure = one_of(changes, "sample more", "do without its rows (methods.RewardFree)")
         return [Finding(Code.ESTIMATED_ROWS, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM, changes=changes)]
     if unseen.any():
-        said += f"; never visited, so that nothing supports what the simulator says there: {count(int(unseen.sum()), 'row')}"
-        cure = "sample these rows too, or be sure that a real one is at least mismatch_gap away from what stands there"
+        said += f"; never visited, so that no data support the simulator there: {count(int(unseen.sum()), 'row')}"
+        cure = "sample these rows too, or be sure that the real ones are at least mismatch_gap away from the simulator's"
         return [Finding(Code.ESTIMATED_ROWS, Level.WARNING, said, cure, numbers)]
     if not method.reuses_simulator:
         return [Finding(Code.ESTIMATED_ROWS, Level.OK, f"{said}; no row of it is reused", numbers=numbers)]
@@ -203,7 +203,7 @@ def _larger_calibrated_gap(problem: Problem, method: Method, needed: float) -> t
 
 
 def floor_of(problem: Problem, method: Method) -> float:
-    """Return what Delta tends to per unit of calibrated_gap: cleared rows go on paying for it at every step.
+    """Return the limit of Delta per unit of calibrated_gap, which every cleared row adds at every step.
 
     The largest value of H (span of the step) over rows that are not known, among policies feasible on the simulator: at most
     H (H - 1) / 2 with the span bonus and H^2 without.
@@ -219,7 +219,7 @@ def floor_of(problem: Problem, method: Method) -> float:
 
 
 def goal_of(method: Method) -> str:
-    """Return what a run stops by: "accuracy" of declared rewards or "tolerance"."""
+    """Return the name of the stopping level: "accuracy" of declared rewards or "tolerance"."""
     return "accuracy" if isinstance(method, ForRewards) else "tolerance"
 
 

@@ -1,4 +1,4 @@
-"""What a check before the first deployment finds: one statement each, with its numbers and, where needed, its cure."""
+"""Findings of the pre-flight check: one statement each, with its numbers and, where needed, its cure."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class Level(StrEnum):
 
     OK = "ok"
     ADVICE = "advice"
-    """Nothing has to be mended; another choice is expected to need fewer episodes."""
+    """No fix is needed; another choice is expected to need fewer episodes."""
     WARNING = "warning"
-    """Nothing is unsafe, but it costs something, or it is open."""
+    """No constraint is at risk, but it costs episodes, or is undecided."""
     FAILURE = "failure"
-    """A guarantee does not stand, or there is nothing to gain: mend it first."""
+    """A guarantee does not hold, or a run cannot improve anything: fix it first."""
 
 
 class About(StrEnum):
-    """What a finding is a statement about."""
+    """The subject of a finding."""
 
     SETTINGS = "settings"
-    """What is stated, by itself: whether it fits together, and what follows from it."""
+    """The statements alone: their consistency and their consequences."""
     SIMULATOR = "simulator"
     REALITY = "reality"
     """The system on which is rehearsed, whether it is stated or guessed."""
@@ -45,7 +45,7 @@ class About(StrEnum):
 
 
 class Code(StrEnum):
-    """What was looked at; with it what that is a statement about, and a heading for people."""
+    """The subject of a check, with its `about` and a heading for people."""
 
     about: About
     heading: str
@@ -90,15 +90,15 @@ class Code(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. Programs read code, subject, level and what it affects; people read the rest."""
+    """One result of a check. Programs read `code`, `subject`, `level` and `affects`; people read the rest."""
 
     code: Code
     level: Level
     what: str
-    cure: str = ""  # empty where nothing is to be mended
+    cure: str = ""  # empty where no fix is needed
     numbers: Mapping[str, Any] = field(default_factory=dict)
     subject: str = ""  # the name of the constraint or of the condition, where there are several
-    affects: tuple[Guarantee, ...] = ()  # claims that do not stand where this fails
+    affects: tuple[Guarantee, ...] = ()  # claims that do not hold where this fails
     changes: tuple[Change, ...] = ()  # the cures that are numbers; each is one that its setting can have
     title: str = ""  # for people, where that of the code does not fit: a limit is no threshold
 
@@ -109,12 +109,12 @@ class Finding:
 
     @property
     def about(self) -> About:
-        """What it is a statement about."""
+        """The subject of the finding: settings, simulator, reality or rehearsal."""
         return self.code.about
 
     @property
     def cure_word(self) -> str:
-        """What stands before `cure`."""
+        """The word before `cure`: "Do" for advice, else "Cure"."""
         return "Do" if self.level is Level.ADVICE else "Cure"
 
     def __str__(self) -> str:
@@ -150,5 +150,5 @@ class Finding:
 
 
 def against(findings: Iterable[Finding], claim: Guarantee) -> tuple[Finding, ...]:
-    """Return the failures because of which a claim does not stand."""
+    """Return the failures that invalidate a claim."""
     return tuple(one for one in findings if one.level is Level.FAILURE and claim in one.affects)

@@ -1,7 +1,7 @@
-"""Whether what is stated of rows fits a reality and the rollouts: gaps, known rows, distances, support, ties.
+"""Checks of statements about rows against a reality and the rollouts: gaps, known rows, distances, support, ties.
 
-A stated reality and a guess are compared row by row. Rollouts need no statistics where a successor is ruled out: what has
-probability 0 does not happen, so one step refutes the declaration. That rollouts keep to a declaration proves nothing.
+A stated reality and a guess are compared row by row. Rollouts need no statistics where a successor is ruled out: an
+event of probability 0 does not happen, so one step refutes the declaration. Rollouts that agree with it prove nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CAREFUL = 2.0  # the protection to use where the gap is a guess
 
 
 def reality_findings(problem: Problem, method: Method, real: Kernel, guessed: bool) -> list[Finding]:
-    """Check whether what is stated of rows is true of `real`."""
+    """Check whether the statements about rows are true of `real`."""
     return [
         *_outside_support(problem, real),
         *_ties(problem, real),
@@ -76,7 +76,7 @@ def _outside_support(problem: Problem, real: Kernel) -> list[Finding]:
 
 
 def rows_outside(support: Kernel, real: Kernel) -> NDArray[np.bool_]:
-    """Return the rows [R] of `real` that lead to where `support` rules it out; a row of length 0 may lead anywhere."""
+    """Return the rows [R] of `real` that lead outside `support`; a row of length 0 may lead anywhere."""
     outside = np.zeros(real.num_rows, dtype=np.bool_)
     for row in np.flatnonzero(support.length).tolist():
         outside[row] = not np.isin(real.row(row)[0], support.row(row)[0]).all()
@@ -84,7 +84,7 @@ def rows_outside(support: Kernel, real: Kernel) -> NDArray[np.bool_]:
 
 
 def _ties(problem: Problem, real: Kernel) -> list[Finding]:
-    """Whether `real` keeps to the ties; of ties that were not called exact it only warns."""
+    """Check whether `real` satisfies the ties; a failure only if they are declared exact."""
     if problem.ties is None:
         return []
     try:
@@ -92,7 +92,7 @@ def _ties(problem: Problem, real: Kernel) -> list[Finding]:
     except InvalidInput as error:
         said = f"rows that are tied are not alike in this reality: {error}"
         level, affects = (Level.FAILURE, EVERY_CLAIM) if problem.ties.exact else (Level.WARNING, ())
-        return [Finding(Code.TIES, level, said, "untie what is not alike", affects=affects)]
+        return [Finding(Code.TIES, level, said, "untie the rows that differ", affects=affects)]
     return [Finding(Code.TIES, Level.OK, f"this reality keeps to the ties of {problem.ties.num_classes} classes")]
 
 
@@ -133,7 +133,7 @@ def _rows_between(problem: Problem, method: Method, real: Kernel, guessed: bool)
 
 
 def _gaps_around(problem: Problem, method: Method, low: float, high: float) -> tuple[Change, ...]:
-    """Gaps that no row from `low` to `high` lies between: only such as fit the other one, and let a run stop."""
+    """Return changes of one gap so that no row from `low` to `high` lies between the gaps, if a run can still stop."""
     lower, larger, changes = rounded_down(low), rounded_up(high), []
     if gaps_fit(problem, method, mismatch_gap=float(lower)):
         changes.append(change("mismatch_gap", lower, "lower mismatch_gap to {}"))
@@ -143,7 +143,7 @@ def _gaps_around(problem: Problem, method: Method, low: float, high: float) -> t
 
 
 def _beyond_within(problem: Problem, gaps: Floats, whose: str) -> list[Finding]:
-    """Whether rows [R] that are `gaps` off are as near as was stated of them; sets are cut down to that."""
+    """Check rows [R] with distances `gaps` against `within`, to which confidence sets are restricted."""
     within = problem.within_rows()
     if within is None:
         return []
@@ -157,7 +157,7 @@ def _beyond_within(problem: Problem, gaps: Floats, whose: str) -> list[Finding]:
         f"{count(numbers['rows'], 'row')} of the {whose} reality are farther from the simulator's than `within` states, one "
         f"of them {gaps[worst]:.3g} away where {within[worst]:.3g} was stated: sets would be too small"
     )
-    cure = "state what is sure of these rows, 1 where nothing is"
+    cure = "state distances that are sure for these rows, 1 where none is"
     return [Finding(Code.WITHIN, Level.FAILURE, said, cure, numbers, affects=EVERY_CLAIM)]
 
 
@@ -172,7 +172,7 @@ def _distances_possible(problem: Problem, method: Method) -> list[Finding]:
     every = bool(never[open_rows].all())
     said = (
         f"{count(int(never.sum()), 'row')} can be at most {rounded_up(largest[never].max())} away from the simulator's, "
-        f"less than mismatch_gap {sigma:g}: by the assumption they are right, without a look"
+        f"less than mismatch_gap {sigma:g}: the assumption implies that they are right, without data"
     )
     shown = rounded_down(float(largest[never].min()))
     fits = gaps_fit(problem, method, mismatch_gap=float(shown))
@@ -260,11 +260,11 @@ def rollout_findings(problem: Problem, rollouts: Sequence[Trajectory]) -> list[F
     """Check whether steps of the real system contradict the declared support, or rows that are declared known.
 
     Args:
-        problem: what is declared.
+        problem: with its declarations.
         rollouts: episodes of the real system, checked (`baseline.check_rollouts`).
 
     Returns:
-        A failure for each declaration that is false; nothing where none is contradicted.
+        A failure for each declaration that is contradicted.
     """
     findings = []
     if problem.support is not None:
@@ -297,7 +297,7 @@ def rows_left(kernel: Kernel, rollouts: Sequence[Trajectory]) -> NDArray[np.bool
 
 
 def _named(problem: Problem, rows: NDArray[np.bool_]) -> str:
-    """How many rows, and the first of them."""
+    """Return the number of rows, and the name of the first."""
     model = problem.simulator
     state, action = divmod(int(np.argmax(rows)) % (model.num_states * model.num_actions), model.num_actions)
     return f"{count(int(rows.sum()), 'row')}, the first is {model.legend.row(state, action)}"

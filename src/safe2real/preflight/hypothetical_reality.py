@@ -1,8 +1,8 @@
-"""A guess of the real system, to rehearse on before it is touched: the simulator with some rows moved away.
+"""A guess of the real system, to rehearse on: the simulator with some rows moved away.
 
 A wrong row is mixed with another distribution, in the share that makes its TV distance to the simulator's row exactly the
-gap asked for. Rows drawn at random are drawn again, a few times, when the baseline loses its margin with them: the margin is
-an assumption, and a rehearsal is to show what happens where the assumptions are true. How often it was lost is kept. Rows
+gap asked for. Random rows are drawn again, a few times, when the baseline loses its margin with them: the margin is an
+assumption, and a rehearsal must show a run on which the assumptions are true. The number of lost margins is kept. Rows
 that are alike, by exact ties or as copies, are moved together, by their law.
 """
 
@@ -27,15 +27,15 @@ from safe2real.problem.ties import summed
 
 SHARE = 0.05  # of the rows that can be reached, where no number is given
 TRIES = 20
-_FALLBACK_GAP = 0.5  # where the mismatch gap is 0, so that nothing follows from it
+_FALLBACK_GAP = 0.5  # where the mismatch gap is 0 and implies no distance
 _ROUNDING = 1e-12
 
 
 class Towards(StrEnum):
-    """What a wrong row is mixed with."""
+    """The distribution that a wrong row is mixed with."""
 
     ACTION = "action"
-    """The row of another action in the same state: the machine does something else than it was told."""
+    """The row of another action in the same state: the machine confuses its actions."""
     NEIGHBOURS = "neighbours"
     """The uniform distribution over all states that some action leads to from there."""
     ANYWHERE = "anywhere"
@@ -46,7 +46,7 @@ class Towards(StrEnum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Guess:
-    """Where the simulator may be wrong, and by how much."""
+    """A guess of which rows of the simulator are wrong, and by how much."""
 
     rows: int | NDArray[np.bool_] | None = None  # how many, at random; or which [S, A] ([H, S, A]); None: 5 %
     gap: float | None = None  # TV distance; None: the mismatch gap of the settings
@@ -56,7 +56,7 @@ class Guess:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class GuessedReality:
-    """A real system that might be."""
+    """A hypothetical real system."""
 
     kernel: Kernel
     wrong: NDArray[np.bool_]  # [R] rows that differ from the simulator's
@@ -69,7 +69,7 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
     """Return the simulator with the rows of `guess` moved; the same guess gives the same system, bit for bit.
 
     Raises:
-        InvalidInput: the guess is invalid, or so many rows cannot be so far from the simulator's.
+        InvalidInput: the guess is invalid, or that many rows cannot be that far from the simulator's.
     """
     model, settings = problem.simulator, problem.settings
     gap = settings.mismatch_gap if guess.gap is None else finite_number("guess.gap", guess.gap)
@@ -82,7 +82,7 @@ def guess_reality(problem: Problem, guess: Guess) -> GuessedReality:
         chosen = np.flatnonzero(_given_rows(guess.rows, model.kernel) & ~known)
         return GuessedReality(*_move(problem, chosen, gap, guess, np.random.default_rng(seed)), gap, 1, 0)
     within = problem.within_rows()
-    near = known if within is None else known | (within < gap - _ROUNDING)  # a guess of ours keeps to what was stated
+    near = known if within is None else known | (within < gap - _ROUNDING)  # random rows respect `within`
     candidates = np.flatnonzero(reachable_rows(model) & ~near)
     count = min(max(1, round(SHARE * candidates.size)), candidates.size) if guess.rows is None else guess.rows
     if not is_whole(count) or not 0 <= count <= candidates.size:
@@ -125,8 +125,8 @@ def _move(
 ) -> tuple[Kernel, NDArray[np.bool_]]:
     """Return the simulator with the rows in `order` moved, and which these are [R].
 
-    Of the rows the first `count` that can be moved so far, or all, where none may be left out. Rows that are alike, by exact
-    ties or as copies, are one unit: its law is moved, and pushed to each of them.
+    It moves the first `count` rows that can be moved that far, or all of them if `count` is None. Rows that are alike, by
+    exact ties or as copies, are one unit: its law is moved, and pushed to each of them.
     """
     kernel, tied = problem.simulator.kernel, problem.ties is not None and problem.ties.exact
     pooling = pooling_of(problem, ties=tied) if tied or problem.copies is not None else None
@@ -135,7 +135,7 @@ def _move(
     if pooling is not None:
         unit_of, done = np.where(pooling.shared >= 0, pooling.shared, pooling.unit), pooling.known.copy()
         within = problem.within_rows()
-        if count is not None and within is not None:  # a guess of ours keeps to what was stated
+        if count is not None and within is not None:  # random rows respect `within`
             done[unit_of[within < gap - _ROUNDING]] = True
     for row in order.tolist():
         if count is not None and len(moved) >= count:
@@ -185,7 +185,7 @@ def _with_rows(kernel: Kernel, moved: dict[int, Floats], wrong: NDArray[np.bool_
 def _moved_row(
     kernel: Kernel, support: Kernel | None, row: int, gap: float, towards: Towards, rng: np.random.Generator
 ) -> Floats | None:
-    """The moved row [S]; None where this direction does not reach so far."""
+    """Return the moved row [S]; None if this direction cannot reach the gap."""
     first = row - row % kernel.num_actions
     own, *siblings = (
         summed(*kernel.row(one), kernel.num_states)
@@ -207,7 +207,7 @@ def _moved_row(
 
 
 def _moved_law(pooling: Pooling, unit: int, gap: float, rng: np.random.Generator) -> Floats | None:
-    """The law of a unit mixed with one of its least likely outcomes; None where none is so far away."""
+    """Return a unit's law mixed with one of its least likely outcomes; None if that cannot reach the gap."""
     law = summed(*pooling.kernel.row(unit), pooling.kernel.num_states)
     possible = np.ones(law.size, dtype=np.bool_)
     if pooling.support is not None and pooling.support.length[unit]:
@@ -216,7 +216,7 @@ def _moved_law(pooling: Pooling, unit: int, gap: float, rng: np.random.Generator
 
 
 def _pushed(pooling: Pooling, row: int, law: Floats, kernel: Kernel) -> Floats:
-    """The row [S] that the law of its unit makes it."""
+    """Return the row [S] that follows from the law of its unit."""
     if pooling.shared[row] < 0:
         return law[: kernel.num_states]
     labels = np.flatnonzero(pooling.leads[row] >= 0)
@@ -224,13 +224,13 @@ def _pushed(pooling: Pooling, row: int, law: Floats, kernel: Kernel) -> Floats:
 
 
 def _least_likely(own: Floats, possible: NDArray[np.bool_], rng: np.random.Generator) -> Floats:
-    """All on one of the least likely of the `possible` outcomes."""
+    """Return a point mass on one of the least likely `possible` outcomes."""
     free = np.flatnonzero(possible & (own <= own[possible].min()))
     return np.asarray(np.arange(own.size) == rng.choice(free), dtype=np.float64)
 
 
 def _mixed(own: Floats, target: Floats, gap: float) -> Floats | None:
-    """`own` moved towards `target` until it is `gap` away; None where the target itself is nearer."""
+    """Return `own` moved towards `target` until it is `gap` away; None if the target itself is nearer."""
     distance = float(np.abs(target - own).sum()) / 2.0
     if distance < gap - _ROUNDING:
         return None

@@ -50,17 +50,17 @@ _WHY_UNSAFE = {
     Standing.CERTIFIED: "this should not happen where all assumptions hold: look at delta",
     Standing.HEURISTIC: "use certified constants, and mend the failures above if there are any",
     Standing.REFUTED: "mend the failures above: an assumption is not true of this reality",
-    Standing.INCOMPLETE: "mend what the first finding says is missing",
+    Standing.INCOMPLETE: "add the part that the first finding names as missing",
 }
 _WHY_LOST = _WHY_UNSAFE | {
     Standing.HEURISTIC: "use certified constants, and a mismatch_gap that no wrong row is below",
-    Standing.REFUTED: "lower mismatch_gap: rows that are wrong must be at least so far away",
+    Standing.REFUTED: "lower mismatch_gap: every wrong row must be at least that far away",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much is rehearsed."""
+    """Number and length of the rehearsals."""
 
     runs: int = 3  # with seeds coin_seed, coin_seed + 1, ...
     max_rounds: int = 20_000  # episodes of each at most
@@ -152,8 +152,8 @@ def rehearse(
     """Run `method` on `real` to its stop, for `max_rounds` episodes, or for about `seconds`.
 
     Args:
-        problem: what is given and assumed; its simulator may be wrong about `real`.
-        method: what decides which policies are deployed.
+        problem: its simulator may be wrong about `real`.
+        method: chooses the deployments.
         real: the rows of the real system, of the shape of the simulator's.
         seed: of the episodes; the same seed gives the same rehearsal unless the time runs out.
         max_rounds: episodes at most.
@@ -222,7 +222,7 @@ def rehearse(
 def rehearse_each(
     problem: Problem, method: Method, real: Kernel, effort: Effort, *, parts: int, progress: Report | None = None
 ) -> list[Rehearsal]:
-    """Rehearse with each seed of `effort`, one by one or side by side as `joblib.parallel_config` says.
+    """Rehearse with each seed of `effort`, one by one or in parallel, as `joblib.parallel_config` says.
 
     `parts` is how many rehearsals share the time and the bar, these included.
     """
@@ -254,7 +254,7 @@ def planned_rewards(method: Method, model: CMDP) -> list[Floats]:
 
 
 def random_rewards(model: CMDP, number: int) -> list[Floats]:
-    """Return `number` rewards [S, A] in [0, 1], the same whenever they are asked for."""
+    """Return `number` random rewards [S, A] in [0, 1], the same at every call."""
     return [np.random.default_rng([7, i]).random((model.num_states, model.num_actions)) for i in range(number)]
 
 
@@ -263,18 +263,18 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _to_find(problem: Problem, real: Kernel) -> NDArray[np.bool_]:
-    """[R] rows that are wrong and can be found wrong: a row that is declared known is never looked at."""
+    """Return [R] the wrong rows that can be found: a row that is declared known is never tested."""
     far = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
     return np.asarray(far & ~problem.known_rows())
 
 
-# What rehearsals show
+# Findings of the rehearsals
 
 
 def rehearsal_findings(
     problem: Problem, method: Method, rehearsals: Sequence[Rehearsal], assumed: Standing
 ) -> list[Finding]:
-    """Return what the rehearsals show, all seeds together; `assumed` is what they are worth by the assumptions."""
+    """Return the findings of all rehearsals together; `assumed` is their standing by the assumptions."""
     standing = shown_standing(rehearsals, assumed)
     return [
         *([_safety(rehearsals, assumed)] if problem.simulator.num_constraints else ()),
@@ -285,7 +285,7 @@ def rehearsal_findings(
 
 
 def shown_standing(rehearsals: Sequence[Rehearsal], assumed: Standing) -> Standing:
-    """Return what the rehearsals are worth: REFUTED if they show that an assumption is false, else `assumed`."""
+    """Return the standing of the rehearsals: REFUTED if they show that an assumption is false, else `assumed`."""
     false = any(one.refuted or one.lost or one.unsafe_rounds for one in rehearsals)
     return Standing.REFUTED if false and assumed is Standing.CERTIFIED else assumed
 
@@ -317,7 +317,7 @@ def _wrong_rows(rehearsals: Sequence[Rehearsal], assumed: Standing) -> list[Find
 
 
 def _plans(problem: Problem, method: Method, rehearsals: Sequence[Rehearsal], standing: Standing) -> list[Finding]:
-    """How good plans are after so many samples: at the last looks that all rehearsals have in common, or at their ends."""
+    """Return the suboptimality of plans at the last looks that all rehearsals have in common, or at their ends."""
     seen = [dict(zip(one.looked_at.tolist(), one.plan_bounds.tolist(), strict=True)) for one in rehearsals]
     common = sorted(set.intersection(*map(set, seen)))[-4:] or sorted({one.rounds for one in rehearsals})
     steps = problem.simulator.steps
@@ -362,7 +362,7 @@ def _stop(problem: Problem, method: Method, rehearsals: Sequence[Rehearsal], sta
     if any(one.refuted for one in left) and not np.isfinite(deltas).all():
         deployed = "nothing" if any(one.halted for one in left) else "the baseline alone"
         said += f"the data contradicted an assumption, and from then on {deployed} is deployed: no stop is to come"
-        return Finding(Code.REHEARSED_STOP, Level.WARNING, said, "mend what fails: an assumption is not true", numbers)
+        return Finding(Code.REHEARSED_STOP, Level.WARNING, said, "fix the failures: an assumption is not true", numbers)
     finite = np.isfinite(deltas).all()
     said += f"the uncertainty was {_mean(deltas):.3g} on average" if finite else "the baseline alone was deployed"
     said += f", the {goal_of(method)} is {method.stops_at(problem):.3g}"
@@ -376,7 +376,7 @@ def _stop(problem: Problem, method: Method, rehearsals: Sequence[Rehearsal], sta
 
 
 def _sooner(problem: Problem, method: Method) -> str:
-    """What would bring the stop nearer in this case."""
+    """Return the ways to an earlier stop."""
     claims = ["margin"] if method.covers_any_reward and problem.simulator.num_constraints else []
     claims += ["mismatch_gap"] if method.reuses_simulator else []
     ways = ["use plans before the stop", "raise --max-rounds"]
@@ -410,8 +410,8 @@ def alternative_findings(
     """Compare with two other choices by the episodes they need: the other method, and the simulator's support declared.
 
     Args:
-        problem: what is given and assumed.
-        method: what `stated` was rehearsed with.
+        problem: as it is stated.
+        method: the one of `stated`.
         reality: the kernel to rehearse on, or a guess, which is made again so that it keeps to the simulator's support.
         stated: the rehearsal that the others are compared with.
         run: makes one rehearsal of (problem, method, reality), as long as `stated`.
@@ -438,7 +438,7 @@ def alternative_findings(
     declared = replace(problem, support=kernel)
     try:
         within = reality if isinstance(reality, Kernel) else guess_reality(declared, reality).kernel
-    except InvalidInput:  # as many rows cannot be as wrong as that within the support
+    except InvalidInput:  # the support does not allow that many rows to be that wrong
         return found
     if rows_outside(kernel, within).any():
         return found
@@ -450,7 +450,7 @@ def alternative_findings(
 
 
 def compared(stated: Rehearsal, other: Rehearsal, method: Method) -> tuple[str, dict[str, float]]:
-    """Compare the episodes until plans are within the bound that both reach; no numbers where that bound says nothing."""
+    """Compare the episodes until plans are within the bound that both reach; no numbers if that bound is trivial."""
     bound = float(np.maximum(stated.plan_bounds[-1], other.plan_bounds[-1]))  # nan if either is
     if not bound < stated.steps:
         return "", {}
@@ -467,14 +467,14 @@ def _alternative(code: Code, said: str, cure: str, numbers: dict[str, float]) ->
 
 
 def _other_than(method: Method) -> Method | None:
-    """The method to compare with; None where the question does not arise."""
+    """Return the method to compare with, if there is one."""
     if type(method) is SimToReal:
         return RewardFree()
     return SimToReal() if type(method) is RewardFree else None
 
 
 def _can_declare(problem: Problem) -> bool:
-    """Whether the simulator rules something out that nothing else declares yet."""
+    """Return whether the simulator rules out successors that no declaration rules out yet."""
     tied = problem.ties is not None and problem.ties.exact
     if problem.support is not None or tied or problem.copies is not None:
         return False

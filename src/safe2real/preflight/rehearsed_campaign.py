@@ -46,7 +46,7 @@ _WORKER = "rehearsal"
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Exact:
-    """What every deployed mixture is really worth, and what was certified of it."""
+    """Exact values of every deployed mixture on the reality, and its certified bounds."""
 
     numbers: NDArray[np.int64]  # [n] of the deployments
     values: Floats  # [n, K] V_c on the reality, by evaluation
@@ -60,23 +60,23 @@ class Exact:
 
     @property
     def below_bound(self) -> int:
-        """Deployments that are worth less than was certified."""
+        """Deployments whose exact value is below the certified bound."""
         return int((self.values < self.bounds - ROUNDING).any(axis=1).sum())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RehearsedPlan:
-    """A plan beside what it is really worth."""
+    """A plan with its exact value on the reality."""
 
     plan: Plan  # assumptions that are false of the reality among its doubts
     real_value: float
-    real_best: float  # of all policies that are feasible in reality; -inf where none is
+    real_best: float  # of all policies that are feasible in reality; -inf without one
     baseline_value: float  # the baseline's reward in reality
     feasible: bool  # in reality
 
     @property
     def as_promised(self) -> bool:
-        """Whether it is feasible in reality, worth its value there, and within its suboptimality."""
+        """Whether the plan is feasible in reality, reaches its value there, and is within its suboptimality."""
         gap, promised = self.real_best - self.real_value, self.plan
         kept = self.real_value >= promised.value - ROUNDING and gap <= promised.suboptimality + 1e-7
         return bool(self.feasible and kept)
@@ -97,27 +97,27 @@ class RehearsedPlan:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class RehearsedCampaign:
-    """What a rehearsed campaign came to."""
+    """The result of a rehearsed campaign."""
 
     status: CampaignStatus
-    assurance: Certificate  # what everything that is handed out now is worth, false assumptions among its doubts
-    ledger: Ledger  # the record as it checks; false assumptions are among its doubts too
+    assurance: Certificate  # of present deployments; assumptions that are false of the reality are among its doubts
+    ledger: Ledger  # verification of the record; false assumptions are among its doubts too
     exact: Exact
     mismatch: MismatchMap
     wrong: int  # rows of the reality that are wrong
     found: int  # of those, proved wrong
     lost: int  # of those, cleared
     plans: tuple[RehearsedPlan, ...]
-    broken: tuple[Finding, ...]  # assumptions that are false of this reality: nothing is a guarantee then
+    broken: tuple[Finding, ...]  # assumptions that are false of this reality: if there are any, no guarantee holds
 
     @property
     def standing(self) -> Standing:
-        """What everything that was handed out is worth."""
+        """The standing of all deployments."""
         return self.assurance.standing
 
     @property
     def certified(self) -> bool:
-        """Whether everything that was handed out is certified."""
+        """Whether all deployments are certified."""
         return self.standing is Standing.CERTIFIED
 
     @property
@@ -127,13 +127,13 @@ class RehearsedCampaign:
 
     @property
     def as_certified(self) -> bool:
-        """Whether every promise was kept by exact evaluation; where nothing was certified, none was made."""
+        """Whether exact evaluation confirms every certified bound; true without a certified one."""
         kept = not self.exact.below_bound and not self.lost and all(plan.as_promised for plan in self.plans)
         return kept or not self.certified
 
     @property
     def safe(self) -> bool:
-        """Whether the record checks, and every deployment and every plan was safe by exact evaluation."""
+        """Whether the record verifies, and every deployment and plan is safe by exact evaluation."""
         return self.ledger.holds and not self.exact.unsafe and all(plan.feasible for plan in self.plans)
 
 
@@ -142,7 +142,7 @@ def broken_assumptions(problem: Problem, method: Method, real: Kernel, *, guesse
     ranges = ranges_of(problem, real, None, problem.settings.delta)
     found = reality_findings(problem, method, real, guessed)
     found += baseline_findings(problem, ranges, real, guessed=guessed, rollouts=0, delta=problem.settings.delta)
-    # What the baseline is worth on the simulator is no statement about this reality.
+    # The baseline's value on the simulator is no statement about this reality.
     return [one for one in found if one.level is Level.FAILURE and one.about is not About.SIMULATOR]
 
 
@@ -152,7 +152,7 @@ def open_or_begin(problem: Problem, method: Method, real: Kernel, seed: int, fol
     Raises:
         Conflict: the folder holds the campaign of another specification, reality or seed; it is left alone.
     """
-    # Refuse before anything is written. Whether the margin is there is known here, on the reality itself.
+    # Refuse before anything is written. The margin is checked on the reality itself.
     learner = Learner(problem, method, trust_margin=True)
     if learner.simulator.kernel.horizon != real.horizon:
         raise InvalidInput("the reality changes with the step and the simulator does not, or the other way round")
@@ -213,14 +213,14 @@ def conclude(
     broken: Sequence[Finding] = (),
     progress: Callable[[int, int], None] | None = None,
 ) -> RehearsedCampaign:
-    """Verify the record, evaluate everything exactly, and plan; `broken` is what `broken_assumptions` found."""
+    """Verify the record, evaluate everything exactly, and plan; `broken` is the result of `broken_assumptions`."""
     problem = campaign.problem
     model = problem.simulator.with_kernel(real)
     wrong = real.distances_to(problem.simulator.kernel).reshape(-1) > problem.settings.calibrated_gap + ROUNDING
     found = campaign.mismatch_map()
     verdict = found.verdict.reshape(-1)
     assurance, ledger = campaign.assurance(), campaign.verify(progress=progress)
-    false = tuple(one.as_doubt() for one in broken)  # what the record cannot know
+    false = tuple(one.as_doubt() for one in broken)  # unknown to the record
     return RehearsedCampaign(
         status=campaign.status(forecast=False),
         assurance=replace(assurance, doubts=(*false, *assurance.doubts)),

@@ -1,8 +1,8 @@
-"""A whole study in one file: SPEC.toml or SPEC.json holds what a `Problem` does, the method, and what to rehearse it on.
+"""A whole study in one file: SPEC.toml or SPEC.json holds a `Problem`, the method, and a reality to rehearse on.
 
 Both forms have the same keys; the JSON document of campaigns is one of them. Any array may be nested lists, a packed array,
 "file.npy" or "file.npz:name", relative to the file: `_ARRAYS` lists the places, and one pass puts the arrays there.
-What is read here is shaped and ranged by `Problem`; whether a guarantee can hold is the business of `check_problem`.
+`Problem` checks shapes and ranges; `check_problem` checks whether a guarantee can hold.
 """
 
 from __future__ import annotations
@@ -91,12 +91,12 @@ class RunOptions:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class SpecFile:
-    """What a specification file holds."""
+    """The content of a specification file."""
 
     path: Path
     problem: Problem
     method: Method
-    system: FiniteSystem | None = None  # of [simulator] gymnasium: which state is what
+    system: FiniteSystem | None = None  # of [simulator] gymnasium: the environment's states by number
     reality: Kernel | None = None  # [real]
     guess: Guess | None = None  # [guess]
     options: RunOptions = field(default_factory=RunOptions)
@@ -143,7 +143,7 @@ def read_spec_file(path: str | os.PathLike[str], *, allow_code: bool = True, fil
         files_anywhere: True reads files outside the specification's own folder, too.
 
     Returns:
-        The problem, the method that its settings name, and what to rehearse on.
+        The problem, the method that its settings name, and the reality to rehearse on.
 
     Raises:
         InvalidInput: with the place of the mistake in the file, the value and the fix.
@@ -204,9 +204,9 @@ def read_rollouts(model: CMDP, text: str, what: str) -> list[Trajectory]:
 
 
 def numbering_of(system: FiniteSystem) -> list[dict[str, Any]]:
-    """Return what each state of the model stands for, in order; a controller needs it to tell episodes.
+    """Return the environment's state behind each state of the model, in order; a controller needs it to tell episodes.
 
-    After the end of an episode `environment_state` is None, and `cost` is what every step there costs.
+    After the end of an episode `environment_state` is None, and `cost` is the cost of every step there.
     """
     ways = sorted(system.arrivals.items(), key=lambda item: item[1])
     return [
@@ -270,7 +270,7 @@ def _check_code(given: dict[str, Any], allowed: bool) -> None:
 
 
 def _check_not_swallowed(document: Any) -> None:
-    """In TOML a key belongs to the table above it: what was meant for the whole is easily written too low."""
+    """Refuse top-level keys inside a table: in TOML a key belongs to the table above it."""
     for name, value in document.items() if isinstance(document, dict) else ():
         if name == "legend":  # which has `positions` of its own
             continue
@@ -281,7 +281,7 @@ def _check_not_swallowed(document: Any) -> None:
                     place = name if index is None else f"{name}[{index}]"
                     raise InvalidInput(
                         f"{place} has the key {key!r}, which belongs to the whole specification; write it at the top, "
-                        "before the first [table]: what stands below a [table] is part of it"
+                        "before the first [table]: a key below a [table] is part of it"
                     )
 
 
@@ -381,7 +381,7 @@ def _states_of(given: dict[str, Any], horizon: int, ties: Ties | None, names: di
 
 
 def _cost(given: dict[str, Any], num_states: int) -> NDArray[Any] | ArrivalCost | None:
-    """What [simulator] says of the costs of an environment."""
+    """Return the costs of an environment, as [simulator] states them."""
     stated = [key for key in _COSTS if key in given]
     if len(stated) > 1:
         raise InvalidInput(f"simulator has {' and '.join(stated)}; keep one of them")
@@ -401,7 +401,7 @@ def _cost(given: dict[str, Any], num_states: int) -> NDArray[Any] | ArrivalCost 
         return cost
     if cost.shape != (num_states,):
         raise InvalidInput(
-            f"simulator.cost has shape {cost.shape}; what is paid on arrival is one number for each of the {num_states} "
+            f"simulator.cost has shape {cost.shape}; a cost paid on arrival is one number for each of the {num_states} "
             "states, or leave out paid"
         )
     # Staying in a state is no arrival.
@@ -552,13 +552,13 @@ def _with_rewards(settings: Any, states: _States) -> Any:
     """The settings with the rewards that their algorithm declares, read like those of [run]."""
     method = settings.get(METHOD) if isinstance(settings, dict) else None
     if not isinstance(method, dict) or method.get("kind") != ForRewards.name or not isinstance(method.get("rewards"), dict):
-        return settings  # the method itself refuses what does not fit it
+        return settings  # the method itself refuses settings that do not fit it
     place = f"settings.{METHOD}.rewards"
     rewards = {name: states.reward(one, f"{place}.{name}") for name, one in method["rewards"].items()}
     return {**settings, METHOD: {**method, "rewards": rewards}}
 
 
-# What to rehearse on, and how
+# The reality to rehearse on, and the options
 
 
 def _reality(value: Any, states: _States) -> Kernel:

@@ -42,7 +42,7 @@ _BY_CHANCE = "The guarantee assumes that this had nothing to do with what happen
 def warnings_of(
     status: CampaignStatus, found: MismatchMap, entries: Sequence[Entry], course: Course, now: datetime
 ) -> list[str]:
-    """Return what is wrong or waits, one text each, the gravest first."""
+    """Return the campaign's problems and open deployments, one text each, the gravest first."""
     warnings = []
     refuted = found.count(Verdict.CONTRADICTED)
     if refuted:
@@ -93,8 +93,8 @@ def warnings_of(
     if withdrawn:
         named = _few([entry.id for entry in withdrawn])
         warnings.append(
-            f"{count(len(withdrawn), 'deployment')} withdrawn ({named}), because the data refute what they rested on. What "
-            "has run of them can still be told."
+            f"{count(len(withdrawn), 'deployment')} withdrawn ({named}), because the data refute their assumptions. "
+            "Episodes that have run can still be told."
         )
     return warnings
 
@@ -166,7 +166,7 @@ def write_campaign_report(campaign: Campaign, path: Path, *, forecast: bool = Tr
 
 
 def _replayed(campaign: Campaign, events: Sequence[Event]) -> tuple[Replay, list[tuple[int, int]], list[Known]]:
-    """The state after all events, and on the way (deployments, suspect rows) and (deployments, declared rewards)."""
+    """Return the state after all events, and the course of (deployments, suspects) and (deployments, rewards)."""
     replay, every = Replay(campaign.fresh_learner()), max(1, len(events) // _LOOKS)
     rarely, moments = max(1, len(events) // _MOMENTS), list[Known]()
     looks = [(0, int(replay.learner.evidence.belief.suspect.sum()))]
@@ -197,17 +197,17 @@ def _course(
     )
 
 
-# What the page shows
+# Parts of the page
 
 
 def _halted_because(status: CampaignStatus, learner: Learner) -> str | None:
-    """What must be seen before anything else."""
+    """Return the reason for a halt, shown first on the page; None without one."""
     refuted = [str(doubt) for doubt in learner.doubts() if doubt.code is DoubtCode.MARGIN_REFUTED]
     return "; ".join(refuted) if status.halted else None
 
 
 def _labels(standing: Standing, found: MismatchMap, broken: Sequence[Doubt]) -> list[tuple[str, str]]:
-    """What the campaign is worth: (text, certified for green or refuted for red)."""
+    """Return the labels of the campaign's standing: (text, certified for green or refuted for red)."""
     if broken:
         return [("AN ASSUMPTION IS FALSE: no guarantee", "refuted")]
     if standing is Standing.CERTIFIED:
@@ -270,7 +270,7 @@ def _pictures(
 
 
 def _rows(found: MismatchMap, kind: Verdict, title: str) -> dict[str, Any]:
-    """The rows of a verdict, the farthest from the simulator first."""
+    """Return the rows of a verdict, the farthest from the simulator first."""
     indices = np.argwhere(found.verdict == kind)
     order = np.argsort(-found.distance[found.verdict == kind], kind="stable")[:_LONGEST_TABLE]
     rows = []

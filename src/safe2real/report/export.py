@@ -234,7 +234,7 @@ def _lines(entries: Iterable[str]) -> Iterator[str]:
 def _steps(model: CMDP, episode: Episode) -> dict[str, Any]:
     actions = episode.actions[: len(episode.states) - 1]  # those that led to a state
     rewards = utilities_along(model, episode.states, actions)[0].tolist() if model.num_constraints else [0.0] * len(actions)
-    if len(rewards) > len(actions):  # the end pays too, and a dataset has a reward for every action: sums stay what they are
+    if len(rewards) > len(actions):  # the end pays too, and a dataset has a reward for every action: add it to the last
         rewards[-2:] = [sum(rewards[-2:])]
     return {
         "observations": np.array(episode.states, dtype=np.int64),
@@ -246,7 +246,7 @@ def _steps(model: CMDP, episode: Episode) -> dict[str, Any]:
 
 
 def _metadata(episode: Episode) -> dict[str, Any]:
-    """Minari keeps texts and numbers, no nulls: what an episode has not is an empty text."""
+    """Return an episode's metadata. Minari keeps texts and numbers, no nulls: a missing text is empty."""
     return {
         "deployment": episode.deployment or "",
         "worker": episode.worker or "",

@@ -1,4 +1,4 @@
-"""Pages from templates: whatever is put into one is escaped, and a name that a template misspells is an error."""
+"""Pages from templates: all inserted values are escaped, and a misspelled name in a template is an error."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _plans(axes: Axes, found: Preflight) -> None:
 
 
 def _dress(axes: Axes, across: NDArray[Any], up: NDArray[Any]) -> None:
-    """Scales on which what is drawn can be read off, whatever its range."""
+    """Set scales and labels for values of any range."""
     _scale(axes, axes.xaxis, across, "{:,.0f}", _FEW_LABELS)
     _scale(axes, axes.yaxis, up, "{:g}", _MANY_LABELS)
     axes.set_xlabel("rehearsed samples")

@@ -1,10 +1,10 @@
-"""What a plug-in must pass: subclass a contract in a test file of your own, say how to make one, and run pytest.
+"""Contracts that a plug-in must pass: subclass one in a test file of your own, say how to make the plug-in, run pytest.
 
     class TestMine(RadiusContract):
         def make(self):
             return Mine()
 
-A contract fails with AssertionError and says what was promised; docs/extending.md has a recipe for each.
+A contract fails with an AssertionError that names the broken promise; docs/extending.md has a recipe for each.
 """
 
 from safe2real.testing.journals import JournalContract

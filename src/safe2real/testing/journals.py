@@ -1,4 +1,4 @@
-"""The contract of journals: whether a campaign may be trusted to the place where its record is kept.
+"""The contract of journals: durability and atomicity of a campaign's record.
 
 Subclass it in a test file, and say how a journal at an empty place is made and how another object on the same place is:
 
@@ -82,7 +82,7 @@ class JournalContract:
         return sum(call.call_count for call in calls)
 
     def check(self) -> None:
-        """All tests, one after the other; an AssertionError says which was the first to fail, and why."""
+        """Run all tests in turn; the AssertionError names the first that fails, and why."""
         for name in sorted(dir(self)):
             if name.startswith("test_"):
                 try:
@@ -105,7 +105,7 @@ class JournalContract:
         drafts += [Draft("note", None, None, text) for text in TEXTS]
         with journal.writing() as transaction:
             put = transaction.append(drafts)
-            _expect("what a transaction sees of its own", list(transaction.events()), put)
+            _expect("a transaction's own events", list(transaction.events()), put)
         for index in range(MANY):
             with journal.writing() as transaction:
                 put += transaction.append([Draft("note", {"number": index})])
@@ -134,7 +134,7 @@ class JournalContract:
                 _expect("the end of a long record", transaction.last(), (length, put[-1].digest))
 
     def test_every_transaction_is_synced(self) -> None:
-        """When a transaction ends, what it wrote has to be on the disk, not in the memory of the operating system."""
+        """A transaction's writes must be on the disk when it ends, not in the memory of the operating system."""
         journal = self._begun()
         if not journal.durable:
             return
@@ -191,7 +191,7 @@ class JournalContract:
         with journal.writing() as transaction:
             digests = transaction.add_policies(contents)
         with journal.writing() as transaction:
-            _expect("the digests of what is there already", transaction.add_policies(contents[:2]), digests[:2])
+            _expect("the digests of stored policies", transaction.add_policies(contents[:2]), digests[:2])
         with self.reopen(journal).reading() as transaction:
             for digest, content in zip(digests, contents, strict=True):
                 _expect("a blob", transaction.blob(digest), content)
@@ -226,7 +226,7 @@ class JournalContract:
             with objects[index % 3].writing() as transaction:
                 transaction.append([Draft("note", index)])
             with objects[(index + 1) % 3].reading() as transaction:
-                _expect("what another object has written", transaction.last()[0], index + 1)
+                _expect("the event of another object", transaction.last()[0], index + 1)
 
     def test_one_writer_at_a_time(self) -> None:
         journal, failures = self._begun(), []
@@ -245,7 +245,7 @@ class JournalContract:
             thread.start()
         for thread in threads:
             thread.join()
-        _expect("what writers that wait for each other meet", failures, [])
+        _expect("the errors of concurrent writers", failures, [])
         with journal.reading() as transaction:
             _expect("the events of four writers", _check_chain(list(transaction.events())), 4 * 20 * 2)
 
@@ -255,14 +255,14 @@ class JournalContract:
         campaign = Campaign.create(journal, case.problem, trust_margin=True)
         run_rounds(campaign, case, 30)
         ledger = campaign.verify()
-        _expect("what a check of the record finds", ledger.problems, ())
+        _expect("the findings of verify", ledger.problems, ())
         _expect("the deployments that were reproduced", (ledger.events, ledger.identical), (61, 30))
         again = Campaign.open(self.reopen(journal))
         _expect("the record after it was opened again", again.events(), campaign.events())
         _expect("the end of the record", again.verify(head=ledger.head).holds, True)
 
     def test_a_killed_process_takes_nothing_with_it(self) -> None:
-        """Killed at any moment: what it had acknowledged is there, and of each transaction all or nothing."""
+        """After a kill at any moment, acknowledged transactions are there, and each transaction is whole or absent."""
         journal, chance = self._begun(), random.Random(1)
         if not journal.durable or not hasattr(os, "fork"):
             return
@@ -271,7 +271,7 @@ class JournalContract:
             with self.reopen(journal).reading() as transaction:
                 found = list(transaction.events())
             length = _check_chain(found)
-            _expect("whether what was acknowledged is there", length >= acknowledged, True)
+            _expect("whether acknowledged events are there", length >= acknowledged, True)
             _expect("events of a transaction of three that are there without the others", length % 3, 0)
 
     def _begun(self) -> Journal:
@@ -283,7 +283,7 @@ class JournalContract:
 
 
 class _Interrupted(Exception):
-    """What goes wrong in the middle of a transaction."""
+    """An error in the middle of a transaction."""
 
 
 def _expect(what: str, found: Any, wanted: Any) -> None:

@@ -82,14 +82,14 @@ class MethodContract(ABC):
             assert _same(first.mixture(case.problem.baseline), second.mixture(case.problem.baseline)), "it wavers"
 
     def test_every_proposal_is_covered_by_what_the_data_prove(self) -> None:
-        """Its bounds may claim no more than can be computed here, and what is deployed must reach every threshold."""
+        """Its bounds may not exceed those computed here, and every deployment must reach every threshold."""
         if not self.make().keeps_safe:
             return
         for case in self.cases():
             learner = Learner(case.problem, self.make(), trust_margin=True)
             for _ in range(12):
                 self._check_covered(case, learner.evidence, self._decide(case, learner))
-                remembered = learner.decide()  # with what it remembers of earlier rounds
+                remembered = learner.decide()  # with its memory of earlier rounds
                 if np.array_equal(learner.hand_over()[2], learner.evidence.counts.tally.visits):
                     # One that has stood for a while was certified by the data of then, and may not be by those of now.
                     self._check_covered(case, learner.evidence, remembered)
@@ -119,7 +119,7 @@ class MethodContract(ABC):
             assert run.unsafe_share(thresholds) == 0.0, f"unsafe in {run.unsafe_share(thresholds):.1%} of the rounds"
 
     def test_much_data_and_more_states_change_nothing(self) -> None:
-        """The same to three million samples in batches that double, and on systems of every size in `sizes`."""
+        """Repeat the tests with three million samples in batches that double, and on systems of every size in `sizes`."""
         if not self.make().keeps_safe:
             return
         for seed, states in product(range(2), self.sizes):
@@ -154,7 +154,7 @@ class MethodContract(ABC):
         for case, learner in self._runs():
             decision = learner.decide()
             if decision.reason is Reason.STOP:
-                assert decision.uncertainty < np.inf, "it stopped, and says nothing about what was reached"
+                assert decision.uncertainty < np.inf, "it stopped without a finite uncertainty"
                 plan = learner.plan(np.ones((learner.simulator.num_states, learner.simulator.num_actions)))
                 assert plan.bound >= plan.value, "after its stop there is no plan"
                 real = constraint_values(case.reality, plan.policy)
@@ -167,7 +167,7 @@ class MethodContract(ABC):
             learner.leave_model([], [])
             codes = {one.code for one in learner.method.assumptions(learner.evidence)}
             reason = self._decide(case, learner).reason
-            relies = AssumptionCode.COMPLETE in codes  # which what was just seen refutes
+            relies = AssumptionCode.COMPLETE in codes  # which the last episode refutes
             assert reason is Reason.BASELINE or not relies, "a candidate is mixed in on refuted assumptions"
             bad = case.problem.simulator.horizon
             for _ in range(3_000):  # of the baseline, with the least return there is
@@ -179,7 +179,7 @@ class MethodContract(ABC):
                 assert self._decide(case, learner).reason is Reason.HALT, "it deploys after the margin was refuted"
 
     def test_its_record_can_be_checked_again(self) -> None:
-        """`recheck` proves what was claimed, from the evidence alone, and no more than can be computed here."""
+        """`recheck` proves the claimed bounds from the evidence alone, and no more than can be computed here."""
         method = self.make()
         if not method.can_be_rechecked:
             return  # it explores, and no campaign deploys it
@@ -232,7 +232,7 @@ class MethodContract(ABC):
                 yield case, learner
 
     def _decide(self, case: Case, learner: Learner, round_number: int | None = None) -> Decision:
-        """What a new method of the kind decides, which remembers nothing."""
+        """Return the decision of a new method of this kind, without memory."""
         seed, number = case.problem.settings.coin_seed, learner.round if round_number is None else round_number
         return self.make().propose(case.problem, learner.evidence, seed=seed, round_number=number)
 

@@ -53,7 +53,7 @@ class RadiusContract(ABC):
                 found = radius.after(_VISITS, np.full(_VISITS.size, seen), RowShape(possible, 10, _SYSTEM, 0.05))
                 assert found.shape == _VISITS.shape, f"{found.shape} radii for {_VISITS.shape} visits"
                 assert (found >= 0.0).all(), "a radius is not negative, and a number"
-                assert (np.diff(np.minimum(found, 1.0)) <= 1e-12).all(), "what holds at all times may only shrink"
+                assert (np.diff(np.minimum(found, 1.0)) <= 1e-12).all(), "a bound that holds at all times may only shrink"
 
     def test_a_smaller_probability_of_failure_needs_a_larger_radius(self) -> None:
         radius = self.make()

@@ -1,4 +1,4 @@
-"""What contracts share: small random systems on which every assumption is true, and campaigns that are run on them."""
+"""Small random systems for the contracts, on which every assumption is true, and campaigns on them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def run_rounds(campaign: Campaign, case: Case, rounds: int) -> None:
 
 @contextmanager
 def refused(kind: type[Exception], what: str) -> Iterator[None]:
-    """Fail unless `kind` is raised within, by what is called `what`."""
+    """Fail unless `kind` is raised within the context; `what` names the call in the message."""
     try:
         yield
     except kind:
