@@ -240,6 +240,20 @@ def test_a_body_that_was_changed_in_the_log_is_for_verify_to_say(place):
             assert [problem.sequence for problem in campaign.verify().problems][:1] == [3]
 
 
+def test_what_a_torn_log_holds_is_known_by_its_checksums(place, tmp_path):
+    """SQLite ignores a log from the first frame that is not as it was written."""
+    with make(place, 5):
+        content = bytearray(Path(f"{place}-wal").read_bytes())
+    (tmp_path / "log").write_bytes(content)
+    whole = sqlite._logged_digests(tmp_path / "log", proved=True)
+    assert len(whole) == 11
+    assert whole == sqlite._logged_digests(tmp_path / "log")
+    content[32 + 24 + 100] ^= 1  # in the first page
+    (tmp_path / "log").write_bytes(content)
+    assert sqlite._logged_digests(tmp_path / "log", proved=True) == set()
+    assert sqlite._logged_digests(tmp_path / "log") == whole
+
+
 def test_a_log_of_its_own_is_never_refused(place):
     """Whatever is in the file already: after every write the campaign can be opened by others."""
     with make(place, 0) as campaign:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
+import struct
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -189,20 +190,39 @@ def _goes_on(path: Path) -> bool:
         return False
     if own and len(found) > len(own) and found[len(own)].sequence != own[-1].sequence + 1:
         return False
-    return not logged or not logged.isdisjoint(event.digest for event in found)
+    if not logged or not logged.isdisjoint(event.digest for event in found):
+        return True
+    return not _logged_digests(log_of(path), proved=True)  # SQLite ignores a log from where it is torn on
 
 
-def _logged_digests(log: Path) -> set[str]:
-    """The digests of events in the complete transactions of a write-ahead log: in a row they come right after the body."""
+def _logged_digests(log: Path, *, proved: bool = False) -> set[str]:
+    """The digests of events in the complete transactions of a write-ahead log: in a row they come right after the body.
+
+    With `proved` only as far as the log's own checksums hold, which takes a tenth of a second for some megabytes.
+    """
     content = log.read_bytes()
     size, salt = int.from_bytes(content[8:12], "big") + _FRAME_HEADER, content[16:24]
-    settled = _LOG_HEADER
+    order = ">" if content[3:4] == b"\x83" else "<"
+    settled, sums = _LOG_HEADER, _checksum(content[:24], order, (0, 0)) if proved else (0, 0)
     for place in range(_LOG_HEADER, len(content) - size + 1, size):
         if content[place + 8 : place + 16] != salt:  # left over from an earlier use of the log
             break
+        if proved:
+            sums = _checksum(content[place : place + 8], order, sums)
+            sums = _checksum(content[place + _FRAME_HEADER : place + size], order, sums)
+            if struct.pack(">2I", *sums) != content[place + 16 : place + _FRAME_HEADER]:
+                break
         if content[place + 4 : place + 8] != bytes(4):  # the frame that ends a transaction
             settled = place + size
     return {found.decode() for found in _DIGEST.findall(content[:settled])}
+
+
+def _checksum(content: bytes, order: str, sums: tuple[int, int]) -> tuple[int, int]:
+    first, second = sums
+    for one, other in struct.iter_unpack(f"{order}2I", content):
+        first = (first + one + second) & 0xFFFFFFFF
+        second = (second + other + first) & 0xFFFFFFFF
+    return first, second
 
 
 def _is_damage(error: sqlite3.DatabaseError) -> bool:
