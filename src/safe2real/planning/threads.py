@@ -10,9 +10,9 @@ from safe2real.model.kernel import Kernel
 from safe2real.model.validation import shown
 from safe2real.parallel import cores as cores_of_task
 
-# Transitions of one step from which on a team is faster than one thread, and how many each member should have. Measured on
-# 16 idle cores (benchmarks.measure): at 200,000 two threads took as long as one, 4 half of it, 16 a third; at 50,000 even 16
-# gained nothing. What is waited for are values that another core has just written.
+# Transitions of one step from which on threads share its states out, and how many each should have. Measured on 16 idle
+# cores with an earlier barrier, which spun: at 200,000 two threads took as long as one, 4 half of it, 16 a third. Handing a
+# step to the pool costs some 20 us per thread (2 cores, busy), against about 2 ms for a step of that size.
 WORTH_A_TEAM, WORTH_A_MEMBER = 200_000, 12_500
 MOST = 64  # beyond this many cores the memory is what is waited for
 
