@@ -34,16 +34,14 @@ class Team:
         Where the system gives no more threads the caller does the work alone.
         """
         begun, bounds = [], self._bounds
-        if self._pool is not None and self.size > 1:
+        if self._pool is not None:
             try:
                 for i in range(1, self.size):
                     begun.append(self._pool.submit(function, *given, bounds[i], bounds[i + 1]))
-            except RuntimeError:  # no thread can be started
-                self.size = 1
-        if self.size == 1:
-            function(*given, bounds[0], bounds[-1])
-        else:
-            function(*given, bounds[0], bounds[1])
+            except RuntimeError:  # no thread can be started; what was queued must not run later
+                self._pool.shutdown(cancel_futures=True)
+                self._pool, begun, bounds = None, [], [bounds[0], bounds[-1]]
+                self.size, self._bounds = 1, bounds
+        function(*given, bounds[0], bounds[1])
         for future in begun:
-            if self.size > 1 or not future.cancel():
-                future.result()
+            future.result()
